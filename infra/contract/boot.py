@@ -1,0 +1,83 @@
+"""What the watcher tells a runner that it starts: one JSON value in the environment variable `MINIFRAM_BOOT`.
+
+The keep reads `minifram.yaml`; the cell gets only its part of it, already checked, because parsing YAML would
+cost the runner more than the rest of its start. An unknown or missing key is an error all the same."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from infra.contract.places import Places
+
+VARIABLE = "MINIFRAM_BOOT"
+
+
+class Limits(NamedTuple):
+    """Bounds on one runner, from the PM's settings. Seconds, characters, counts."""
+
+    bash_seconds: float
+    """The longest a single command may run unless the model asks for less."""
+    output_chars: int
+    """The longest tool result the model is shown; the middle is cut and the cut is said."""
+    unit_steps: int
+    """Model calls in one unit of work."""
+    unit_seconds: float
+    validation_seconds: float
+    """The longest the tests of a branch may run before it counts as not validated."""
+    work_seconds: float
+    """The clock's grid on which COMMS.md is read at the latest (seed 001: 600)."""
+    door_seconds: float
+    """How long a boot waits for the doors to answer."""
+
+
+class Boot(NamedTuple):
+    """One start of one runner."""
+
+    id: str
+    """32 hex digits, new for each start; the boot log and the probes carry it."""
+    branch: str
+    commit: str
+    """Full sha that the checkout was at when it was launched."""
+    reason: str
+    """Why this start happened, for people: `start`, `bootstrap`, `restart: …`, `fallback: …`."""
+    remote_url: str
+    """What the agent's clones call origin."""
+    autonomy: str
+    """`merge`, `propose` or `frozen`."""
+    places: Places
+    limits: Limits
+
+
+def to_json(boot: Boot) -> str:
+    plain = boot._asdict() | {"places": boot.places._asdict(), "limits": boot.limits._asdict()}
+    return json.dumps(plain)
+
+
+def from_json(text: str) -> Boot:
+    """Read what `to_json` wrote. Raises ValueError that names the missing, unknown or ill-typed key."""
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{VARIABLE} is not JSON ({error}); the watcher sets it when it starts a runner") from None
+    fields = _checked(raw, Boot, "")
+    places = Places(**_checked(fields.pop("places"), Places, "places."))
+    limits = Limits(**_checked(fields.pop("limits"), Limits, "limits."))
+    return Boot(**fields, places=places, limits=limits)
+
+
+def _checked(raw: object, shape: type[Boot] | type[Places] | type[Limits], where: str) -> dict[str, object] | dict:  # type: ignore[type-arg]
+    if not isinstance(raw, dict):
+        raise ValueError(f"{VARIABLE}: {where.rstrip('.') or 'the value'} must be an object")
+    for key in raw.keys() - set(shape._fields):
+        raise ValueError(f"{VARIABLE}: unknown key {where}{key}; watcher and runner disagree about the contract")
+    for key in shape._fields:
+        if key not in raw:
+            raise ValueError(f"{VARIABLE}: missing key {where}{key}; watcher and runner disagree about the contract")
+        expected = _EXPECTED.get(str(shape.__annotations__[key]))
+        if expected and (not isinstance(raw[key], expected) or isinstance(raw[key], bool)):
+            raise ValueError(f"{VARIABLE}: {where}{key} is {raw[key]!r}; expected {shape.__annotations__[key]}")
+    return raw
+
+
+_EXPECTED: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}

@@ -1,0 +1,55 @@
+"""Which names can be a branch of an agent. The rules of git-check-ref-format(1), and ours on top: a branch
+becomes a directory `/bot/<branch>/minifram` and a word on command lines, so a name that could be an option,
+leave its directory or hide another branch's clone is refused."""
+
+from __future__ import annotations
+
+import re
+
+MAIN = "main"
+MIND = "mind"
+RESCUE = "rescue/"
+"""What is saved before a reset goes to `rescue/<time>`; nobody runs it."""
+
+MAX_LENGTH = 200
+_ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]*")
+_TAKEN_DIRECTORIES = ("mind", "minifram")
+
+
+def problem_with_branch(name: str) -> str | None:
+    """Why `name` cannot be a branch with a clone of its own; None when it can."""
+    shown = ascii(name if len(name) <= 80 else name[:80] + "…")
+    if not name:
+        return "a branch name is empty; give one such as 'improve-reports'"
+    if len(name) > MAX_LENGTH:
+        return f"branch name {shown} is {len(name)} characters long; at most {MAX_LENGTH} are allowed"
+    if not _ALLOWED.fullmatch(name):
+        return (
+            f"branch name {shown} is not allowed: it must begin with a letter or digit and hold only "
+            "letters, digits and . _ + / -"
+        )
+    if ".." in name or "//" in name or name.endswith(("/", ".")):
+        return f"branch name {shown} is not allowed: no '..', no '//', no '/' or '.' at its end"
+    for part in name.split("/"):
+        if part.startswith(".") or part.endswith(".lock"):
+            return f"branch name {shown} is not allowed: no part may begin with '.' or end with '.lock'"
+        if part in _TAKEN_DIRECTORIES:
+            return f"branch name {shown} is not allowed: the directory {part!r} is taken; choose another name"
+    if name == "HEAD" or name.startswith("refs/"):
+        return f"branch name {shown} is not allowed: give the short name, without refs/heads/"
+    return None
+
+
+_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]*(?:[~^][0-9]*)*")
+
+
+def problem_with_ref(ref: str) -> str | None:
+    """Why `ref` cannot name a commit to roll back to (a branch, tag, sha, or one of these with ~N or ^N)."""
+    shown = ascii(ref if len(ref) <= 80 else ref[:80] + "…")
+    if not ref:
+        return "a git ref is empty; give a commit, branch or tag, such as 'main~1'"
+    if len(ref) > MAX_LENGTH:
+        return f"git ref {shown} is {len(ref)} characters long; at most {MAX_LENGTH} are allowed"
+    if not _REF.fullmatch(ref) or ".." in ref:
+        return f"git ref {shown} is not allowed: give a commit, branch or tag, optionally with ~N or ^N"
+    return None

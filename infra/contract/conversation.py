@@ -1,0 +1,172 @@
+"""A conversation with a model, as the runner and the model door exchange it: plain HTTP with JSON over a unix
+socket. The shapes follow Anthropic's Messages API; the door maps them to each provider.
+
+`POST /v1/complete` takes `request_to_dict`; 200 answers `completion_to_dict`; any other status answers
+`{"error": {"type": …, "message": …, "retry_after_seconds": …|null}}` with a type of `ERROR_TYPES`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+COMPLETE_PATH = "/v1/complete"
+HEALTH_PATH = "/health"
+
+FIRST_MESSAGE = "Continue."
+"""The first user message of every conversation (seed 001, Prompt Construction)."""
+
+
+class Text(NamedTuple):
+    text: str
+
+
+class ToolUse(NamedTuple):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResult(NamedTuple):
+    tool_use_id: str
+    content: str
+    is_error: bool = False
+
+
+Block = Text | ToolUse | ToolResult
+
+
+class Message(NamedTuple):
+    role: str
+    """`user` or `assistant`."""
+    content: tuple[Block, ...]
+
+
+class Tool(NamedTuple):
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    """JSON Schema of the input object."""
+
+
+class Request(NamedTuple):
+    system: tuple[str, ...]
+    """In order; SYSTEM.md first, because what changes least must come first for the provider's cache."""
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    unit: str = ""
+    """Which unit of work this call belongs to; for the ledger."""
+
+
+class Usage(NamedTuple):
+    """Tokens of one call, in the four classes that are priced apart."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_read_tokens: int = 0
+
+
+class Completion(NamedTuple):
+    content: tuple[Text | ToolUse, ...]
+    stop_reason: str
+    """One of `STOP_REASONS`."""
+    model: str
+    usage: Usage = Usage()
+
+
+END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL = "end_turn", "tool_use", "max_tokens", "refusal"
+STOP_REASONS = (END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL)
+"""Tool calls in a completion may be run only when the reason is `tool_use`: a cut call looks complete otherwise."""
+
+ERROR_TYPES = {
+    "invalid_request": 400,
+    "authentication": 401,
+    "budget_exhausted": 402,
+    "context_overflow": 413,
+    "rate_limited": 429,
+    "provider_error": 502,
+    "unavailable": 503,
+}
+"""Error type -> HTTP status of the door's answer."""
+
+
+def block_to_dict(block: Block) -> dict[str, Any]:
+    match block:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case ToolUse(id, name, input):
+            return {"type": "tool_use", "id": id, "name": name, "input": input}
+        case ToolResult(tool_use_id, content, is_error):
+            return {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+
+
+def block_from_dict(raw: dict[str, Any]) -> Block:
+    """Raises ValueError for a shape that is none of ours."""
+    try:
+        match raw["type"]:
+            case "text":
+                return Text(_string(raw, "text"))
+            case "tool_use":
+                if not isinstance(raw["input"], dict):
+                    raise ValueError(f"tool_use.input is {type(raw['input']).__name__}; expected an object")
+                return ToolUse(_string(raw, "id"), _string(raw, "name"), raw["input"])
+            case "tool_result":
+                return ToolResult(_string(raw, "tool_use_id"), _string(raw, "content"), bool(raw["is_error"]))
+            case other:
+                raise ValueError(f"block type is {other!r}; expected text, tool_use or tool_result")
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a block lacks {error}") from None
+
+
+def _string(raw: dict[str, Any], key: str) -> str:
+    value = raw[key]
+    if not isinstance(value, str):
+        raise ValueError(f"{raw['type']}.{key} is {type(value).__name__}; expected a string")
+    return value
+
+
+def request_to_dict(request: Request) -> dict[str, Any]:
+    return {
+        "system": list(request.system),
+        "messages": [{"role": m.role, "content": [block_to_dict(b) for b in m.content]} for m in request.messages],
+        "tools": [tool._asdict() for tool in request.tools],
+        "unit": request.unit,
+    }
+
+
+def request_from_dict(raw: dict[str, Any]) -> Request:
+    """Raises ValueError for a shape that is not ours."""
+    try:
+        return Request(
+            tuple(raw["system"]),
+            tuple(Message(m["role"], tuple(block_from_dict(b) for b in m["content"])) for m in raw["messages"]),
+            tuple(Tool(**tool) for tool in raw["tools"]),
+            raw.get("unit", ""),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the request is not a conversation of ours: {error!r}") from None
+
+
+def completion_to_dict(completion: Completion) -> dict[str, Any]:
+    return {
+        "content": [block_to_dict(b) for b in completion.content],
+        "stop_reason": completion.stop_reason,
+        "model": completion.model,
+        "usage": completion.usage._asdict(),
+    }
+
+
+def completion_from_dict(raw: dict[str, Any]) -> Completion:
+    """Raises ValueError for a shape that is not ours."""
+    try:
+        blocks = tuple(block_from_dict(b) for b in raw["content"])
+        if any(isinstance(block, ToolResult) for block in blocks):
+            raise ValueError("a completion holds a tool_result; expected text and tool_use only")
+        if raw["stop_reason"] not in STOP_REASONS:
+            raise ValueError(f"stop_reason is {raw['stop_reason']!r}; expected one of {', '.join(STOP_REASONS)}")
+        return Completion(blocks, raw["stop_reason"], raw["model"], Usage(**raw["usage"]))  # type: ignore[arg-type]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the completion is not one of ours: {error!r}") from None
+
+
+OPENING_PREFIX = "opening-"
+"""Ids of tool calls that the runner itself puts at the start of a conversation begin so; the model never made them."""

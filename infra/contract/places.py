@@ -1,0 +1,83 @@
+"""Where things lie (DESIGN §3). All paths hang off one value, so that the same programs run in the
+container and in a plain directory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from infra.contract.branches import MAIN, problem_with_branch
+
+
+class Places(NamedTuple):
+    """Absolute paths of the four trees; who may write each is settled by the sandbox, not here."""
+
+    bot: str
+    """The cell's own: one clone per branch, the mind, the signals."""
+    remote: str
+    """The bare repository on the host."""
+    run: str
+    """The keep's sockets. Short: a unix socket's path holds 107 bytes (unix(7))."""
+    var: str
+    """The keep's state: watcher state and log, ledger."""
+
+    def checkout(self, branch: str) -> str:
+        """The clone of `branch`. Raises ValueError for what cannot be a branch of ours."""
+        problem = problem_with_branch(branch)
+        if problem:
+            raise ValueError(problem)
+        return f"{self.bot}/{branch}/minifram"
+
+    @property
+    def main_checkout(self) -> str:
+        return self.checkout(MAIN)
+
+    @property
+    def mind(self) -> str:
+        return f"{self.bot}/mind"
+
+    @property
+    def signals(self) -> str:
+        return f"{self.bot}/.signal"
+
+    @property
+    def cell_git_config(self) -> str:
+        """The git configuration of everything in the cell: who commits, and which door pushes go through."""
+        return f"{self.bot}/.gitconfig"
+
+    @property
+    def model_socket(self) -> str:
+        return f"{self.run}/model.sock"
+
+    @property
+    def git_socket(self) -> str:
+        return f"{self.run}/git.sock"
+
+    @property
+    def secrets(self) -> str:
+        return f"{self.run}/secrets"
+
+    @property
+    def watcher_state(self) -> str:
+        return f"{self.var}/watcher.json"
+
+    @property
+    def watcher_log(self) -> str:
+        return f"{self.var}/watcher.log"
+
+    @property
+    def watcher_lock(self) -> str:
+        return f"{self.var}/watcher.lock"
+
+    @property
+    def ledger(self) -> str:
+        return f"{self.var}/ledger.jsonl"
+
+
+CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
+
+BOOT_LOG = "logs/bootstrap.log"
+"""In a checkout: one line per step of a boot (`boot_log`)."""
+ERROR_LOG = "logs/errors.log"
+"""In a checkout: everything the runner writes to stdout and stderr."""
+LIFE_FILE = "logs/life.json"
+"""In a checkout: what the runner says it is doing (`life_file`)."""

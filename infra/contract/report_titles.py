@@ -1,0 +1,39 @@
+"""The first words of reports, in one place, because people's tools look for them: `minifram review` finds the
+evidence for a branch by these words and the commit in them."""
+
+from __future__ import annotations
+
+
+def version(branch: str, commit: str) -> str:
+    """`branch@0123456789ab`: a branch at a commit, as reports name it."""
+    return f"{branch}@{commit[:12]}"
+
+
+def done(branch: str, commit: str, directive: str) -> str:
+    return f"{version(branch, commit)} done: {first_line(directive)}"
+
+
+def stopped(branch: str, commit: str, directive: str, why: str) -> str:
+    """A unit that ended without the model's own end; its directive stays open."""
+    return f"{version(branch, commit)} stopped ({why}): {first_line(directive)}"
+
+
+def validated(branch: str, commit: str, evidence: str) -> str:
+    return f"{version(branch, commit)} validated: {evidence}"
+
+
+def not_validated(branch: str, commit: str, why: str) -> str:
+    return f"{version(branch, commit)} not validated: {why}"
+
+
+def merged(branch: str, commit: str, into: str) -> str:
+    return f"{version(branch, commit)} merged into main as {into[:12]}"
+
+
+def watcher(text: str) -> str:
+    return f"watcher: {text}"
+
+
+def first_line(text: str) -> str:
+    line = text.strip().splitlines()[0] if text.strip() else ""
+    return line if len(line) <= 100 else line[:99] + "…"

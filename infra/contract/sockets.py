@@ -1,0 +1,55 @@
+"""Unix sockets that our programs listen on and speak to."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+MAX_PATH_BYTES = 107
+"""unix(7): sun_path holds 108 bytes with its closing zero."""
+
+
+class SocketTaken(Exception):
+    """Another living program listens at this path."""
+
+
+def listen(path: str) -> socket.socket:
+    """A listening stream socket at `path`, mode 0666 in a directory that decides who gets in; a dead one is replaced.
+
+    Raises SocketTaken, and ValueError for a path that the kernel cannot hold."""
+    if len(os.fsencode(path)) > MAX_PATH_BYTES:
+        raise ValueError(f"socket path {path} is over {MAX_PATH_BYTES} bytes; choose a shorter run directory")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if os.path.lexists(path):
+            if _answers(path):
+                raise SocketTaken(f"{path} is in use by another program; is this agent already running?")
+            os.unlink(path)
+        server.bind(path)
+        server.listen(64)
+        os.chmod(path, 0o666)
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def connect(path: str, timeout_seconds: float) -> socket.socket:
+    """A connection to `path`. Raises OSError."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.settimeout(timeout_seconds)
+    try:
+        client.connect(path)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _answers(path: str) -> bool:
+    try:
+        connect(path, 1.0).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""What the watcher knows, in `watcher.json`: its memory over its own death, and what `minifram status` shows.
+
+Replaced whole at each change. Times are wall times for people; no decision is made on them."""
+
+from __future__ import annotations
+
+import msgspec
+
+SCHEMA = "minifram.watcher/1"
+
+STARTING, BOOTING, RUNNING, ENDING, WAITING, STOPPED = "starting", "booting", "running", "ending", "waiting", "stopped"
+"""Phases: no runner yet; launched, no SUCCESS yet; SUCCESS seen; asked to end; to be launched later; watcher left."""
+
+
+class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of one runner and what came of it."""
+
+    id: str
+    branch: str
+    commit: str
+    reason: str
+    started_at: str
+    outcome: str = BOOTING
+    """`booting`, `success` (running), `left` (it signalled and went), `failed` (no SUCCESS), `died` (after SUCCESS)."""
+    ended_at: str = ""
+    detail: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal that was claimed and is not yet carried out."""
+
+    name: str
+    target: str
+    identity: str
+    """Inode and modification time of the file: the same file is never acted on twice."""
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    at: str
+    text: str
+
+
+class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
+    schema: str = SCHEMA
+    phase: str = STARTING
+    since: str = ""
+    until: str = ""
+    """When waiting: the next launch."""
+    branch: str = ""
+    commit: str = ""
+    boot_id: str = ""
+    runner_pid: int = 0
+    runner_started: float = 0.0
+    """The kernel's start time of that pid (psutil create_time): together they name one process for ever."""
+    failures: int = 0
+    """Launches of main that failed in a row; sets the delay before the next."""
+    pending: Request | None = None
+    handled: str = ""
+    """Identity of the last signal that was carried out."""
+    boots: tuple[BootRecord, ...] = ()
+    """The last ones, oldest first."""
+    troubles: tuple[Trouble, ...] = ()
+    """The last ones, oldest first."""
+
+
+def encode(state: WatcherFile) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
+
+
+def decode(content: bytes) -> WatcherFile:
+    """Raises ValueError for content that is not of this schema."""
+    try:
+        state = msgspec.json.decode(content, type=WatcherFile)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a watcher state: {error}") from None
+    if state.schema != SCHEMA:
+        raise ValueError(f"watcher state has schema {state.schema!r}; this version reads {SCHEMA!r}")
+    return state

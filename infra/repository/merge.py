@@ -1,0 +1,38 @@
+"""Merging a branch into main without a work tree (git-merge-tree(1), git 2.38 or newer). COMMS.md always stays
+main's: it is the page of main, whatever a branch did to its copy (DESIGN §3)."""
+
+from __future__ import annotations
+
+from infra.repository.git import Git, GitError
+from infra.repository.tip import blob_at, commit_tree, tree_with
+
+PAGE = "COMMS.md"
+
+
+class MergeConflict(Exception):
+    """Two branches changed the same lines; carries the files."""
+
+    def __init__(self, files: tuple[str, ...]) -> None:
+        super().__init__(f"conflict in {', '.join(files)}; merge main into the branch and push it, then try again")
+        self.files = files
+
+
+def merge_commit(git: Git, seen: str, branch_commit: str, message: str) -> str | None:
+    """A merge of `branch_commit` onto `seen`; None when it is already in. Raises MergeConflict, GitError."""
+    if git.ok("merge-base", "--is-ancestor", branch_commit, seen):
+        return None
+    tree = tree_with(git, branch_commit, {PAGE: blob_at(git, seen, PAGE)})
+    theirs = commit_tree(git, tree, (branch_commit,), "the branch with main's COMMS.md")
+    try:
+        merged = git("merge-tree", "--write-tree", "--name-only", "--no-messages", seen, theirs)
+    except GitError as error:
+        if error.status == 1:  # the first line is the tree with its conflict marks, the rest are file names
+            names = error.stdout.decode(errors="replace").splitlines()[1:]
+            raise MergeConflict(tuple(dict.fromkeys(names))) from None
+        raise
+    return commit_tree(git, merged, (seen, branch_commit), message)
+
+
+def changes_beyond_page(git: Git, old: str, new: str, *paths: str) -> bool:
+    """True when anything but COMMS.md (within `paths`, if given) differs between two commits."""
+    return not git.ok("diff", "--quiet", "--no-ext-diff", old, new, "--", *(paths or (".",)), f":(exclude){PAGE}")
