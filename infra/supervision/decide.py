@@ -1,0 +1,432 @@
+"""What the watcher does about what happens: `decide(state, event, now)` gives the next state and the actions.
+
+One runner at a time. A runner leaves by signalling and exiting; any other end is a failure: of a branch, then
+main leads again at once; of main, then main again after a growing delay. It never gives up. Durations are
+taken on the monotonic clock, wall times are only written down for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from infra.contract import report_titles, watcher_file
+from infra.contract.branches import MAIN
+from infra.contract.clock import timestamp
+from infra.contract.signals import SignalName
+from infra.contract.watcher_file import BootRecord, Request, Trouble
+from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds, worth_telling
+
+BOOTS_KEPT = 20
+TROUBLES_KEPT = 10
+
+
+class Instant(NamedTuple):
+    monotonic: float
+    wall: float
+
+
+class Phase(Enum):
+    STARTING = watcher_file.STARTING
+    """No runner; something that leads to one is under way."""
+    BOOTING = watcher_file.BOOTING
+    RUNNING = watcher_file.RUNNING
+    ENDING = watcher_file.ENDING
+    WAITING = watcher_file.WAITING
+    STOPPED = watcher_file.STOPPED
+
+
+class Patience(NamedTuple):
+    """How long to wait for a runner, in seconds."""
+
+    boot: float
+    """From launch to SUCCESS."""
+    grace: float
+    """From asking it to end (or its own signal) to ending it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The process that leads, or led last."""
+
+    boot_id: str
+    branch: str
+    commit: str
+    pid: int
+    started: float
+    """The kernel's start time; with the pid it names one process for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    phase: Phase
+    since: Instant
+    """Start of this phase."""
+    patience: Patience
+    deadline: float | None = None
+    """Monotonic: when `TimeIsUp` is due."""
+    runner: Runner | None = None
+    """Set while a runner is alive."""
+    request: Request | None = None
+    """The signal to carry out once no runner is alive."""
+    failed: str = ""
+    """Why the runner that is being ended has failed; empty when it is ended for another reason."""
+    failures: int = 0
+    """Failures of main in a row."""
+    stopping: bool = False
+    handled: str = ""
+    boots: tuple[BootRecord, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+
+
+# What happens.
+
+
+class Started(NamedTuple):
+    """The watcher begins; `found` is a runner of an earlier watcher that still lives."""
+
+    found: Runner | None = None
+    served: bool = False
+    """`found` had already said SUCCESS."""
+
+
+class Launched(NamedTuple):
+    runner: Runner
+    reason: str
+
+
+class LaunchFailed(NamedTuple):
+    branch: str
+    why: str
+
+
+class Served(NamedTuple):
+    """The boot log holds SUCCESS of this boot, this branch and this commit."""
+
+    boot_id: str
+
+
+class Died(NamedTuple):
+    boot_id: str
+    how: str
+    """`exit status 1`, `SIGKILL`, …"""
+    last_words: str = ""
+    """The end of its error log."""
+
+
+class Asked(NamedTuple):
+    request: Request
+
+
+class SignalRefused(NamedTuple):
+    why: str
+
+
+class RolledBack(NamedTuple):
+    target: str
+    commit: str
+
+
+class RollbackFailed(NamedTuple):
+    target: str
+    why: str
+
+
+class TimeIsUp(NamedTuple):
+    pass
+
+
+class StopAsked(NamedTuple):
+    pass
+
+
+Event = (
+    Started
+    | Launched
+    | LaunchFailed
+    | Served
+    | Died
+    | Asked
+    | SignalRefused
+    | RolledBack
+    | RollbackFailed
+    | TimeIsUp
+    | StopAsked
+)
+
+
+# What to do about it.
+
+
+class Launch(NamedTuple):
+    """Answered by Launched or LaunchFailed."""
+
+    branch: str
+    reason: str
+
+
+class AskToEnd(NamedTuple):
+    runner: Runner
+
+
+class EndNow(NamedTuple):
+    runner: Runner
+
+
+class Sweep(NamedTuple):
+    """End every descendant that a runner left behind; returns when there is none."""
+
+
+class RollBack(NamedTuple):
+    """Answered by RolledBack or RollbackFailed."""
+
+    target: str
+
+
+class Tell(NamedTuple):
+    """Append a report to COMMS.md."""
+
+    title: str
+    text: str
+
+
+class Leave(NamedTuple):
+    """End the watcher; no runner is alive."""
+
+
+Action = Launch | AskToEnd | EndNow | Sweep | RollBack | Tell | Leave
+Decision = tuple[State, list[Action]]
+
+
+def decide(state: State, event: Event, now: Instant) -> Decision:
+    """Say what the watcher becomes and what to do; touch nothing.
+
+    Events about a runner that is gone change nothing."""
+    match event:
+        case Started(found, served):
+            return _started(state, found, served, now)
+        case Launched(runner, reason):
+            return _launched(state, runner, reason, now)
+        case LaunchFailed(branch, why):
+            return _failed(state, branch, f"{branch} could not be launched: {why}", "", now)
+        case Served(boot_id) if _is_current(state, boot_id) and state.phase is Phase.BOOTING:
+            serving = _enter(state, Phase.RUNNING, now, deadline=_leave_by(state, now))
+            return _record(serving, boot_id, "success", "", now), []
+        case Died(boot_id, how, last_words) if state.runner and _is_current(state, boot_id):
+            return _died(state, state.runner, how, last_words, now)
+        case Asked(request):
+            return _asked(state, request, now)
+        case SignalRefused(why):
+            return _note(state, why, now), [Tell(report_titles.watcher("a signal was refused"), why)]
+        case RolledBack(target, commit):
+            told = Tell(
+                report_titles.watcher(f"rolled back to {target}"),
+                f"Main is now {commit[:12]}: the tree of {target}, as a new commit; COMMS.md is kept.",
+            )
+            state, actions = _next(_settled(state), f"rollback to {target}", now)
+            return state, [told, *actions]
+        case RollbackFailed(target, why):
+            told = Tell(report_titles.watcher(f"rollback to {target} failed"), f"{why}\nMain is as it was.")
+            state, actions = _next(_note(_settled(state), why, now), "rollback failed", now)
+            return state, [told, *actions]
+        case TimeIsUp() if state.deadline is not None and now.monotonic >= state.deadline:
+            return _time_is_up(state, now)
+        case StopAsked():
+            return _stop_asked(state, now)
+    return state, []
+
+
+def _started(state: State, found: Runner | None, served: bool, now: Instant) -> Decision:
+    if found is None:
+        gone = [boot for boot in state.boots if boot.outcome in ("booting", "success")]
+        for boot in gone:
+            state = _record(state, boot.id, "died", "ended while no watcher was running", now)
+        return _next(state, "start", now)
+    if state.request and state.request.name == SignalName.BOOTSTRAP.value and state.request.target == found.branch:
+        state = _settled(state)
+    phase = Phase.RUNNING if served else Phase.BOOTING
+    state = replace(state, runner=found)
+    deadline = _leave_by(state, now) if served else now.monotonic + state.patience.boot
+    return _enter(state, phase, now, deadline=deadline), []
+
+
+def _launched(state: State, runner: Runner, reason: str, now: Instant) -> Decision:
+    boot = BootRecord(
+        id=runner.boot_id,
+        branch=runner.branch,
+        commit=runner.commit,
+        reason=reason,
+        started_at=timestamp(now.wall),
+    )
+    boots = (*(old for old in state.boots if old.id != boot.id), boot)[-BOOTS_KEPT:]
+    if state.request and _is_answered(state.request, runner.branch, reason):
+        state = _settled(state)
+    state = replace(state, runner=runner, boots=boots, failed="")
+    if state.stopping:
+        return _end(state, runner, now)
+    deadline = _leave_by(state, now) or now.monotonic + state.patience.boot
+    return _enter(state, Phase.BOOTING, now, deadline=deadline), []
+
+
+def _is_answered(request: Request, branch: str, reason: str) -> bool:
+    return request.name == SignalName.BOOTSTRAP.value and request.target == branch and reason == _BOOTSTRAP
+
+
+_BOOTSTRAP = "bootstrap"
+
+
+def _died(state: State, runner: Runner, how: str, last_words: str, now: Instant) -> Decision:
+    if state.failed:
+        return _failed(state, runner.branch, f"{state.failed} ({how})", last_words, now)
+    if state.phase is Phase.BOOTING and not state.stopping:
+        why = f"{_named(runner)} ended before SUCCESS: {how}"
+        return _failed(state, runner.branch, why, last_words, now)
+    if state.stopping or state.request:
+        state = replace(_record(state, runner.boot_id, "left", how, now), runner=None)
+        return _next(state, "", now)
+    return _failed(state, runner.branch, f"{_named(runner)} died after SUCCESS: {how}", last_words, now)
+
+
+def _failed(state: State, branch: str, why: str, last_words: str, now: Instant) -> Decision:
+    """A launch or a life went wrong: main leads again, at once after a branch, after a delay after main."""
+    runner = state.runner
+    served_seconds = now.monotonic - state.since.monotonic if runner and state.phase is Phase.RUNNING else 0.0
+    if runner:
+        outcome = "died" if _outcome(state, runner.boot_id) == "success" else "failed"
+        state = _record(state, runner.boot_id, outcome, why, now)
+    state = replace(_note(state, why, now), runner=None, failed="")
+    if state.request and _is_answered(state.request, branch, _BOOTSTRAP):
+        state = _settled(state)
+    text = f"{why}.{_quoted(last_words)}"
+    if branch != MAIN:
+        told = Tell(report_titles.watcher(f"{branch} failed, main leads again"), text)
+        state, actions = _next(state, f"fallback: {why}", now)
+        # Main first, the report after: the PM reads the reason while main is already starting.
+        return state, [*actions, told] if not state.stopping else [told, *actions]
+    failures = 1 if served_seconds >= HEALTHY_SECONDS else state.failures + 1
+    state = replace(state, failures=failures)
+    told_now: list[Action] = []
+    if worth_telling(failures):
+        told_now = [Tell(report_titles.watcher(f"main failed ({failures} in a row), trying again"), text)]
+    seed = runner.boot_id if runner else ""
+    delay = delay_seconds(failures, seed)
+    if delay == 0.0 or state.stopping or state.request:
+        state, actions = _next(state, f"restart: {why}", now)
+        return state, [*actions, *told_now] if not state.stopping else [*told_now, *actions]
+    return _enter(state, Phase.WAITING, now, deadline=now.monotonic + delay), [Sweep(), *told_now]
+
+
+def _next(state: State, reason: str, now: Instant) -> Decision:
+    """No runner is alive: carry out what was asked for, else start main."""
+    if state.stopping:
+        return _enter(state, Phase.STOPPED, now), [Sweep(), Leave()]
+    request = state.request
+    state = _enter(state, Phase.STARTING, now)
+    if request is None:
+        return state, [Sweep(), Launch(MAIN, reason or "restart")]
+    if request.name == SignalName.ROLLBACK.value:
+        return state, [Sweep(), RollBack(request.target)]
+    return state, [Sweep(), Launch(request.target, _BOOTSTRAP)]
+
+
+def _asked(state: State, request: Request, now: Instant) -> Decision:
+    if request.identity == state.handled or (state.request and request.identity == state.request.identity):
+        return state, []
+    waiting = state.request
+    if waiting and waiting.name == SignalName.ROLLBACK.value and request.name == SignalName.BOOTSTRAP.value:
+        why = f"bootstrap {request.target} was dropped: a rollback to {waiting.target} is under way"
+        return _note(state, why, now), []
+    if waiting:
+        why = f"{waiting.name} {waiting.target} was dropped: {request.name} {request.target} came after it"
+        state = _note(state, why, now)
+    state = replace(state, request=request)
+    if state.phase in (Phase.BOOTING, Phase.RUNNING):
+        return replace(state, deadline=_leave_by(state, now)), []
+    if state.phase is Phase.WAITING:
+        return _next(state, "", now)
+    return state, []
+
+
+def _leave_by(state: State, now: Instant) -> float | None:
+    """A runner that has signalled is to leave by itself within the grace."""
+    return now.monotonic + state.patience.grace if state.request else None
+
+
+def _time_is_up(state: State, now: Instant) -> Decision:
+    match state.phase:
+        case Phase.BOOTING if state.runner and not state.request:
+            late = f"{_named(state.runner)} did not say SUCCESS within {state.patience.boot:g} s"
+            return _end(replace(state, failed=late), state.runner, now)
+        case Phase.BOOTING | Phase.RUNNING if state.runner:
+            return _end(state, state.runner, now)
+        case Phase.ENDING if state.runner:
+            # Asked again at each grace: a process in the kernel's hands (D state) ends when it comes back.
+            return replace(state, deadline=now.monotonic + state.patience.grace), [EndNow(state.runner)]
+        case Phase.WAITING:
+            why = state.troubles[-1].text if state.troubles else "it failed"
+            return _next(state, f"restart: {why}", now)
+    return replace(state, deadline=None), []
+
+
+def _stop_asked(state: State, now: Instant) -> Decision:
+    if state.stopping:
+        return state, []
+    state = replace(state, stopping=True)
+    if state.runner is None:
+        return (state, []) if state.phase is Phase.STARTING else _next(state, "", now)
+    return _end(state, state.runner, now) if state.phase is not Phase.ENDING else (state, [])
+
+
+def _end(state: State, runner: Runner, now: Instant) -> Decision:
+    deadline = now.monotonic + state.patience.grace
+    return _enter(state, Phase.ENDING, now, deadline=deadline), [AskToEnd(runner)]
+
+
+def _enter(state: State, phase: Phase, now: Instant, deadline: float | None = None) -> State:
+    return replace(state, phase=phase, since=now, deadline=deadline)
+
+
+def _settled(state: State) -> State:
+    return replace(state, request=None, handled=state.request.identity if state.request else state.handled)
+
+
+def _is_current(state: State, boot_id: str) -> bool:
+    return state.runner is not None and state.runner.boot_id == boot_id
+
+
+def _record(state: State, boot_id: str, outcome: str, detail: str, now: Instant) -> State:
+    def updated(boot: BootRecord) -> BootRecord:
+        ended_at = "" if outcome == "success" else timestamp(now.wall)
+        return BootRecord(
+            id=boot.id,
+            branch=boot.branch,
+            commit=boot.commit,
+            reason=boot.reason,
+            started_at=boot.started_at,
+            outcome=outcome,
+            ended_at=ended_at,
+            detail=detail,
+        )
+
+    boots = tuple(updated(boot) if boot.id == boot_id else boot for boot in state.boots)
+    return replace(state, boots=boots)
+
+
+def _outcome(state: State, boot_id: str) -> str:
+    return next((boot.outcome for boot in state.boots if boot.id == boot_id), "")
+
+
+def _note(state: State, text: str, now: Instant) -> State:
+    trouble = Trouble(at=timestamp(now.wall), text=text)
+    return replace(state, troubles=(*state.troubles, trouble)[-TROUBLES_KEPT:])
+
+
+def _named(runner: Runner) -> str:
+    return report_titles.version(runner.branch, runner.commit)
+
+
+def _quoted(last_words: str) -> str:
+    if not last_words.strip():
+        return ""
+    lines = "\n".join(f"    {line}" for line in last_words.strip().splitlines())
+    return f" The end of its error log:\n\n{lines}"

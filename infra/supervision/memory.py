@@ -1,0 +1,93 @@
+"""The watcher's memory over its own death: `State` to and from `watcher.json`, and the lock that one watcher holds."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from infra.contract.clock import timestamp
+from infra.contract.files import write_whole
+from infra.contract.watcher_file import WatcherFile, decode, encode
+from infra.supervision.decide import Instant, Patience, Phase, State
+
+
+def to_file(state: State, now: Instant) -> WatcherFile:
+    """What is worth keeping of `state`; the runner stays named while it may be alive."""
+    runner = state.runner
+    waiting = state.phase is Phase.WAITING and state.deadline is not None
+    until = now.wall + state.deadline - now.monotonic if waiting and state.deadline is not None else None
+    return WatcherFile(
+        phase=state.phase.value,
+        since=timestamp(state.since.wall),
+        until=timestamp(until) if until else "",
+        branch=runner.branch if runner else "",
+        commit=runner.commit if runner else "",
+        boot_id=runner.boot_id if runner else "",
+        runner_pid=runner.pid if runner else 0,
+        runner_started=runner.started if runner else 0.0,
+        failures=state.failures,
+        pending=state.request,
+        handled=state.handled,
+        boots=state.boots,
+        troubles=state.troubles,
+    )
+
+
+def from_file(file: WatcherFile, patience: Patience, now: Instant) -> State:
+    """The state of a watcher that begins, with what an earlier one remembered. The runner is found anew."""
+    return State(
+        phase=Phase.STARTING,
+        since=now,
+        patience=patience,
+        request=file.pending,
+        failures=file.failures,
+        handled=file.handled,
+        boots=file.boots,
+        troubles=file.troubles,
+    )
+
+
+def load(path: str) -> tuple[WatcherFile, str]:
+    """The remembered file, and what was wrong with it ('' for nothing).
+
+    A file that cannot be read is kept beside under `.unreadable`: supervision must go on without it."""
+    try:
+        with open(path, "rb") as file:
+            return decode(file.read()), ""
+    except FileNotFoundError:
+        return WatcherFile(), ""
+    except (OSError, ValueError) as error:
+        try:
+            os.replace(path, f"{path}.unreadable")
+        except OSError as second:
+            return WatcherFile(), f"{path}: {error}; nor could it be set aside: {second}"
+        return WatcherFile(), f"{path}: {error}; it was set aside as {path}.unreadable"
+
+
+def save(path: str, file: WatcherFile) -> None:
+    """Durably, before anything is done on the strength of it. Raises OSError."""
+    write_whole(path, encode(file), mode=0o600)
+
+
+class AlreadyRunning(Exception):
+    """Another watcher holds the lock; carries its pid as it wrote it."""
+
+    def __init__(self, path: str, pid: str) -> None:
+        super().__init__(f"a watcher (pid {pid or 'unknown'}) already holds {path}; one agent has one watcher")
+        self.pid = pid
+
+
+def lock(path: str) -> int:
+    """Take the lock for as long as this process lives; gives its descriptor. Raises AlreadyRunning, OSError.
+
+    A flock goes with the process, so a killed watcher never leaves a stale one."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.read(descriptor, 32).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise AlreadyRunning(path, pid) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor

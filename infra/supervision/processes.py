@@ -1,0 +1,174 @@
+"""Processes of one agent: starting a runner, finding it again, ending all that it left.
+
+The watcher is the subreaper of all its descendants (prctl(2)), so a process that forks twice to get away is
+handed back to it. Between watchers, a process is known by its boot id in the environment it was started with."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import psutil
+
+from infra.contract import boot as boot_contract
+from infra.contract.boot import Boot
+from infra.contract.places import Places
+
+_PR_SET_CHILD_SUBREAPER = 36
+SWEEP_SECONDS = 15.0
+
+
+def become_subreaper() -> None:
+    """Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
+
+
+def runner_command() -> list[str]:
+    """`-E -s`: no PYTHON* variable and no user site directory; the checkout is the first place modules come from."""
+    return [sys.executable, "-E", "-s", "-m", "infra.runner"]
+
+
+def cell_environment(boot: Boot) -> dict[str, str]:
+    """The whole environment of a runner and of all that it starts."""
+    tools = os.path.dirname(sys.executable)
+    return {
+        boot_contract.VARIABLE: boot_contract.to_json(boot),
+        "PATH": f"{tools}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": boot.places.bot,
+        "GIT_CONFIG_GLOBAL": boot.places.cell_git_config,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+    } | ({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})
+
+
+def spawn(boot: Boot, error_log: int) -> subprocess.Popen[bytes]:
+    """Start the runner of `boot` in its checkout and a session of its own. Raises OSError."""
+    return subprocess.Popen(
+        runner_command(),
+        cwd=boot.places.checkout(boot.branch),
+        env=cell_environment(boot),
+        stdin=subprocess.DEVNULL,
+        stdout=error_log,
+        stderr=error_log,
+        start_new_session=True,
+    )
+
+
+def start_time(pid: int) -> float | None:
+    """The kernel's start time of a living process; None when there is none."""
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.NoSuchProcess:
+        return None
+
+
+def is_alive(pid: int, started: float) -> bool:
+    """The very process, not one that has its pid now."""
+    return pid > 0 and start_time(pid) == started
+
+
+def find_runner(boot_id: str) -> tuple[int, float] | None:
+    """Pid and start time of the runner that carries this boot id.
+
+    It leads its session and was started with our command line; what merely looks like a runner has another id."""
+    if not boot_id:
+        return None
+    for process, boot in _booted():
+        try:
+            if boot.id == boot_id and os.getsid(process.pid) == process.pid:
+                return process.pid, process.create_time()
+        except (psutil.Error, OSError):
+            continue
+    return None
+
+
+def _booted() -> Iterator[tuple[psutil.Process, Boot]]:
+    """Living processes that were started within some boot."""
+    for process in psutil.process_iter():
+        try:
+            text = process.environ().get(boot_contract.VARIABLE)
+            if text and process.status() != psutil.STATUS_ZOMBIE:
+                yield process, boot_contract.from_json(text)
+        except (psutil.Error, OSError, ValueError):
+            continue
+
+
+def end_strays(places: Places, but_boot: str) -> list[str]:
+    """End what was started within boots of this agent, except boot `but_boot`; gives what was ended.
+
+    For what an earlier watcher's runners left behind: it is not our descendant, and known by its environment."""
+    strays = [process for process, boot in _booted() if boot.places == places and boot.id != but_boot]
+    ended = [_kill(process) for process in strays]
+    psutil.wait_procs(strays, timeout=SWEEP_SECONDS)
+    return ended
+
+
+def ask_group(pid: int, number: signal.Signals) -> None:
+    """Signal the session's process group; a group that is gone needs none."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def sweep(keep: frozenset[int]) -> list[str]:
+    """End every descendant but the services `keep` and theirs; gives what was ended.
+
+    Repeats until none is left, because what is being killed may still fork; raises TimeoutError after 15 s."""
+    deadline = time.monotonic() + SWEEP_SECONDS
+    ended: dict[int, str] = {}
+    while strays := _strays(keep):
+        for stray in strays:
+            ended.setdefault(stray.pid, _kill(stray))
+        _reap(keep)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(strays)} processes of the runner would not end: {json.dumps(ended)[:500]}")
+        time.sleep(0.001)
+    return list(ended.values())
+
+
+def _strays(keep: frozenset[int]) -> list[psutil.Process]:
+    found = []
+    for child in psutil.Process().children():
+        if child.pid in keep:
+            continue
+        try:
+            if child.status() == psutil.STATUS_ZOMBIE:
+                _wait_for(child.pid)
+            else:
+                found += [child, *child.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def _kill(process: psutil.Process) -> str:
+    try:
+        name = f"{process.pid} {process.name()}"
+        process.kill()
+    except psutil.NoSuchProcess:
+        return str(process.pid)
+    return name
+
+
+def _reap(keep: frozenset[int]) -> None:
+    for child in psutil.Process().children():
+        if child.pid not in keep:
+            _wait_for(child.pid)
+
+
+def _wait_for(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return

@@ -1,0 +1,116 @@
+"""The doors as processes: started with the watcher, started again when they die, ended with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+import structlog
+
+from infra.contract import arguments
+from infra.contract.places import Places
+from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""The keep's own code: the image's copy, never a checkout's."""
+
+
+@dataclass
+class Service:
+    """One door and its luck so far. `due` is the monotonic time of the next start while it is down."""
+
+    name: str
+    command: list[str]
+    process: subprocess.Popen[bytes] | None = None
+    pidfd: int = -1
+    started: float = 0.0
+    deaths: int = 0
+    due: float = 0.0
+    seed: str = field(default="8000")
+
+
+def keep_command(module: str, *words: str) -> list[str]:
+    """`-P -s`: modules come from PYTHONPATH, which is the keep's root, never from the current directory."""
+    return [sys.executable, "-s", "-P", "-m", module, *words]
+
+
+def keep_environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG") if name in os.environ}
+    return kept | {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "PYTHONPATH": ROOT}
+
+
+class Services:
+    """The doors of one agent."""
+
+    def __init__(self, settings_path: str, places: Places, rotate_over: int, log: structlog.stdlib.BoundLogger) -> None:
+        given = arguments.words(settings_path, places)
+        self._all = [
+            Service("git_door", keep_command("infra.git_door", "serve", *given)),
+            Service("model_door", keep_command("infra.model_door", *given)),
+        ]
+        self._log = log
+        self._output = f"{places.var}/doors.log"
+        self._rotate_over = rotate_over
+
+    def tend(self, now: float) -> None:
+        """Notice deaths, start what is due. A door that cannot be started is tried again later, for ever."""
+        for service in self._all:
+            if service.process and service.process.poll() is not None:
+                self._bury(service, f"exit {service.process.returncode}", now)
+            if service.process is None and now >= service.due:
+                self._start(service, now)
+
+    def pids(self) -> frozenset[int]:
+        return frozenset(service.process.pid for service in self._all if service.process)
+
+    def pidfds(self) -> list[int]:
+        return [service.pidfd for service in self._all if service.process]
+
+    def next_due(self) -> float | None:
+        return min((service.due for service in self._all if service.process is None), default=None)
+
+    def end(self, grace_seconds: float) -> None:
+        """Ask all doors to end, then make them."""
+        running = [service.process for service in self._all if service.process]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + grace_seconds
+        for process in running:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _start(self, service: Service, now: float) -> None:
+        service.started = now
+        try:
+            if os.path.exists(self._output) and os.path.getsize(self._output) > self._rotate_over:
+                os.replace(self._output, f"{self._output}.1")
+            with open(self._output, "ab") as output:
+                service.process = subprocess.Popen(
+                    service.command,
+                    cwd="/",
+                    env=keep_environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            service.pidfd = os.pidfd_open(service.process.pid)
+        except OSError as error:
+            self._bury(service, str(error), now)
+            return
+        self._log.info("door.started", door=service.name, pid=service.process.pid)
+
+    def _bury(self, service: Service, how: str, now: float) -> None:
+        if service.pidfd >= 0:
+            os.close(service.pidfd)
+        service.deaths = 1 if now - service.started >= HEALTHY_SECONDS else service.deaths + 1
+        service.process, service.pidfd = None, -1
+        service.due = now + delay_seconds(service.deaths, service.seed)
+        self._log.warning("door.died", door=service.name, how=how, deaths=service.deaths)

@@ -1,0 +1,85 @@
+"""Supervise: observe → decide → act (DESIGN §5).
+
+Keeps one runner alive, carries out what the cell asks for by signal files, and goes back to main when a version
+fails. It decides in `supervision.decide` alone; all that it sees and does is in `supervision.world`."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import sys
+
+import structlog
+
+from infra.contract import arguments
+from infra.contract.exit_codes import Exit
+from infra.contract.settings import SettingsError, read_settings
+from infra.supervision import memory
+from infra.supervision.decide import Phase, decide
+from infra.supervision.world import World, now
+
+
+def main(argv: list[str]) -> int:
+    given = arguments.parser("watcher", "Supervise one agent until asked to stop (SIGTERM).").parse_args(argv)
+    places = arguments.places(given)
+    try:
+        settings = read_settings(given.settings)
+        for directory in (places.bot, places.run, places.var):
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+        held = memory.lock(places.watcher_lock)
+    except SettingsError as error:
+        return _refuse(str(error), Exit.USAGE)
+    except memory.AlreadyRunning as error:
+        return _refuse(str(error), Exit.CONFLICT)
+    except OSError as error:
+        return _refuse(f"the watcher cannot use its directories: {error}", Exit.FAILURE)
+    log = _log_to(places.watcher_log, settings.limits.log_bytes)
+    world = World(given.settings, settings, places, log)
+    world.wake.on_stop_signals()
+    try:
+        supervise(world)
+    except BaseException:
+        log.exception("watcher.crashed")
+        raise
+    finally:
+        os.close(held)
+    return Exit.OK
+
+
+def supervise(world: World) -> None:
+    """The whole of the watcher that is not a decision."""
+    state = world.begin()
+    while state.phase is not Phase.STOPPED:
+        event = world.next_event(state)
+        state, actions = decide(state, event, now())
+        world.remember(state)
+        for action in actions:
+            world.perform(action, state)
+
+
+def _refuse(why: str, code: Exit) -> int:
+    print(f"watcher: {why}", file=sys.stderr)
+    return code
+
+
+def _log_to(path: str, rotate_over: int) -> structlog.stdlib.BoundLogger:
+    """JSON lines, one per event; a file that would pass `rotate_over` bytes is moved to `.1`."""
+    handler = logging.handlers.RotatingFileHandler(path, maxBytes=rotate_over, backupCount=1, encoding="utf-8")
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    log: structlog.stdlib.BoundLogger = structlog.get_logger("watcher")
+    return log
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

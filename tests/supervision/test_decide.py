@@ -1,0 +1,300 @@
+"""Each edge of the watcher's state table, and what must hold along every path through it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.contract.watcher_file import BootRecord, Request
+from infra.supervision import memory
+from infra.supervision.decide import (
+    Action,
+    Asked,
+    AskToEnd,
+    Died,
+    EndNow,
+    Event,
+    Instant,
+    Launch,
+    Launched,
+    LaunchFailed,
+    Leave,
+    Patience,
+    Phase,
+    RollBack,
+    RollbackFailed,
+    RolledBack,
+    Runner,
+    Served,
+    SignalRefused,
+    Started,
+    State,
+    StopAsked,
+    Sweep,
+    Tell,
+    TimeIsUp,
+    decide,
+)
+from infra.supervision.restarts import delay_seconds, worth_telling
+
+PATIENCE = Patience(boot=60.0, grace=10.0)
+
+
+def at(seconds: float) -> Instant:
+    return Instant(seconds, 1_700_000_000.0 + seconds)
+
+
+def a_runner(**overrides: object) -> Runner:
+    runner = Runner(boot_id="a" * 32, branch="main", commit="c" * 40, pid=100, started=5.0)
+    return dataclasses.replace(runner, **overrides)  # type: ignore[arg-type]
+
+
+def a_state(**overrides: object) -> State:
+    runner = a_runner()
+    boot = BootRecord(
+        id=runner.boot_id, branch="main", commit=runner.commit, reason="start", started_at="t", outcome="success"
+    )
+    state = State(phase=Phase.RUNNING, since=at(0), patience=PATIENCE, runner=runner, boots=(boot,))
+    return dataclasses.replace(state, **overrides)  # type: ignore[arg-type]
+
+
+def a_request(name: str = "bootstrap", target: str = "better", identity: str = "1:1:1") -> Request:
+    return Request(name=name, target=target, identity=identity)
+
+
+def kinds(actions: list[Action]) -> list[type]:
+    return [type(action) for action in actions]
+
+
+def test_start_with_nobody_launches_main() -> None:
+    """No agent process is found: main is launched after a sweep (seed 001)."""
+    state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), Started(), at(0))
+    assert actions == [Sweep(), Launch("main", "start")]
+    assert state.phase is Phase.STARTING
+
+
+def test_start_with_a_remembered_request_carries_it_out() -> None:
+    """A request that an earlier watcher had claimed is not lost."""
+    remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request())
+    assert decide(remembered, Started(), at(0))[1] == [Sweep(), Launch("better", "bootstrap")]
+
+
+@pytest.mark.parametrize(("served", "phase"), [(True, Phase.RUNNING), (False, Phase.BOOTING)])
+def test_start_with_a_living_runner_adopts_it(served: bool, phase: Phase) -> None:
+    """A runner that outlived its watcher goes on."""
+    state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), Started(a_runner(), served), at(0))
+    assert (state.phase, state.runner, actions) == (phase, a_runner(), [])
+
+
+def test_adopting_the_requested_branch_settles_the_request() -> None:
+    """A watcher killed between launching and noting it does not launch the branch twice."""
+    remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request())
+    state, _ = decide(remembered, Started(a_runner(branch="better"), True), at(0))
+    assert (state.request, state.handled) == (None, "1:1:1")
+
+
+def test_launched_waits_for_success_until_the_boot_deadline() -> None:
+    """A launched runner is booting, and spends an attempt that is written down."""
+    state, actions = decide(State(Phase.STARTING, at(1), PATIENCE), Launched(a_runner(), "start"), at(1))
+    assert (state.phase, state.deadline, actions) == (Phase.BOOTING, 61.0, [])
+    assert state.boots[-1].outcome == "booting"
+
+
+def test_success_makes_it_running() -> None:
+    """SUCCESS of the current boot makes the runner running, with no deadline."""
+    state, actions = decide(a_state(phase=Phase.BOOTING, deadline=60.0), Served("a" * 32), at(1))
+    assert (state.phase, state.deadline, actions) == (Phase.RUNNING, None, [])
+
+
+@pytest.mark.parametrize("event", [Served("b" * 32), Died("b" * 32, "exit status 1")])
+def test_news_of_another_boot_changes_nothing(event: Event) -> None:
+    """A replayed line or a late death is about nobody."""
+    state = a_state(phase=Phase.BOOTING)
+    assert decide(state, event, at(1)) == (state, [])
+
+
+def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_failed() -> None:
+    """No SUCCESS in time: TERM, after the grace KILL, then the failure of that branch."""
+    state = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(branch="better"))
+    state, actions = decide(state, TimeIsUp(), at(60))
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [AskToEnd])
+    state, actions = decide(state, TimeIsUp(), at(70))
+    assert kinds(actions) == [EndNow]
+    state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(70.1))
+    assert kinds(actions) == [Sweep, Launch, Tell]
+    assert isinstance(actions[1], Launch)
+    assert actions[1].branch == "main"
+    assert "did not say SUCCESS within 60 s" in actions[1].reason
+
+
+def test_time_is_not_up_before_the_deadline() -> None:
+    """A stale alarm changes nothing."""
+    state = a_state(phase=Phase.BOOTING, deadline=60.0)
+    assert decide(state, TimeIsUp(), at(59.9)) == (state, [])
+
+
+def test_a_runner_that_signalled_and_left_is_followed_by_the_branch() -> None:
+    """The hop: the signal waits for the runner's exit, then the branch leads; nothing failed."""
+    state, actions = decide(a_state(), Asked(a_request()), at(1))
+    assert (actions, state.deadline) == ([], 11.0)
+    state, actions = decide(state, Died("a" * 32, "exit status 0"), at(2))
+    assert actions == [Sweep(), Launch("better", "bootstrap")]
+    assert (state.boots[0].outcome, state.failures) == ("left", 0)
+    state, _ = decide(state, Launched(a_runner(boot_id="b" * 32, branch="better"), "bootstrap"), at(3))
+    assert (state.request, state.handled) == (None, "1:1:1")
+
+
+def test_the_same_file_is_never_acted_on_twice() -> None:
+    """A claim repeated after a crash has the same identity and changes nothing."""
+    state = a_state(handled="1:1:1")
+    assert decide(state, Asked(a_request()), at(1)) == (state, [])
+
+
+def test_a_later_signal_replaces_an_earlier_one_and_a_rollback_is_never_replaced_by_a_bootstrap() -> None:
+    """The last wins; rollback beats bootstrap; what was dropped is written down."""
+    state, _ = decide(a_state(), Asked(a_request()), at(1))
+    state, _ = decide(state, Asked(a_request("rollback", "main~1", "2")), at(2))
+    assert state.request == a_request("rollback", "main~1", "2")
+    state, _ = decide(state, Asked(a_request("bootstrap", "other", "3")), at(3))
+    assert state.request == a_request("rollback", "main~1", "2")
+    assert [trouble.text.split(" was dropped")[0] for trouble in state.troubles] == [
+        "bootstrap better",
+        "bootstrap other",
+    ]
+
+
+def test_a_branch_that_cannot_be_launched_gives_way_to_main_and_is_settled() -> None:
+    """A bad target is tried once, told, and main leads."""
+    state = a_state(phase=Phase.STARTING, runner=None, request=a_request())
+    state, actions = decide(state, LaunchFailed("better", "no clone"), at(1))
+    assert kinds(actions) == [Sweep, Launch, Tell]
+    assert (state.request, state.handled) == (None, "1:1:1")
+
+
+@pytest.mark.parametrize("phase", [Phase.BOOTING, Phase.RUNNING])
+def test_death_of_main_is_retried_at_once_then_later(phase: Phase) -> None:
+    """The first death of main is answered at once, the next ones after 1, 2, 4 s."""
+    state, actions = decide(a_state(phase=phase), Died("a" * 32, "SIGKILL"), at(5))
+    assert kinds(actions) == [Sweep, Launch, Tell]
+    state, actions = decide(a_state(phase=phase, failures=1), Died("a" * 32, "SIGKILL"), at(5))
+    assert (state.phase, kinds(actions)) == (Phase.WAITING, [Sweep, Tell])
+    assert state.deadline is not None
+    assert 6.0 <= state.deadline <= 6.1
+    state, actions = decide(state, TimeIsUp(), at(6.2))
+    assert kinds(actions) == [Sweep, Launch]
+
+
+def test_ten_healthy_minutes_earn_a_fresh_count() -> None:
+    """A death after 600 s of service counts as the first."""
+    state, _ = decide(a_state(failures=7), Died("a" * 32, "SIGKILL"), at(600))
+    assert state.failures == 1
+
+
+def test_a_signal_while_waiting_is_carried_out_at_once() -> None:
+    """The delay of a crash loop does not hold up a rollback."""
+    waiting = a_state(phase=Phase.WAITING, runner=None, deadline=60.0)
+    assert decide(waiting, Asked(a_request("rollback", "main~1")), at(1))[1] == [Sweep(), RollBack("main~1")]
+
+
+def test_a_rollback_is_followed_by_main_whatever_came_of_it() -> None:
+    """Main leads after a rollback, done or refused, and the PM is told."""
+    state = a_state(phase=Phase.STARTING, runner=None, request=a_request("rollback", "main~1"))
+    for event in (RolledBack("main~1", "d" * 40), RollbackFailed("main~1", "no such commit")):
+        after, actions = decide(state, event, at(1))
+        assert kinds(actions) == [Tell, Sweep, Launch]
+        assert after.request is None
+
+
+def test_a_refused_signal_is_told() -> None:
+    """The PM reads what was wrong with it; the runner is not touched."""
+    state, actions = decide(a_state(), SignalRefused("it is empty"), at(1))
+    assert kinds(actions) == [Tell]
+    assert state.phase is Phase.RUNNING
+
+
+def test_stop_ends_the_runner_then_the_watcher() -> None:
+    """An orderly stop: TERM, death, sweep, leave; a pending request stays for the next start."""
+    state, actions = decide(a_state(request=a_request()), StopAsked(), at(1))
+    assert kinds(actions) == [AskToEnd]
+    state, actions = decide(state, Died("a" * 32, "exit status 0"), at(2))
+    assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave])
+    assert (state.request, state.boots[0].outcome) == (a_request(), "left")
+
+
+def test_delays_grow_to_a_minute_with_a_tenth_of_jitter() -> None:
+    """0, 1, 2, 4 … 60 s (DESIGN §5)."""
+    assert [delay_seconds(n, "0000") for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 99)] == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert delay_seconds(9, "ffff") == pytest.approx(66.0)
+    assert [n for n in range(20) if worth_telling(n)] == [1, 2, 4, 8, 16]
+
+
+EVENTS = st.one_of(
+    st.sampled_from(
+        ["launched", "launch failed", "served", "died", "time", "refused", "rolled back", "rollback failed"]
+    ),
+    st.builds(
+        Asked,
+        st.builds(
+            Request,
+            name=st.sampled_from(["bootstrap", "rollback"]),
+            target=st.sampled_from(["better", "main", "other"]),
+            identity=st.uuids().map(str),
+        ),
+    ),
+)
+
+
+@given(steps=st.lists(EVENTS, max_size=60), stop_at=st.integers(0, 80))
+def test_no_path_leads_to_two_runners_or_to_standing_still(steps: list[object], stop_at: int) -> None:
+    """Whatever the world does: at most one runner, always something due while there is none, and a stop stops.
+
+    The world is played: it answers each Launch and RollBack, and a runner dies after it was ended."""
+    clock, boots = 0.0, 0
+    state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), Started(), at(0))
+
+    def follow(event: Event) -> list[Action]:
+        nonlocal state
+        state, found = decide(state, event, at(clock))
+        memory.from_file(memory.to_file(state, at(clock)), PATIENCE, at(clock))
+        return found
+
+    todo = list(actions)
+    for number, step in enumerate([*steps, *["time"] * 6]):
+        clock += 1.0
+        if number == stop_at:
+            todo += follow(StopAsked())
+        pending = next((action for action in todo if isinstance(action, Launch | RollBack)), None)
+        assert sum(isinstance(action, Launch | RollBack) for action in todo) <= 1
+        alive = state.runner
+        if isinstance(pending, Launch):
+            assert alive is None, "a second runner would be launched beside the first"
+            boots += 1
+            runner = a_runner(boot_id=f"{boots:032x}", branch=pending.branch)
+            failed = step == "launch failed"
+            todo = follow(LaunchFailed(pending.branch, "no") if failed else Launched(runner, pending.reason))
+        elif isinstance(pending, RollBack):
+            failed = step == "rollback failed"
+            todo = follow(RollbackFailed(pending.target, "no") if failed else RolledBack(pending.target, "d" * 40))
+        elif isinstance(step, Asked):
+            todo = follow(step)
+        elif step == "time":
+            clock = max(clock, state.deadline or clock)
+            todo = follow(TimeIsUp())
+        elif step == "refused":
+            todo = follow(SignalRefused("no"))
+        elif alive and step == "served":
+            todo = follow(Served(alive.boot_id))
+        elif alive and step == "died":
+            todo = follow(Died(alive.boot_id, "SIGKILL"))
+        else:
+            todo = []
+        if alive and any(isinstance(action, EndNow) for action in todo):
+            todo = follow(Died(alive.boot_id, "SIGKILL"))
+        coming = any(isinstance(action, Launch | RollBack | Leave) for action in todo)
+        assert state.runner or coming or state.deadline is not None or state.phase is Phase.STOPPED
+        if state.phase is Phase.STOPPED:
+            assert state.runner is None
+            break
