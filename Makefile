@@ -1,0 +1,58 @@
+# The one entry point for people, for CI and for the agent. `make help` lists what there is.
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev setup-bench demo test check format bench lock clean
+
+# Not called PYTHON: that is the caller's word for the interpreter to build the environment with.
+python := .venv/bin/python
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=process picks the sandbox)
+	@.venv/bin/minifram demo $(if $(SANDBOX),--sandbox $(SANDBOX))
+
+test: check ## check, then run every test
+	@echo '== tests, one worker for each core: pytest -n auto -m "not heavy"'
+	@$(python) -m pytest -n auto -m "not heavy"
+	@echo '== heavy tests, one after another: pytest -m heavy'
+	@$(python) -m pytest -m heavy
+	@echo '== all tests passed. Next: `make demo` shows the whole thing at work, `make bench` measures it.'
+
+check: setup-dev ## formatting, lint and types
+	@echo '== formatting: ruff format --check'
+	@$(python) -m ruff format --check
+	@echo '== lint: ruff check'
+	@$(python) -m ruff check
+	@echo '== types: mypy --strict'
+	@$(python) -m mypy --strict
+
+format: setup-dev ## put imports and layout in order
+	@$(python) -m ruff check --quiet --select I --fix
+	@$(python) -m ruff format
+
+bench: setup-dev setup-bench ## measure minifram beside its peers
+	@$(python) -m bench
+
+setup: ## install what minifram needs to run, into .venv
+	@scripts/setup run
+
+setup-dev: ## the same, and what working on it needs
+	@scripts/setup dev
+
+setup-bench: ## the peers for `make bench`, into .venv-bench
+	@scripts/setup bench
+
+# The development lock is made under the run-time lock, so that both hold the same versions.
+compile := $(python) -m uv pip compile --quiet --python-platform linux --python-version 3.11 --generate-hashes \
+    --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
+
+lock: setup-dev ## write the lock files anew (UPGRADE=1 takes the newest releases)
+	@$(compile) requirements.in -o requirements.lock
+	@$(compile) requirements-dev.in -c requirements.lock -o requirements-dev.lock
+	@$(compile) requirements-bench.in -o requirements-bench.lock
+	@! grep -nE '://|file:| @ ' requirements*.lock || { echo 'lock: the lines above hold an address; a lock must hold none' >&2; exit 1; }
+	@grep -c '==' requirements*.lock
+
+clean: ## remove the environments and the caches
+	rm -rf .venv* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
