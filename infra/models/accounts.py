@@ -1,0 +1,126 @@
+"""Budget and ledger together: a call is reserved and written down before it is made, and settled after it.
+
+The lock makes check, reservation and line one step, so that calls at the same time cannot pass the limit together.
+A call whose opening cannot be written is not made; one whose end cannot be written keeps its worst case at the
+next start."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from infra.contract.clock import timestamp
+from infra.contract.conversation import Usage
+from infra.models.budget import Budget, Cost, day_end, opened, problem_with_call, settled
+from infra.models.ledger import Ledger, Opened, Settled, opening_cost
+from infra.models.model import CallFailure
+from infra.models.prices import Tariff, cost, dollars, nano_dollars, tokens, worst_cost
+
+SCHEMA = "minifram.budget/1"
+UNIT_CHARACTERS = 200
+
+
+class Accounts:
+    """The money side of the door."""
+
+    def __init__(self, ledger: Ledger, limit: Cost, tariff: Tariff, wall_clock: Callable[[], float]) -> None:
+        """Reads today's sums. Raises OSError."""
+        self._ledger = ledger
+        self._limit = limit
+        self._tariff = tariff
+        self._wall_clock = wall_clock
+        self._lock = asyncio.Lock()
+        self._budget = ledger.budget(self._now()[:10], limit)
+
+    async def open(self, provider: str, model: str, unit: str, most: Usage) -> Opened:
+        """Reserve and write down a call. Raises CallFailure when it may not be made."""
+        worst = worst_cost(self._tariff, most)
+        async with self._lock:
+            budget, now = await self._today()
+            reservation = Cost(worst, tokens(most))
+            problem = problem_with_call(budget, reservation)
+            if problem:
+                raise CallFailure("budget_exhausted", problem, self._seconds_left(budget, reservation))
+            line = Opened(
+                time=now,
+                day=budget.day,
+                id=uuid.uuid4().hex,
+                unit=unit[:UNIT_CHARACTERS],
+                provider=provider,
+                model=model,
+                worst_usd=dollars(worst),
+                worst_tokens=reservation.tokens,
+            )
+            try:
+                await asyncio.to_thread(self._ledger.append, line)
+            except OSError as error:
+                raise CallFailure("unavailable", f"the ledger cannot be written ({error}); no call is made") from error
+            self._budget = opened(budget, line.id, opening_cost(line))
+        return line
+
+    async def settle(
+        self,
+        call: Opened,
+        usage: Usage | None,
+        duration_ms: int,
+        stop_reason: str | None = None,
+        failure: CallFailure | None = None,
+    ) -> Settled:
+        """Write down a call's end; `usage` None counts its worst case.
+
+        Raises OSError, with the budget in memory already right."""
+        nano = nano_dollars(call.worst_usd) if usage is None else cost(self._tariff, usage)
+        used = Usage(input_tokens=call.worst_tokens) if usage is None else usage
+        line = Settled(
+            time=self._now(),
+            day=call.day,
+            id=call.id,
+            unit=call.unit,
+            provider=call.provider,
+            model=call.model,
+            **used._asdict(),
+            usd=dollars(nano),
+            duration_ms=duration_ms,
+            stop_reason=stop_reason,
+            error=failure.type if failure else None,
+            measured=failure.measured if failure else True,
+        )
+        async with self._lock:
+            self._budget = settled(self._budget, call.id, Cost(nano, tokens(used)), failure is not None)
+            await asyncio.to_thread(self._ledger.append, line)
+        return line
+
+    async def today(self) -> dict[str, Any]:
+        """For people and `minifram status`. Raises OSError."""
+        async with self._lock:
+            budget, _ = await self._today()
+        return {
+            "schema": SCHEMA,
+            "day": budget.day,
+            "ends_at": day_end(budget.day),
+            "spent_usd": dollars(budget.spent.nano_usd),
+            "spent_tokens": budget.spent.tokens,
+            "reserved_usd": dollars(budget.reserved.nano_usd),
+            "reserved_tokens": budget.reserved.tokens,
+            "limit_usd": dollars(budget.limit.nano_usd),
+            "limit_tokens": budget.limit.tokens,
+            "calls": budget.calls,
+            "failed_calls": budget.failed,
+            "open_calls": len(budget.open),
+        }
+
+    async def _today(self) -> tuple[Budget, str]:
+        """The budget of this moment's day. On another day, later or by a clock put back earlier, the ledger knows."""
+        now = self._now()
+        if now[:10] != self._budget.day:
+            self._budget = await asyncio.to_thread(self._ledger.budget, now[:10], self._limit)
+        return self._budget, now
+
+    def _now(self) -> str:
+        return timestamp(self._wall_clock())
+
+    def _seconds_left(self, budget: Budget, worst: Cost) -> float | None:
+        """Until a call that is refused now could be made; None when no day is long enough for it."""
+        return 86400 - self._wall_clock() % 86400 if worst.within(budget.limit) else None
