@@ -1,0 +1,153 @@
+"""The `minifram` command: reads the environment, finds the verb, turns trouble into words and an exit code.
+
+Each verb is a module of `host/verbs`, imported when it is asked for: a command answers in the time of what it
+uses. Nothing below this module reads the process's environment or decides how the process ends."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from host.caller import Caller, this_process
+from host.display import Screen, harmless
+from host.homes import problem_with_agent_name
+from host.options import agent_option, caller_of
+from host.trouble import as_trouble
+from infra.contract.exit_codes import Exit
+
+VERBS = {
+    "init": "make a new agent: its repository, settings, directories",
+    "up": "start an agent and wait until it works",
+    "down": "end an agent",
+    "restart": "end an agent, start it again, say what changed",
+    "status": "how an agent stands, on one screen",
+    "logs": "what watcher and agent wrote, in order of time",
+    "tell": "give the agent a directive",
+    "reports": "read what the agent reports",
+    "review": "list the branches that await you, or show one",
+    "merge": "merge a branch into main",
+    "reject": "take a branch away, keep its commit, tell the agent",
+    "rollback": "give main the content of an earlier version",
+    "config": "each setting: value, origin, meaning",
+    "doctor": "check this machine and the agent's places",
+    "demo": "watch an agent live, improve itself, fail and recover",
+    "completion": "print the completion script of your shell",
+}
+"""In the order of `--help`."""
+
+EPILOG = """\b
+A first day:
+  minifram init                       make an agent
+  minifram up                         start it
+  minifram tell "write a haiku tool"  say what to do
+  minifram reports -f                 watch it report
+  minifram review                     see what awaits you
+
+\b
+Everything that minifram does with git you can do by hand: clone the repository that
+'minifram init' names, edit COMMS.md, commit, push.
+
+\b
+Exit codes: 0 ok, 1 failure, 2 usage, 3 not running, 4 not found or not initialised,
+5 denied by policy, 6 conflict, 7 budget, 8 findings, 75 try again, 130 interrupted."""
+
+
+class Verbs(click.Group):
+    """The verbs, each loaded when needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"host.verbs.{cmd_name}_verb").verb
+        assert isinstance(command, click.Command)  # noqa: S101 - what every module of verbs defines
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.NoSuchCommand(args[0], possibilities=VERBS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # whoever reads has enough
+            _let_go_of_stdout()
+            return int(Exit.OK)
+
+
+def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if asked:
+        import tomllib
+
+        with open(f"{caller_of(ctx).root}/pyproject.toml", "rb") as file:
+            click.echo(f"minifram {tomllib.load(file)['project']['version']}")
+        ctx.exit()
+
+
+@click.group(cls=Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
+@click.pass_context
+def minifram(ctx: click.Context) -> None:
+    """Agents that live in a sandbox, are spoken to only through git, and may rewrite themselves."""
+    screen = _screen(caller_of(ctx))
+    ctx.meta["minifram.screen"] = screen
+
+
+minifram.params.append(agent_option())
+
+
+def main(arguments: Sequence[str] | None = None, caller: Caller | None = None) -> int:
+    """Run the command; gives its exit code. `caller` stands for this process and its environment."""
+    caller = caller or this_process()
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without Unicode must not make us fail half-way through a report.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        problem = problem_with_agent_name(caller.agent)
+        if problem:
+            raise click.UsageError(f"MINIFRAM_AGENT: {problem}")
+        ended = minifram.main(args=words, prog_name="minifram", standalone_mode=False, obj=caller)
+    except click.Abort:
+        return Exit.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except Exception as error:
+        trouble = as_trouble(error)
+        if trouble is None:
+            raise
+        if isinstance(error, OSError):
+            _let_go_of_stdout()
+        notes = "".join(f"\nminifram: {note}" for note in getattr(error, "__notes__", ()))
+        print(harmless(f"minifram: {trouble}{notes}"), file=sys.stderr)
+        return trouble.code
+    return int(ended) if isinstance(ended, int) else Exit.OK
+
+
+def _let_go_of_stdout() -> None:
+    """If it takes no more, what is left for it goes nowhere: Python would complain about it again at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _screen(caller: Caller) -> Screen:
+    plain = bool(caller.environ.get("NO_COLOR")) or caller.environ.get("TERM") == "dumb"
+    return Screen(sys.stdout, sys.stderr, colour=sys.stdout.isatty() and not plain)

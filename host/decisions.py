@@ -1,0 +1,166 @@
+"""What the PM decides about branches and versions: merge, reject, roll back. History only grows, and each act says
+how to undo it with plain words.
+
+A branch is judged at one commit: when it moves meanwhile, nothing happens to what the PM has not seen."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from host import review
+from host.talk import AlreadyTold, tell
+from host.trouble import Trouble
+from infra.contract.branches import problem_with_ref
+from infra.contract.exit_codes import Exit
+from infra.repository.git import Git, GitError, resolve_commit
+from infra.repository.merge import PAGE, MergeConflict, changes_beyond_page, merge_commit
+from infra.repository.tip import BareTip, advance, read_file, resolve_object, rollback_commit
+
+REJECTED = "refs/minifram/rejected"
+
+
+class Merged(NamedTuple):
+    branch: str
+    branch_commit: str
+    commit: str
+    """Where main is now."""
+    main_before: str
+    """The same as `commit` when there was nothing to merge."""
+    verdict: str
+    files: tuple[str, ...]
+    undo: str
+
+
+class Rejected(NamedTuple):
+    branch: str
+    branch_commit: str
+    kept_as: str
+    directive_commit: str
+    undo: str
+
+
+class RolledBack(NamedTuple):
+    ref: str
+    target: str
+    commit: str
+    """Where main is now; the same as `main_before` when there was nothing to do."""
+    main_before: str
+    changes: tuple[str, ...]
+    """`M path`, `A path`, `D path`."""
+    undo: str
+
+
+def merge(git: Git, name: str, unvalidated: bool, agent_option: str) -> Merged:
+    """Merge a branch into main. Raises Trouble: a conflict, or a commit whose tests nobody reported as passed."""
+    commit = review.branch_commit(git, name)
+    seen_last = review.main_commit(git)
+    if git.ok("merge-base", "--is-ancestor", commit, seen_last):
+        return Merged(name, commit, seen_last, seen_last, "", (), "")
+    verdict = review.evidence(_page(git, seen_last), name, commit).verdict
+    if verdict != review.VALIDATED and not unvalidated:
+        raise Trouble(
+            Exit.DENIED,
+            f"{name}@{commit[:12]} is not known to pass its tests: {verdict} in COMMS.md for this commit. "
+            f"Look with 'minifram review {name}{agent_option}'; if you want it all the same, add --unvalidated",
+        )
+    main_before = ""
+
+    def next_commit(seen: str) -> str | None:
+        nonlocal main_before
+        main_before = seen
+        return merge_commit(git, seen, commit, f"Merge branch {name} at {commit[:12]}\n\nDecided by the PM.")
+
+    try:
+        moved = advance(BareTip(git), next_commit)
+    except MergeConflict as conflict:
+        files = ", ".join(conflict.files)
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{name} and main both changed {files}; main is as it was. Ask the agent to merge main into {name} "
+            f"and push it, or do it in a clone: git clone {shlex.quote(git.directory)}",
+        ) from None
+    undo = f"minifram rollback {main_before}{agent_option}"
+    return Merged(name, commit, moved, main_before, verdict, _changed(git, main_before, moved, "--name-only"), undo)
+
+
+def reject(git: Git, name: str, because: str) -> Rejected:
+    """Take a branch away, keep its commit, tell the agent. Raises Trouble when the branch moved meanwhile."""
+    commit = review.branch_commit(git, name)
+    kept_as = f"{REJECTED}/{name}/{commit[:12]}"
+    steps = f"start\nupdate {kept_as} {commit}\ndelete refs/heads/{name} {commit}\nprepare\ncommit\n"
+    try:
+        git("update-ref", "--stdin", stdin=steps.encode())
+    except GitError as error:
+        now = resolve_commit(git, f"refs/heads/{name}")
+        if now == commit:
+            raise
+        found = f"it is at {now[:12]}" if now else "it is gone"
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{name} was at {commit[:12]}, and now {found} ({error.stderr.strip()}); "
+            f"nothing was rejected: see 'minifram review {name}'",
+        ) from None
+    reason = f": {because.strip()}" if because.strip() else "."
+    words = (
+        f"Branch {name} at {commit[:12]} is rejected{reason}\nDo not merge it or push it again as it is; "
+        f"remove its clone. The commit is kept as {kept_as}."
+    )
+    undo = f"git -C {shlex.quote(git.directory)} update-ref refs/heads/{name} {commit}"
+    told = _tell_or_say(git, words, name, undo)
+    return Rejected(name, commit, kept_as, told, undo)
+
+
+def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
+    """Give main the tree of `ref`, COMMS.md kept, as a new commit. Raises Trouble for what names no version."""
+    problem = problem_with_ref(ref)
+    if problem:
+        raise Trouble(Exit.USAGE, problem)
+    # Once: `main~1` must not come to mean another commit when a race is lost.
+    target = resolve_commit(git, ref)
+    if target is None:
+        raise Trouble(
+            Exit.NOT_FOUND,
+            f"{ref!r} names no commit in {git.directory}; "
+            f"see 'git -C {shlex.quote(git.directory)} log --oneline --all'",
+        )
+    if resolve_object(git, f"{target}:infra/runner.py") is None:
+        raise Trouble(
+            Exit.DENIED,
+            f"{ref} ({target[:12]}) holds no infra/runner.py: it is no version of the agent, and nothing could start "
+            "from it. Name a commit of main's history",
+        )
+    main_before = review.main_commit(git)
+
+    def next_commit(seen: str) -> str | None:
+        nonlocal main_before
+        main_before = seen
+        if not changes_beyond_page(git, seen, target):
+            return None
+        message = f"Roll back to {target[:12]}\n\nThe tree of {ref}; COMMS.md is kept. Decided by the PM."
+        return rollback_commit(git, seen, target, message)
+
+    commit = advance(BareTip(git), next_commit)
+    changes = _changed(git, main_before, commit, "--name-status")
+    undo = f"minifram rollback {main_before}{agent_option}" if commit != main_before else ""
+    return RolledBack(ref, target, commit, main_before, changes, undo)
+
+
+def _tell_or_say(git: Git, words: str, name: str, undo: str) -> str:
+    """Tell the agent; when that fails, the PM must know that the branch is gone all the same."""
+    try:
+        return tell(git, words).commit
+    except AlreadyTold:  # rejected before, and pushed again: the open directive says it all
+        return review.main_commit(git)
+    except Exception as error:
+        error.add_note(f"the branch {name} is rejected all the same, the agent was not told; undo: {undo}")
+        raise
+
+
+def _changed(git: Git, old: str, new: str, form: str) -> tuple[str, ...]:
+    listed = git("diff", "--no-renames", form, old, new)
+    return tuple(line.replace("\t", " ") for line in listed.splitlines())
+
+
+def _page(git: Git, commit: str) -> str:
+    return read_file(git, commit, PAGE) or ""

@@ -1,0 +1,123 @@
+"""How things look on the PM's screen: text that others wrote made harmless, durations for people, colour where
+it is wanted, and values as JSON. Pure but for `Screen`, which writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple, TextIO
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and newline
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # what reorders or hides text
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+def harmless(text: str) -> str:
+    """`text` with every character that could steer a terminal, or hide or reorder what it shows, spelled out.
+
+    So what is shown is all there is: the agent's text is data (colours alone are dropped without a trace)."""
+    return _HARMFUL.sub(_spelled, _COLOUR.sub("", text))
+
+
+def one_line(text: str, width: int = 100) -> str:
+    """The first line of `text`, harmless, cut to `width`."""
+    line = harmless(text.strip().split("\n", 1)[0]).replace("\t", " ")
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def duration(seconds: float) -> str:
+    """`3 s`, `4 min`, `2 h 5 min`, `3 d 4 h`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    if whole < 86400:
+        minutes = whole % 3600 // 60
+        return f"{whole // 3600} h" + (f" {minutes} min" if minutes else "")
+    hours = whole % 86400 // 3600
+    return f"{whole // 86400} d" + (f" {hours} h" if hours else "")
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def seconds_of(moment: str) -> float | None:
+    """Seconds since the epoch of a time as `contract.clock` writes it; None for anything else."""
+    import calendar
+    import time
+
+    try:
+        whole = calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+    fraction = re.fullmatch(r"\.(\d{1,9})Z|Z", moment[19:])
+    if fraction is None:
+        return None
+    return whole + (float(f"0.{fraction[1]}") if fraction[1] else 0.0)
+
+
+def since(moment: str, now: float) -> str:
+    """How long ago `moment` was; empty when it is no time."""
+    then = seconds_of(moment)
+    return "" if then is None else duration(now - then)
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON knows it: named tuples become objects."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {key: plain(item) for key, item in value._asdict().items()}
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, str):
+        # git keeps bytes that are no UTF-8 as lone surrogates, which no JSON reader takes
+        return value.encode(errors="surrogateescape").decode(errors="replace")
+    return value
+
+
+def as_json(schema: str, value: Any) -> str:
+    """One line of JSON: `{"schema": "minifram.<schema>/1", …}`."""
+    return json.dumps({"schema": f"minifram.{schema}/1"} | plain(value))
+
+
+class Screen(NamedTuple):
+    """Results go to `out`, progress and advice to `err`."""
+
+    out: TextIO
+    err: TextIO
+    colour: bool
+
+    def result(self, text: str = "") -> None:
+        print(text, file=self.out, flush=True)
+
+    def progress(self, text: str) -> None:
+        print(text, file=self.err, flush=True)
+
+    def strong(self, text: str) -> str:
+        return self._painted("1", text)
+
+    def good(self, text: str) -> str:
+        return self._painted("32", text)
+
+    def bad(self, text: str) -> str:
+        return self._painted("31", text)
+
+    def faint(self, text: str) -> str:
+        return self._painted("2", text)
+
+    def mark(self, text: str) -> str:
+        return self._painted("36", text)
+
+    def _painted(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text

@@ -1,0 +1,210 @@
+"""Checks on this machine and on one agent, for `minifram doctor`. Looks only; changes nothing, starts nothing.
+
+Each check gives results: `ok`, `note` (good to know, nothing to do), `warn` and `fail`; the last two are findings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from host import settings_text, watching
+from host.audit import FAIL, NOTE, OK, WARN, Result, audit
+from host.caller import Caller, as_option
+from host.homes import Home, problem_with_directory
+from infra.contract import watcher_file
+from infra.contract.sockets import MAX_PATH_BYTES
+from infra.repository.git import Git, GitError
+
+PYTHON_NEEDED = (3, 11)
+GIT_NEEDED = (2, 38)
+DISK_WARN_BYTES = 1 << 30
+DISK_FAIL_BYTES = 100 << 20
+
+
+class Diagnosis(NamedTuple):
+    agent: str
+    initialised: bool
+    results: tuple[Result, ...]
+
+    @property
+    def findings(self) -> int:
+        return sum(result.level in (WARN, FAIL) for result in self.results)
+
+
+def diagnose(caller: Caller) -> Diagnosis:
+    """All checks; those of the agent only when there is one."""
+    home = caller.home
+    initialised = os.path.lexists(home.remote)
+    checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
+    if initialised:
+        checks += [_settings, _repository, _run_directory, _state_directory, _key, _watcher]
+    results = [result for check in checks for result in check(caller, home)]
+    if not initialised:
+        text = (
+            f"agent {home.agent!r} is not initialised: 'minifram init{as_option(home.agent)}' makes it at {home.data}"
+        )
+        results.append(Result("agent", NOTE, text))
+    return Diagnosis(home.agent, initialised, tuple(results))
+
+
+def _python(caller: Caller, home: Home) -> Iterator[Result]:
+    version = sys.version_info
+    level = OK if version[:2] >= PYTHON_NEEDED else FAIL
+    yield Result("python", level, f"{version.major}.{version.minor}.{version.micro} (needed: 3.11 or newer)")
+
+
+def _git(caller: Caller, home: Home) -> Iterator[Result]:
+    try:
+        words = Git("/")("version")
+    except (OSError, GitError) as error:
+        yield Result("git", FAIL, f"git cannot be run ({error}); install git 2.38 or newer")
+        return
+    match = re.search(r"(\d+)\.(\d+)", words)
+    good = match is not None and (int(match[1]), int(match[2])) >= GIT_NEEDED
+    yield Result("git", OK if good else FAIL, f"{words} (needed: 2.38 or newer, for merges without a work tree)")
+
+
+def _packages(caller: Caller, home: Home) -> Iterator[Result]:
+    import importlib.metadata
+
+    lock = f"{caller.root}/requirements.lock"
+    try:
+        with open(lock, encoding="utf-8") as file:
+            locked = dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)\s*\\?$", file.read(), flags=re.MULTILINE))
+    except OSError as error:
+        yield Result("packages", FAIL, f"{lock} cannot be read ({error}); run minifram from a whole checkout")
+        return
+    wrong = []
+    for name, version in locked.items():
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found = "none"
+        if found != version:
+            wrong.append(f"{name} {found}, locked {version}")
+    if wrong:
+        yield Result("packages", FAIL, f"not as locked: {'; '.join(wrong)}. Run 'make setup' in {caller.root}")
+    else:
+        yield Result("packages", OK, f"{len(locked)} packages are installed as {lock} says")
+
+
+def _disk(caller: Caller, home: Home) -> Iterator[Result]:
+    for name, path in (("data", home.data), ("state", home.state), ("run", home.run)):
+        there = _nearest(path)
+        free = shutil.disk_usage(there).free
+        level = FAIL if free < DISK_FAIL_BYTES else WARN if free < DISK_WARN_BYTES and name != "run" else OK
+        yield Result("disk", level, f"{free / (1 << 30):.1f} GiB free for {name} ({there})")
+
+
+def _sockets(caller: Caller, home: Home) -> Iterator[Result]:
+    longest = max((home.places.model_socket, home.places.git_socket), key=len)
+    size = len(os.fsencode(longest))
+    if size > MAX_PATH_BYTES:
+        text = f"{longest} has {size} bytes, at most {MAX_PATH_BYTES} work: set XDG_RUNTIME_DIR to a shorter directory"
+        yield Result("sockets", FAIL, text)
+    else:
+        yield Result("sockets", OK, f"paths of at most {size} bytes (limit {MAX_PATH_BYTES})")
+
+
+def _podman(caller: Caller, home: Home) -> Iterator[Result]:
+    found = shutil.which("podman", path=caller.environ.get("PATH"))
+    text = f"found at {found}" if found else "not installed"
+    yield Result("podman", NOTE, f"{text}; this version does not use it yet")
+
+
+def _settings(caller: Caller, home: Home) -> Iterator[Result]:
+    try:
+        with open(home.settings, encoding="utf-8") as file:
+            wrong = settings_text.problems(file.read(), home.settings)
+    except (OSError, UnicodeDecodeError) as error:
+        wrong = [f"{home.settings} cannot be read ({error}); an empty file there means all defaults"]
+    for problem in wrong:
+        yield Result("settings", FAIL, problem)
+    if not wrong:
+        yield Result("settings", OK, home.settings)
+
+
+def _repository(caller: Caller, home: Home) -> Iterator[Result]:
+    try:
+        yield from audit(home, caller.uid)
+    except GitError as error:
+        yield Result("repository", FAIL, str(error))
+
+
+def _run_directory(caller: Caller, home: Home) -> Iterator[Result]:
+    if not os.path.lexists(home.run):
+        yield Result("run directory", OK, f"{home.run} is not there; 'minifram up' makes it")
+        return
+    wrong = [problem_with_directory(path, caller.uid) for path in (os.path.dirname(home.run), home.run)]
+    problems = [problem for problem in wrong if problem]
+    for problem in problems:
+        yield Result("run directory", FAIL, problem)
+    if not problems:
+        yield Result("run directory", OK, f"{home.run} is yours alone")
+
+
+def _state_directory(caller: Caller, home: Home) -> Iterator[Result]:
+    if not os.path.lexists(home.state):
+        yield Result("state directory", WARN, f"{home.state} is missing; 'minifram up' makes a new one, without memory")
+        return
+    problem = problem_with_directory(home.state, caller.uid)
+    yield Result("state directory", FAIL if problem else OK, problem or f"{home.state} is yours alone")
+
+
+def _key(caller: Caller, home: Home) -> Iterator[Result]:
+    if not os.path.lexists(home.key_file):
+        yield Result("key", OK, "no key lies on disk")
+        return
+    status = os.lstat(home.key_file)
+    mode = stat.S_IMODE(status.st_mode)
+    problem = problem_with_directory(home.places.secrets, caller.uid)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != caller.uid or mode & 0o077:
+        problem = f"{home.key_file} must be a regular file of yours with mode 0600 (found {mode:04o})"
+    if problem:
+        yield Result("key", FAIL, f"{problem}; take the key to be known to others")
+    elif watching.holder(home.places.watcher_lock) is None:
+        yield Result("key", WARN, f"{home.key_file} lies there though the agent is down; remove it")
+    else:
+        yield Result("key", OK, f"{home.key_file} is readable by you alone")
+
+
+def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
+    pid = watching.holder(home.places.watcher_lock)
+    try:
+        state = watching.known_state(home)
+    except (OSError, ValueError) as error:
+        yield Result("watcher", WARN, f"{home.places.watcher_state}: {error}; the watcher begins anew without it")
+        state = None
+    if pid == watching.UNKNOWN:
+        lock = home.places.watcher_lock
+        yield Result("watcher", FAIL, f"{lock} is held, but not by the process it names; find it: fuser {lock}")
+    elif pid is not None:
+        yield Result("watcher", OK, f"running (pid {pid})")
+    elif state is None or state.phase == watcher_file.STOPPED:
+        yield Result("watcher", OK, "not running")
+    else:
+        yield Result("watcher", WARN, f"it died in phase {state.phase!r} without a word; 'minifram up' starts it again")
+        if _lives(state.runner_pid, state.runner_started):
+            text = f"its runner (pid {state.runner_pid}) lives on, unwatched; 'minifram up' takes it over"
+            yield Result("watcher", WARN, text)
+
+
+def _lives(pid: int, started: float) -> bool:
+    import psutil
+
+    try:
+        return pid > 0 and abs(psutil.Process(pid).create_time() - started) < 0.05
+    except psutil.Error:
+        return False
+
+
+def _nearest(path: str) -> str:
+    """`path` or the nearest directory above it that exists."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path

@@ -1,0 +1,230 @@
+"""How an agent stands, gathered into one value for `minifram status`; works as well when it is down.
+
+Facts come from their owners: running or not from the lock, the rest of the supervision from `watcher.json`, what
+the runner is doing from its life file (its own claim), money from the ledger, words from COMMS.md."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from host import bare, cell_files, review, running, talk, watching
+from host.homes import Home
+from infra.contract import comms, watcher_file
+from infra.contract.branches import MAIN, problem_with_branch
+from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
+from infra.contract.life_file import Life
+from infra.contract.places import LIFE_FILE
+from infra.contract.settings import Settings, SettingsError, read_settings
+from infra.contract.watcher_file import WatcherFile
+from infra.repository.git import Git, resolve_commit
+from infra.repository.merge import PAGE, changes_beyond_page
+from infra.repository.tip import read_file
+
+_T = TypeVar("_T")
+
+_CODE = ("infra", "requirements.txt")
+"""What the runner restarts itself for when main changes it (`infra.life.work.BODY`, which costs too much here)."""
+
+LIFE_BYTES = 16 * 1024
+BOOTS_SHOWN = 5
+TROUBLES_SHOWN = 3
+
+
+class Boot(NamedTuple):
+    branch: str
+    commit: str
+    reason: str
+    started_at: str
+    ended_at: str
+    outcome: str
+    detail: str
+
+
+class Trouble(NamedTuple):
+    at: str
+    text: str
+
+
+class Waiting(NamedTuple):
+    """A branch that awaits review."""
+
+    name: str
+    commit: str
+    verdict: str
+
+
+class Spent(NamedTuple):
+    """Today's budget; a UTC day."""
+
+    day: str
+    usd: float
+    tokens: int
+    reserved_usd: float
+    """Worst cases of the calls under way."""
+    daily_usd: float
+    daily_tokens: int
+    calls: int
+    exhausted: bool
+
+
+class Standing(NamedTuple):
+    agent: str
+    running: bool
+    """The truth of this moment: a watcher holds the lock."""
+    pid: int
+    phase: str
+    """The watcher's phase; `down` when there is no watcher."""
+    since: str
+    until: str
+    """When waiting: the next launch."""
+    sandbox: str
+    autonomy: str
+    model: str
+    branch: str
+    """What runs, or ran last."""
+    commit: str
+    subject: str
+    main: str
+    outdated: bool
+    """Main has other code than what runs; the runner makes way for it when its unit of work is done."""
+    failures: int
+    life: Life | None
+    boots: tuple[Boot, ...]
+    """The last ones, newest first."""
+    last_report: talk.Report | None
+    open_directives: int
+    awaiting_review: tuple[Waiting, ...]
+    budget: Spent | None
+    troubles: tuple[Trouble, ...]
+    """The last ones, newest first, and what could not be read just now."""
+    remote: str
+
+
+def standing(home: Home, now: float) -> Standing:
+    """Raises the trouble that keeps the repository from being opened; anything less is shown among the troubles."""
+    git = bare.open_repository(home)
+    problems: list[str] = []
+    settings = _or(problems, lambda: read_settings(home.settings), Settings())
+    state = _or(problems, lambda: watching.known_state(home), None) or WatcherFile()
+    pid = watching.holder(home.places.watcher_lock)
+    main = review.main_commit(git)
+    page = read_file(git, main, PAGE) or ""
+    is_running = pid is not None
+    model = settings.model
+    last = state.boots[-1] if state.boots else None
+    branch = state.branch or (last.branch if last else "")
+    commit = state.commit or (last.commit if last else "")
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    return Standing(
+        agent=home.agent,
+        running=is_running,
+        pid=pid or 0,
+        phase=state.phase if is_running else "down",
+        since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
+        until=state.until if is_running else "",
+        sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
+        autonomy=settings.autonomy,
+        model=model.provider if model.provider == "scripted" else f"{model.provider} {model.name}",
+        branch=branch,
+        commit=commit,
+        subject=_subject(git, commit),
+        main=main,
+        outdated=is_running and branch == MAIN and _differs(git, commit, main),
+        failures=state.failures,
+        life=life_of(home, state) if is_running else None,
+        boots=tuple(_boot(record) for record in reversed(state.boots[-BOOTS_SHOWN:])),
+        last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None),
+        open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0),
+        awaiting_review=_awaiting(git, main, page),
+        budget=_or(problems, lambda: spent_today(home, settings, now), None),
+        troubles=tuple(
+            [Trouble(at, text) for text in dict.fromkeys(problems)]
+            + [Trouble(item.at, item.text) for item in reversed(state.troubles[-TROUBLES_SHOWN:])]
+        ),
+        remote=home.remote,
+    )
+
+
+def spent_today(home: Home, settings: Settings, now: float) -> Spent:
+    """What the ledger says about this UTC day; a day without a ledger cost nothing. Raises OSError."""
+    # The ledger's own module counts, so that what the PM sees is what the model door enforces.
+    from infra.models.budget import Cost
+    from infra.models.ledger import lines_of_day, replay
+    from infra.models.prices import NANO
+
+    day = time.strftime("%Y-%m-%d", time.gmtime(now))
+    limits = settings.budget
+    limit = Cost(round(limits.daily_usd * NANO), limits.daily_tokens)
+    try:
+        with open(home.places.ledger, "rb") as file:
+            budget = replay(lines_of_day(file.fileno(), day), day, limit)
+    except FileNotFoundError:
+        budget = replay([], day, limit)
+    taken = budget.spent.plus(budget.reserved)
+    return Spent(
+        day=day,
+        usd=round(budget.spent.nano_usd / NANO, 6),
+        tokens=budget.spent.tokens,
+        reserved_usd=round(budget.reserved.nano_usd / NANO, 6),
+        daily_usd=limits.daily_usd,
+        daily_tokens=limits.daily_tokens,
+        calls=budget.calls,
+        exhausted=taken.nano_usd >= limit.nano_usd or taken.tokens >= limit.tokens,
+    )
+
+
+def _awaiting(git: Git, main: str, page: str) -> tuple[Waiting, ...]:
+    return tuple(
+        Waiting(name, commit, review.evidence(page, name, commit).verdict)
+        for name, commit in review.unmerged(git, main)
+    )
+
+
+def _boot(record: watcher_file.BootRecord) -> Boot:
+    return Boot(
+        branch=record.branch,
+        commit=record.commit,
+        reason=record.reason,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        outcome=record.outcome,
+        detail=record.detail,
+    )
+
+
+def life_of(home: Home, state: WatcherFile) -> Life | None:
+    """The words of the runner that leads on what it does; None when they are missing or make no sense."""
+    if problem_with_branch(state.branch):
+        return None
+    piece = cell_files.read_tail(home.places.bot, f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES)
+    try:
+        raw: Any = json.loads(piece.content) if piece else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(raw, dict) or raw.get("schema") != LIFE_SCHEMA:
+        return None
+    known = {key: raw[key] for key in Life._fields if key in raw}
+    sound = all(isinstance(value, int if key == "steps" else str) for key, value in known.items())
+    return Life(**known) if sound and {"doing", "since"} <= known.keys() else None
+
+
+def _subject(git: Git, commit: str) -> str:
+    if not commit or resolve_commit(git, commit) is None:
+        return ""
+    return git("rev-list", "--no-commit-header", "--format=%s", "--max-count=1", commit)
+
+
+def _differs(git: Git, commit: str, main: str) -> bool:
+    return resolve_commit(git, commit) is not None and changes_beyond_page(git, commit, main, *_CODE)
+
+
+def _or(problems: list[str], read: Callable[[], _T], otherwise: _T) -> _T:
+    """What `read` gives; what it cannot read becomes a line of the status, which shows the rest all the same."""
+    try:
+        return read()
+    except (OSError, ValueError, SettingsError) as error:
+        problems.append(str(error))
+        return otherwise

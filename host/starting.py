@@ -1,0 +1,141 @@
+"""Starting the watcher, and waiting until its agent works.
+
+What an earlier watcher left behind, or what another command starts at the same moment, is never taken for the one
+that was started here: its word counts while it holds the lock, and is newer than the start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from host.homes import Home
+from host.trouble import Trouble
+from host.watching import POLL_SECONDS, Say, already_running, holder, known_state, last_words
+from infra.contract import arguments, watcher_file
+from infra.contract.exit_codes import Exit
+from infra.contract.watcher_file import WatcherFile
+
+UP_SECONDS = 90.0
+GIVEN_UP_AFTER = 3
+"""Failed launches of main in a row after which `up` stops waiting for one that works."""
+
+
+class Running(NamedTuple):
+    """A watcher whose agent works."""
+
+    pid: int
+    branch: str
+    commit: str
+    boot_id: str
+    seconds: float
+
+
+def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
+    """The whole environment of the keep's programs: no key of the PM's is in it."""
+    kept = {name: environ[name] for name in ("PATH", "LANG", "HOME", "TMPDIR") if name in environ}
+    return {"LANG": "C.UTF-8"} | kept | {"PYTHONPATH": root}
+
+
+def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds: float, say: Say) -> Running:
+    """Start `program` as the agent's watcher, in a session of its own, and wait until its agent works.
+
+    Raises Trouble; a watcher that is at work but not successful yet is left to go on trying."""
+    for _ in range(2):
+        before = _Before(_stamp(home), _failures(home))
+        process = _spawn(home, program, environ)
+        say(f"watcher started (pid {process.pid}); waiting for the agent to boot")
+        ended = _wait_until_running(home, process, before, seconds, say)
+        if isinstance(ended, Running):
+            return ended
+        pid = holder(home.places.watcher_lock)
+        if ended == Exit.CONFLICT and pid is None:
+            continue  # it met another command's glance at the lock, which is over now
+        break
+    if ended == Exit.CONFLICT:
+        raise already_running(home, pid)
+    raise Trouble(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
+
+
+class _Before(NamedTuple):
+    """What an earlier watcher left, so as not to take it for this one's."""
+
+    stamp: object
+    failures: int
+
+
+def _failures(home: Home) -> int:
+    try:
+        state = known_state(home)
+    except ValueError:  # the watcher sets such a file aside and begins anew
+        return 0
+    return state.failures if state else 0
+
+
+def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    output = os.open(home.watcher_output, flags, 0o600)
+    try:
+        return subprocess.Popen(
+            [*program, *arguments.words(home.settings, home.places)],
+            cwd="/",
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    finally:
+        os.close(output)
+
+
+def _wait_until_running(
+    home: Home, process: subprocess.Popen[bytes], before: _Before, seconds: float, say: Say
+) -> Running | int:
+    """Running, or the watcher's exit status. Raises Trouble when it takes too long or fails too often."""
+    began = time.monotonic()
+    told = ""
+    while True:
+        status = process.poll()
+        if status is not None:
+            return status
+        # A file from an earlier watcher, or from one that another command starts now, is not this one's word.
+        state = known_state(home) if _stamp(home) != before.stamp else None
+        if state is not None and holder(home.places.watcher_lock) == process.pid:
+            told = _tell(state, told, say)
+            if state.phase == watcher_file.RUNNING:
+                spent = time.monotonic() - began
+                return Running(process.pid, state.branch, state.commit, state.boot_id, spent)
+            if state.failures >= before.failures + GIVEN_UP_AFTER:
+                raise _not_yet(home, process.pid, f"main failed to boot {GIVEN_UP_AFTER} times in a row")
+        if time.monotonic() - began > seconds:
+            raise _not_yet(home, process.pid, f"the agent has not booted within {seconds:g} s")
+        time.sleep(POLL_SECONDS)
+
+
+def _not_yet(home: Home, pid: int, what: str) -> Trouble:
+    return Trouble(
+        Exit.FAILURE,
+        f"{what}; the watcher (pid {pid}) goes on trying. See 'minifram logs'; "
+        f"'minifram down' ends it; {last_words(home)}",
+    )
+
+
+def _tell(state: WatcherFile, told: str, say: Say) -> str:
+    at = f" {state.branch}@{state.commit[:12]}" if state.branch else ""
+    failed = f", {state.failures} failed so far" if state.failures else ""
+    text = f"{state.phase}{at}{failed}"
+    if text != told:
+        say(text)
+    return text
+
+
+def _stamp(home: Home) -> object:
+    """Another value whenever the watcher has written its state again: it replaces the file."""
+    try:
+        status = os.stat(home.places.watcher_state)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns

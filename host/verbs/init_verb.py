@@ -1,0 +1,59 @@
+"""`minifram init`."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from host.options import Verb, caller_of, json_option, screen_of
+
+
+@click.command("init", cls=Verb)
+@click.option(
+    "--sandbox", type=click.Choice(["process", "podman"]), help="Where the agent will live (default: process)."
+)
+@click.option("--model", type=click.Choice(["scripted", "anthropic"]), help="Who thinks (default: scripted, no key).")
+@click.option(
+    "--autonomy",
+    type=click.Choice(["merge", "propose", "frozen"]),
+    help="merge: the agent merges what it has validated (default); propose: only you move main; frozen: reports only.",
+)
+@json_option
+@click.pass_context
+def verb(ctx: click.Context, sandbox: str | None, model: str | None, autonomy: str | None, as_json_: bool) -> None:
+    """Make a new agent: its bare repository with a first commit, its settings, its directories.
+
+    \b
+    Examples:
+      minifram init
+      minifram init --agent second --model anthropic --autonomy propose
+    """
+    from host import bare, birth
+    from host.caller import as_option
+    from host.display import as_json
+    from host.settings_text import file_text
+
+    caller, screen = caller_of(ctx), screen_of(ctx)
+    defaults = {"sandbox": "process", "autonomy": "merge", "model.provider": "scripted"}
+    given = {"sandbox": sandbox, "autonomy": autonomy, "model.provider": model}
+    chosen = {key: value for key, value in given.items() if value}
+    text = file_text(caller.agent, defaults | chosen)
+    born = birth.give_birth(
+        caller.home, caller.root, text if chosen else None, text, bare.pm_of(caller.environ), caller.uid
+    )
+    if as_json_:
+        screen.result(as_json("init", born))
+        return
+    option = as_option(born.agent)
+    kept = " (it was there, and is kept as it is)" if born.settings_kept else ""
+    screen.result(f"{screen.strong('agent')}       {born.agent}, first commit {born.commit[:12]} on main")
+    screen.result(f"repository  {born.remote}")
+    screen.result(f"settings    {born.settings}{kept}")
+    screen.result(f"its files   {born.bot}")
+    screen.result(f"state       {born.state}")
+    screen.result(f"sockets     {born.run}")
+    screen.result()
+    screen.result(f"Next: minifram up{option}")
+    screen.result(f'      minifram tell{option} "what the agent should do"')
+    screen.result(f"      git clone {shlex.quote(born.remote)}   (edit COMMS.md, commit, push: the same by hand)")

@@ -1,0 +1,35 @@
+"""`minifram merge`."""
+
+from __future__ import annotations
+
+import click
+
+from host.options import Verb, caller_of, complete_branch, json_option, screen_of
+
+
+@click.command("merge", cls=Verb)
+@click.argument("branch", shell_complete=complete_branch)
+@click.option("--unvalidated", is_flag=True, help="Even when no report says that its tests passed.")
+@json_option
+@click.pass_context
+def verb(ctx: click.Context, branch: str, unvalidated: bool, as_json_: bool) -> None:
+    """Merge a branch into main, by a merge commit of yours; main's COMMS.md stays as it is. Prints the undo."""
+    from host import bare, decisions
+    from host.caller import as_option
+    from host.display import as_json, harmless
+
+    caller, screen = caller_of(ctx), screen_of(ctx)
+    git = bare.open_repository(caller.initialised(), bare.pm_of(caller.environ))
+    option = as_option(caller.agent)
+    done = decisions.merge(git, branch, unvalidated, option)
+    if as_json_:
+        screen.result(as_json("merge", done))
+        return
+    if done.commit == done.main_before:
+        screen.result(f"nothing to do: {branch}@{done.branch_commit[:12]} is already in main ({done.commit[:12]})")
+        return
+    screen.result(f"merged  {branch}@{done.branch_commit[:12]} ({done.verdict}): main is now {done.commit}")
+    for path in done.files:
+        screen.result(f"  {harmless(path)}")
+    screen.result(f"undo:   {done.undo}")
+    screen.progress(f"a running agent takes it up after its unit of work, or at once: 'minifram restart{option}'")

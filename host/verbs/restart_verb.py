@@ -1,0 +1,41 @@
+"""`minifram restart`."""
+
+from __future__ import annotations
+
+import click
+
+from host.options import Verb, caller_of, json_option, screen_of
+
+
+@click.command("restart", cls=Verb)
+@click.option("--sandbox", type=click.Choice(["process", "podman"]), help="Instead of the settings' sandbox.")
+@click.option("--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds for each half.")
+@json_option
+@click.pass_context
+def verb(ctx: click.Context, sandbox: str | None, timeout: float, as_json_: bool) -> None:
+    """End an agent if it runs, start it again, and say what changed.
+
+    Nothing is stopped when it could not be started again: settings, repository and key are checked first.
+    """
+    from host import running
+    from host.display import as_json, harmless
+
+    caller, screen = caller_of(ctx), screen_of(ctx)
+    done = running.restart(caller, sandbox, screen.progress, timeout, timeout)
+    if as_json_:
+        screen.result(as_json("restart", done))
+        return
+    screen.result(f"{screen.good('running')}  {done.agent}: watcher pid {done.pid}")
+    if not done.pid_before:
+        screen.result("it was down before")
+    if done.before == done.after:
+        screen.result(f"version   {_short(done.after)}, as before")
+    else:
+        screen.result(f"version   {_short(done.before) or 'none'} -> {_short(done.after)}")
+    for key, (old, new) in done.settings_changed.items():
+        screen.result(harmless(f"setting   {key}: {old} -> {new}"))
+
+
+def _short(version: str) -> str:
+    branch, _, commit = version.rpartition("@")
+    return f"{branch}@{commit[:12]}" if branch else ""

@@ -1,0 +1,96 @@
+"""`minifram status`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from host.options import Verb, caller_of, json_option, screen_of
+from infra.contract.exit_codes import Exit
+
+if TYPE_CHECKING:
+    from host.display import Screen
+    from host.standing import Standing
+
+
+@click.command("status", cls=Verb)
+@json_option
+@click.pass_context
+def verb(ctx: click.Context, as_json_: bool) -> int:
+    """How an agent stands, on one screen. Ends with 3 when it is not running, and prints all the same."""
+    from host.display import as_json
+    from host.standing import standing
+
+    caller, screen = caller_of(ctx), screen_of(ctx)
+    now = time.time()
+    found = standing(caller.initialised(), now)
+    if as_json_:
+        screen.result(as_json("status", found))
+    else:
+        for name, text in _lines(found, now, screen):
+            screen.result(f"{screen.faint(f'{name:<11}')}{text}")
+    return Exit.OK if found.running else Exit.NOT_RUNNING
+
+
+def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, str]]:
+    from host.display import counted, duration, one_line, seconds_of, since
+
+    open_zone = " (not isolated)" if found.sandbox == "process" else ""
+    yield (
+        "agent",
+        f"{screen.strong(found.agent)} · {found.sandbox} sandbox{open_zone} · "
+        f"autonomy {found.autonomy} · {found.model} model",
+    )
+    age = since(found.since, now)
+    state = screen.good(found.phase) if found.phase == "running" else screen.bad(found.phase)
+    if found.running:
+        state += f" for {age}" if age else ""
+        until = seconds_of(found.until)
+        state += f", next launch in {duration(until - now)}" if until else ""
+        state += f" · watcher pid {found.pid}" if found.pid else " · watcher's pid is not known: 'minifram doctor'"
+    else:
+        state += f" for {age}" if age else ""
+        state += " · 'minifram up' starts it"
+    yield "state", state
+    if found.branch:
+        ran = "" if found.running else "last: "
+        newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated else ""
+        subject = one_line(found.subject, 60)
+        yield "version", f"{ran}{one_line(found.branch)} @ {found.commit[:12]} {subject}{newer}"
+    else:
+        yield "version", f"main @ {found.main[:12]} (never started)"
+    if found.life:
+        life = found.life
+        doing = one_line(life.doing, 20)
+        doing += f" for {since(life.since, now)}" if since(life.since, now) else ""
+        doing += f", {counted(life.steps, 'step')}" if life.steps else ""
+        doing += f", until {one_line(life.until, 24)}" if life.until else ""
+        yield "unit", f"{one_line(life.unit)} · {doing}" if life.unit else doing
+        if life.last_error:
+            yield "its trouble", screen.bad(one_line(life.last_error, 160))
+    for index, boot in enumerate(found.boots):
+        outcome = screen.bad(boot.outcome) if boot.outcome in ("failed", "died") else boot.outcome
+        why = f" · {one_line(boot.detail, 80)}" if boot.detail else ""
+        yield (
+            "" if index else "boots",
+            f"{boot.started_at} {one_line(boot.branch, 40)}@{boot.commit[:12]} {outcome} · "
+            f"{one_line(boot.reason, 60)}{why}",
+        )
+    report = found.last_report
+    yield "report", f"{one_line(report.time, 24)} {one_line(report.title, 120)}" if report else "none yet"
+    yield "directives", f"{found.open_directives} open"
+    waiting = [f"{one_line(item.name, 60)} ({item.verdict})" for item in found.awaiting_review]
+    yield "review", ", ".join(waiting) if waiting else "nothing awaits you"
+    if found.budget:
+        spent = found.budget
+        used_up = f" · {screen.bad('used up')}" if spent.exhausted else ""
+        yield (
+            "budget",
+            f"today ${spent.usd:.2f} of ${spent.daily_usd:.2f} · {spent.tokens:,} of {spent.daily_tokens:,} tokens · "
+            f"{counted(spent.calls, 'call')}{used_up}",
+        )
+    for index, trouble in enumerate(found.troubles):
+        yield "" if index else "troubles", f"{trouble.at} {one_line(trouble.text, 200)}"

@@ -1,0 +1,38 @@
+"""`minifram up`."""
+
+from __future__ import annotations
+
+import click
+
+from host.options import Verb, caller_of, json_option, screen_of
+
+
+@click.command("up", cls=Verb)
+@click.option("--sandbox", type=click.Choice(["process", "podman"]), help="Instead of the settings' sandbox.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait for it."
+)
+@json_option
+@click.pass_context
+def verb(ctx: click.Context, sandbox: str | None, timeout: float, as_json_: bool) -> None:
+    """Start an agent and wait until it works.
+
+    The watcher runs on by itself when this command has ended. With 'provider: anthropic' in the settings the key
+    is taken from $ANTHROPIC_API_KEY; it is put where only the model door reads it, and 'minifram down' removes it.
+    """
+    from host import running
+    from host.caller import as_option
+    from host.display import as_json
+
+    caller, screen = caller_of(ctx), screen_of(ctx)
+    ready = running.make_ready(caller, sandbox)
+    started = running.up(caller, ready, screen.progress, timeout)
+    if as_json_:
+        screen.result(as_json("up", started))
+        return
+    option = as_option(started.agent)
+    screen.result(
+        f"{screen.good('running')}  {started.agent}: {started.branch}@{started.commit[:12]}, {started.model} model, "
+        f"{started.sandbox} sandbox, watcher pid {started.pid}, after {started.seconds:.1f} s"
+    )
+    screen.result(f'Next: minifram tell{option} "…"; minifram status{option}; minifram down{option}')

@@ -1,0 +1,152 @@
+"""The watcher seen from outside: is it running, what does it know, end it. Starting it is `starting`'s.
+
+The lock on `watcher.lock` is the truth: it goes with the process that holds it, so a killed watcher leaves none.
+What `watcher.json` says is only what the last watcher knew."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from host.homes import Home
+from host.trouble import Trouble
+from infra.contract import watcher_file
+from infra.contract.exit_codes import Exit
+from infra.contract.watcher_file import WatcherFile
+
+UNKNOWN = 0
+"""The pid of a holder that cannot be told."""
+
+POLL_SECONDS = 0.05
+DOWN_SECONDS = 60.0
+Say = Callable[[str], None]
+
+
+def holder(lock: str) -> int | None:
+    """The pid of the watcher that holds the lock; None when none does, `UNKNOWN` when it cannot be told.
+
+    The pid in the file counts only when that process has this very file open: nobody else is ever signalled."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        try:
+            # Shared, so that two askers do not see each other; let go at once.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _pid_of_holder(descriptor)
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def known_state(home: Home) -> WatcherFile | None:
+    """What the watcher last wrote down; None when it never did. Raises ValueError for what is no such file."""
+    try:
+        with open(home.places.watcher_state, "rb") as file:
+            return watcher_file.decode(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def already_running(home: Home, pid: int | None) -> Trouble:
+    named = f"pid {pid}" if pid else "pid unknown"
+    return Trouble(
+        Exit.CONFLICT,
+        f"agent {home.agent!r} is already running (watcher {named}); see 'minifram status', or use 'minifram restart'",
+    )
+
+
+def stop(home: Home, seconds: float, say: Say) -> int:
+    """Ask the watcher to end, and wait until it has; gives its pid. Raises Trouble, also when there is none."""
+    lock = home.places.watcher_lock
+    pid = _settled_holder(lock)
+    if pid is None:
+        raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running; 'minifram up' starts it")
+    if pid == UNKNOWN:
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{lock} is locked, but not by the process it names; find it with 'fuser {lock}' and end it yourself",
+        )
+    _ask_to_end(lock, pid)
+    say(f"asked the watcher (pid {pid}) to end the agent and itself")
+    deadline, told = time.monotonic() + seconds, time.monotonic()
+    while holder(lock) is not None:
+        now = time.monotonic()
+        if now > deadline:
+            raise Trouble(
+                Exit.FAILURE,
+                f"the watcher (pid {pid}) has not ended within {seconds:g} s; it was asked to and may still be ending "
+                f"the agent's processes: look with 'minifram logs', wait longer with 'minifram down --timeout 120'",
+            )
+        if now - told > 5:
+            say(f"still waiting; at most {deadline - now:.0f} s more")
+            told = now
+        time.sleep(POLL_SECONDS)
+    return pid
+
+
+def last_words(home: Home) -> str:
+    """The watcher's newest troubles and the end of what it wrote to stderr, for an error message."""
+    lines: list[str] = []
+    try:
+        state = known_state(home)
+    except (OSError, ValueError) as error:
+        lines.append(str(error))
+    else:
+        lines += [f"{trouble.at} {trouble.text}" for trouble in state.troubles[-3:]] if state else []
+    try:
+        with open(home.watcher_output, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
+            lines += file.read().decode(errors="replace").splitlines()[-15:]
+    except FileNotFoundError:
+        pass
+    shown = "\n".join(f"  {line}" for line in lines) if lines else "  it left no words"
+    return f"its last words (more in {home.watcher_output} and {home.places.watcher_log}):\n{shown}"
+
+
+def _settled_holder(lock: str) -> int | None:
+    """`holder`, with a moment for a watcher that has taken the lock and not yet written its pid."""
+    deadline = time.monotonic() + 1.0
+    while (pid := holder(lock)) == UNKNOWN and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return pid
+
+
+def _ask_to_end(lock: str, pid: int) -> None:
+    """SIGTERM through a pidfd that was opened while the process still held the lock: no other can get it."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if holder(lock) == pid:
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(process)
+
+
+def _pid_of_holder(descriptor: int) -> int:
+    text = os.pread(descriptor, 32, 0).strip()
+    if not text.isdigit():
+        return UNKNOWN
+    pid = int(text)
+    wanted = os.fstat(descriptor)
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return UNKNOWN
+    for name in names:
+        try:
+            status = os.stat(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+        if (status.st_dev, status.st_ino) == (wanted.st_dev, wanted.st_ino):
+            return pid
+    return UNKNOWN

@@ -1,0 +1,1 @@
+"""Tests of the PM's command: real repositories, real processes, a stand-in for the watcher alone."""

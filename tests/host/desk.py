@@ -1,0 +1,182 @@
+"""A PM's desk for tests: directories of its own, a small project to be born from, and the command.
+
+`run` calls the command in this process with an environment that is handed in; `spawn` starts a real one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from host import bare
+from host.caller import Caller
+from host.cli import main
+from host.homes import Home
+from infra.contract import comms
+from infra.repository.git import AGENT, Git
+from infra.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
+
+PROJECT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+
+PAGE = "# COMMS\n\n## Directives\n\n## Reports\n"
+FILES = {
+    "SYSTEM.md": "You are an agent.\n",
+    "COMMS.md": PAGE,
+    "spec/SPEC_SYSTEM.md": "# It MUST work.\n",
+    "infra/__init__.py": "",
+    "infra/runner.py": "print('I live')\n",
+    "infra/__pycache__/runner.cpython-311.pyc": "not for the agent",
+    "infra/logs/errors.log": "not for the agent",
+    "pyproject.toml": '[project]\nname = "minifram"\nversion = "9.8.7"\n',
+    "requirements.lock": "click==8.5.1 \\\n    --hash=sha256:00\n",
+    ".gitignore": "logs/\n",
+    ".gitattributes": "COMMS.md merge=union\n",
+    "bot-template/README.md": "stays in the project\n",
+    "bot-template/body/src/README.md": "Your work goes here.\n",
+    "tests/__init__.py": "",
+    "tests/contract/__init__.py": "",
+    "tests/contract/test_words.py": "def test_words():\n    assert True\n",
+    "tests/host/test_secret.py": "not for the agent",
+    "host/cli.py": "not for the agent",
+}
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Desk:
+    """Everything of one PM below one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.project = root / "project"
+        self.environ = {
+            "HOME": str(root / "pm"),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "XDG_DATA_HOME": str(root / "data"),
+            "XDG_STATE_HOME": str(root / "state"),
+            "XDG_CONFIG_HOME": str(root / "config"),
+            "XDG_RUNTIME_DIR": str(root / "run"),
+        }
+        (root / "pm").mkdir()
+        (root / "run").mkdir(mode=0o700)
+
+    def write_project(self) -> None:
+        for name, content in FILES.items():
+            path = self.project / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+
+    def like(self, other: Desk) -> None:
+        """Take over everything that lies on another desk."""
+        for path in other.root.iterdir():
+            shutil.copytree(path, self.root / path.name, symlinks=True, dirs_exist_ok=True)
+
+    def caller(self, watcher: str = "works", **environ: str) -> Caller:
+        program = (sys.executable, "-s", "-P", str(HERE / "stand_in.py"), watcher)
+        given = self.environ | environ
+        return Caller(given, os.getuid(), str(self.project), program, given.get("MINIFRAM_AGENT") or "agent")
+
+    def home(self, agent: str = "agent") -> Home:
+        return self.caller()._replace(agent=agent).home
+
+    def run(self, *words: str, **environ: str) -> Ended:
+        """The command in this process; its output is no terminal."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(words, self.caller(**environ))
+        return Ended(int(code), out.getvalue(), err.getvalue())
+
+    def done(self, *words: str, **environ: str) -> Ended:
+        """The same, where anything but success is a mistake of the test."""
+        ended = self.run(*words, **environ)
+        assert ended.code == 0, ended
+        return ended
+
+    def spawn(
+        self, *words: str, watcher: str = "works", stdin: int = subprocess.DEVNULL, **environ: str
+    ) -> subprocess.Popen[str]:
+        """The command as a process of its own, with `watcher` as the behaviour of the stand-in."""
+        return subprocess.Popen(
+            [sys.executable, str(HERE / "launcher.py"), str(self.project), watcher, *words],
+            env=self.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environ,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def call(self, *words: str, watcher: str = "works", **environ: str) -> Ended:
+        """`spawn`, waited for."""
+        with self.spawn(*words, watcher=watcher, stdin=subprocess.DEVNULL, **environ) as process:
+            out, err = process.communicate(timeout=60)
+        return Ended(process.returncode, out, err)
+
+    def git(self, agent: str = "agent") -> Git:
+        return bare.git_on(self.home(agent).remote, AGENT)
+
+    def main(self, agent: str = "agent") -> str:
+        return self.git(agent)("rev-parse", "refs/heads/main")
+
+    def page(self) -> str:
+        return self.git()("cat-file", "blob", "main:COMMS.md") + "\n"
+
+    def write_page(self, text: str) -> str:
+        """Put this COMMS.md on main."""
+        git = self.git()
+        return advance(BareTip(git), edit_file(git, "COMMS.md", lambda _: text, "the page"))
+
+    def report(self, title: str, text: str = "Done.", at: str = "2026-01-31T10:42:12.345Z") -> str:
+        """The agent reports on main."""
+        git = self.git()
+        edit = edit_file(git, "COMMS.md", lambda page: comms.add_report(page, title, text, at), "report")
+        return advance(BareTip(git), edit)
+
+    def branch(self, name: str, files: dict[str, str], message: str = "a change", start: str = "main") -> str:
+        """The agent pushes a commit with these files to a branch, made at `start` when it is new."""
+        git = self.git()
+        blobs: dict[str, str | None] = {
+            path: git("hash-object", "-w", "--stdin", stdin=text.encode()) for path, text in files.items()
+        }
+        base = git("rev-parse", start)
+        commit = commit_tree(git, tree_with(git, base, blobs), (base,), message)
+        git("update-ref", f"refs/heads/{name}", commit)
+        return commit
+
+    def validated(self, branch: str, commit: str) -> None:
+        self.report(f"{branch}@{commit[:12]} validated: 12 passed", "All tests passed.")
+
+    def log(self, branch: str, name: str, text: str) -> Path:
+        """A log file of a checkout of the agent's."""
+        path = Path(self.home().places.bot) / branch / "minifram" / "logs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(text)
+        return path
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Poll until `condition` is true; fails at the deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the deadline passed"
+        time.sleep(0.01)

@@ -1,0 +1,146 @@
+"""`minifram review`: what awaits the PM, as data."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.repository.tip import commit_tree, tree_with
+from tests.host.desk import PAGE, Desk
+
+
+def test_only_branches_with_new_commits_await_review(desk: Desk) -> None:
+    """Neither main, nor the mind, nor what was rescued, nor what is merged already."""
+    desk.branch("improve", {"src/a.py": "1\n"})
+    desk.branch("deep/er", {"src/b.py": "1\n"})
+    desk.branch("mind", {"note.md": "x\n"})
+    desk.branch("rescue/20260131", {"src/c.py": "1\n"})
+    desk.git()("update-ref", "refs/heads/merged", desk.main())
+
+    found = desk.done("review", "--json").json
+
+    assert found["schema"] == "minifram.review/1"
+    assert {branch["name"] for branch in found["branches"]} == {"improve", "deep/er"}
+
+
+def test_each_branch_says_what_merging_it_means(desk: Desk) -> None:
+    """Commits ahead and behind, files changed without COMMS.md, subject, author, evidence."""
+    desk.branch("improve", {"src/a.py": "1\n"}, "first")
+    tip = desk.branch("improve", {"src/b.py": "1\n", "COMMS.md": "mine\n"}, "second\n\nbody", start="improve")
+    desk.write_page(PAGE + "\nnews\n")
+
+    (branch,) = desk.done("review", "--json").json["branches"]
+
+    assert branch["commit"] == tip
+    assert (branch["ahead"], branch["behind"]) == (2, 1)
+    assert branch["files"] == ["src/a.py", "src/b.py"]
+    assert (branch["subject"], branch["author"]) == ("second", "minifram agent")
+    assert branch["verdict"] == "no evidence"
+    out = desk.done("review").out
+    assert "2 commits ahead, 1 behind · 2 files · no evidence" in out
+
+
+def test_evidence_is_for_exactly_this_commit(desk: Desk) -> None:
+    """A verdict on an older commit, another branch, or inside a report's text is none; the newest word counts."""
+    old = desk.branch("improve", {"src/a.py": "1\n"})
+    desk.validated("improve", old)
+    desk.validated("improved", old)
+
+    def verdict() -> str:
+        (branch,) = desk.done("review", "--json").json["branches"]
+        return str(branch["verdict"])
+
+    assert verdict() == "validated"
+    new = desk.branch("improve", {"src/a.py": "2\n"}, start="improve")
+    assert verdict() == "no evidence"
+    desk.report("hello", f"improve@{new[:12]} validated: in the text only")
+    assert verdict() == "no evidence"
+    desk.report(f"improve@{new[:12]} not validated: 1 failed")
+    assert verdict() == "not validated"
+    desk.validated("improve", new)
+    assert verdict() == "validated"
+
+
+def test_one_branch_with_commits_changes_and_evidence(desk: Desk) -> None:
+    """Everything the PM needs to decide; --stat leaves the lines out."""
+    desk.branch("improve", {"src/a.py": "one\n"}, "first")
+    tip = desk.branch("improve", {"src/a.py": "two\n"}, "second", start="improve")
+    desk.validated("improve", tip)
+
+    ended = desk.done("review", "improve")
+    for words in ("first", "second", "+two", "src/a.py | 1 +", "12 passed", "validated"):
+        assert words in ended.out, words
+    commits = ended.out.partition("Commits")[2]
+    assert commits.index("first") < commits.index("second")
+    assert "minifram merge improve" in ended.err
+    assert "+two" not in desk.done("review", "improve", "--stat").out
+
+    found = desk.done("review", "improve", "--json").json
+    assert found["schema"] == "minifram.review/1"
+    assert [commit["subject"] for commit in found["commits"]] == ["first", "second"]
+    assert found["evidence"]["verdict"] == "validated"
+    assert "+two" in found["diff"]
+    assert found.keys() == {"schema", "branch", "main", "base", "commits", "stat", "diff", "evidence"}
+
+
+def test_what_a_branch_holds_cannot_steer_the_terminal(desk: Desk) -> None:
+    """Escape sequences and characters that reorder text are spelled out, in names, messages and changes."""
+    desk.branch("improve", {"src/\u202egpj.exe": "\x1b[2J\x9b1mhidden\u200b\r\n", "a\nb": "x"}, "\x1b]0;t\x07 subject")
+
+    for words in (("review",), ("review", "improve"), ("status",)):
+        out = desk.run(*words).out
+        assert not any(char in out for char in "\x1b\x07\x9b\u202e\u200b\r"), words
+    out = desk.run("review", "improve").out
+    assert "\\x1b[2J" in out
+    assert "\\u202e" in out
+
+
+def test_attributes_and_drivers_of_a_branch_run_nothing(desk: Desk) -> None:
+    """A branch may bring .gitattributes; its diff is still git's own."""
+    desk.branch("improve", {".gitattributes": "* diff=evil -text\n", "src/a.py": "one\n"})
+
+    assert "+one" in desk.done("review", "improve").out
+
+
+def test_a_branch_without_common_history_is_shown_whole(desk: Desk) -> None:
+    """Nothing to compare with: everything is new, and that is said."""
+    git = desk.git()
+    empty = git("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"")
+    blob = git("hash-object", "-w", "--stdin", stdin=b"one\n")
+    orphan = commit_tree(git, tree_with(git, empty, {"src/a.py": blob}), (), "from nowhere")
+    git("update-ref", "refs/heads/orphan", orphan)
+
+    (listed,) = desk.done("review", "--json").json["branches"]
+    assert listed["files"] == ["src/a.py"]
+    out = desk.done("review", "orphan").out
+    assert "shares no history" in out
+    assert "+one" in out
+
+
+@pytest.mark.parametrize("name", ["../evil", "-x", "a..b", "a b", "refs/heads/x", "x.lock", "main", "", "a\x1b[2J"])
+@pytest.mark.parametrize("verb", ["review", "merge", "reject"])
+def test_what_cannot_be_a_branch_is_a_usage_error(desk: Desk, verb: str, name: str) -> None:
+    """Before it reaches git; the refusal shows it harmlessly."""
+    ended = desk.run(verb, "--", name)
+
+    assert ended.code == 2, ended
+    assert "\x1b" not in ended.err
+
+
+def test_an_unknown_branch_is_not_found_with_near_names(desk: Desk) -> None:
+    """A typing error costs one look."""
+    desk.branch("improve-reports", {"src/a.py": "1\n"})
+
+    ended = desk.run("review", "improve-report")
+
+    assert ended.code == 4
+    assert "improve-reports" in ended.err
+
+
+def test_a_repository_without_main_is_said(desk: Desk) -> None:
+    """Every verb needs main; the words say how to get it back."""
+    desk.git()("update-ref", "-d", "refs/heads/main")
+
+    for words in (("review",), ("status",), ("tell", "x"), ("rollback", "x")):
+        ended = desk.run(*words)
+        assert ended.code == 4, words
+    assert "no branch main" in desk.run("review").err

@@ -1,0 +1,236 @@
+"""`minifram status`: one screen, up or down."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from host import standing
+from infra.contract import watcher_file
+from infra.contract.life_file import WORKING, Life, write_life
+from infra.contract.settings import read_settings
+from infra.contract.watcher_file import BootRecord, Trouble, WatcherFile
+from tests.host.desk import Desk
+
+AT = "2026-01-31T10:42:12.345Z"
+NOW = 1_769_856_200.0  # 2026-01-31T10:43:20Z
+
+KEYS = {
+    "schema",
+    "agent",
+    "running",
+    "pid",
+    "phase",
+    "since",
+    "until",
+    "sandbox",
+    "autonomy",
+    "model",
+    "branch",
+    "commit",
+    "subject",
+    "main",
+    "outdated",
+    "failures",
+    "life",
+    "boots",
+    "last_report",
+    "open_directives",
+    "awaiting_review",
+    "budget",
+    "troubles",
+    "remote",
+}
+
+
+def _remember(desk: Desk, **fields: object) -> None:
+    """What the last watcher wrote."""
+    boots = tuple(
+        BootRecord(
+            id=f"{number:032x}",
+            branch="main" if number % 2 else "improve",
+            commit=desk.main(),
+            reason=f"reason {number}",
+            started_at=AT,
+            outcome="died" if number == 6 else "left",
+            detail="exit status 1" if number == 6 else "",
+        )
+        for number in range(7)
+    )
+    told = {"phase": watcher_file.RUNNING, "since": AT, "branch": "main", "commit": desk.main(), "boots": boots}
+    state = WatcherFile(**(told | fields))  # type: ignore[arg-type]
+    Path(desk.home().places.watcher_state).write_bytes(watcher_file.encode(state))
+
+
+def _ledger(desk: Desk, *lines: dict[str, object]) -> None:
+    Path(desk.home().places.ledger).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _call(id: str, usd: float, tokens: int, day: str = "2026-01-31", settle: bool = True) -> list[dict[str, object]]:
+    same = {"time": f"{day}T00:00:00.000Z", "day": day, "id": id, "unit": "u", "provider": "scripted", "model": "m"}
+    opened = same | {"event": "opened", "worst_usd": usd * 2, "worst_tokens": tokens * 2}
+    used = {"input_tokens": tokens, "output_tokens": 0, "cache_write_tokens": 0, "cache_read_tokens": 0}
+    settled = same | {"event": "settled", "usd": usd, "duration_ms": 1} | used
+    return [opened, settled] if settle else [opened]
+
+
+def test_a_new_agent_is_down_and_says_what_comes_next(desk: Desk) -> None:
+    """Not running is 3, and the screen is printed all the same."""
+    ended = desk.run("status")
+
+    assert ended.code == 3
+    assert "down" in ended.out
+    assert "minifram up" in ended.out
+    assert desk.main()[:12] in ended.out
+    assert "none yet" in ended.out
+
+
+def test_a_running_agent_on_one_screen(desk: Desk) -> None:
+    """Branch, commit, phase and since when, last boots, unit, report, branches, budget, troubles."""
+    assert desk.call("up").code == 0
+    commit = desk.branch("improve", {"src/a.py": "1\n"})
+    desk.validated("improve", commit)
+    desk.done("tell", "build a thing")
+    checkout = Path(desk.home().places.bot) / "main" / "minifram" / "logs"
+    checkout.mkdir(parents=True)
+    write_life(str(checkout / "life.json"), Life(WORKING, AT, "build a thing", 12, "", "the model door refused"))
+
+    ended = desk.run("status")
+
+    assert ended.code == 0, ended
+    for words in (
+        "process sandbox (not isolated)",
+        "running",
+        "watcher pid",
+        f"main @ {desk.git()('rev-parse', 'main~2')[:12]} birth of agent",
+        "build a thing · working",
+        "12 steps",
+        "the model door refused",
+        f"improve@{commit[:12]} validated: 12 passed",
+        "1 open",
+        "improve (validated)",
+        "today $0.00 of $10.00",
+    ):
+        assert words in ended.out, (words, ended.out)
+    assert len(ended.out.splitlines()) <= 24
+
+    assert "main has other code" not in ended.out  # only COMMS.md has moved
+    desk.branch("improve", {"infra/new.py": "1\n"}, start="improve")
+    desk.done("merge", "improve", "--unvalidated")
+    assert f"main has other code ({desk.main()[:12]})" in desk.run("status").out
+    desk.branch("improve", {"src/b.py": "1\n"})
+    desk.validated("improve", desk.git()("rev-parse", "improve"))
+    commit = desk.git()("rev-parse", "improve")
+
+    found = desk.run("status", "--json").json
+    assert found.keys() == KEYS
+    assert found["outdated"] is True
+    assert found["schema"] == "minifram.status/1"
+    assert found["running"] is True
+    assert found["life"]["unit"] == "build a thing"
+    assert found["awaiting_review"] == [{"name": "improve", "commit": commit, "verdict": "validated"}]
+
+
+def test_outdated_means_what_the_runner_means_by_it() -> None:
+    """The same paths decide whether the runner makes way and whether status says that it will."""
+    from infra.life.work import BODY
+
+    assert standing._CODE == BODY
+
+
+def test_after_a_killed_watcher_the_last_that_is_known_is_shown(desk: Desk) -> None:
+    """The lock is the truth: a file that says running makes nothing run."""
+    _remember(desk, troubles=(Trouble(at=AT, text="first"), Trouble(at=AT, text="second")))
+
+    found = standing.standing(desk.home(), NOW)
+
+    assert (found.running, found.phase, found.branch) == (False, "down", "main")
+    assert found.life is None
+    assert [boot.reason for boot in found.boots] == [f"reason {number}" for number in (6, 5, 4, 3, 2)]
+    assert [trouble.text for trouble in found.troubles] == ["second", "first"]
+    out = desk.run("status").out
+    assert "died · reason 6 · exit status 1" in out
+    assert "last: main" in out
+
+
+def test_budget_is_what_the_ledger_says_about_today(desk: Desk) -> None:
+    """Settled calls count with what they took, open ones are reserved, other days and torn lines not at all."""
+    settings = read_settings(desk.home().settings)
+    yesterday = _call("a", 5.0, 100, day="2026-01-30")
+    _ledger(desk, *yesterday, *_call("b", 0.25, 1000), *_call("c", 0.5, 10, settle=False))
+    with open(desk.home().places.ledger, "a", encoding="utf-8") as file:
+        file.write('{"event": "settl')
+
+    spent = standing.spent_today(desk.home(), settings, NOW)
+
+    assert (spent.day, spent.usd, spent.tokens, spent.reserved_usd, spent.calls) == ("2026-01-31", 0.25, 1000, 1.0, 2)
+    assert not spent.exhausted
+    _ledger(desk, *_call("d", 10.0, 1))
+    assert standing.spent_today(desk.home(), settings, NOW).exhausted
+
+
+def test_a_life_file_that_makes_no_sense_is_left_out(desk: Desk) -> None:
+    """It is the agent's own claim: garbage costs one line of the screen, nothing else."""
+    assert desk.call("up").code == 0
+    for content in (
+        "garbage",
+        "[]",
+        '{"schema": "minifram.life/1"}',
+        '{"schema": "minifram.life/1", "doing": 3, "since": "x"}',
+        '{"schema": "minifram.life/9", "doing": "working", "since": "x"}',
+        '{"schema": "minifram.life/1", "doing": "' + "x" * 20_000 + '", "since": "x"}',
+        "[" * 10_000,
+    ):
+        desk.log("main", "life.json", "").write_text(content)
+        assert standing.standing(desk.home(), NOW).life is None, content
+    assert desk.run("status").code == 0
+
+
+def test_a_life_file_behind_a_link_is_not_read(desk: Desk) -> None:
+    """Neither a linked file nor a linked directory on the way leads out of the agent's tree; a pipe does not block."""
+    secret = desk.root / "secret"
+    secret.mkdir()
+    write_life(str(secret / "life.json"), Life(WORKING, AT, "a secret of the PM's"))
+    logs = Path(desk.home().places.bot) / "main" / "minifram" / "logs"
+    logs.parent.mkdir(parents=True)
+    assert desk.call("up").code == 0
+
+    logs.symlink_to(secret)
+    assert "secret" not in desk.run("status").out
+    logs.unlink()
+    logs.mkdir()
+    (logs / "life.json").symlink_to(secret / "life.json")
+    assert "secret" not in desk.run("status").out
+    (logs / "life.json").unlink()
+    os.mkfifo(logs / "life.json")
+    assert desk.run("status").code == 0
+    (logs / "life.json").unlink()
+    write_life(str(logs / "life.json"), Life(WORKING, AT, "its own unit"))
+    assert "its own unit" in desk.run("status").out
+
+
+def test_what_cannot_be_read_is_a_trouble_and_the_rest_is_shown(desk: Desk) -> None:
+    """Bad settings, a garbled state and a page without sections: each a line, none of them the end."""
+    Path(desk.home().settings).write_text("autonomy: full\n")
+    Path(desk.home().places.watcher_state).write_text("garbage")
+    desk.write_page("# nothing here\n")
+
+    ended = desk.run("status")
+
+    assert ended.code == 3
+    assert "autonomy" in ended.out
+    assert "not a watcher state" in ended.out
+    assert "no section" in ended.out
+    assert desk.main()[:12] in ended.out
+
+
+def test_what_the_agent_wrote_cannot_steer_the_screen(desk: Desk) -> None:
+    """Its unit, its reports and its branch names are data."""
+    desk.report("\x1b[2Jwiped \u202eback", "x")
+    desk.branch("improve", {"src/a.py": "1\n"}, "\x1b]0;title\x07")
+
+    out = desk.run("status").out
+
+    assert "\x1b" not in out
+    assert "\u202e" not in out
