@@ -1,0 +1,76 @@
+"""Git calls that share one deadline and whose answers have a greatest size: for asking about what a stranger
+chose. A call that passes either bound is ended, with everything that it started."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from typing import IO
+
+from infra.repository.git import TIMEOUT_SECONDS, Git, GitError
+
+ANSWER_BYTES = 32 * 1024 * 1024
+
+
+class TooMuch(Exception):
+    """Git had more to say than `ANSWER_BYTES`."""
+
+
+class BoundedGit(Git):
+    def __init__(self, directory: str, deadline: float, env: dict[str, str]) -> None:
+        """`deadline` is monotonic."""
+        super().__init__(directory, env=env)
+        self._deadline = deadline
+
+    def raw(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> bytes:
+        """As `Git.raw`; raises TooMuch as well."""
+        end = min(time.monotonic() + timeout, self._deadline)
+        # Input and complaints are files in memory, so that one pipe is all there is to attend to.
+        with open(os.memfd_create("stdin"), "w+b") as asked, open(os.memfd_create("stderr"), "w+b") as complaints:
+            asked.write(stdin or b"")
+            asked.seek(0)
+            try:
+                process = subprocess.Popen(
+                    ["git", *words],
+                    cwd=self.directory,
+                    env=self._env,
+                    stdin=asked,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise GitError(words, 127, f"cannot be started in {self.directory}: {error.strerror}") from error
+            try:
+                answer = _read_all(process.stdout, end)
+                status = process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise GitError(words, None, "the time for one push is used up") from None
+            finally:
+                if process.returncode is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            if status:
+                complaints.seek(0)
+                raise GitError(words, status, complaints.read().decode(errors="replace"), answer)
+            return answer
+
+
+def _read_all(stdout: IO[bytes] | None, end: float) -> bytes:
+    if stdout is None:
+        raise AssertionError("unreachable: stdout is a pipe")
+    parts: list[bytes] = []
+    size = 0
+    with stdout:
+        while select.select([stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+            part = os.read(stdout.fileno(), 1 << 20)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            size += len(part)
+            if size > ANSWER_BYTES:
+                raise TooMuch(f"what it brings takes git over {ANSWER_BYTES >> 20} MiB to describe")
+    raise subprocess.TimeoutExpired("git", 0)

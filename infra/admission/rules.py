@@ -1,0 +1,47 @@
+"""What the PM's settings say about pushes, as the small JSON file that pre-receive reads.
+
+The keep writes it at each start. Anything but exactly these keys is an error: a door that does not know its
+rules stays shut."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import NamedTuple
+
+
+class Autonomy(Enum):
+    MERGE = "merge"
+    """The agent moves main itself."""
+    PROPOSE = "propose"
+    """The agent pushes branches; on main it only writes COMMS.md."""
+    FROZEN = "frozen"
+    """The agent only writes COMMS.md on main."""
+
+
+class Rules(NamedTuple):
+    autonomy: Autonomy
+    blob_bytes: int
+    """The largest file that a push may bring in."""
+
+
+def to_json(rules: Rules) -> str:
+    return json.dumps({"autonomy": rules.autonomy.value, "blob_bytes": rules.blob_bytes})
+
+
+def from_json(text: str) -> Rules:
+    """Read what `to_json` wrote. Raises ValueError that says what is wrong with it."""
+    raw = json.loads(text)
+    if not isinstance(raw, dict) or raw.keys() != set(Rules._fields):
+        found = sorted(raw) if isinstance(raw, dict) else type(raw).__name__
+        raise ValueError(f"expected the keys {', '.join(Rules._fields)}, found {found}")
+    blob_bytes = raw["blob_bytes"]
+    if not isinstance(blob_bytes, int) or isinstance(blob_bytes, bool) or blob_bytes <= 0:
+        raise ValueError(f"blob_bytes is {blob_bytes!r}; expected a whole number above 0")
+    return Rules(Autonomy(raw["autonomy"]), blob_bytes)
+
+
+def read_rules(path: str) -> Rules:
+    """Rules from a file. Raises OSError and ValueError."""
+    with open(path, encoding="utf-8") as file:
+        return from_json(file.read())

@@ -1,0 +1,135 @@
+"""The git door: what of the agent's may land in the bare repository, and who hears that main has moved.
+
+`pre-receive` is git's hook (githooks(5)): it takes a push as a whole or refuses it as a whole, and refuses when in
+doubt. `serve` tells whoever listens on a socket where main is. The PM pushes by path and meets no policy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from infra.admission import inspection
+from infra.admission.decide import refusal
+from infra.admission.rules import read_rules
+from infra.contract.exit_codes import Exit
+from infra.repository.git import GitError
+
+USAGE = """\
+usage: python -m infra.git_door serve --settings FILE [--bot DIR] [--remote DIR] [--run DIR] [--var DIR]
+       python -m infra.git_door pre-receive --config FILE"""
+
+
+def main(words: Sequence[str]) -> int:
+    match words:
+        case ["pre-receive", "--config", config]:
+            return pre_receive(config)
+        case ["serve", *options]:
+            return serve(options)
+    print(USAGE, file=sys.stderr)
+    return Exit.USAGE
+
+
+def pre_receive(config: str) -> int:
+    """Judge the push that git describes on stdin and in the environment."""
+    try:
+        rules = read_rules(config)
+    except (OSError, ValueError) as error:
+        return refuse(f"the git door cannot read its rules ({config}: {error}); tell the PM: minifram restart")
+    try:
+        lines = inspection.read_lines(sys.stdin.buffer)
+        deadline = time.monotonic() + inspection.INSPECTION_SECONDS
+        repository = inspection.pushed(os.getcwd(), os.environ, deadline)
+        updates = [inspection.inspect(repository, line, rules) for line in lines]
+    except ValueError as error:
+        return refuse(str(error))
+    except (OSError, GitError) as error:
+        return refuse(f"the git door could not look at this push ({error}); push less at once, or tell the PM")
+    problems = [(update.ref, refusal(update, rules)) for update in updates]
+    reasons = [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in problems if problem]
+    return refuse(*reasons) if reasons else Exit.OK
+
+
+def refuse(*reasons: str) -> int:
+    """What is said here is what git shows as `remote:` to whoever pushed."""
+    for reason in reasons:
+        print(f"refused: {reason}", file=sys.stderr)
+    print("nothing of this push was taken", file=sys.stderr)
+    return Exit.DENIED
+
+
+def serve(options: Sequence[str]) -> int:
+    """Tell listeners where main is, until SIGTERM."""
+    # Only here, because every push waits for what pre-receive imports.
+    import signal
+
+    import structlog
+
+    from infra.admission.mainline import problem_with_repository, watch_files
+    from infra.admission.notifier import Notifier
+    from infra.contract import arguments, settings, sockets
+
+    given = arguments.parser("git_door serve", "Tell listeners where main is.").parse_args(options)
+    places = arguments.places(given)
+    log_as_json()
+    log = structlog.get_logger()
+
+    def cannot(reason: object, code: Exit) -> Exit:
+        log.error("door.not_opened", reason=str(reason), exit=int(code))
+        return code
+
+    try:
+        poll_seconds = settings.read_settings(given.settings).intervals.poll_seconds
+    except settings.SettingsError as error:
+        return cannot(error, Exit.CONFIG)
+    problem = problem_with_repository(places.remote)
+    if problem:
+        return cannot(problem, Exit.NOT_FOUND)
+    try:
+        server = sockets.listen(places.git_socket)
+    except sockets.SocketTaken as error:
+        return cannot(error, Exit.CONFLICT)
+    except (OSError, ValueError) as error:
+        return cannot(error, Exit.FAILURE)
+
+    notifier = Notifier(server, places.remote, poll_seconds)
+    signal.signal(signal.SIGTERM, lambda *_: notifier.stop())
+    signal.signal(signal.SIGINT, lambda *_: notifier.stop())
+    signal.set_wakeup_fd(notifier.waker, warn_on_full_buffer=False)
+    try:
+        end_watch = watch_files(places.remote, notifier.wake)
+    except OSError as error:
+        end_watch = None
+        log.warning("door.only_polling", reason=str(error), every_seconds=poll_seconds)
+    log.info("door.opened", socket=places.git_socket, remote=places.remote)
+    try:
+        notifier.run()
+    finally:
+        signal.set_wakeup_fd(-1)
+        if end_watch:
+            end_watch()
+        server.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(places.git_socket)
+        notifier.close()
+    log.info("door.closed")
+    return Exit.OK
+
+
+def log_as_json() -> None:
+    import structlog
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

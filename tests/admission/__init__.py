@@ -1,0 +1,1 @@
+"""The git door, by real pushes from real clones."""
