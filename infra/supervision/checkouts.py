@@ -1,6 +1,7 @@
 """The clones that runners start from. Main's is brought exactly to the shared main before each launch; what it
-held that is nowhere else is saved to a pushed `rescue/<time>` branch first, or the reset does not happen
-(DESIGN §5). Another branch's clone is the agent's own work and is only looked at."""
+held that is nowhere else is saved to a pushed `rescue/<time>` branch first; when that cannot be pushed, the whole
+clone is set aside and a new one made (DESIGN §5). Another branch's clone is the agent's own work and is
+only looked at."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class CheckoutError(Exception):
 class Ready(NamedTuple):
     commit: str
     rescued: str = ""
-    """The branch that holds what was saved; empty when there was nothing to save."""
+    """Where what was saved lies, in words; empty when there was nothing to save."""
 
 
 class _Status(NamedTuple):
@@ -53,10 +54,12 @@ def _branch_ready(places: Places, branch: str) -> Ready:
         or os.path.realpath(checkout) != f"{os.path.realpath(places.bot)}/{branch}/minifram"
     ):
         raise CheckoutError(f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again")
-    status = _status(cell_git(places, checkout))
-    if status.branch != branch:
-        raise CheckoutError(f"{checkout} is on {status.branch}, not on {branch}; check that branch out there")
-    return Ready(status.commit)
+    # Not _status, which looks through the whole tree: a hop waits for this.
+    commit, _, head = cell_git(places, checkout)("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
+    if head != f"refs/heads/{branch}":
+        found = head.removeprefix("refs/heads/") if head != "HEAD" else "no branch"
+        raise CheckoutError(f"{checkout} is on {found}, not on {branch}; check that branch out there")
+    return Ready(commit)
 
 
 def _main_ready(places: Places, remote_url: str, now_wall: float) -> Ready:
@@ -80,7 +83,12 @@ def _main_ready(places: Places, remote_url: str, now_wall: float) -> Ready:
     git("fetch", "--quiet", "origin", "+refs/heads/*:refs/remotes/origin/*")
     rescued = ""
     if status.dirty or not _is_pushed(git):
-        rescued = _rescue(git, status, now_wall)
+        try:
+            rescued = f"on branch {_rescue(git, status, now_wall)}"
+        except GitError as error:  # the door refuses what it would refuse in any push; nothing is lost all the same
+            rescued = f"in {_set_aside(checkout, now_wall)}, because it could not be pushed ({error})"
+            _clone(places, remote_url, checkout)
+            return Ready(wanted, rescued)
     git("checkout", "--quiet", "--force", "-B", MAIN, wanted)
     git("branch", "--quiet", "--set-upstream-to", f"origin/{MAIN}", MAIN)
     git("clean", "--quiet", "--force", "-d")
@@ -93,9 +101,11 @@ def _clone(places: Places, remote_url: str, checkout: str) -> None:
     cell_git(places, parent)("clone", "--quiet", "--branch", MAIN, remote_url, checkout)
 
 
-def _set_aside(checkout: str, now_wall: float) -> None:
+def _set_aside(checkout: str, now_wall: float) -> str:
+    aside = f"{checkout}.aside-{_stamp(now_wall)}"
     if os.path.lexists(checkout):
-        os.rename(checkout, f"{checkout}.damaged-{_stamp(now_wall)}")
+        os.rename(checkout, aside)
+    return aside
 
 
 def _status(git: Git) -> _Status:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 
 from infra.contract.clock import timestamp
 from infra.contract.files import write_whole
@@ -69,6 +70,10 @@ def save(path: str, file: WatcherFile) -> None:
     write_whole(path, encode(file), mode=0o600)
 
 
+LOOKERS_SECONDS = 0.3
+"""`minifram status` takes a shared lock for a moment to see whether a watcher lives: that is waited out."""
+
+
 class AlreadyRunning(Exception):
     """Another watcher holds the lock; carries its pid as it wrote it."""
 
@@ -82,12 +87,17 @@ def lock(path: str) -> int:
 
     A flock goes with the process, so a killed watcher never leaves a stale one."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pid = os.read(descriptor, 32).decode(errors="replace").strip()
-        os.close(descriptor)
-        raise AlreadyRunning(path, pid) from None
+    deadline = time.monotonic() + LOOKERS_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                pid = os.read(descriptor, 32).decode(errors="replace").strip()
+                os.close(descriptor)
+                raise AlreadyRunning(path, pid) from None
+            time.sleep(0.02)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor

@@ -38,6 +38,12 @@ def keep_command(module: str, *words: str) -> list[str]:
     return [sys.executable, "-s", "-P", "-m", module, *words]
 
 
+def dies_with_us(command: list[str]) -> list[str]:
+    """The command, ended with SIGTERM when this process is killed (setpriv(1)): a door must not outlive its watcher
+    and keep the socket from the next one's."""
+    return ["setpriv", "--pdeathsig", "TERM", *command]
+
+
 def keep_environment() -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG") if name in os.environ}
     return kept | {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "PYTHONPATH": ROOT}
@@ -93,7 +99,7 @@ class Services:
                 os.replace(self._output, f"{self._output}.1")
             with open(self._output, "ab") as output:
                 service.process = subprocess.Popen(
-                    service.command,
+                    dies_with_us(service.command),
                     cwd="/",
                     env=keep_environment(),
                     stdin=subprocess.DEVNULL,

@@ -216,7 +216,8 @@ class World:
         said = cell_files.boot_words(checkout, runner.boot_id, runner.branch, runner.commit).get(boot_log.FAILED)
         if said:
             how += f", it said: {said.details.get('reason', 'no reason')}"
-        last_words = cell_files.last_words(checkout, tracked.log_size)
+        # An orderly end needs no explanation, and its log would only bury that of others.
+        last_words = "" if how == _how(0) else cell_files.last_words(checkout, tracked.log_size)
         self._log.info(
             "runner.died",
             branch=runner.branch,
@@ -281,7 +282,7 @@ class World:
             reason=reason,
         )
         if ready.rescued:
-            text = f"The clone of main held work that was nowhere else; it is saved on branch {ready.rescued}."
+            text = f"The clone of main held work that was nowhere else; it is saved {ready.rescued}."
             self._untold.append(decide.Tell(report_titles.watcher("work was rescued"), text))
 
     def _boot(self, branch: str, commit: str, reason: str) -> Boot:

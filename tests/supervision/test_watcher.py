@@ -17,6 +17,7 @@ from infra.repository.git import Git
 from infra.supervision.processes import is_alive
 from tests.supervision.agents import PYTHON, Agent, within
 
+pytestmark = pytest.mark.heavy
 MakeAgent = Callable[..., Agent]
 
 
@@ -309,6 +310,34 @@ def test_work_in_mains_clone_is_rescued_before_it_is_reset(make_agent: MakeAgent
     assert name.removeprefix("refs/heads/") in agent.told("work was rescued")
 
 
+def test_work_that_the_door_refuses_is_set_aside_with_its_clone(make_agent: MakeAgent) -> None:
+    """When what main's clone holds cannot be pushed, the clone itself is kept and main starts from a new one."""
+    agent = make_agent(settings="limits: {grace_seconds: 1, boot_seconds: 5, blob_bytes: 1000}\n")
+    agent.start()
+    first = agent.serving()
+    checkout = Path(agent.places.main_checkout)
+    (checkout / "too-big").write_bytes(os.urandom(2000))
+    os.kill(first.runner_pid, signal.SIGKILL)
+    agent.serving(but=first.boot_id)
+    assert not (checkout / "too-big").exists()
+    aside = next(checkout.parent.glob("minifram.aside-*"))
+    assert (aside / "too-big").stat().st_size == 2000
+    assert str(aside) in agent.told("work was rescued")
+
+
+def test_doors_do_not_outlive_a_killed_watcher(make_agent: MakeAgent) -> None:
+    """kill -9 of the watcher ends its doors, so that the next watcher's doors find their sockets free."""
+    agent = make_agent()
+    watcher = agent.start()
+    agent.serving()
+    doors = [child for child in psutil.Process(watcher.pid).children() if "infra.runner" not in child.cmdline()]
+    assert len(doors) == 2
+    watcher.kill()
+    watcher.wait()
+    psutil.wait_procs(doors, timeout=5.0)
+    assert [door.is_running() for door in doors] == [False, False]
+
+
 def test_an_unreadable_state_is_set_aside(make_agent: MakeAgent) -> None:
     """Garbage in the watcher's own file does not stop supervision, and is kept for whoever wants to look."""
     agent = make_agent()
@@ -351,3 +380,26 @@ def test_runner_output_is_captured(make_agent: MakeAgent) -> None:
     text = Path(agent.places.main_checkout, "logs/errors.log").read_text()
     assert "to stdout" in text
     assert "to stderr" in text
+
+
+def test_a_full_disk_does_not_stop_supervision(make_agent: MakeAgent) -> None:
+    """No space for the watcher's own state: it says so, goes on, and remembers again when there is space."""
+    assert os.geteuid() == 0, "this test mounts a small disk: run it as root"
+    agent = make_agent()
+    os.makedirs(agent.places.var)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", agent.places.var], check=True)
+    try:
+        watcher = agent.start()
+        first = agent.serving()
+        filler = Path(agent.places.var, "filler")
+        with pytest.raises(OSError, match="No space left"):
+            filler.write_bytes(b"x" * 1024 * 1024)
+        os.kill(first.runner_pid, signal.SIGKILL)
+        agent.told("main failed (1 in a row)")
+        assert watcher.poll() is None
+        filler.unlink()
+        second = agent.serving(but=first.boot_id)
+        assert is_alive(second.runner_pid, second.runner_started)
+        agent.close()
+    finally:
+        subprocess.run(["umount", "--lazy", agent.places.var], check=True)
