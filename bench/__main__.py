@@ -1,0 +1,86 @@
+"""`python -m bench [NAME…]`: run all or some of the benchmarks, then print their tables and a summary."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import figure_handover, figure_idle, figure_restart, figure_start, figure_step
+from bench.peers import Missing, program
+from bench.stamps import progress
+from bench.tables import Figure, render, summary
+from infra.contract.exit_codes import Exit
+
+IDLE_SECONDS = 60.0
+PEERS = {
+    "restart": ("supervisord", "circusd", "s6-supervise", "runsv"),
+    "step": ("mini",),
+    "idle": ("supervisord",),
+}
+"""Programs that a figure needs beside ours; looked for before anything is measured."""
+
+
+def main(words: list[str]) -> int:
+    names = ("start", "handover", "restart", "step", "idle")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
+    parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
+    parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS, help="default %(default)g")
+    given = parser.parse_args(words)
+    unknown = [name for name in given.names if name not in names]
+    if unknown:
+        parser.error(f"there is no figure {unknown[0]!r}; there are {', '.join(names)}")
+    if (given.rounds is not None and given.rounds < 1) or given.idle_seconds <= 0:
+        parser.error("--rounds and --idle-seconds must be above 0")
+    chosen = list(dict.fromkeys(given.names or names))
+    try:
+        for name in chosen:
+            for peer in PEERS.get(name, ()):
+                program(peer)
+    except Missing as missing:
+        print(f"bench: {missing}", file=sys.stderr)
+        return Exit.NOT_FOUND
+    figures: dict[str, Callable[[Path], Figure]] = {
+        "start": functools.partial(figure_start.run, rounds=given.rounds),
+        "handover": functools.partial(figure_handover.run, rounds=given.rounds),
+        "restart": functools.partial(figure_restart.run, rounds=given.rounds),
+        "step": functools.partial(figure_step.run, rounds=given.rounds),
+        "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
+    }
+    for number in (signal.SIGTERM, signal.SIGINT):  # an orderly exit, so that what was started is ended
+        signal.signal(number, lambda received, _: sys.exit(128 + received))
+    began = time.monotonic()
+    load = os.getloadavg()[0]
+    done: list[tuple[str, Figure]] = []
+    for name in chosen:
+        with tempfile.TemporaryDirectory(prefix="mf-bench-") as directory:
+            done.append((name, figures[name](Path(directory))))
+    progress("", "")
+    for _, figure in done:
+        for table in figure.tables:
+            print(render(table), end="\n\n")
+    print(summary(done))
+    print(f"{surroundings(load)}; {time.monotonic() - began:.0f} s in all")
+    return Exit.OK
+
+
+def surroundings(load: float) -> str:
+    where = tempfile.gettempdir()
+    kind = subprocess.run(["stat", "-f", "-c", "%T", where], capture_output=True, text=True, check=True).stdout.strip()
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return (
+        f"{python}, Linux {platform.release()}, {os.cpu_count()} cores, load {load:.1f} at the start, {where} on {kind}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,199 @@
+"""Agents to measure: a real watcher on a real bare repository, with a runner of a few lines that stamps its first
+statement, or the real body that `minifram init` gives an agent. All of it lies in one directory and ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from bench.stamps import FIRST_LINE, PATIENCE_SECONDS, Stamps
+from host.birth import first_files, make_repository
+from infra.contract import arguments, watcher_file
+from infra.contract.places import Places
+from infra.contract.sockets import connect
+from infra.contract.watcher_file import WatcherFile
+from infra.repository.git import Git, Person
+from infra.supervision import processes
+from infra.supervision.services import ROOT, keep_command, keep_environment
+
+PM = Person("PM", "pm@example.invalid")
+T = TypeVar("T")
+
+RUNNER = """
+import json
+import os
+
+OUT = os.open({fifo!r}, os.O_WRONLY)
+
+
+def stamp(word, now):
+    os.write(OUT, b"%s %d %d\\n" % (word, now, os.getpid()))
+
+
+stamp(b"first", NOW)
+BOOT = json.loads(os.environ["MINIFRAM_BOOT"])
+os.makedirs("logs", exist_ok=True)
+with open("logs/bootstrap.log", "a") as log:
+    at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    for word in ("BOOTSTRAPPING", "SUCCESS"):
+        log.write(f"{{at}} {{word}} {{BOOT['branch']}} {{BOOT['commit']}} {{BOOT['id']}}\\n")
+
+with open({orders!r}) as orders:
+    branch = orders.readline()
+beside = {signals!r} + "/.beside"
+descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT)
+os.write(descriptor, branch.encode())
+os.fsync(descriptor)
+os.close(descriptor)
+now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+os.rename(beside, {signals!r} + "/bootstrap")
+stamp(b"signal", now)
+os._exit(0)
+"""
+"""Waits for the name of a branch in a FIFO, signals it and leaves at once."""
+
+
+def within(seconds: float, look: Callable[[], T | None], what: str) -> T:
+    """The first thing that `look` finds. Raises TimeoutError."""
+    until = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > until:
+            raise TimeoutError(f"not seen within {seconds:g} s: {what}")
+        time.sleep(0.01)
+
+
+def places_in(directory: Path) -> Places:
+    """The trees of an agent in `directory`, which must be short enough for a socket's path."""
+    made = Places(*(str(directory / name) for name in ("bot", "remote.git", "run", "var")))
+    for path in (made.bot, made.run, made.var):
+        os.makedirs(path, mode=0o700)
+    return made
+
+
+def born(places: Places) -> str:
+    """Give the agent the body and the first commit that `minifram init` would; gives that commit."""
+    return make_repository(places.remote, "bench", first_files(ROOT), PM)
+
+
+def doors_answer(places: Places) -> bool:
+    try:
+        for socket in (places.git_socket, places.model_socket):
+            connect(socket, 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+class WatchedAgent:
+    """An agent with the small runner and a real watcher; `program` is what the watcher is run as."""
+
+    def __init__(self, directory: Path, branches: tuple[str, ...] = (), program: tuple[str, ...] = ()) -> None:
+        directory.mkdir()
+        self.places = places_in(directory)
+        self.stamps = Stamps(directory / "stamps")
+        self._orders_path = directory / "orders"
+        os.mkfifo(self._orders_path, 0o600)
+        self._orders = os.open(self._orders_path, os.O_RDWR | os.O_CLOEXEC)
+        self._settings = directory / "minifram.yaml"
+        self._settings.write_text("{}\n")
+        words = arguments.words(str(self._settings), self.places)
+        self._command = (
+            [sys.executable, "-s", "-P", *program, *words] if program else keep_command("infra.watcher", *words)
+        )
+        self._errors = directory / "watcher.err"
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self._make_repository(directory / "pm", branches)
+
+    def _make_repository(self, clone: Path, branches: tuple[str, ...]) -> None:
+        git = Git(str(clone.parent), PM)
+        git("init", "--quiet", "--bare", "--initial-branch=main", self.places.remote)
+        git("init", "--quiet", "--initial-branch=main", str(clone))
+        (clone / "infra").mkdir()
+        (clone / "infra/__init__.py").write_text("")
+        names = {"fifo": str(self.stamps.path), "orders": str(self._orders_path), "signals": self.places.signals}
+        (clone / "infra/runner.py").write_text(FIRST_LINE + RUNNER.format(**names))
+        (clone / ".gitignore").write_text("logs/\n__pycache__/\n")
+        (clone / "COMMS.md").write_text("# COMMS\n\n## Directives\n\n## Reports\n")
+        work = Git(str(clone), PM)
+        work("add", "--all")
+        work("commit", "--quiet", "--message", "a body of a few lines")
+        work("push", "--quiet", self.places.remote, "main")
+        for branch in branches:
+            work("push", "--quiet", self.places.remote, f"main:refs/heads/{branch}")
+            git("clone", "--quiet", "--branch", branch, self.places.remote, self.places.checkout(branch))
+
+    @property
+    def pid(self) -> int:
+        """The watcher's."""
+        assert self._watcher
+        return self._watcher.pid
+
+    def start(self) -> WatcherFile:
+        """Start the watcher and wait until main serves and both doors answer."""
+        with open(self._errors, "ab") as errors:
+            self._watcher = subprocess.Popen(
+                self._command, env=keep_environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
+            )
+        within(PATIENCE_SECONDS, self._answer, "the doors answering")
+        return self.serving("main")
+
+    def _answer(self) -> bool:
+        assert self._watcher
+        if self._watcher.poll() is not None:
+            raise RuntimeError(f"the watcher ended with {self._watcher.returncode}: {self._errors.read_text()[-2000:]}")
+        return doors_answer(self.places)
+
+    def order(self, branch: str) -> None:
+        """Have the runner signal `branch` and leave."""
+        os.write(self._orders, f"{branch}\n".encode())
+
+    def state(self) -> WatcherFile:
+        try:
+            return watcher_file.decode(Path(self.places.watcher_state).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return WatcherFile()
+
+    def serving(self, branch: str) -> WatcherFile:
+        def look() -> WatcherFile | None:
+            state = self.state()
+            return state if (state.phase, state.branch) == ("running", branch) else None
+
+        return within(PATIENCE_SECONDS, look, f"{branch} running; now {self.state()}")
+
+    def stop(self) -> None:
+        """End the watcher, and with it the doors and the runner."""
+        if self._watcher is None or self._watcher.poll() is not None:
+            return
+        self._watcher.send_signal(signal.SIGTERM)
+        try:
+            self._watcher.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            below = psutil.Process(self._watcher.pid).children(recursive=True)
+            self._watcher.kill()
+            self._watcher.wait()
+            for process in below:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def forget(self) -> None:
+        """Let the next watcher begin without memory of failures."""
+        os.unlink(self.places.watcher_state)
+        self.stamps.forget()
+
+    def close(self) -> None:
+        self.stop()
+        processes.end_strays(self.places, "")
+        self.stamps.close()
+        os.close(self._orders)

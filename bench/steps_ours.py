@@ -1,0 +1,70 @@
+"""Steps of the real loop with the real tools, on replies that are made beforehand; with a transcript or without."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+
+from bench.steps import between, serve
+from infra.contract.boot import Boot, Limits
+from infra.contract.conversation import END_TURN, FIRST_MESSAGE, TOOL_USE, Completion, Message, Request, Text, ToolUse
+from infra.contract.places import Places
+from infra.life.events import logger
+from infra.life.transcript import Transcript
+from infra.loop import loop
+from infra.loop.interruption import Interruption
+from infra.loop.loop import Bounds, End
+from infra.loop.seed_tools import seed_tools
+from infra.repository.git import AGENT, Git
+
+
+def steps(count: int) -> list[float]:
+    """One conversation of `count` calls of the bash tool."""
+    here = os.getcwd()
+    boot = _boot(here)
+    toolbox = seed_tools(boot, here, Git(here, AGENT), Interruption())
+    replies = [
+        Completion(
+            (Text("Nothing to it."), ToolUse(f"call-{number}", "bash", {"command": "true"})), TOOL_USE, "scripted"
+        )
+        for number in range(count)
+    ]
+    replies.append(Completion((Text("Done."),), END_TURN, "scripted"))
+    sent: list[float] = []
+    received: list[float] = []
+
+    def complete(request: Request) -> Completion:
+        sent.append(time.perf_counter())
+        reply = replies[len(received)]
+        received.append(time.perf_counter())
+        return reply
+
+    request = Request(("You act.",), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
+    record = loop.unrecorded
+    if sys.argv[1] == "transcript":
+        transcript = Transcript(f"{here}/transcripts/{secrets.token_hex(8)}.jsonl", logger(boot))
+        transcript.opened(request)
+        record = transcript.happened
+    outcome = loop.run(complete, request, toolbox, Bounds(count + 1, 3600.0), time.monotonic, record=record)
+    if outcome.end is not End.COMPLETED:
+        raise RuntimeError(f"the loop ended with {outcome}; expected its last reply")
+    return between(received, sent)
+
+
+def _boot(here: str) -> Boot:
+    limits = Limits(
+        bash_seconds=600.0,
+        output_chars=30_000,
+        unit_steps=200,
+        unit_seconds=7200.0,
+        validation_seconds=900.0,
+        work_seconds=600.0,
+        door_seconds=10.0,
+    )
+    return Boot("0" * 32, "main", "0" * 40, "bench", here, "merge", Places(here, here, here, here), limits)
+
+
+if __name__ == "__main__":
+    serve(steps)

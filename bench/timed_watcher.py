@@ -1,0 +1,65 @@
+"""The real watcher with its steps timed: `python timed_watcher.py SPANS-FILE <the watcher's arguments>`.
+
+Only the functions that `supervision.world` calls are wrapped, so each span is one step of the watcher's loop."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+WAIT = "wait"
+LAUNCH = "fork and exec"
+
+
+class Span(NamedTuple):
+    began: float
+    ended: float
+    name: str
+
+
+def main(words: list[str]) -> int:
+    # Here, because the bench imports this module for `Span` alone.
+    from infra import watcher
+    from infra.supervision import cell_files, checkouts, inbox, memory, processes
+    from infra.supervision.services import Services
+    from infra.supervision.world import World
+
+    output = os.open(words[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def timed(owner: ModuleType | type, attribute: str, name: str) -> None:
+        function: Callable[..., Any] = getattr(owner, attribute)
+
+        @functools.wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            began = time.clock_gettime(time.CLOCK_MONOTONIC)
+            try:
+                return function(*given, **named)
+            finally:
+                span = Span(began, time.clock_gettime(time.CLOCK_MONOTONIC), name)
+                os.write(output, (json.dumps(span) + "\n").encode())
+
+        setattr(owner, attribute, call)
+
+    timed(Services, "tend", "look at the doors")
+    timed(inbox, "claim", "claim the signal file")
+    timed(inbox, "forget", "delete the claimed file")
+    timed(World, "_wait", WAIT)
+    timed(cell_files, "boot_words", "read the boot log")
+    timed(cell_files, "last_words", "read the error log")
+    timed(memory, "save", "write watcher.json durably")
+    timed(processes, "sweep", "look for processes left behind")
+    timed(checkouts, "ready", "git: look at the clone")
+    timed(cell_files, "open_error_log", "open the error log")
+    timed(processes, "spawn", LAUNCH)
+    timed(processes, "start_time", "read the start time")
+    return watcher.main(words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
