@@ -9,7 +9,7 @@ from infra.contract.places import CONTAINER, Places
 
 def parser(program: str, description: str) -> argparse.ArgumentParser:
     """A parser with `--settings` and one option for each tree; the defaults are the container's."""
-    made = argparse.ArgumentParser(prog=program, description=description)
+    made = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
     made.add_argument("--settings", required=True, help="the PM's minifram.yaml")
     for name, default in CONTAINER._asdict().items():
         made.add_argument(f"--{name}", default=default, help=f"default {default}")
@@ -22,4 +22,4 @@ def places(given: argparse.Namespace) -> Places:
 
 def words(settings: str, where: Places) -> list[str]:
     """The arguments that `parser` reads back to these values."""
-    return ["--settings", settings, *(f"--{name}={path}" for name, path in where._asdict().items())]
+    return [f"--settings={settings}", *(f"--{name}={path}" for name, path in where._asdict().items())]

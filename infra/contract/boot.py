@@ -6,7 +6,7 @@ cost the runner more than the rest of its start. An unknown or missing key is an
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from infra.contract.places import Places
 
@@ -57,8 +57,8 @@ def to_json(boot: Boot) -> str:
 def from_json(text: str) -> Boot:
     """Read what `to_json` wrote. Raises ValueError that names the missing, unknown or ill-typed key."""
     try:
-        raw = json.loads(text)
-    except ValueError as error:
+        raw = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{VARIABLE} is not JSON ({error}); the watcher sets it when it starts a runner") from None
     fields = _checked(raw, Boot, "")
     places = Places(**_checked(fields.pop("places"), Places, "places."))
@@ -66,7 +66,11 @@ def from_json(text: str) -> Boot:
     return Boot(**fields, places=places, limits=limits)
 
 
-def _checked(raw: object, shape: type[Boot] | type[Places] | type[Limits], where: str) -> dict[str, object] | dict:  # type: ignore[type-arg]
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _checked(raw: object, shape: type[Boot] | type[Places] | type[Limits], where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ValueError(f"{VARIABLE}: {where.rstrip('.') or 'the value'} must be an object")
     for key in raw.keys() - set(shape._fields):
@@ -74,9 +78,11 @@ def _checked(raw: object, shape: type[Boot] | type[Places] | type[Limits], where
     for key in shape._fields:
         if key not in raw:
             raise ValueError(f"{VARIABLE}: missing key {where}{key}; watcher and runner disagree about the contract")
-        expected = _EXPECTED.get(str(shape.__annotations__[key]))
+        # NamedTuple keeps an annotation as a ForwardRef, whose text is this attribute.
+        name = shape.__annotations__[key].__forward_arg__
+        expected = _EXPECTED.get(name)
         if expected and (not isinstance(raw[key], expected) or isinstance(raw[key], bool)):
-            raise ValueError(f"{VARIABLE}: {where}{key} is {raw[key]!r}; expected {shape.__annotations__[key]}")
+            raise ValueError(f"{VARIABLE}: {where}{key} is {raw[key]!r}; expected {name}")
     return raw
 
 

@@ -4,9 +4,9 @@ The runner writes them, the watcher and the PM read them. A line that does not p
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import urllib.parse
 from typing import NamedTuple
 
 BOOTSTRAPPING = "BOOTSTRAPPING"
@@ -21,38 +21,60 @@ class BootLine(NamedTuple):
     branch: str
     commit: str
     boot_id: str
-    details: dict[str, str] = {}
+    details: dict[str, str] = {}  # noqa: RUF012 - the type is immutable, and nobody changes its default
+    """Keys of lower case letters and `_`."""
 
 
 def format_line(line: BootLine) -> str:
     """One line with its newline. Detail values are percent-encoded where they hold spaces or control characters."""
     head = " ".join((line.time, line.word, line.branch, line.commit, line.boot_id))
-    details = "".join(f" {key}={urllib.parse.quote(value, safe=_PLAIN)}" for key, value in line.details.items())
-    return head + details + "\n"
+    return head + "".join(f" {key}={_quoted(value)}" for key, value in line.details.items()) + "\n"
 
 
-_PLAIN = "!#$&'()*+,-./:;<=>?@[]_{|}~"
-_LINE = re.compile(
-    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (BOOTSTRAPPING|SUCCESS|FAILED) (\S+) ([0-9a-f]{40}|-) ([0-9a-f]{32})"
-    r"((?: [a-z_]+=\S*)*)"
+_LINE = (
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z) (BOOTSTRAPPING|SUCCESS|FAILED) (\S+)"
+    r" ([0-9a-f]{40}|-) ([0-9a-f]{32})((?: [a-z_]+=\S*)*)\n"
 )
 
 
 def parse_line(text: str) -> BootLine | None:
-    """The line, or None when it is not whole and well formed."""
-    match = _LINE.fullmatch(text.rstrip("\n"))
+    """The line, or None when it is not whole and well formed.
+
+    Whole is what ends with its newline: without it nobody can tell a line from one that is still being written, or
+    that a full disk cut in the middle of its details."""
+    match = re.fullmatch(_LINE, text)  # compiled at first use: the runner only writes, and its start is measured
     if match is None:
         return None
     time, word, branch, commit, boot_id, rest = match.groups()
     pairs = (item.split("=", 1) for item in rest.split())
-    return BootLine(time, word, branch, commit, boot_id, {key: urllib.parse.unquote(value) for key, value in pairs})
+    return BootLine(time, word, branch, commit, boot_id, {key: _unquoted(value) for key, value in pairs})
 
 
 def append_line(path: str, line: BootLine) -> None:
-    """Append in one write, so that two writers never mix their lines. Raises OSError."""
+    """Append in one write, so that two writers never mix their lines. Raises OSError, also when only a part went in.
+
+    What an earlier writer could not finish is ended first, so that it takes no other line with it."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
-        os.write(descriptor, format_line(line).encode())
+        size = os.fstat(descriptor).st_size
+        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        content = b"\n" * torn + format_line(line).encode()
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, "only a part of the line could be written", path)
     finally:
         os.close(descriptor)
+
+
+# Percent-encoding as in URLs; `urllib.parse` costs the runner more than all of this module.
+_PLAIN = frozenset(b"!#$&'()*+,-./:;<=>?@[]_{|}~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+def _quoted(value: str) -> str:
+    # Half of a surrogate pair becomes visible text: a failure must be told even if its words are strange.
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in value.encode(errors="backslashreplace"))
+
+
+def _unquoted(value: str) -> str:
+    plain = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), value.encode(errors="replace"))
+    return plain.decode(errors="replace")

@@ -13,6 +13,7 @@ RESCUE = "rescue/"
 
 MAX_LENGTH = 200
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]*")
+_SHA = re.compile(r"[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}")
 _TAKEN_DIRECTORIES = ("mind", "minifram")
 
 
@@ -37,6 +38,8 @@ def problem_with_branch(name: str) -> str | None:
             return f"branch name {shown} is not allowed: the directory {part!r} is taken; choose another name"
     if name == "HEAD" or name.startswith("refs/"):
         return f"branch name {shown} is not allowed: give the short name, without refs/heads/"
+    if _SHA.fullmatch(name):
+        return f"branch name {shown} is not allowed: git would read it as a commit; give the name of a branch"
     return None
 
 

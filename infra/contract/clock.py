@@ -7,5 +7,5 @@ import time
 
 def timestamp(wall_seconds: float) -> str:
     """`wall_seconds` since the epoch as `2026-01-31T10:42:12.345Z`."""
-    whole, fraction = divmod(int(wall_seconds * 1000), 1000)
+    whole, fraction = divmod(round(wall_seconds * 1000), 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{fraction:03d}Z"

@@ -1,14 +1,17 @@
 """COMMS.md as a document (seed 001, COMMS.md Format): Directives from the PM, Reports from the agent.
 
-Pure text in, text out. A directive is a top-level list item of the Directives section, or a paragraph of it. It
-is done when its box is ticked or its text is struck through; only the runner's own `tick` and the PM change it.
-Text between HTML comment marks is nobody's directive."""
+Pure text in, text out, and lossless: lines end at newlines and at nothing else that Unicode calls a line end, and
+what is added never touches what was there. A directive is a top-level list item of the Directives section, or a
+paragraph of it. It is done when its box is ticked or its text is struck through; only the runner's own `tick` and
+the PM change it. Text between HTML comment marks is nobody's directive."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from typing import NamedTuple
+
+from infra.contract.comms_lines import FENCE, ITEM, Kind, blocks_of, kinds_of, lines_of, sections_of
 
 DIRECTIVES = "Directives"
 REPORTS = "Reports"
@@ -18,10 +21,10 @@ class Directive(NamedTuple):
     id: str
     """First 8 hex digits of the sha256 of its text: the same words are the same directive."""
     text: str
-    """Without list mark and box; continuation lines unindented."""
+    """Without list mark and box; continuation lines without the item's indentation."""
     done: bool
     line: int
-    """Index of its first line in the document."""
+    """Index of its first line, counting newlines."""
 
 
 class CommsError(ValueError):
@@ -32,9 +35,9 @@ class CommsError(ValueError):
         self.section = section
 
 
-_HEADING = re.compile(r"##\s+(.+?)\s*#*\s*$|#\s+(?i:(directives|reports))\s*#*\s*$")
-"""A level 1 heading counts only with one of our names: `# …` inside a block of code is a comment."""
-_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+(?:\[(?P<box>[ xX])\]\s+)?(?P<text>.*)")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def directives(document: str) -> list[Directive]:
@@ -42,9 +45,14 @@ def directives(document: str) -> list[Directive]:
 
     An open item above a ticked one with the same words counts as done: git's union merge leaves such pairs
     when the PM's edit and a tick meet."""
-    lines = document.splitlines()
-    start, end = _section(lines, DIRECTIVES)
-    found = [_directive(lines, first, last) for first, last in _blocks(lines, start, end)]
+    lines = lines_of(document)
+    kinds = kinds_of(lines)
+    found = [
+        _directive(lines, kinds, first, last)
+        for start, end in _sections(lines, kinds, DIRECTIVES)
+        for first, last in blocks_of(lines, kinds, start, end)
+    ]
+    found = [item for item in found if item.text and not _is_comment(item.text)]
     ticked_at = {item.text: item.line for item in found if item.done}
     return [item._replace(done=item.done or ticked_at.get(item.text, -1) > item.line) for item in found]
 
@@ -55,54 +63,57 @@ def open_directives(document: str) -> list[Directive]:
 
 def tick(document: str, ids: tuple[str, ...]) -> str:
     """Tick the open directives with these ids; everything else stays to the byte. Unknown ids change nothing."""
-    lines = document.splitlines(keepends=True)
+    lines = document.split("\n")
     for item in directives(document):
         if item.done or item.id not in ids:
             continue
-        line = lines[item.line]
-        match = _ITEM.match(line)
-        if match is None:
-            lines[item.line] = f"- [x] {line}"
-        elif match["box"] is None:
-            lines[item.line] = f"{line[: match.start('text')]}[x] {line[match.start('text') :]}"
-        else:
-            lines[item.line] = f"{line[: match.start('box')]}x{line[match.end('box') :]}"
-    return "".join(lines)
+        lines[item.line] = _ticked(lines[item.line], _newline(document))
+    return "\n".join(lines)
 
 
 def add_directive(document: str, text: str) -> str:
-    """Put an open directive at the end of the Directives section. Raises ValueError for empty text."""
-    words = text.strip().splitlines()
+    """Put an open directive at the end of the Directives section. Raises ValueError for empty text, CommsError."""
+    words = _plain_lines(text)
     if not words:
         raise ValueError("the directive is empty; say what the agent should do")
-    block = [f"- [ ] {words[0]}"] + [f"  {word}".rstrip() for word in words[1:]]
+    if _has_open_comment(document):  # an arrow in this text would close it, and hide what stands between
+        words = [word.replace("-->", r"--\>") for word in words]
+    # Indented lines are no headings, no comments and no end of a fence, whatever they hold.
+    block = [f"- [ ] {words[0]}", *(f"  {word}".rstrip() for word in words[1:])]
     return _insert_at_end(document, DIRECTIVES, block)
 
 
-def add_report(document: str, title: str, text: str, at: str) -> str:
-    """Put a report at the end of the Reports section.
+def report_heading(title: str, at: str) -> str:
+    """The first line of a report, as `reports` gives it back."""
+    return f"### {at} {_without_comment_mark(' '.join(_plain_lines(' '.join(title.split()))))}".rstrip()
 
-    Headings inside `text` are escaped, so that a report can never open a section of its own."""
-    block = [f"### {at} {' '.join(title.split())}", ""]
-    block += [re.sub(r"^( {0,3})#", r"\1\\#", line).rstrip() for line in text.strip().splitlines()]
-    return _insert_at_end(document, REPORTS, block)
+
+def add_report(document: str, title: str, text: str, at: str) -> str:
+    """Put a report at the end of the Reports section. Raises CommsError.
+
+    In `text` headings and comment marks are escaped and an open fence is closed, so that a report can neither open
+    a section of its own nor swallow what comes after it."""
+    lines = [re.sub(r"^( {0,3})#", r"\1\\#", _without_comment_mark(line)) for line in _plain_lines(text)]
+    return _insert_at_end(document, REPORTS, [report_heading(title, at), "", *lines, *_missing_fence(lines)])
 
 
 def with_sections(document: str) -> str:
     """The document with both sections; a missing one is added at the end, nothing else changes."""
+    newline = _newline(document)
     for section in (DIRECTIVES, REPORTS):
-        try:
-            _section(document.splitlines(), section)
-        except CommsError:
-            document = f"{document.rstrip()}\n\n## {section}\n".lstrip("\n")
+        lines = lines_of(document)
+        if not sections_of(lines, kinds_of(lines), section):
+            if document and not document.endswith("\n"):
+                document += newline
+            document += f"{newline if document else ''}## {section}{newline}"
     return document
 
 
 def section_text(document: str, section: str) -> str:
     """What stands under a heading, without it. Raises CommsError when it is missing."""
-    lines = document.splitlines()
-    start, end = _section(lines, section)
-    return "\n".join(lines[start:end]).strip("\n")
+    lines = lines_of(document)
+    texts = ("\n".join(lines[start:end]).strip("\n") for start, end in _sections(lines, kinds_of(lines), section))
+    return "\n\n".join(text for text in texts if text)
 
 
 def reports(document: str) -> list[str]:
@@ -111,60 +122,97 @@ def reports(document: str) -> list[str]:
     return [part.rstrip() for part in re.split(r"^(?=### )", text, flags=re.MULTILINE) if part.startswith("### ")]
 
 
-def _section(lines: list[str], name: str) -> tuple[int, int]:
-    start = -1
-    for index, line in enumerate(lines):
-        heading = _HEADING.match(line)
-        if heading is None:
-            continue
-        if start >= 0:
-            return start, index
-        if (heading[1] or heading[2]).lower() == name.lower():
-            start = index + 1
-    if start < 0:
+def _sections(lines: list[str], kinds: list[Kind], name: str) -> list[tuple[int, int]]:
+    found = sections_of(lines, kinds, name)
+    if not found:
         raise CommsError(name)
-    return start, len(lines)
+    return found
 
 
-def _blocks(lines: list[str], start: int, end: int) -> list[tuple[int, int]]:
-    """First and one-past-last line of each directive between `start` and `end`."""
-    blocks: list[tuple[int, int]] = []
-    first, blank, commented = -1, False, False
-    for index in range(start, end):
-        line = lines[index]
-        if commented or line.lstrip().startswith("<!--"):
-            commented = "-->" not in line
-            if first >= 0:
-                blocks.append((first, index))
-                first = -1
-            continue
-        if not line.strip():
-            blank = True
-            continue
-        if first >= 0 and (line[0] in " \t" or (not blank and not _ITEM.match(line))):
-            blank = False
-            continue
-        if first >= 0:
-            blocks.append((first, index))
-        first, blank = index, False
-    return blocks + ([(first, end)] if first >= 0 else [])
-
-
-def _directive(lines: list[str], first: int, last: int) -> Directive:
-    match = _ITEM.match(lines[first])
+def _directive(lines: list[str], kinds: list[Kind], first: int, last: int) -> Directive:
+    match = ITEM.match(lines[first]) if kinds[first] is Kind.TEXT else None
     head = match["text"] if match else lines[first]
-    text = "\n".join([head, *(line.strip() for line in lines[first + 1 : last])]).strip()
-    struck = text.startswith("~~") and text.endswith("~~") and len(text) > 4
+    # Ticking a paragraph makes it an item with the mark "-"; its text must not change by that.
+    column = match.end("mark") + 1 if match else 2
+    rest = (lines[index] for index in range(first + 1, last) if kinds[index] is not Kind.HIDDEN)
+    text = "\n".join([head.rstrip(), *(_unindented(line, column).rstrip() for line in rest)]).strip()
+    struck = bool(_STRUCK.search(text)) and not _STRUCK.sub("", text).strip()
     done = struck or bool(match and match["box"] in ("x", "X"))
-    return Directive(hashlib.sha256(text.encode()).hexdigest()[:8], text, done, first)
+    id = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+    return Directive(id, text, done, first)
+
+
+def _ticked(line: str, newline: str) -> str:
+    match = ITEM.match(line.removesuffix("\r"))
+    if match is None:
+        # A fence must go on beginning its line.
+        return f"- [x]{newline if FENCE.match(line) else ' '}{line}"
+    if match["box"]:
+        return f"{line[: match.start('box')]}x{line[match.end('box') :]}"
+    mark, text = line[: match.start("text")], line[match.start("text") :]
+    return f"{mark}{'' if mark[-1].isspace() else ' '}[x] {text}"
+
+
+def _is_comment(text: str) -> bool:
+    return text.startswith("<!--") and text.endswith("-->") and not _COMMENT.sub("", text).strip()
+
+
+def _unindented(line: str, columns: int) -> str:
+    """Without the spaces that put it under its item, at most `columns`; its own indentation stays."""
+    return line[min(columns, len(line) - len(line.lstrip(" "))) :]
+
+
+# Writing.
 
 
 def _insert_at_end(document: str, section: str, block: list[str]) -> str:
-    lines = document.splitlines()
-    start, end = _section(lines, section)
+    """Put lines after the last words of a section; every byte of the document stays, in its order."""
+    lines = lines_of(document)
+    start, end = _sections(lines, kinds_of(lines), section)[-1]
     while end > start and not lines[end - 1].strip():
         end -= 1
-    tail = lines[end:]
-    while tail and not tail[0].strip():
-        tail.pop(0)
-    return "\n".join([*lines[:end], "", *block, *([""] if tail else []), *tail]) + "\n"
+    newline = _newline(document)
+    raw = document.split("\n")
+    before, after = "\n".join(raw[:end]), "\n".join(raw[end:])
+    if end == len(raw):  # the document's last line has no newline yet
+        return newline.join([before, "", *block, ""])
+    gap = [""] if lines[end].strip() else []
+    return before + "\n" + "".join(line + newline for line in ["", *block, *gap]) + after
+
+
+def _newline(document: str) -> str:
+    return "\r\n" if "\r\n" in document else "\n"
+
+
+def _plain_lines(text: str) -> list[str]:
+    """The lines of new text, without what a terminal or git would take for more than text.
+
+    A zero byte would make git treat the page as binary, and half of a surrogate pair cannot be written at all."""
+    text = text.encode(errors="replace").decode()
+    return [_CONTROL.sub("\N{REPLACEMENT CHARACTER}", line).rstrip() for line in text.strip().splitlines()]
+
+
+def _without_comment_mark(line: str) -> str:
+    return line.replace("<!--", r"<\!--")
+
+
+def _missing_fence(lines: list[str]) -> list[str]:
+    """The fence that closes the block of code that `lines` leave open, if they do."""
+    indent, mark = "", ""
+    for line in lines:
+        fence = FENCE.match(line)
+        if mark:
+            bare = line.strip()
+            if bare.startswith(mark) and not bare.strip(mark[0]):
+                mark = ""
+        elif fence:
+            indent, mark = fence["indent"], fence["mark"]
+    return [indent + mark] if mark else []
+
+
+def _has_open_comment(document: str) -> bool:
+    """Whether the Directives section has a comment mark that nothing closes, so that it counts as text."""
+    lines = lines_of(document)
+    kinds = kinds_of(lines)
+    start, end = _sections(lines, kinds, DIRECTIVES)[-1]
+    return any(kinds[at] is Kind.TEXT and lines[at].startswith("<!--") for at in range(start, end))

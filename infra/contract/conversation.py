@@ -6,7 +6,7 @@ socket. The shapes follow Anthropic's Messages API; the door maps them to each p
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 COMPLETE_PATH = "/v1/complete"
 HEALTH_PATH = "/health"
@@ -104,24 +104,33 @@ def block_from_dict(raw: dict[str, Any]) -> Block:
     try:
         match raw["type"]:
             case "text":
-                return Text(_string(raw, "text"))
+                return Text(_a(str, raw, "text"))
             case "tool_use":
-                if not isinstance(raw["input"], dict):
-                    raise ValueError(f"tool_use.input is {type(raw['input']).__name__}; expected an object")
-                return ToolUse(_string(raw, "id"), _string(raw, "name"), raw["input"])
+                return ToolUse(_a(str, raw, "id"), _a(str, raw, "name"), _a(dict, raw, "input"))
             case "tool_result":
-                return ToolResult(_string(raw, "tool_use_id"), _string(raw, "content"), bool(raw["is_error"]))
+                return ToolResult(_a(str, raw, "tool_use_id"), _a(str, raw, "content"), _a(bool, raw, "is_error"))
             case other:
                 raise ValueError(f"block type is {other!r}; expected text, tool_use or tool_result")
     except (KeyError, TypeError) as error:
         raise ValueError(f"a block lacks {error}") from None
 
 
-def _string(raw: dict[str, Any], key: str) -> str:
+_T = TypeVar("_T")
+
+
+def _a(wanted: type[_T], raw: dict[str, Any], key: str) -> _T:
+    """`raw[key]`, which must be of this very type: True is no number here."""
     value = raw[key]
-    if not isinstance(value, str):
-        raise ValueError(f"{raw['type']}.{key} is {type(value).__name__}; expected a string")
+    if type(value) is not wanted:
+        raise ValueError(f"{key!r} is a {type(value).__name__}; expected a {wanted.__name__}")
     return value
+
+
+def _strings(raw: dict[str, Any], key: str) -> tuple[str, ...]:
+    values = _a(list, raw, key)
+    if not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{key!r} holds something else than strings")
+    return tuple(values)
 
 
 def request_to_dict(request: Request) -> dict[str, Any]:
@@ -137,13 +146,23 @@ def request_from_dict(raw: dict[str, Any]) -> Request:
     """Raises ValueError for a shape that is not ours."""
     try:
         return Request(
-            tuple(raw["system"]),
-            tuple(Message(m["role"], tuple(block_from_dict(b) for b in m["content"])) for m in raw["messages"]),
-            tuple(Tool(**tool) for tool in raw["tools"]),
-            raw.get("unit", ""),
+            _strings(raw, "system"),
+            tuple(_message(message) for message in _a(list, raw, "messages")),
+            tuple(_tool(tool) for tool in _a(list, raw, "tools")),
+            _a(str, {"unit": ""} | raw, "unit"),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"the request is not a conversation of ours: {error!r}") from None
+
+
+def _message(raw: dict[str, Any]) -> Message:
+    if raw["role"] not in ("user", "assistant"):
+        raise ValueError(f"'role' is {raw['role']!r}; expected user or assistant")
+    return Message(raw["role"], tuple(block_from_dict(block) for block in _a(list, raw, "content")))
+
+
+def _tool(raw: dict[str, Any]) -> Tool:
+    return Tool(_a(str, raw, "name"), _a(str, raw, "description"), _a(dict, raw, "input_schema"))
 
 
 def completion_to_dict(completion: Completion) -> dict[str, Any]:
@@ -158,14 +177,20 @@ def completion_to_dict(completion: Completion) -> dict[str, Any]:
 def completion_from_dict(raw: dict[str, Any]) -> Completion:
     """Raises ValueError for a shape that is not ours."""
     try:
-        blocks = tuple(block_from_dict(b) for b in raw["content"])
-        if any(isinstance(block, ToolResult) for block in blocks):
-            raise ValueError("a completion holds a tool_result; expected text and tool_use only")
         if raw["stop_reason"] not in STOP_REASONS:
             raise ValueError(f"stop_reason is {raw['stop_reason']!r}; expected one of {', '.join(STOP_REASONS)}")
-        return Completion(blocks, raw["stop_reason"], raw["model"], Usage(**raw["usage"]))  # type: ignore[arg-type]
+        blocks = tuple(_said(block_from_dict(block)) for block in _a(list, raw, "content"))
+        counts = _a(dict, raw, "usage")
+        usage = Usage(**{key: _a(int, counts, key) for key in counts})
+        return Completion(blocks, raw["stop_reason"], _a(str, raw, "model"), usage)
     except (KeyError, TypeError) as error:
         raise ValueError(f"the completion is not one of ours: {error!r}") from None
+
+
+def _said(block: Block) -> Text | ToolUse:
+    if isinstance(block, ToolResult):
+        raise ValueError("a completion holds a tool_result; expected text and tool_use only")
+    return block
 
 
 OPENING_PREFIX = "opening-"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from _thread import get_ident  # what `threading` offers under this name, without the cost of importing it
 
 
 def write_whole(path: str, content: bytes, mode: int = 0o644) -> None:
-    """Replace `path` in one step: temporary name, fsync, rename, fsync of the directory.
+    """Replace `path` in one step: temporary name, fsync, rename, fsync of the directory. A link is replaced itself.
 
-    Raises OSError; then the old file is still whole and the temporary one is gone."""
+    Raises OSError; then the old file is still whole and the temporary one is gone. (Only when the last step fails,
+    the new file is there whole, but may not be there any more after a power cut.)"""
     directory, name = os.path.split(path)
-    temporary = f"{directory}/.{name}.{os.getpid()}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    directory = directory or "."
+    temporary = f"{directory}/.{name}.{os.getpid()}.{get_ident()}.tmp"
+    descriptor = _create(temporary, mode)
     try:
         try:
             view = memoryview(content)
@@ -21,8 +24,8 @@ def write_whole(path: str, content: bytes, mode: int = 0o644) -> None:
         finally:
             os.close(descriptor)
         os.rename(temporary, path)
-    except OSError:
-        os.unlink(temporary)
+    except BaseException:
+        _remove(temporary)
         raise
     sync_directory(directory)
 
@@ -33,3 +36,20 @@ def sync_directory(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _create(path: str, mode: int) -> int:
+    """A new file, never one that somebody else put there: a pipe would block us, an old file has its own mode."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, mode)
+    except FileExistsError:  # left by a killed process that had our numbers
+        _remove(path)
+        return os.open(path, flags, mode)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

@@ -5,12 +5,12 @@ Read by the keep and by the `minifram` command. The runner gets its part through
 from __future__ import annotations
 
 import difflib
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
-import yaml
 
 from infra.contract.boot import Limits
+from infra.contract.plain_yaml import parse_yaml
 
 
 class SettingsError(ValueError):
@@ -21,7 +21,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A group of settings; every key has a default, and a key that is not known is an error."""
 
 
-class Price(Section):
+class Price(Section, frozen=True):
     """US dollars per million tokens."""
 
     input: float
@@ -32,7 +32,7 @@ class Price(Section):
     """Default: 0.1 x input."""
 
 
-class ModelSettings(Section):
+class ModelSettings(Section, frozen=True):
     provider: Literal["scripted", "anthropic"] = "scripted"
     name: str = "claude-opus-5-5"
     """The provider's model name."""
@@ -48,13 +48,13 @@ class ModelSettings(Section):
     """Prices by model name, for names that the model door does not know."""
 
 
-class BudgetSettings(Section):
+class BudgetSettings(Section, frozen=True):
     daily_usd: float = 10.0
     """Per UTC day; a call that could pass it is refused."""
     daily_tokens: int = 20_000_000
 
 
-class IntervalSettings(Section):
+class IntervalSettings(Section, frozen=True):
     work_seconds: float = 600.0
     """The agent reads COMMS.md at the latest on this grid of the clock (seed 001)."""
     check_seconds: float = 600.0
@@ -63,7 +63,7 @@ class IntervalSettings(Section):
     """Signals and refs are looked at so often even when no file event comes."""
 
 
-class LimitSettings(Section):
+class LimitSettings(Section, frozen=True):
     bash_seconds: float = 600.0
     output_chars: int = 30_000
     unit_steps: int = 200
@@ -80,7 +80,7 @@ class LimitSettings(Section):
     """A log file over this is moved aside at the next start."""
 
 
-class Settings(Section):
+class Settings(Section, frozen=True):
     sandbox: Literal["process", "podman"] = "process"
     autonomy: Literal["merge", "propose", "frozen"] = "merge"
     """merge: the agent merges what it has validated; propose: only the PM moves main; frozen: reports only."""
@@ -93,15 +93,15 @@ class Settings(Section):
 def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
     """Settings from YAML text. Raises SettingsError."""
     try:
-        raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{source} is not YAML: {' '.join(str(error).split())}") from None
-    raw = {} if raw is None else raw
-    _refuse_unknown_keys(raw, Settings, "", source)
+        raw = parse_yaml(text)
+    except ValueError as error:
+        raise SettingsError(f"{source} cannot be understood: {error}") from None
+    known = _known_keys({} if raw is None else raw, Settings, "", source)
     try:
-        settings = msgspec.convert(raw, Settings)
+        settings = msgspec.convert(known, Settings)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{source}: {error}; see 'minifram config' for each key and its type") from None
+        told = _told(error, known)
+        raise SettingsError(f"{source}: {told}; see 'minifram config' for each key and its type") from None
     _refuse_bad_numbers(settings, "", source)
     return settings
 
@@ -128,19 +128,46 @@ def runner_limits(settings: Settings) -> Limits:
     )
 
 
-def _refuse_unknown_keys(raw: Any, shape: type[Section], where: str, source: str) -> None:
+def _known_keys(raw: Any, shape: type[Section], where: str, source: str) -> dict[str, Any]:
+    """`raw` without the sections that are left empty. Raises SettingsError for a key that is not known."""
     if not isinstance(raw, dict):
         name = where.rstrip(".") or "the file"
-        raise SettingsError(f"{source}: {name} must be a mapping of keys to values, found {type(raw).__name__}")
+        found = "nothing" if raw is None else type(raw).__name__
+        raise SettingsError(f"{source}: {name} must be a mapping of keys to values, found {found}")
     fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
+    known = {}
     for key, value in raw.items():
         if key not in fields:
             near = difflib.get_close_matches(str(key), fields, n=1)
             hint = f"did you mean {where}{near[0]}?" if near else f"known here: {', '.join(fields)}"
             raise SettingsError(f"{source}: unknown key {where}{key}; {hint}")
-        inner = fields[key]
+        known[key] = value
+        inner, name = fields[key], f"{where}{key}"
+        if get_origin(inner) is Literal and value not in get_args(inner):
+            raise SettingsError(f"{source}: {name} is {value!r}; expected one of {', '.join(get_args(inner))}")
         if isinstance(inner, type) and issubclass(inner, Section):
-            _refuse_unknown_keys({} if value is None else value, inner, f"{where}{key}.", source)
+            known[key] = {} if value is None else _known_keys(value, inner, f"{name}.", source)
+        elif get_args(inner)[-1:] == (Price,):
+            known[key] = _known_keys_of_prices(value, name, source)
+    return known
+
+
+def _known_keys_of_prices(raw: Any, where: str, source: str) -> Any:
+    if not isinstance(raw, dict):
+        return {} if raw is None else raw
+    return {model: _known_keys(price, Price, f"{where}.{model}.", source) for model, price in raw.items()}
+
+
+def _told(error: msgspec.ValidationError, raw: Any) -> str:
+    """What msgspec says, with the key first and what was found there."""
+    message, _, path = str(error).rpartition(" - at `$.")
+    if not message:
+        return str(error)
+    path = path.rstrip("`")
+    for key in path.split("."):
+        raw = raw.get(key) if isinstance(raw, dict) else None
+    found = "" if raw is None or isinstance(raw, dict) else f" is {repr(raw)[:80]};"
+    return f"{path}{found or ':'} {message[:1].lower()}{message[1:]}"
 
 
 def _refuse_bad_numbers(section: Section, where: str, source: str) -> None:
@@ -148,5 +175,10 @@ def _refuse_bad_numbers(section: Section, where: str, source: str) -> None:
         value = getattr(section, name)
         if isinstance(value, Section):
             _refuse_bad_numbers(value, f"{where}{name}.", source)
-        elif isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < 1e12:
-            raise SettingsError(f"{source}: {where}{name} is {value}; expected a number above 0 and below 1e12")
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                _refuse_bad_numbers(inner, f"{where}{name}.{key}.", source)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            free = isinstance(section, Price) and value == 0
+            if not (free or 0 < value < 1e12):
+                raise SettingsError(f"{source}: {where}{name} is {value}; expected a number above 0 and below 1e12")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 
 MAX_PATH_BYTES = 107
 """unix(7): sun_path holds 108 bytes with its closing zero."""
 
 
 class SocketTaken(Exception):
-    """Another living program listens at this path."""
+    """Another living program listens at this path, or something that is no socket stands there."""
 
 
 def listen(path: str) -> socket.socket:
@@ -23,12 +24,10 @@ def listen(path: str) -> socket.socket:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if os.path.lexists(path):
-            if _answers(path):
-                raise SocketTaken(f"{path} is in use by another program; is this agent already running?")
-            os.unlink(path)
+            _remove_dead(path)
         server.bind(path)
         server.listen(64)
-        os.chmod(path, 0o666)
+        os.chmod(path, 0o666)  # noqa: S103 - who may reach it is decided by its directory
     except BaseException:
         server.close()
         raise
@@ -47,9 +46,14 @@ def connect(path: str, timeout_seconds: float) -> socket.socket:
     return client
 
 
-def _answers(path: str) -> bool:
+def _remove_dead(path: str) -> None:
+    if not stat.S_ISSOCK(os.lstat(path).st_mode):
+        raise SocketTaken(f"{path} is no socket; expected a socket or nothing there: move it away")
     try:
         connect(path, 1.0).close()
-    except OSError:
-        return False
-    return True
+    except (ConnectionRefusedError, FileNotFoundError):
+        os.unlink(path)
+    except OSError as error:  # a full queue or a refusal to us: whoever listens there is alive
+        raise SocketTaken(f"{path} is in use by another program that is busy ({error.strerror}); try again") from None
+    else:
+        raise SocketTaken(f"{path} is in use by another program; is this agent already running?")

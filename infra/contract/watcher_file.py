@@ -4,6 +4,8 @@ Replaced whole at each change. Times are wall times for people; no decision is m
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 SCHEMA = "minifram.watcher/1"
@@ -64,14 +66,19 @@ class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(state: WatcherFile) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
+    """What cannot be UTF-8 (half of a surrogate pair, bytes of a strange file name) is written as `?`."""
+    try:
+        plain = msgspec.json.encode(state)
+    except UnicodeEncodeError:
+        plain = json.dumps(msgspec.to_builtins(state), ensure_ascii=False).encode(errors="replace")
+    return msgspec.json.format(plain, indent=1) + b"\n"
 
 
 def decode(content: bytes) -> WatcherFile:
     """Raises ValueError for content that is not of this schema."""
     try:
         state = msgspec.json.decode(content, type=WatcherFile)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not a watcher state: {error}") from None
     if state.schema != SCHEMA:
         raise ValueError(f"watcher state has schema {state.schema!r}; this version reads {SCHEMA!r}")

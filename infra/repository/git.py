@@ -1,8 +1,16 @@
 """One way to call git: arguments as a list, no hooks, no prompts, no lazy fetch, no other transport than files
-and git://, and a time limit. Agent text never becomes an option: callers put it behind `--end-of-options`."""
+and git://, and a time limit. Agent text never becomes an option: callers put it behind `--end-of-options`.
+
+What cannot be switched off from here is what a repository's own configuration names under a name of its choice:
+`filter.<name>.*` (run when files enter or leave a work tree: add, checkout, reset, status), `merge.<name>.driver`,
+`remote.<name>.uploadpack` and `receivepack` (run by fetch and push), and `core.worktree`. So a call that touches a
+work tree or a remote of somebody else's clone is made with that owner's rights and no more. Calls on a bare
+repository whose configuration is ours (`host` looks it over) meet none of them, whatever its commits hold. The other
+end of a fetch or push by path runs under its own repository's configuration, hooks included: that is the git door."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,18 +25,32 @@ SAFE_SETTINGS = (
     ("core.sshCommand", "false"),
     ("core.alternateRefsCommand", "true"),
     ("core.quotePath", "false"),
+    # Others hold a ref's lock for moments; git's own patience of 0.1 s is short on a busy machine.
+    ("core.filesRefLockTimeout", "2000"),
     ("commit.gpgSign", "false"),
-    ("diff.external", ""),
+    ("tag.gpgSign", "false"),
+    ("push.gpgSign", "false"),
+    ("log.showSignature", "false"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("diff.external", ""),  # makes a call that forgot --no-ext-diff fail instead of running a program
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("advice.detachedHead", "false"),
-    ("protocol.allow", "never"),
-    ("protocol.file.allow", "always"),
-    ("protocol.git.allow", "always"),
+    ("advice.graftFileDeprecated", "false"),  # that we read none, by GIT_GRAFT_FILE, would be remarked upon each time
     ("safe.directory", "*"),
     ("init.defaultBranch", "main"),
 )
 """Settings of ours that win over any repository's own configuration."""
+
+_DRIVERS_OFF = {
+    "diff": ("--no-ext-diff", "--no-textconv"),
+    "log": ("--no-ext-diff", "--no-textconv"),
+    "show": ("--no-ext-diff", "--no-textconv"),
+    "blame": ("--no-textconv",),
+}
+"""Commands that would run a program to show a change, and how each is told not to."""
 
 TIMEOUT_SECONDS = 60.0
 
@@ -61,7 +83,9 @@ class Git:
 
     def __init__(self, directory: str, person: Person | None = None, env: dict[str, str] | None = None) -> None:
         self.directory = directory
-        self._env = safe_environment(person) | (env or {})
+        # A directory that is no repository must not make git go on looking in those above it.
+        ceiling = {"GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.abspath(directory))}
+        self._env = safe_environment(person) | ceiling | (env or {})
 
     def __call__(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> str:
         """Run `git words…` and give its stdout without the last newline. Raises GitError."""
@@ -69,21 +93,25 @@ class Git:
 
     def raw(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> bytes:
         """The same, as the bytes that git wrote."""
-        process = subprocess.Popen(
-            ["git", *words],
-            cwd=self.directory,
-            env=self._env,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                ["git", *_without_drivers(words)],
+                cwd=self.directory,
+                env=self._env,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:  # there is no git, or no such directory
+            raise GitError(words, 127, f"cannot be started in {self.directory}: {error.strerror}") from error
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
             raise GitError(words, None, f"stopped after {timeout:g} s") from None
+        finally:
+            if process.returncode is None:
+                _end(process)
         if process.returncode:
             raise GitError(words, process.returncode, stderr.decode(errors="replace"), stdout)
         return stdout
@@ -104,6 +132,20 @@ class Git:
         return copy
 
 
+def _without_drivers(words: tuple[str, ...]) -> tuple[str, ...]:
+    return words[:1] + _DRIVERS_OFF.get(words[0] if words else "", ()) + words[1:]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End git and all in its session; whoever left that session may keep our pipes open, so nobody waits for them."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
 def safe_environment(person: Person | None = None) -> dict[str, str]:
     """The whole environment of a git call: nothing of the caller's but PATH and LANG."""
     env = {
@@ -112,6 +154,11 @@ def safe_environment(person: Person | None = None) -> dict[str, str]:
         "HOME": "/nonexistent",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_ALLOW_PROTOCOL": "file:git",  # as a setting, a repository's own protocol.ext.allow would win
+        "GIT_PROXY_COMMAND": "",  # as a setting, a repository's own core.gitProxy would win
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": "/dev/null",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_OPTIONAL_LOCKS": "0",

@@ -4,7 +4,7 @@ main's: it is the page of main, whatever a branch did to its copy (DESIGN §3)."
 from __future__ import annotations
 
 from infra.repository.git import Git, GitError
-from infra.repository.tip import blob_at, commit_tree, tree_with
+from infra.repository.tip import commit_tree, file_at, tree_with_entries
 
 PAGE = "COMMS.md"
 
@@ -21,18 +21,22 @@ def merge_commit(git: Git, seen: str, branch_commit: str, message: str) -> str |
     """A merge of `branch_commit` onto `seen`; None when it is already in. Raises MergeConflict, GitError."""
     if git.ok("merge-base", "--is-ancestor", branch_commit, seen):
         return None
-    tree = tree_with(git, branch_commit, {PAGE: blob_at(git, seen, PAGE)})
+    tree = tree_with_entries(git, branch_commit, {PAGE: file_at(git, seen, PAGE)})
     theirs = commit_tree(git, tree, (branch_commit,), "the branch with main's COMMS.md")
     try:
-        merged = git("merge-tree", "--write-tree", "--name-only", "--no-messages", seen, theirs)
+        merged = git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", seen, theirs)
     except GitError as error:
-        if error.status == 1:  # the first line is the tree with its conflict marks, the rest are file names
-            names = error.stdout.decode(errors="replace").splitlines()[1:]
-            raise MergeConflict(tuple(dict.fromkeys(names))) from None
+        if error.status == 1:  # the first item is the tree with its conflict marks, the rest are file names
+            names = error.stdout.decode(errors="replace").split("\0")[1:]
+            raise MergeConflict(tuple(dict.fromkeys(name for name in names if name))) from None
         raise
-    return commit_tree(git, merged, (seen, branch_commit), message)
+    return commit_tree(git, merged.rstrip("\0"), (seen, branch_commit), message)
 
 
 def changes_beyond_page(git: Git, old: str, new: str, *paths: str) -> bool:
     """True when anything but COMMS.md (within `paths`, if given) differs between two commits."""
-    return not git.ok("diff", "--quiet", "--no-ext-diff", old, new, "--", *(paths or (".",)), f":(exclude){PAGE}")
+    listed = git.raw(
+        "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none", old, new, "--", *paths
+    )
+    # Compared here and not by a pathspec, which would let a directory named COMMS.md pass as well.
+    return any(name not in (b"", PAGE.encode()) for name in listed.split(b"\0"))

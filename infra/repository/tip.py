@@ -4,10 +4,8 @@ conflict (DESIGN §3)."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from infra.repository.git import Git, GitError, resolve_commit
 
@@ -41,9 +39,10 @@ class BareTip:
         try:
             self.git("update-ref", self._ref, new, old)
         except GitError:
-            if self.look() != old:
-                return False
-            raise
+            now = self.look()
+            if now == old:
+                raise
+            return now == new
         return True
 
 
@@ -55,19 +54,47 @@ class CloneTip:
         self._branch = branch
 
     def look(self) -> str:
-        self.git("fetch", "--quiet", "origin", f"+refs/heads/{self._branch}:refs/remotes/origin/{self._branch}")
-        return self.git("rev-parse", "--verify", f"refs/remotes/origin/{self._branch}")
+        ref = f"refs/remotes/origin/{self._branch}"
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head")
+        for attempt in range(1, _LOOKS + 1):
+            try:
+                self.git("fetch", *quiet, "origin", f"+refs/heads/{self._branch}:{ref}")
+                break
+            except GitError as error:
+                if "cannot lock ref" not in error.stderr or attempt == _LOOKS:
+                    raise
+        return self.git("rev-parse", "--verify", ref)
 
     def move(self, old: str, new: str) -> bool:
+        ref = f"refs/heads/{self._branch}"
         try:
-            self.git("push", "--quiet", "origin", f"{new}:refs/heads/{self._branch}")
+            # The lease forces nothing, as `new` is built on `old`; it tells a tip that moved back from one that stayed.
+            self.git("push", "--quiet", "--porcelain", f"--force-with-lease={ref}:{old}", "origin", f"{new}:{ref}")
         except GitError as error:
-            # The door's own refusals say "pre-receive hook declined"; losing a race says one of these.
-            lost = ("non-fast-forward", "fetch first", "cannot lock ref", "failed to update ref", "stale info")
-            if any(words in error.stderr for words in lost) or self.look() != old:
+            verdict = [line for line in error.stdout.decode(errors="replace").splitlines() if line.startswith("!")]
+            if any(line.endswith(_LOST) for line in verdict):
                 return False
-            raise
+            now = self.look()
+            if now == old:
+                raise GitError(error.words, error.status, "\n".join([error.stderr, *verdict]), error.stdout) from None
+            return now == new
         return True
+
+
+_LOOKS = 3
+"""Somebody else fetching in the same clone at the same moment costs one."""
+
+
+_LOST = (
+    "(stale info)",
+    "(fetch first)",
+    "(non-fast-forward)",
+    "(failed to update ref)",
+    "(cannot lock ref)",
+    "(incorrect old value provided)",
+)
+"""How git's own line on a push ends when somebody else was first. Nothing else is looked at: the door's words come
+on other lines, and might be the same."""
 
 
 class TipBusy(Exception):
@@ -86,25 +113,53 @@ def advance(tip: Tip, next_commit: Callable[[str], str | None]) -> str:
             return seen
         if tip.move(seen, new):
             return new
-    raise TipBusy(f"{ATTEMPTS} attempts to move a branch lost the race against other pushes; try again")
+    raise TipBusy(
+        f"{ATTEMPTS} attempts to move a branch lost against other pushes, or against a lock file that somebody left "
+        "beside the ref; try again, and if it stays so look for *.lock in the repository"
+    )
+
+
+class Entry(NamedTuple):
+    """A file as a tree holds it."""
+
+    mode: str
+    id: str
+
+
+def file_at(git: Git, commit: str, path: str) -> Entry | None:
+    """The file at `path` of a commit, also a link; None when there is none. Raises GitError.
+
+    A listing, because only that tells "not there" from "cannot be read"; whoever takes the second for the first
+    writes an empty page over a full one."""
+    listed = git.raw("ls-tree", "-z", "--full-tree", commit, "--", path).decode(errors="surrogateescape")
+    for line in listed.split("\0"):
+        words, _, name = line.partition("\t")
+        mode, _, rest = words.partition(" ")
+        kind, _, id = rest.partition(" ")
+        if name == path and kind == "blob":
+            return Entry(mode, id)
+    return None
 
 
 def read_file(git: Git, commit: str, path: str) -> str | None:
-    """A text file of a commit; None when it is not there. Bytes that are not UTF-8 survive a write back."""
-    try:
-        return git.raw("cat-file", "blob", f"{commit}:{path}").decode(errors="surrogateescape")
-    except GitError as error:
-        if error.status == 128:
-            return None
-        raise
+    """A text file of a commit; None when it is not there. Bytes that are not UTF-8 survive a write back.
+
+    A link is not followed: it reads as not there. Raises GitError."""
+    entry = file_at(git, commit, path)
+    if entry is None or entry.mode == _LINK:
+        return None
+    return git.raw("cat-file", "blob", entry.id).decode(errors="surrogateescape")
+
+
+_FILE, _EXECUTABLE, _LINK, _DIRECTORY = "100644", "100755", "120000", "040000"
 
 
 def edit_file(git: Git, path: str, edit: Callable[[str], str], message: str) -> Callable[[str], str | None]:
     """A `next_commit` that changes one file (missing reads as empty) and nothing else."""
 
     def next_commit(seen: str) -> str | None:
-        old = read_file(git, seen, path)
-        new = edit(old or "")
+        old = read_file(git, seen, path) or ""
+        new = edit(old)
         if new == old:
             return None
         blob = git("hash-object", "-w", "--stdin", stdin=new.encode(errors="surrogateescape"))
@@ -114,18 +169,43 @@ def edit_file(git: Git, path: str, edit: Callable[[str], str], message: str) -> 
 
 
 def tree_with(git: Git, base: str, blobs: dict[str, str | None]) -> str:
-    """The tree of `base` (a commit or tree) with these paths set to these blobs; None removes a path."""
-    with tempfile.TemporaryDirectory(prefix="minifram-index-") as directory:
-        indexed = git.with_env(GIT_INDEX_FILE=os.path.join(directory, "index"))
-        indexed("read-tree", f"{base}^{{tree}}")
-        lines = (f"{'100644' if blob else '0'} {blob or '0' * 40}\t{path}\0" for path, blob in blobs.items())
-        indexed("update-index", "-z", "--index-info", stdin="".join(lines).encode())
-        return indexed("write-tree")
+    """The tree of `base` (a commit or tree) with these paths set to these blobs; None removes a path.
+
+    A file that was there keeps its mode."""
+    return tree_with_entries(git, base, {path: Entry("", blob) if blob else None for path, blob in blobs.items()})
+
+
+def tree_with_entries(git: Git, base: str, entries: dict[str, Entry | None]) -> str:
+    """The same with each file's mode said (empty: as it was). What stood at a path is replaced, whatever it was."""
+    listed = git.raw("ls-tree", "-z", "--full-tree", base).decode(errors="surrogateescape").split("\0")
+    tree = {name: words for words, _, name in (line.partition("\t") for line in listed if line)}
+    inner: dict[str, dict[str, Entry | None]] = {}
+    for path, entry in entries.items():
+        name, below, rest = path.partition("/")
+        was = tree.get(name, "").partition(" ")[0]
+        if below:
+            inner.setdefault(name, {})[rest] = entry
+        elif entry:
+            mode = entry.mode or (was if was in (_FILE, _EXECUTABLE) else _FILE)
+            tree[name] = f"{mode} blob {entry.id}"
+        else:
+            tree.pop(name, None)
+    for name, changes in inner.items():
+        mode, _, rest = tree.pop(name, "").partition(" ")
+        subtree = tree_with_entries(git, rest.split()[-1] if mode == _DIRECTORY else _EMPTY_TREE, changes)
+        if subtree != _EMPTY_TREE:
+            tree[name] = f"{_DIRECTORY} tree {subtree}"
+    lines = "".join(f"{words}\t{name}\0" for name, words in tree.items())
+    return git("mktree", "-z", stdin=lines.encode(errors="surrogateescape"))
+
+
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def commit_tree(git: Git, tree: str, parents: tuple[str, ...], message: str) -> str:
+    """A new commit. What git cannot keep in a message (zero bytes, half of a surrogate pair) is written as `?`."""
     words = [word for parent in parents for word in ("-p", parent)]
-    return git("commit-tree", tree, *words, stdin=message.encode())
+    return git("commit-tree", tree, *words, stdin=message.replace("\0", "?").encode(errors="replace"))
 
 
 def rollback_commit(git: Git, seen: str, target: str, message: str) -> str:
@@ -135,19 +215,21 @@ def rollback_commit(git: Git, seen: str, target: str, message: str) -> str:
     wanted = resolve_commit(git, target)
     if wanted is None:
         raise LookupError(f"{target!r} names no commit in the repository; see 'git log --oneline --all'")
-    comms = blob_at(git, seen, "COMMS.md")
-    return commit_tree(git, tree_with(git, wanted, {"COMMS.md": comms}), (seen,), message)
+    tree = tree_with_entries(git, wanted, {"COMMS.md": file_at(git, seen, "COMMS.md")})
+    return commit_tree(git, tree, (seen,), message)
 
 
 def blob_at(git: Git, commit: str, path: str) -> str | None:
-    """The id of a file's content in a commit; None when it is not there."""
-    return resolve_object(git, f"{commit}:{path}")
+    """The id of a file's content in a commit; None when it is not there. Raises GitError."""
+    entry = file_at(git, commit, path)
+    return entry.id if entry else None
 
 
 def resolve_object(git: Git, name: str) -> str | None:
+    """The id that `name` (such as `<commit>:<path>`) stands for; None when there is no such thing. Raises GitError."""
     try:
         return git("rev-parse", "--verify", "--quiet", "--end-of-options", name)
     except GitError as error:
-        if error.status in (1, 128):
+        if error.status == 1:
             return None
         raise

@@ -1,0 +1,1 @@
+"""The tests: real repositories, processes and sockets, in temporary places."""
