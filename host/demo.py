@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -156,6 +157,7 @@ def _agent(scene: Scene, stage: Stage) -> Iterator[None]:
         yield
     finally:
         _minifram(scene, "down", check=False)
+        shutil.rmtree(scene.env["XDG_RUNTIME_DIR"], ignore_errors=True)
 
 
 def _directed(scene: Scene, stage: Stage, text: str) -> None:
@@ -211,22 +213,19 @@ def _follow_hop(scene: Scene, stage: Stage, branch: str) -> None:
 def _follow_fall(scene: Scene, stage: Stage, branch: str) -> None:
     fallen = _until(20, lambda: _boot(scene, branch, "failed", "died"), f"{branch} failing", scene)
     back = _until(5, lambda: _after(scene, branch), "main running again within 5 s", scene)
-    took = _wall(back.started_at) - _wall(fallen.started_at)
-    stage.say(f"{branch}@{fallen.commit[:12]}: {fallen.detail}")
-    stage.say(f"main@{back.commit[:12]} was launched {took:.2f} s after {branch} was, {_since_death(fallen, back)}")
+    took = max(0.0, _wall(back.started_at) - _wall(fallen.ended_at))
+    stage.say(fallen.detail)
+    stage.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after that end")
     title = f"watcher: {branch} failed"
     _until(5, lambda: title in _page(scene), "the reason in COMMS.md", scene)
     report = next(report for report in reversed(comms.reports(_page(scene))) if title in report)
-    stage.show("\n".join(report.splitlines()[:10]))
+    lines = report.splitlines()
+    stage.show("\n".join([*lines[:3], "    …", *lines[-3:]] if len(lines) > 6 else lines))
     logged = [
         line for line in _minifram(scene, "logs", "--source", "watcher", "-n", "60").splitlines() if branch in line
     ]
     if not logged:
         raise DemoFailed(f"`minifram logs` does not say what happened to {branch}")
-
-
-def _since_death(fallen: BootRecord, back: BootRecord) -> str:
-    return f"{max(0.0, _wall(back.started_at) - _wall(fallen.ended_at)):.2f} s after its end"
 
 
 def _close(scene: Scene, stage: Stage) -> None:

@@ -16,7 +16,7 @@ from infra.contract import comms, watcher_file
 from infra.contract.branches import MAIN, problem_with_branch
 from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
 from infra.contract.life_file import Life
-from infra.contract.places import LIFE_FILE
+from infra.contract.places import BODY, LIFE_FILE
 from infra.contract.settings import Settings, SettingsError, read_settings
 from infra.contract.watcher_file import WatcherFile
 from infra.repository.git import Git, resolve_commit
@@ -24,9 +24,6 @@ from infra.repository.merge import PAGE, changes_beyond_page
 from infra.repository.tip import read_file
 
 _T = TypeVar("_T")
-
-_CODE = ("infra", "requirements.txt")
-"""What the runner restarts itself for when main changes it (`infra.life.work.BODY`, which costs too much here)."""
 
 LIFE_BYTES = 16 * 1024
 BOOTS_SHOWN = 5
@@ -218,7 +215,7 @@ def _subject(git: Git, commit: str) -> str:
 
 
 def _differs(git: Git, commit: str, main: str) -> bool:
-    return resolve_commit(git, commit) is not None and changes_beyond_page(git, commit, main, *_CODE)
+    return resolve_commit(git, commit) is not None and changes_beyond_page(git, commit, main, *BODY)
 
 
 def _or(problems: list[str], read: Callable[[], _T], otherwise: _T) -> _T:

@@ -36,6 +36,8 @@ def problem_with_branch(name: str) -> str | None:
             return f"branch name {shown} is not allowed: no part may begin with '.' or end with '.lock'"
         if part in _TAKEN_DIRECTORIES:
             return f"branch name {shown} is not allowed: the directory {part!r} is taken; choose another name"
+    if name == RESCUE.rstrip("/"):
+        return f"branch name {shown} is not allowed: it would stand in the way of {RESCUE}…; choose another name"
     if name == "HEAD" or name.startswith("refs/"):
         return f"branch name {shown} is not allowed: give the short name, without refs/heads/"
     if _SHA.fullmatch(name):

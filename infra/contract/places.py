@@ -75,6 +75,8 @@ class Places(NamedTuple):
 
 CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 
+BODY = ("infra", "requirements.txt")
+"""In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over."""
 BOOT_LOG = "logs/bootstrap.log"
 """In a checkout: one line per step of a boot (`boot_log`)."""
 ERROR_LOG = "logs/errors.log"

@@ -34,6 +34,7 @@ class Price(Section, frozen=True):
 
 class ModelSettings(Section, frozen=True):
     provider: Literal["scripted", "anthropic"] = "scripted"
+    """scripted: fixed words, no key, no cost; anthropic: Claude."""
     name: str = "claude-opus-5-5"
     """The provider's model name."""
     max_tokens: int = 16_000
@@ -52,6 +53,7 @@ class BudgetSettings(Section, frozen=True):
     daily_usd: float = 10.0
     """Per UTC day; a call that could pass it is refused."""
     daily_tokens: int = 20_000_000
+    """The same bound in tokens, all kinds added up."""
 
 
 class IntervalSettings(Section, frozen=True):
@@ -65,13 +67,19 @@ class IntervalSettings(Section, frozen=True):
 
 class LimitSettings(Section, frozen=True):
     bash_seconds: float = 600.0
+    """The longest a single command of the model may run."""
     output_chars: int = 30_000
+    """The longest result of a tool; more is cut in the middle."""
     unit_steps: int = 200
+    """Model calls in one unit of work."""
     unit_seconds: float = 7200.0
+    """The longest one unit of work may take."""
     validation_seconds: float = 900.0
+    """The longest the tests of a branch may run."""
     boot_seconds: float = 60.0
     """A runner that has not said SUCCESS by then is ended."""
     door_seconds: float = 10.0
+    """How long a boot waits for the doors to answer."""
     grace_seconds: float = 10.0
     """Between asking a process to end and ending it; also between a signal and the runner's own exit."""
     blob_bytes: int = 10 * 1024 * 1024
@@ -82,6 +90,7 @@ class LimitSettings(Section, frozen=True):
 
 class Settings(Section, frozen=True):
     sandbox: Literal["process", "podman"] = "process"
+    """process: plain directories, no isolation; podman: a sealed container (not built yet)."""
     autonomy: Literal["merge", "propose", "frozen"] = "merge"
     """merge: the agent merges what it has validated; propose: only the PM moves main; frozen: reports only."""
     model: ModelSettings = ModelSettings()

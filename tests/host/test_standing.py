@@ -132,13 +132,6 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     assert found["awaiting_review"] == [{"name": "improve", "commit": commit, "verdict": "validated"}]
 
 
-def test_outdated_means_what_the_runner_means_by_it() -> None:
-    """The same paths decide whether the runner makes way and whether status says that it will."""
-    from infra.life.work import BODY
-
-    assert standing._CODE == BODY
-
-
 def test_after_a_killed_watcher_the_last_that_is_known_is_shown(desk: Desk) -> None:
     """The lock is the truth: a file that says running makes nothing run."""
     _remember(desk, troubles=(Trouble(at=AT, text="first"), Trouble(at=AT, text="second")))

@@ -4,6 +4,7 @@ what the branch's file `behaviour` says, and the real watcher as a child process
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,6 +155,7 @@ class Agent:
             except subprocess.TimeoutExpired:
                 self.watcher.kill()
                 self.watcher.wait()
+        shutil.rmtree(self.run, ignore_errors=True)
         pid = self.state().runner_pid
         if (
             pid

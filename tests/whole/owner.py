@@ -1,0 +1,97 @@
+"""A PM with a machine of their own: the `minifram` command, a clone, and directories that vanish with the test."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from infra.contract import comms
+from infra.supervision.services import keep_command, keep_environment
+
+T = TypeVar("T")
+
+
+class Owner:
+    """One PM with one agent named `agent`."""
+
+    def __init__(self, directory: Path, env: dict[str, str] | None = None) -> None:
+        self.directory = directory
+        self.run = tempfile.mkdtemp(prefix="mf-")  # short, because a unix socket's path is
+        self.env = keep_environment() | {
+            "XDG_DATA_HOME": f"{directory}/data",
+            "XDG_STATE_HOME": f"{directory}/state",
+            "XDG_CONFIG_HOME": f"{directory}/config",
+            "XDG_RUNTIME_DIR": self.run,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+        }
+        self.env |= env or {}
+        self.settings = directory / "config/minifram/agent/minifram.yaml"
+        self.remote = directory / "data/minifram/agent/remote.git"
+        self.bot = directory / "data/minifram/agent/bot"
+        self.clone = directory / "pm"
+
+    def minifram(self, *words: str, code: int = 0) -> str:
+        """The command's stdout; fails the test when it ends with another code."""
+        done = self.run_command(keep_command("host", *words), Path("/"))
+        assert done.returncode == code, f"minifram {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.minifram(*words, "--json"))
+
+    def git(self, *words: str) -> str:
+        done = self.run_command(["git", *words], self.clone)
+        assert done.returncode == 0, f"git {' '.join(words)}: {done.stderr}"
+        return done.stdout.strip()
+
+    def run_command(self, command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=cwd, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+        )
+
+    def make_clone(self) -> None:
+        subprocess.run(["git", "clone", "-q", self.remote, self.clone], env=self.env, check=True)
+        self.git("config", "user.name", "PM")
+        self.git("config", "user.email", "pm@example.invalid")
+
+    def keep_only_tests(self, *folders: str) -> None:
+        """By git, as a PM might: a smaller body validates itself faster."""
+        gone = [p for p in (self.clone / "tests").iterdir() if p.is_dir() and p.name not in (*folders, "__pycache__")]
+        self.git("rm", "-rq", *(f"tests/{path.name}" for path in gone))
+        self.git("commit", "-qm", "keep fewer tests")
+        self.git("push", "-q")
+
+    def page(self) -> str:
+        return subprocess.run(
+            ["git", "--git-dir", self.remote, "show", "main:COMMS.md"], capture_output=True, text=True, check=True
+        ).stdout
+
+    def told(self, words: str, seconds: float) -> str:
+        """The newest report whose heading or text holds `words`."""
+
+        def look() -> str | None:
+            return next((report for report in reversed(comms.reports(self.page())) if words in report), None)
+
+        return self.until(seconds, look, f"a report with {words!r}")
+
+    def until(self, seconds: float, look: Callable[[], T | None], what: str) -> T:
+        deadline = time.monotonic() + seconds
+        while True:
+            found = look()
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                logs = self.run_command(keep_command("host", "logs", "-n", "60"), Path("/")).stdout
+                raise AssertionError(f"not seen within {seconds:g} s: {what}\n{self.page()}\n{logs}")
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        self.run_command(keep_command("host", "down"), Path("/"))
+        shutil.rmtree(self.run, ignore_errors=True)

@@ -1,0 +1,56 @@
+"""The demo is the main job, and checks itself as it goes; here it is run as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.contract import comms
+from infra.supervision.services import keep_command, keep_environment
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(300)
+def test_the_demo_shows_every_step_and_leaves_nothing_running(tmp_path: Path) -> None:
+    """`minifram demo` in a pipe: each promised step is seen, the agent is down, the history is there to look at."""
+    done = subprocess.run(
+        keep_command("host", "demo", "--keep-at", str(tmp_path / "kept")),
+        env=keep_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd="/",
+    )
+    told = done.stdout
+    assert done.returncode == 0, told + done.stderr
+    for step in (
+        r"the agent noticed \d+\.\d\d s after the push",
+        r"the watcher launched report-duration@[0-9a-f]{12}",
+        r"the new version validated itself \(\d+ passed",
+        r"This took \d",
+        r"cannot-start@[0-9a-f]{12} ended before SUCCESS: exit status 1",
+        r"starts-then-dies@[0-9a-f]{12} died after SUCCESS: exit status 1",
+        r"every report is still there: (\d+) of \1",
+        r"git log --graph --oneline --all",
+        r"The Reports section of COMMS.md",
+    ):
+        assert re.search(step, told), f"{step!r} is not in:\n{told}"
+    kept = tmp_path / "kept"
+    running = [p for p in psutil.process_iter(["environ"]) if str(kept) in str(p.info["environ"])]
+    assert running == []
+    page = subprocess.run(
+        ["git", "--git-dir", kept / "data/minifram/demo/remote.git", "show", "main:COMMS.md"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert all(item.done for item in comms.directives(page))
+    assert os.path.exists(kept / "state/minifram/demo/watcher.log")
+    shutil.rmtree(kept)
