@@ -3,6 +3,8 @@ evidence for a branch by these words and the commit in them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def version(branch: str, commit: str) -> str:
     """`branch@0123456789ab`: a branch at a commit, as reports name it."""
@@ -28,6 +30,16 @@ def not_validated(branch: str, commit: str, why: str) -> str:
 
 def merged(branch: str, commit: str, into: str) -> str:
     return f"{version(branch, commit)} merged into main as {into[:12]}"
+
+
+def verdict_against(reports: Sequence[str], branch: str, commit: str) -> str | None:
+    """The heading of the newest report by which this very commit has already failed; None when there is none."""
+    name = version(branch, commit)
+    for report in reversed(reports):
+        heading = report.partition("\n")[0]
+        if f" {name} not validated: " in heading or (f" watcher: {branch} failed" in heading and name in report):
+            return heading.removeprefix("### ")
+    return None
 
 
 def watcher(text: str) -> str:

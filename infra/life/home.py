@@ -1,0 +1,89 @@
+"""What every part of a life needs: which start this is, where it runs, its git, its page, its log, its model."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from infra.contract.boot import Boot
+from infra.contract.clock import timestamp
+from infra.contract.conversation import Completion, Request
+from infra.contract.places import LIFE_FILE
+from infra.contract.report_titles import version
+from infra.life.events import Log, logger
+from infra.life.life_story import LifeStory
+from infra.life.page import Page
+from infra.life.unsent import UnsentReports
+from infra.loop.interruption import Interruption
+from infra.loop.model_client import complete
+from infra.repository.git import AGENT, Git, GitError
+
+ASK_SECONDS = 1800.0
+"""The longest a single model call may take. The door itself gives up a silent provider long before."""
+
+UNSENT = ".unsent"
+"""Beside the clones, not in one: what a branch's runner could not send, main's sends."""
+
+
+class Home(NamedTuple):
+    """One runner's surroundings."""
+
+    boot: Boot
+    checkout: str
+    git: Git
+    page: Page
+    log: Log
+    life: LifeStory
+    interruption: Interruption
+    ask: Callable[[Request], Completion]
+    """One model call. Raises ModelFailure, Interrupted."""
+
+    def head(self) -> str:
+        """The commit that the checkout is at now; this process was started from `boot.commit`."""
+        return self.git("rev-parse", "--verify", "HEAD")
+
+    def head_or_boot(self) -> str:
+        """For reports, which must be made even when the agent has ruined its clone."""
+        return self.head() if self.is_sound() else self.boot.commit
+
+    def is_sound(self) -> bool:
+        """Whether the checkout is still a clone with a commit."""
+        try:
+            return bool(self.head())
+        except GitError:
+            return False
+
+    def version(self) -> str:
+        return version(self.boot.branch, self.head_or_boot())
+
+    def now(self) -> str:
+        return timestamp(time.time())
+
+
+def settle(
+    boot: Boot,
+    checkout: str,
+    interruption: Interruption,
+    ask: Callable[[Request], Completion] | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Home:
+    """The surroundings of the runner that `boot` starts in `checkout`; without `ask`, the model is the model door's."""
+    log = logger(boot)
+    git = Git(checkout, AGENT, env={"GIT_CONFIG_GLOBAL": boot.places.cell_git_config})
+
+    def ask_door(request: Request) -> Completion:
+        with interruption:
+            return complete(boot.places.model_socket, request, min(ASK_SECONDS, boot.limits.unit_seconds))
+
+    return Home(
+        boot=boot,
+        checkout=checkout,
+        git=git,
+        page=Page(git, UnsentReports(os.path.join(boot.places.bot, UNSENT), time.time, log), log, pause),
+        log=log,
+        life=LifeStory(os.path.join(checkout, LIFE_FILE), log),
+        interruption=interruption,
+        ask=ask or ask_door,
+    )

@@ -1,0 +1,44 @@
+"""The directives that a unit of work is about: those that were open at its start, and those that the PM adds while
+it runs, which reach the model between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra.contract.comms import Directive
+from infra.life.home import Home
+from infra.life.wakes import Wakes
+from infra.repository.git import GitError
+
+
+class Steering:
+    """What the unit has been told to do so far."""
+
+    def __init__(self, home: Home, wakes: Wakes | None, tasks: Sequence[Directive]) -> None:
+        self.tasks = list(tasks)
+        self._home = home
+        self._wakes = wakes
+        self._to_look = False
+
+    def __call__(self) -> str | None:
+        """New directives as words for the model; None when there are none."""
+        if self._wakes is None:
+            return None
+        self._to_look = self._wakes.moved() or self._to_look
+        if not self._to_look:
+            return None
+        try:
+            seen = self._home.page.look()
+        except GitError as error:
+            self._home.log.warning("page.not_read", error=str(error))
+            return None
+        self._to_look = False
+        self._wakes.seen(seen.commit)
+        known = {task.id for task in self.tasks} | self._home.page.ticks_underway()
+        fresh = [task for task in seen.open if task.id not in known]
+        if not fresh:
+            return None
+        self.tasks += fresh
+        self._home.log.info("unit.steered", directives=[task.id for task in fresh])
+        words = "\n\n".join(f"{task.id}: {task.text}" for task in fresh)
+        return f"The PM has added to Directives while you work; take it into account now:\n\n{words}"

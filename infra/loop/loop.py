@@ -1,0 +1,174 @@
+"""The bounded loop: ask the model, do what it calls for, tell it what came of that, until it ends its turn.
+
+It ends for one of the reasons of `End` and never by an exception of the model or of a tool. Time is an argument;
+what model and tools touch is theirs. What the conversation is about is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from infra.contract.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    REFUSAL,
+    TOOL_USE,
+    Completion,
+    Message,
+    Request,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+from infra.loop.interruption import Interrupted
+from infra.loop.model_client import ModelFailure
+from infra.loop.toolbox import Reply, Toolbox
+
+BROKEN_REPLIES = 3
+"""So many replies in a row may be cut or senseless before the unit is given up."""
+
+
+class End(Enum):
+    """Why a run of the loop ended."""
+
+    COMPLETED = "completed"
+    """The model ended its turn with words."""
+    HANDED_OVER = "handed over"
+    """It asked for another version of the agent."""
+    MAX_STEPS = "max steps"
+    MAX_SECONDS = "max seconds"
+    MAX_TOKENS = "max tokens"
+    """Its replies were cut, or called for a tool without naming one, again and again."""
+    REFUSAL = "refusal"
+    MODEL_FAILURE = "model failure"
+    INTERRUPTED = "interrupted"
+
+
+class Bounds(NamedTuple):
+    steps: int
+    """Model calls."""
+    seconds: float
+    """Looked at before each call of model or tool; the last of them may pass it by its own limit."""
+
+
+class Outcome(NamedTuple):
+    end: End
+    text: str = ""
+    """The model's last words."""
+    steps: int = 0
+    failure: ModelFailure | None = None
+
+
+class Answered(NamedTuple):
+    """The model answered."""
+
+    step: int
+    completion: Completion
+    seconds: float
+
+
+class Acted(NamedTuple):
+    """A tool call was answered."""
+
+    step: int
+    call: ToolUse
+    reply: Reply
+    seconds: float
+
+
+Happening = Answered | Acted
+
+
+def nothing_new() -> str | None:
+    return None
+
+
+def unrecorded(happening: Happening) -> None:
+    """For callers that keep no record."""
+
+
+CUT = (
+    "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Go on in smaller "
+    "pieces: write long files in parts, one call at a time."
+)
+SENSELESS = "Your last reply ended for a tool call, but held none, or several with one id; nothing was run. Try again."
+NOT_RUN = "not run: a call before it in the same reply ended this run"
+NO_TIME = "not run: the time for this unit of work is over"
+
+
+def run(
+    complete: Callable[[Request], Completion],
+    request: Request,
+    toolbox: Toolbox,
+    bounds: Bounds,
+    monotonic: Callable[[], float],
+    steer: Callable[[], str | None] = nothing_new,
+    record: Callable[[Happening], None] = unrecorded,
+) -> Outcome:
+    """Carry on the conversation that `request` opens until it ends.
+
+    `complete` raises ModelFailure or Interrupted and nothing else; `steer` gives what the model should be told
+    between two steps, if anything."""
+    messages = list(request.messages)
+    until = monotonic() + bounds.seconds
+    text, step, broken = "", 0, 0
+    try:
+        for step in range(1, bounds.steps + 1):
+            asked_at = monotonic()
+            if asked_at >= until:
+                return Outcome(End.MAX_SECONDS, text, step - 1)
+            completion = complete(request._replace(messages=tuple(messages)))
+            record(Answered(step, completion, monotonic() - asked_at))
+            text = "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
+            calls = [block for block in completion.content if isinstance(block, ToolUse)]
+            whole = completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls)
+            if completion.stop_reason == END_TURN:
+                return Outcome(End.COMPLETED, text, step)
+            if completion.stop_reason == REFUSAL:
+                return Outcome(End.REFUSAL, text, step)
+            if not whole:
+                broken += 1
+                if broken == BROKEN_REPLIES:
+                    return Outcome(End.MAX_TOKENS, text, step)
+                messages.append(Message("assistant", (Text(text or "…"),)))
+                messages.append(_user((Text(CUT if completion.stop_reason == MAX_TOKENS else SENSELESS),), steer()))
+                continue
+            broken = 0
+            messages.append(Message("assistant", completion.content))
+            results, handed_over = _act(calls, toolbox, step, until, monotonic, record)
+            if handed_over:
+                return Outcome(End.HANDED_OVER, text, step)
+            messages.append(_user(results, steer()))
+        return Outcome(End.MAX_STEPS, text, step)
+    except ModelFailure as failure:
+        return Outcome(End.MODEL_FAILURE, text, step, failure)
+    except Interrupted:
+        return Outcome(End.INTERRUPTED, text, step)
+
+
+def _act(
+    calls: list[ToolUse],
+    toolbox: Toolbox,
+    step: int,
+    until: float,
+    monotonic: Callable[[], float],
+    record: Callable[[Happening], None],
+) -> tuple[tuple[ToolResult, ...], bool]:
+    """Answer the calls of one reply in order; True when one of them handed over."""
+    results = []
+    handed_over = False
+    for call in calls:
+        started_at = monotonic()
+        if handed_over or started_at >= until:
+            reply = Reply(NOT_RUN if handed_over else NO_TIME, is_error=True)
+        else:
+            reply = toolbox.call(call)
+            handed_over = reply.hands_over
+        record(Acted(step, call, reply, monotonic() - started_at))
+        results.append(ToolResult(call.id, reply.content, reply.is_error))
+    return tuple(results), handed_over
+
+
+def _user(blocks: tuple[Text | ToolResult, ...], steering: str | None) -> Message:
+    return Message("user", (*blocks, Text(steering)) if steering else blocks)

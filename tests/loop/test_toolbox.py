@@ -1,0 +1,183 @@
+"""Calls of the model become acts, or errors in words that say what to do instead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.contract.boot import VARIABLE
+from infra.contract.conversation import Tool, ToolUse
+from infra.loop.bash_tool import bash_tool, environment
+from infra.loop.interruption import Interruption
+from infra.loop.toolbox import Entry, Reply, Toolbox, ToolTrouble, schema
+from infra.repository.git import Git, GitError
+
+ECHO = Tool(
+    "echo",
+    "Give the words back.",
+    schema({"words": {"type": "string"}}, {"times": {"type": "integer", "minimum": 1}, "pause": {"type": "number"}}),
+)
+
+
+def echo(given: Mapping[str, Any]) -> Reply:
+    return Reply(given["words"] * given.get("times", 1))
+
+
+BOX = Toolbox([Entry(ECHO, echo)])
+
+
+def call(name: str = "echo", **input: Any) -> Reply:
+    return BOX.call(ToolUse("call", name, input))
+
+
+def test_a_call_that_fits_is_acted_on() -> None:
+    """Required and optional arguments reach the act."""
+    assert call(words="ab") == Reply("ab")
+    assert call(words="ab", times=2, pause=1) == Reply("abab")
+
+
+@pytest.mark.parametrize(
+    ("input", "words"),
+    [
+        ({}, "argument words is missing; echo takes words, times (optional), pause (optional)"),
+        ({"words": "a", "word": "b"}, "unknown argument 'word'; echo takes words"),
+        ({"words": 7}, "words is of type int; expected string"),
+        ({"words": None}, "words is of type NoneType; expected string"),
+        ({"words": "a", "times": True}, "times is of type bool; expected integer"),
+        ({"words": "a", "times": 1.0}, "times is of type float; expected integer"),
+        ({"words": "a", "times": 0}, "times is 0; expected 1 or more"),
+        ({"words": "a\ud800"}, "words holds a lone surrogate"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_in_words(input: dict[str, Any], words: str) -> None:
+    """Missing, unknown, of another type, out of range: each names itself and what was expected."""
+    reply = call(**input)
+
+    assert reply.is_error
+    assert words in reply.content
+
+
+NAMES = st.sampled_from(["words", "times", "pause", "other"])
+VALUES = st.none() | st.booleans() | st.integers(max_value=9) | st.floats() | st.text(max_size=9)
+
+
+@given(st.dictionaries(NAMES, VALUES))
+def test_no_arguments_whatever_are_an_exception(input: dict[str, Any]) -> None:
+    """Whatever a model invents comes back as a result, and only what fits is acted on."""
+    reply = BOX.call(ToolUse("call", "echo", input))
+
+    if reply.is_error:
+        assert reply.content.startswith("echo: ")
+    else:
+        assert reply.content == input["words"] * input.get("times", 1)
+
+
+def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
+    """The model can choose again."""
+    assert call("eval", words="a") == Reply("there is no tool 'eval'; the tools are echo", is_error=True)
+
+
+@pytest.mark.parametrize(
+    "error", [ToolTrouble("no such luck"), OSError(28, "No space left on device"), GitError(("push",), 1, "no")]
+)
+def test_an_act_that_fails_is_a_result(error: Exception) -> None:
+    """What went wrong is for the model to read."""
+
+    def fail(given: Mapping[str, Any]) -> Reply:
+        raise error
+
+    reply = Toolbox([Entry(ECHO, fail)]).call(ToolUse("call", "echo", {"words": ""}))
+
+    assert reply == Reply(f"echo: {error}", is_error=True)
+
+
+def test_a_bug_in_an_act_is_not_hidden() -> None:
+    """Only trouble is a result; a mistake of ours flies."""
+
+    def fail(given: Mapping[str, Any]) -> Reply:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Toolbox([Entry(ECHO, fail)]).call(ToolUse("call", "echo", {"words": ""}))
+
+
+# bash
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Toolbox:
+    return Toolbox([bash_tool(str(tmp_path), 5.0, 200, Interruption())])
+
+
+def run(shell: Toolbox, command: str, **more: Any) -> Reply:
+    return shell.call(ToolUse("call", "bash", {"command": command, **more}))
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("true", "[exit status 0]"),
+        ("echo one; echo two", "one\ntwo\n[exit status 0]"),
+        ("echo oh >&2; exit 3", "oh\n[exit status 3]"),
+        ("kill -TERM $$", "[ended by signal 15]"),
+        ("nosuchcommand 2>/dev/null", "[exit status 127]"),
+    ],
+)
+def test_the_status_of_a_command_is_always_told_and_never_an_error(shell: Toolbox, command: str, shown: str) -> None:
+    """A command that fails has been run all the same: what it says is what the model wanted to know."""
+    assert run(shell, command) == Reply(shown)
+
+
+def test_out_of_time_is_an_error_with_what_was_written(shell: Toolbox) -> None:
+    """The model may ask for less time than the limit."""
+    reply = run(shell, "echo begun; sleep 100", timeout_seconds=0.1)
+
+    assert reply.is_error
+    assert reply.content.startswith("begun\n[ended after 0.1 s")
+
+
+def test_the_limit_stands_whatever_is_asked_for(tmp_path: Path) -> None:
+    """More time than the PM allows is not given."""
+    shell = Toolbox([bash_tool(str(tmp_path), 0.1, 200, Interruption())])
+
+    assert "[ended after 0.1 s" in run(shell, "sleep 100", timeout_seconds=1e300).content
+    assert "[ended after 0.1 s" in run(shell, "sleep 100", timeout_seconds=float("inf")).content
+    assert "expected 0 or more" in run(shell, "true", timeout_seconds=float("nan")).content
+
+
+def test_commands_that_no_command_line_can_hold_are_refused(shell: Toolbox) -> None:
+    """Too long, or with a NUL: the answer says what to do."""
+    assert "write_file" in run(shell, "true " + "x" * 200_000).content
+    assert "NUL" in run(shell, "echo \0").content
+
+
+def test_long_output_is_cut_and_says_so(shell: Toolbox) -> None:
+    """The status survives the cut."""
+    reply = run(shell, "seq 10000")
+
+    assert "of 48894 characters left out" in reply.content
+    assert reply.content.endswith("[exit status 0]")
+
+
+def test_commands_do_not_inherit_what_makes_a_runner(shell: Toolbox) -> None:
+    """A runner started by hand from a command would otherwise take itself for this one."""
+    os.environ[VARIABLE] = "{}"
+    try:
+        assert VARIABLE not in environment()
+        assert run(shell, f"echo ${{{VARIABLE}:-none}}").content == "none\n[exit status 0]"
+    finally:
+        del os.environ[VARIABLE]
+    assert environment()["PATH"] == os.environ["PATH"]
+
+
+def test_git_is_the_one_that_is_meant(shell: Toolbox, tmp_path: Path) -> None:
+    """The control for the working directory: a command acts on the checkout."""
+    run(shell, "git init -q . && echo x > a && git add a")
+
+    assert Git(str(tmp_path))("ls-files") == "a"
