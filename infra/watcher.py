@@ -16,7 +16,8 @@ from infra.contract import arguments
 from infra.contract.exit_codes import Exit
 from infra.contract.settings import SettingsError, read_settings
 from infra.supervision import memory
-from infra.supervision.decide import Phase, decide
+from infra.supervision.decide import decide
+from infra.supervision.states import Phase
 from infra.supervision.world import World, now
 
 

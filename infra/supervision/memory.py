@@ -9,7 +9,7 @@ import time
 from infra.contract.clock import timestamp
 from infra.contract.files import write_whole
 from infra.contract.watcher_file import WatcherFile, decode, encode
-from infra.supervision.decide import Instant, Patience, Phase, State
+from infra.supervision.states import Instant, Patience, Phase, State
 
 
 def to_file(state: State, now: Instant) -> WatcherFile:

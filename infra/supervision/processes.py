@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -75,6 +76,18 @@ def start_time(pid: int) -> float | None:
 def is_alive(pid: int, started: float) -> bool:
     """The very process, not one that has its pid now."""
     return pid > 0 and start_time(pid) == started
+
+
+def is_over(pidfd: int) -> bool:
+    """True once the process has ended, reaped or not."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def how_it_ended(returncode: int) -> str:
+    """A Popen's return code in words."""
+    return signal.Signals(-returncode).name if returncode < 0 else f"exit status {returncode}"
 
 
 def find_runner(boot_id: str) -> tuple[int, float] | None:

@@ -18,17 +18,18 @@ from typing import NamedTuple
 import structlog
 
 from infra.admission.door_files import write_door_files
-from infra.contract import boot_log, comms, report_titles
+from infra.contract import boot_log, report_titles
 from infra.contract.boot import Boot
 from infra.contract.clock import timestamp
 from infra.contract.places import Places
 from infra.contract.settings import Settings, runner_limits
 from infra.contract.watcher_file import WatcherFile
-from infra.repository.git import WATCHER, Git, GitError
-from infra.repository.tip import BareTip, TipBusy, advance, edit_file, rollback_commit
-from infra.supervision import cell_files, checkouts, decide, inbox, memory, processes
-from infra.supervision.decide import Action, Event, Instant, Patience, Phase, Runner, State
+from infra.repository.git import GitError
+from infra.repository.tip import TipBusy
+from infra.supervision import cell_files, checkouts, inbox, main_branch, memory, processes, states
+from infra.supervision.decide import decide
 from infra.supervision.services import Services
+from infra.supervision.states import Action, Event, Instant, Patience, Phase, Runner, State
 from infra.supervision.wake import Wake
 
 BOOTING_POLL_SECONDS = 0.05
@@ -59,7 +60,7 @@ class World:
         self._log = log
         self._queue: deque[Event] = deque()
         self._tracked: _Tracked | None = None
-        self._untold: deque[decide.Tell] = deque()
+        self._untold: deque[states.Tell] = deque()
         self._claimed: list[inbox.Claimed] = []
         self._remembered = WatcherFile()
         self._next_check = 0.0
@@ -89,7 +90,7 @@ class World:
         self.services.tend(at.monotonic)
         served = bool(found and self._has_served(found))
         self._log.info("watcher.started", pid=os.getpid(), found=found.pid if found else None, served=served)
-        self._queue.append(decide.Started(found, served))
+        self._queue.append(states.Started(found, served))
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
         return state
 
@@ -119,22 +120,22 @@ class World:
     def perform(self, action: Action, state: State) -> None:
         """Carry out one action. What can go wrong comes back as an event or stands in the log; nothing escapes."""
         match action:
-            case decide.Launch(branch, reason):
+            case states.Launch(branch, reason):
                 self._launch(branch, reason, state)
-            case decide.AskToEnd(runner):
+            case states.AskToEnd(runner):
                 self._log.info("runner.asked_to_end", pid=runner.pid)
                 processes.ask_group(runner.pid, signal.SIGTERM)
-            case decide.EndNow(runner):
+            case states.EndNow(runner):
                 self._log.warning("runner.ended", pid=runner.pid)
                 processes.ask_group(runner.pid, signal.SIGKILL)
-            case decide.Sweep():
+            case states.Sweep():
                 self._sweep()
-            case decide.RollBack(target):
+            case states.RollBack(target):
                 self._roll_back(target)
-            case decide.Tell():
+            case states.Tell():
                 self._untold.append(action)
                 self._tell()
-            case decide.Leave():
+            case states.Leave():
                 self.services.end(self._settings.limits.grace_seconds)
                 self.wake.close()
                 self._log.info("watcher.left")
@@ -163,7 +164,7 @@ class World:
         self.services.tend(at)
         if self.wake.stop_asked and not self._stop_told:
             self._stop_told = True
-            self._queue.append(decide.StopAsked())
+            self._queue.append(states.StopAsked())
         runner = self._tracked.runner if self._tracked else None
         died = self._death()
         self._take_signals()
@@ -171,14 +172,14 @@ class World:
         if runner and state.phase is Phase.BOOTING and self._served != runner.boot_id and self._has_served(runner):
             self._served = runner.boot_id
             self._log.info("boot.succeeded", branch=runner.branch, commit=runner.commit, boot_id=runner.boot_id)
-            self._queue.append(decide.Served(runner.boot_id))
+            self._queue.append(states.Served(runner.boot_id))
         if died:
             self._queue.append(died)
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
             self._check(died)
         if state.deadline is not None and at >= state.deadline:
-            self._queue.append(decide.TimeIsUp())
+            self._queue.append(states.TimeIsUp())
         if self._untold:
             self._tell()
 
@@ -193,22 +194,22 @@ class World:
         for claimed in self._claimed:
             if claimed.request:
                 self._log.info("signal.claimed", signal=claimed.request.name, target=claimed.request.target)
-                self._queue.append(decide.Asked(claimed.request))
+                self._queue.append(states.Asked(claimed.request))
             else:
                 self._log.warning("signal.refused", reason=claimed.refusal)
-                self._queue.append(decide.SignalRefused(claimed.refusal))
+                self._queue.append(states.SignalRefused(claimed.refusal))
 
     def _has_served(self, runner: Runner) -> bool:
         checkout = self._places.checkout(runner.branch)
         return boot_log.SUCCESS in cell_files.boot_words(checkout, runner.boot_id, runner.branch, runner.commit)
 
-    def _death(self) -> decide.Died | None:
+    def _death(self) -> states.Died | None:
         tracked = self._tracked
-        if tracked is None or not _is_over(tracked.pidfd):
+        if tracked is None or not processes.is_over(tracked.pidfd):
             return None
         how = "exit status unknown (it outlived a watcher)"
         if tracked.process:
-            how = _how(tracked.process.wait())
+            how = processes.how_it_ended(tracked.process.wait())
         os.close(tracked.pidfd)
         self._tracked = None
         runner = tracked.runner
@@ -217,7 +218,7 @@ class World:
         if said:
             how += f", it said: {said.details.get('reason', 'no reason')}"
         # An orderly end needs no explanation, and its log would only bury that of others.
-        last_words = "" if how == _how(0) else cell_files.last_words(checkout, tracked.log_size)
+        last_words = "" if how == processes.how_it_ended(0) else cell_files.last_words(checkout, tracked.log_size)
         self._log.info(
             "runner.died",
             branch=runner.branch,
@@ -226,14 +227,14 @@ class World:
             how=how,
             last_words=last_words,
         )
-        return decide.Died(runner.boot_id, how, last_words)
+        return states.Died(runner.boot_id, how, last_words)
 
-    def _check(self, died: decide.Died | None) -> None:
+    def _check(self, died: states.Died | None) -> None:
         """The check every 10 minutes (seed 001): is the runner that we count on the process that is there?"""
         tracked = self._tracked
         if tracked and not died and not processes.is_alive(tracked.runner.pid, tracked.runner.started):
             self._log.warning("runner.missing", pid=tracked.runner.pid)
-            self._queue.append(decide.Died(tracked.runner.boot_id, "no such process at the periodic check"))
+            self._queue.append(states.Died(tracked.runner.boot_id, "no such process at the periodic check"))
             os.close(tracked.pidfd)
             self._tracked = None
         self._log.info("watcher.checked", runner=tracked.runner.pid if tracked else None)
@@ -267,12 +268,12 @@ class World:
                 os.close(error_log)
         except (checkouts.CheckoutError, OSError) as error:
             self._log.error("launch.failed", branch=branch, reason=str(error))
-            self._queue.append(decide.LaunchFailed(branch, str(error)))
+            self._queue.append(states.LaunchFailed(branch, str(error)))
             return
         started = processes.start_time(process.pid) or 0.0
         runner = Runner(boot.id, branch, ready.commit, process.pid, started)
         self._tracked = _Tracked(runner, os.pidfd_open(process.pid), process, size)
-        self._queue.append(decide.Launched(runner, reason))
+        self._queue.append(states.Launched(runner, reason))
         self._log.info(
             "runner.launched",
             branch=branch,
@@ -283,7 +284,7 @@ class World:
         )
         if ready.rescued:
             text = f"The clone of main held work that was nowhere else; it is saved {ready.rescued}."
-            self._untold.append(decide.Tell(report_titles.watcher("work was rescued"), text))
+            self._untold.append(states.Tell(report_titles.watcher("work was rescued"), text))
 
     def _boot(self, branch: str, commit: str, reason: str) -> Boot:
         return Boot(
@@ -300,7 +301,7 @@ class World:
     def _spend(self, boot: Boot, state: State, at: Instant) -> None:
         """Note the attempt before it is made, with its boot id: a crash in between must not hide it. Raises OSError."""
         runner = Runner(boot.id, boot.branch, boot.commit, 0, 0.0)
-        spent, _ = decide.decide(state, decide.Launched(runner, boot.reason), at)
+        spent, _ = decide(state, states.Launched(runner, boot.reason), at)
         # The request stays until the runner is known to live, so that a cut between the two repeats the launch.
         spent = dataclasses.replace(spent, request=state.request, handled=state.handled)
         self._remembered = memory.to_file(spent, at)
@@ -319,42 +320,22 @@ class World:
             self._log.warning("descendants.ended", processes=ended)
 
     def _roll_back(self, target: str) -> None:
-        git = Git(self._places.remote, WATCHER)
-        message = f"Roll back to {target}\n\nThe tree of {target}; COMMS.md is kept. Asked for by the agent."
         try:
-            if self._settings.autonomy != "merge":
-                raise PermissionError(f"autonomy is {self._settings.autonomy}: only the PM moves main")
-            commit = advance(BareTip(git), lambda seen: rollback_commit(git, seen, target, message))
+            commit = main_branch.roll_back(self._places, target, self._settings.autonomy)
         except (GitError, TipBusy, LookupError, OSError) as error:
             self._log.error("rollback.failed", target=target, reason=str(error))
-            self._queue.append(decide.RollbackFailed(target, str(error)))
+            self._queue.append(states.RollbackFailed(target, str(error)))
             return
         self._log.info("commit.rolled_back", target=target, commit=commit)
-        self._queue.append(decide.RolledBack(target, commit))
+        self._queue.append(states.RolledBack(target, commit))
 
     def _tell(self) -> None:
         """Append what is untold to COMMS.md; what cannot be told now is told at a later look."""
-        git = Git(self._places.remote, WATCHER)
         while self._untold:
             title, text = self._untold[0]
-            at = timestamp(time.time())
-
-            def edit(document: str, title: str = title, text: str = text, at: str = at) -> str:
-                return comms.add_report(comms.with_sections(document), title, text, at)
-
             try:
-                advance(BareTip(git), edit_file(git, "COMMS.md", edit, f"COMMS: {title}"))
+                main_branch.report(self._places, title, text, timestamp(time.time()))
             except (GitError, TipBusy, OSError) as error:
                 self._log.error("report.failed", title=title, reason=str(error))
                 return
             self._untold.popleft()
-
-
-def _is_over(pidfd: int) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _how(returncode: int) -> str:
-    return signal.Signals(-returncode).name if returncode < 0 else f"exit status {returncode}"

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from infra.contract.watcher_file import BootRecord, Request
 from infra.supervision import memory
-from infra.supervision.decide import (
+from infra.supervision.decide import decide
+from infra.supervision.restarts import delay_seconds, worth_telling
+from infra.supervision.states import (
     Action,
     Asked,
     AskToEnd,
@@ -36,9 +38,7 @@ from infra.supervision.decide import (
     Sweep,
     Tell,
     TimeIsUp,
-    decide,
 )
-from infra.supervision.restarts import delay_seconds, worth_telling
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
 

@@ -1,0 +1,189 @@
+"""What the watcher is, what can happen to it, and what it can do: values and nothing else.
+
+Kept apart from `decide` so that they can be read as a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from infra.contract import watcher_file
+from infra.contract.watcher_file import BootRecord, Request, Trouble
+
+
+class Instant(NamedTuple):
+    monotonic: float
+    wall: float
+
+
+class Phase(Enum):
+    STARTING = watcher_file.STARTING
+    """No runner; something that leads to one is under way."""
+    BOOTING = watcher_file.BOOTING
+    RUNNING = watcher_file.RUNNING
+    ENDING = watcher_file.ENDING
+    WAITING = watcher_file.WAITING
+    STOPPED = watcher_file.STOPPED
+
+
+class Patience(NamedTuple):
+    """How long to wait for a runner, in seconds."""
+
+    boot: float
+    """From launch to SUCCESS."""
+    grace: float
+    """From asking it to end (or its own signal) to ending it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The process that leads, or led last."""
+
+    boot_id: str
+    branch: str
+    commit: str
+    pid: int
+    started: float
+    """The kernel's start time; with the pid it names one process for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    phase: Phase
+    since: Instant
+    """Start of this phase."""
+    patience: Patience
+    deadline: float | None = None
+    """Monotonic: when `TimeIsUp` is due."""
+    runner: Runner | None = None
+    """Set while a runner is alive."""
+    request: Request | None = None
+    """The signal to carry out once no runner is alive."""
+    failed: str = ""
+    """Why the runner that is being ended has failed; empty when it is ended for another reason."""
+    failures: int = 0
+    """Failures of main in a row."""
+    stopping: bool = False
+    handled: str = ""
+    boots: tuple[BootRecord, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+
+
+# What happens.
+
+
+class Started(NamedTuple):
+    """The watcher begins; `found` is a runner of an earlier watcher that still lives."""
+
+    found: Runner | None = None
+    served: bool = False
+    """`found` had already said SUCCESS."""
+
+
+class Launched(NamedTuple):
+    runner: Runner
+    reason: str
+
+
+class LaunchFailed(NamedTuple):
+    branch: str
+    why: str
+
+
+class Served(NamedTuple):
+    """The boot log holds SUCCESS of this boot, this branch and this commit."""
+
+    boot_id: str
+
+
+class Died(NamedTuple):
+    boot_id: str
+    how: str
+    """`exit status 1`, `SIGKILL`, …"""
+    last_words: str = ""
+    """The end of its error log."""
+
+
+class Asked(NamedTuple):
+    request: Request
+
+
+class SignalRefused(NamedTuple):
+    why: str
+
+
+class RolledBack(NamedTuple):
+    target: str
+    commit: str
+
+
+class RollbackFailed(NamedTuple):
+    target: str
+    why: str
+
+
+class TimeIsUp(NamedTuple):
+    pass
+
+
+class StopAsked(NamedTuple):
+    pass
+
+
+Event = (
+    Started
+    | Launched
+    | LaunchFailed
+    | Served
+    | Died
+    | Asked
+    | SignalRefused
+    | RolledBack
+    | RollbackFailed
+    | TimeIsUp
+    | StopAsked
+)
+
+
+# What to do about it.
+
+
+class Launch(NamedTuple):
+    """Answered by Launched or LaunchFailed."""
+
+    branch: str
+    reason: str
+
+
+class AskToEnd(NamedTuple):
+    runner: Runner
+
+
+class EndNow(NamedTuple):
+    runner: Runner
+
+
+class Sweep(NamedTuple):
+    """End every descendant that a runner left behind; returns when there is none."""
+
+
+class RollBack(NamedTuple):
+    """Answered by RolledBack or RollbackFailed."""
+
+    target: str
+
+
+class Tell(NamedTuple):
+    """Append a report to COMMS.md."""
+
+    title: str
+    text: str
+
+
+class Leave(NamedTuple):
+    """End the watcher; no runner is alive."""
+
+
+Action = Launch | AskToEnd | EndNow | Sweep | RollBack | Tell | Leave
+Decision = tuple[State, list[Action]]
