@@ -17,7 +17,7 @@ from host.trouble import Trouble
 from host.watching import Say
 from infra.contract.exit_codes import Exit
 from infra.contract.files import write_whole
-from infra.contract.settings import Settings, read_settings
+from infra.contract.settings import Settings, provider_of, read_settings
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 
@@ -79,8 +79,9 @@ def make_ready(caller: Caller, sandbox: str | None, key_of_the_running: str = ""
             f"set 'sandbox: process' in {home.settings} or give --sandbox process",
         )
     key = ""
-    if settings.model.provider == "anthropic":
-        key = checked_key(caller.environ.get(KEY_VARIABLE, "") or key_of_the_running)
+    given = caller.environ.get(KEY_VARIABLE, "") or key_of_the_running
+    if provider_of(settings.model, bool(given)) == "anthropic":
+        key = checked_key(given)
     return Readiness(home, settings, chosen, key)
 
 
@@ -122,7 +123,7 @@ def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_
         if watching.holder(home.places.watcher_lock) is None:
             _remove_key(home.key_file)
         raise
-    provider = ready.settings.model.provider
+    provider = provider_of(ready.settings.model, bool(ready.key))
     model = provider if provider == "scripted" else f"{provider} {ready.settings.model.name}"
     return Up(home.agent, ready.sandbox, model, running.pid, running.branch, running.commit, running.seconds)
 

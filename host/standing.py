@@ -6,6 +6,7 @@ the runner is doing from its life file (its own claim), money from the ledger, w
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from infra.contract.branches import MAIN, problem_with_branch
 from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
 from infra.contract.life_file import Life
 from infra.contract.places import BODY, LIFE_FILE
-from infra.contract.settings import Settings, SettingsError, read_settings
+from infra.contract.settings import Settings, SettingsError, provider_of, read_settings
 from infra.contract.watcher_file import WatcherFile
 from infra.repository.git import Git, resolve_commit
 from infra.repository.merge import PAGE, changes_beyond_page
@@ -115,6 +116,7 @@ def standing(home: Home, now: float) -> Standing:
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    provider = provider_of(model, os.path.lexists(home.key_file))
     return Standing(
         agent=home.agent,
         running=is_running,
@@ -124,7 +126,7 @@ def standing(home: Home, now: float) -> Standing:
         until=state.until if is_running else "",
         sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
         autonomy=settings.autonomy,
-        model=model.provider if model.provider == "scripted" else f"{model.provider} {model.name}",
+        model=provider if provider == "scripted" else f"{provider} {model.name}",
         branch=branch,
         commit=commit,
         subject=_subject(git, commit),

@@ -14,6 +14,7 @@ import sys
 import time
 
 import structlog
+from msgspec import structs
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -29,7 +30,7 @@ from infra.contract.conversation import (
 )
 from infra.contract.exit_codes import Exit
 from infra.contract.places import Places
-from infra.contract.settings import BudgetSettings, ModelSettings, Settings, SettingsError, read_settings
+from infra.contract.settings import BudgetSettings, ModelSettings, Settings, SettingsError, provider_of, read_settings
 from infra.contract.sockets import SocketTaken, listen
 from infra.models import log_lines
 from infra.models.accounts import Accounts
@@ -58,7 +59,7 @@ def main(words: list[str] | None = None) -> int:
     if ignored:
         log.warning("environment.ignored", names=ignored)
     try:
-        settings = read_settings(given.settings)
+        settings = settled(read_settings(given.settings), places)
         model = make_model(settings.model, places, os.path.dirname(os.path.abspath(given.settings)))
         server = listen(places.model_socket)
     except (SettingsError, ScriptError, ValueError) as error:
@@ -91,10 +92,20 @@ def open_and_serve(model: Model, settings: Settings, places: Places, server: soc
     return Exit.OK
 
 
+def settled(settings: Settings, places: Places) -> Settings:
+    """The settings with one provider: `auto` is settled by whether there is a key."""
+    provider = provider_of(settings.model, os.path.lexists(key_path(places)))
+    return structs.replace(settings, model=structs.replace(settings.model, provider=provider))
+
+
+def key_path(places: Places) -> str:
+    return f"{places.secrets}/anthropic_api_key"
+
+
 def make_model(settings: ModelSettings, places: Places, settings_directory: str) -> Model:
     """The model that the settings name. Raises ScriptError."""
     if settings.provider == "anthropic":
-        return AnthropicModel(settings, read_key(f"{places.secrets}/anthropic_api_key"))
+        return AnthropicModel(settings, read_key(key_path(places)))
     path = os.path.join(settings_directory, settings.script) if settings.script else DEMO
     return ScriptedModel(settings.name, read_script(path), settings.max_tokens)
 

@@ -17,8 +17,9 @@ from host.options import Verb, caller_of, json_option, screen_of
 def verb(ctx: click.Context, sandbox: str | None, timeout: float, as_json_: bool) -> None:
     """Start an agent and wait until it works.
 
-    The watcher runs on by itself when this command has ended. With 'provider: anthropic' in the settings the key
-    is taken from $ANTHROPIC_API_KEY; it is put where only the model door reads it, and 'minifram down' removes it.
+    The watcher runs on by itself when this command has ended. With $ANTHROPIC_API_KEY set the agent runs on Claude,
+    unless the settings say 'provider: scripted'. The key is put where only the model door reads it, and 'minifram
+    down' removes it.
     """
     from host import running
     from host.caller import as_option

@@ -33,8 +33,8 @@ class Price(Section, frozen=True):
 
 
 class ModelSettings(Section, frozen=True):
-    provider: Literal["scripted", "anthropic"] = "scripted"
-    """scripted: fixed words, no key, no cost; anthropic: Claude."""
+    provider: Literal["auto", "scripted", "anthropic"] = "auto"
+    """scripted: fixed words, no key, no cost; anthropic: Claude; auto: Claude when ANTHROPIC_API_KEY is set at `up`."""
     name: str = "claude-opus-5-5"
     """The provider's model name."""
     max_tokens: int = 16_000
@@ -47,6 +47,13 @@ class ModelSettings(Section, frozen=True):
     """A stream with no new content for so long is given up."""
     prices: dict[str, Price] = {}
     """Prices by model name, for names that the model door does not know."""
+
+
+def provider_of(model: ModelSettings, has_key: bool) -> Literal["scripted", "anthropic"]:
+    """Who thinks, with `auto` settled."""
+    if model.provider == "auto":
+        return "anthropic" if has_key else "scripted"
+    return model.provider
 
 
 class BudgetSettings(Section, frozen=True):

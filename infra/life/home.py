@@ -62,6 +62,19 @@ class Home(NamedTuple):
         return timestamp(time.time())
 
 
+def link_signals(boot: Boot, checkout: str) -> None:
+    """Let `.signal` in the checkout lead to the one directory that the watcher looks into (DESIGN §3).
+
+    The clone's own exclude file keeps it out of git, so that no branch has to. Raises OSError."""
+    link, exclude = os.path.join(checkout, ".signal"), os.path.join(checkout, ".git/info/exclude")
+    if os.path.lexists(link):
+        return
+    os.makedirs(os.path.dirname(exclude), exist_ok=True)
+    with open(exclude, "a", encoding="utf-8") as file:
+        file.write("/.signal\n")
+    os.symlink(os.path.relpath(boot.places.signals, checkout), link)
+
+
 def settle(
     boot: Boot,
     checkout: str,
@@ -71,6 +84,10 @@ def settle(
 ) -> Home:
     """The surroundings of the runner that `boot` starts in `checkout`; without `ask`, the model is the model door's."""
     log = logger(boot)
+    try:
+        link_signals(boot, checkout)
+    except OSError as error:
+        log.warning("signals.not_linked", error=str(error))
     git = Git(checkout, AGENT, env={"GIT_CONFIG_GLOBAL": boot.places.cell_git_config})
 
     def ask_door(request: Request) -> Completion:

@@ -240,6 +240,18 @@ def test_the_key_goes_to_a_private_file_and_away_with_the_agent(desk: Desk) -> N
     assert not key_file.exists()
 
 
+def test_with_a_key_the_same_agent_runs_on_claude(desk: Desk) -> None:
+    """Nothing set in the settings: a key in the environment at `up` decides who thinks, and status says who."""
+    _settings(desk, "")
+
+    assert "anthropic claude" in desk.call("up", ANTHROPIC_API_KEY=KEY).out
+    assert desk.run("status", "--json").json["model"].startswith("anthropic claude")
+    assert desk.run("down").code == 0
+
+    assert "scripted" in desk.run("up").out
+    assert desk.run("status", "--json").json["model"] == "scripted"
+
+
 @pytest.mark.parametrize(("key", "code"), [("", 4), ("two words", 2), ("ключ", 2), ("a\x07b", 2)])
 def test_without_a_good_key_nothing_starts(desk: Desk, key: str, code: int) -> None:
     """The words name the variable and never show what was in it."""

@@ -22,6 +22,8 @@ from infra.contract.boot_log import parse_line
 from infra.contract.exit_codes import Exit
 from infra.contract.places import Places
 from infra.contract.sockets import listen
+from infra.life.home import settle
+from infra.loop.interruption import Interruption
 from tests.life.cell import Cell, Runner, limits, read, write
 
 
@@ -54,6 +56,16 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"reason": 7}, "reason is 7"),
     ({"limits": {}}, "missing key limits.bash_seconds"),
 ]
+
+
+def test_each_checkout_leads_to_the_one_signal_directory(cell: Cell) -> None:
+    """`.signal` in the checkout is the watcher's directory, and git does not see it."""
+    home = cell.home()
+    settle(home.boot, home.checkout, Interruption())
+
+    os.makedirs(home.boot.places.signals, exist_ok=True)
+    assert os.path.realpath(f"{home.checkout}/.signal") == os.path.realpath(home.boot.places.signals)
+    assert home.git("status", "--porcelain") == ""
 
 
 def test_a_bad_value_ends_the_boot(cell: Cell) -> None:

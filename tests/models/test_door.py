@@ -367,3 +367,14 @@ def test_a_model_without_a_price_is_not_called(tmp_path: Path) -> None:
     assert "model.prices" in caught.value.message
     assert "claude-opus-99" in caught.value.message
     assert (status, problem) == (400, caught.value.message)
+
+
+@pytest.mark.parametrize(("key", "provider"), [(None, "scripted"), (KEY, "anthropic")])
+def test_auto_is_claude_when_there_is_a_key(tmp_path: Path, key: str | None, provider: str) -> None:
+    """The same settings think by script without a key and on Claude with one; nothing is called for that."""
+    door = DoorProcess(tmp_path, {}, key)
+    try:
+        door.start()
+        assert door.get("/health")["provider"] == provider
+    finally:
+        door.stop()
