@@ -54,6 +54,7 @@ def test_up_starts_a_watcher_that_outlives_it_and_down_ends_it(desk: Desk) -> No
 
 def test_the_watcher_gets_a_scrubbed_environment_and_its_own_session(desk: Desk) -> None:
     """Only PATH, LANG, HOME, TMPDIR and the keep's own code: no secret of the PM's passes on."""
+    _settings(desk, "model: {provider: scripted}\n")
     desk.call("up", ANTHROPIC_API_KEY=KEY, SECRET="x", TMPDIR="/tmp", PYTHONSTARTUP="/nonexistent")
 
     seen = _seen(desk)
@@ -248,8 +249,9 @@ def test_with_a_key_the_same_agent_runs_on_claude(desk: Desk) -> None:
     assert desk.run("status", "--json").json["model"].startswith("anthropic claude")
     assert desk.run("down").code == 0
 
-    assert "scripted" in desk.run("up").out
+    assert "scripted" in desk.call("up").out
     assert desk.run("status", "--json").json["model"] == "scripted"
+    assert desk.run("down").code == 0
 
 
 @pytest.mark.parametrize(("key", "code"), [("", 4), ("two words", 2), ("ключ", 2), ("a\x07b", 2)])
