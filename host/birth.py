@@ -168,6 +168,12 @@ def _files(root: str, part: str) -> Iterator[Source]:
 
 
 def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:
+    if os.path.lexists(home.data) and not os.path.lexists(home.remote):
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{home.data} is there and holds no agent (expected {home.remote}); "
+            "put that back from a copy, or move the directory away and run 'minifram init' again",
+        )
     if os.path.lexists(home.data):
         raise Trouble(
             Exit.CONFLICT,

@@ -17,13 +17,14 @@ from host.audit import FAIL, NOTE, OK, WARN, Result, audit
 from host.caller import Caller, as_option
 from host.homes import Home, problem_with_directory
 from infra.contract import watcher_file
-from infra.contract.sockets import MAX_PATH_BYTES
+from infra.contract.sockets import MAX_PATH_BYTES, connect
 from infra.repository.git import Git, GitError
 
 PYTHON_NEEDED = (3, 11)
 GIT_NEEDED = (2, 38)
 DISK_WARN_BYTES = 1 << 30
 DISK_FAIL_BYTES = 100 << 20
+DOOR_SECONDS = 3.0
 
 
 class Diagnosis(NamedTuple):
@@ -42,7 +43,7 @@ def diagnose(caller: Caller) -> Diagnosis:
     initialised = os.path.lexists(home.remote)
     checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
     if initialised:
-        checks += [_settings, _repository, _run_directory, _state_directory, _key, _watcher]
+        checks += [_settings, _repository, _run_directory, _state_directory, _key, _watcher, _doors]
     results = [result for check in checks for result in check(caller, home)]
     if not initialised:
         text = (
@@ -189,18 +190,46 @@ def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("watcher", OK, "not running")
     else:
         yield Result("watcher", WARN, f"it died in phase {state.phase!r} without a word; 'minifram up' starts it again")
-        if _lives(state.runner_pid, state.runner_started):
-            text = f"its runner (pid {state.runner_pid}) lives on, unwatched; 'minifram up' takes it over"
-            yield Result("watcher", WARN, text)
+        if orphan := watching.orphan(state):
+            yield Result("watcher", WARN, f"its runner (pid {orphan}) lives on, unwatched; 'minifram up' takes it over")
 
 
-def _lives(pid: int, started: float) -> bool:
-    import psutil
+_QUESTIONS = (("git door", b"", b"main "), ("model door", b"GET /health HTTP/1.0\r\n\r\n", b"HTTP/1."))
+"""What each door is asked, and how a door's answer begins."""
 
+
+def _doors(caller: Caller, home: Home) -> Iterator[Result]:
+    """Whether the doors answer while the agent runs, and nobody else stands in their places while it does not."""
+    is_running = watching.holder(home.places.watcher_lock) is not None
+    for path, (name, question, expected) in zip(
+        (home.places.git_socket, home.places.model_socket), _QUESTIONS, strict=True
+    ):
+        problem = _problem_with_door(path, question, expected)
+        if is_running and problem:
+            text = f"{path}: {problem}; its reason is in {home.places.var}/doors.log, 'minifram restart' opens it anew"
+            yield Result(name, FAIL, text)
+        elif is_running:
+            yield Result(name, OK, f"{path} answers")
+        elif os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
+            yield Result(name, FAIL, f"{path} is no socket, and the door cannot open there; move it away")
+        elif not problem or not problem.startswith(_NOBODY):
+            text = f"another program listens at {path} though the agent is down; find and end it: fuser {path}"
+            yield Result(name, FAIL, text)
+
+
+_NOBODY = "nobody listens"
+
+
+def _problem_with_door(path: str, question: bytes, expected: bytes) -> str | None:
     try:
-        return pid > 0 and abs(psutil.Process(pid).create_time() - started) < 0.05
-    except psutil.Error:
-        return False
+        with connect(path, DOOR_SECONDS) as door:
+            door.sendall(question)
+            answer = door.recv(100)
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        return f"{_NOBODY} ({error.strerror})"
+    except OSError as error:
+        return f"no answer within {DOOR_SECONDS:g} s ({error})"
+    return None if answer.startswith(expected) else f"answered {answer[:40]!r}, expected {expected.decode()!r}"
 
 
 def _nearest(path: str) -> str:

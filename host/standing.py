@@ -73,6 +73,8 @@ class Standing(NamedTuple):
     running: bool
     """The truth of this moment: a watcher holds the lock."""
     pid: int
+    orphan: int
+    """The pid of a runner that lives on though its watcher was killed; 0 when there is none."""
     phase: str
     """The watcher's phase; `down` when there is no watcher."""
     since: str
@@ -121,6 +123,7 @@ def standing(home: Home, now: float) -> Standing:
         agent=home.agent,
         running=is_running,
         pid=pid or 0,
+        orphan=0 if is_running else watching.orphan(state),
         phase=state.phase if is_running else "down",
         since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
         until=state.until if is_running else "",

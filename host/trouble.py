@@ -6,8 +6,11 @@ to the exceptions of the parts below. What it does not know is a bug, and flies.
 from __future__ import annotations
 
 import errno
+import os
 
 from infra.contract.exit_codes import Exit
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Trouble(Exception):
@@ -22,13 +25,17 @@ def as_trouble(error: Exception) -> Trouble | None:
     """The trouble that `error` means for the PM; None when nobody foresaw it."""
     if isinstance(error, Trouble):
         return error
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Trouble(
-            Exit.FAILURE, f"the disk is full ({error}); free some space, then see with 'minifram status' what was done"
-        )
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return _disk_is_full(error)
     if isinstance(error, OSError):
         return Trouble(Exit.FAILURE, f"the system refused: {error}; 'minifram doctor' checks the usual causes")
     return _of_a_part(error)
+
+
+def _disk_is_full(error: Exception) -> Trouble:
+    return Trouble(
+        Exit.FAILURE, f"the disk is full ({error}); free some space, then see with 'minifram status' what was done"
+    )
 
 
 def _of_a_part(error: Exception) -> Trouble | None:
@@ -50,6 +57,8 @@ def _of_a_part(error: Exception) -> Trouble | None:
                 f"another git works on the repository, or one died in the middle of it ({error}); "
                 "try again; if no git is running, remove the .lock file that is named here",
             )
+        if any(os.strerror(number) in error.stderr for number in _FULL):
+            return _disk_is_full(error)
         return Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks the repository")
     if type(error).__name__ == "SettingsError":  # its module costs msgspec and yaml
         return Trouble(Exit.USAGE, str(error))

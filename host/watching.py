@@ -10,18 +10,21 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from host.homes import Home
 from host.trouble import Trouble
-from infra.contract import watcher_file
 from infra.contract.exit_codes import Exit
-from infra.contract.watcher_file import WatcherFile
+
+if TYPE_CHECKING:
+    from infra.contract.watcher_file import WatcherFile
 
 UNKNOWN = 0
 """The pid of a holder that cannot be told."""
 
 POLL_SECONDS = 0.05
 DOWN_SECONDS = 60.0
+SAME_START_SECONDS = 0.05
 Say = Callable[[str], None]
 
 
@@ -46,11 +49,26 @@ def holder(lock: str) -> int | None:
 
 def known_state(home: Home) -> WatcherFile | None:
     """What the watcher last wrote down; None when it never did. Raises ValueError for what is no such file."""
+    from infra.contract import watcher_file  # costs msgspec; who only asks for the holder need not pay
+
     try:
         with open(home.places.watcher_state, "rb") as file:
             return watcher_file.decode(file.read())
     except FileNotFoundError:
         return None
+
+
+def orphan(state: WatcherFile) -> int:
+    """The pid of the runner that the last watcher left alive when it was killed; 0 when there is none."""
+    import psutil
+
+    try:
+        lives = state.runner_pid > 0 and (
+            abs(psutil.Process(state.runner_pid).create_time() - state.runner_started) < SAME_START_SECONDS
+        )
+    except psutil.Error:
+        return 0
+    return state.runner_pid if lives else 0
 
 
 def already_running(home: Home, pid: int | None) -> Trouble:
@@ -66,7 +84,7 @@ def stop(home: Home, seconds: float, say: Say) -> int:
     lock = home.places.watcher_lock
     pid = _settled_holder(lock)
     if pid is None:
-        raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running; 'minifram up' starts it")
+        raise _not_running(home)
     if pid == UNKNOWN:
         raise Trouble(
             Exit.CONFLICT,
@@ -107,6 +125,21 @@ def last_words(home: Home) -> str:
         pass
     shown = "\n".join(f"  {line}" for line in lines) if lines else "  it left no words"
     return f"its last words (more in {home.watcher_output} and {home.places.watcher_log}):\n{shown}"
+
+
+def _not_running(home: Home) -> Trouble:
+    try:
+        state = known_state(home)
+    except (OSError, ValueError):  # `doctor` says so; here it is enough that nothing runs
+        state = None
+    left = orphan(state) if state else 0
+    if left:
+        return Trouble(
+            Exit.NOT_RUNNING,
+            f"the watcher of agent {home.agent!r} was killed, and its runner (pid {left}) lives on, unwatched; "
+            "'minifram up' takes it over, then 'minifram down' ends both",
+        )
+    return Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running; 'minifram up' starts it")
 
 
 def _settled_holder(lock: str) -> int | None:

@@ -53,7 +53,11 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
         state += f" · watcher pid {found.pid}" if found.pid else " · watcher's pid is not known: 'minifram doctor'"
     else:
         state += f" for {age}" if age else ""
-        state += " · 'minifram up' starts it"
+        state += (
+            screen.bad(f", but its runner (pid {found.orphan}) lives on, unwatched") + " · 'minifram up' takes it over"
+            if found.orphan
+            else " · 'minifram up' starts it"
+        )
     yield "state", state
     if found.branch:
         ran = "" if found.running else "last: "
@@ -70,7 +74,7 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
         doing += f", until {one_line(life.until, 24)}" if life.until else ""
         yield "unit", f"{one_line(life.unit)} · {doing}" if life.unit else doing
         if life.last_error:
-            yield "its trouble", screen.bad(one_line(life.last_error, 160))
+            yield "last error", screen.bad(one_line(life.last_error, 160))
     for index, boot in enumerate(found.boots):
         outcome = screen.bad(boot.outcome) if boot.outcome in ("failed", "died") else boot.outcome
         why = f" · {one_line(boot.detail, 80)}" if boot.detail else ""

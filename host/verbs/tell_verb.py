@@ -37,7 +37,7 @@ def verb(ctx: click.Context, text: str, wait: bool, timeout: float, as_json_: bo
       minifram tell "add a test for the parser"
       minifram tell --wait - < directive.md
     """
-    from host import bare, talk
+    from host import bare, talk, watching
     from host.display import as_json, plain
 
     caller, screen = caller_of(ctx), screen_of(ctx)
@@ -49,6 +49,8 @@ def verb(ctx: click.Context, text: str, wait: bool, timeout: float, as_json_: bo
     if told.sections_put_back:
         screen.progress("COMMS.md lacked a section of its own ('## Directives', '## Reports'); it was put back")
     report, ended = None, int(Exit.OK)
+    if not wait and watching.holder(home.places.watcher_lock) is None:
+        screen.progress(_WHY[int(Exit.NOT_RUNNING)])
     if settings:
         screen.progress(f"directive {told.id} is in {told.commit[:12]}; waiting for the agent (Ctrl-C leaves it there)")
         report, ended = _wait(home, settings, git, told, time.monotonic() + timeout, screen)

@@ -128,7 +128,7 @@ def read_settings(path: str) -> Settings:
         with open(path, encoding="utf-8") as file:
             return parse_settings(file.read(), path)
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"settings {path} cannot be read ({error}); 'minifram init' writes them") from None
+        raise SettingsError(f"settings {path} cannot be read ({error}); an empty file means all defaults") from None
 
 
 def runner_limits(settings: Settings) -> Limits:

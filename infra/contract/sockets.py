@@ -20,7 +20,7 @@ def listen(path: str) -> socket.socket:
     Raises SocketTaken, and ValueError for a path that the kernel cannot hold."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise ValueError(f"socket path {path} is over {MAX_PATH_BYTES} bytes; choose a shorter run directory")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if os.path.lexists(path):

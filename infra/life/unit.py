@@ -27,6 +27,11 @@ from infra.repository.tip import read_file
 
 TRANSCRIPTS = "logs/transcripts"
 
+
+class NoPrompt(Exception):
+    """There is nothing to tell the model who it is; carries what to do."""
+
+
 _WHY_STOPPED = {
     End.MAX_STEPS: "it used up its {steps} steps (limits.unit_steps)",
     End.MAX_SECONDS: "it used up its time (limits.unit_seconds)",
@@ -36,8 +41,8 @@ _WHY_STOPPED = {
 
 
 def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | None, look_back: bool) -> Outcome:
-    """Work on `tasks` until the model ends its turn or a bound is met, and report. Raises GitError, OSError before
-    the first model call only."""
+    """Work on `tasks` until the model ends its turn or a bound is met, and report. Raises NoPrompt, GitError, OSError
+    before the first model call only."""
     started_at = time.time()
     name = f"{home.now().replace(':', '')}-{home.boot.id[:8]}"
     home.life.working(report_titles.first_line(tasks[0].text))
@@ -85,16 +90,18 @@ def _open(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, 
 
 
 def _base_prompt(home: Home, seen: Seen) -> str:
-    """SYSTEM.md of the checkout; main's when the agent has lost its own. Raises OSError, GitError."""
+    """SYSTEM.md of the checkout; main's when the agent has lost its own. Raises NoPrompt, OSError, GitError."""
     try:
         with open(os.path.join(home.checkout, "SYSTEM.md"), encoding="utf-8", errors="replace") as file:
-            return file.read()
+            text = file.read()
     except FileNotFoundError:
-        kept = read_file(home.git, seen.commit, "SYSTEM.md")
-        if kept is None:
-            raise
+        text = read_file(home.git, seen.commit, "SYSTEM.md") or ""
         home.log.warning("prompt.taken_from_main", commit=seen.commit)
-        return kept
+    if not text.strip():
+        raise NoPrompt(
+            "SYSTEM.md, the base prompt, is missing or empty on main. Put it back and push; that is all it takes."
+        )
+    return text
 
 
 def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:

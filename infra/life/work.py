@@ -77,6 +77,7 @@ class Work:
         """Directives that the last look ticked."""
         self._failures = 0
         """Units in a row that ended for want of a model."""
+        self._told_of_prompt = False
 
     def tidy(self) -> None:
         home = self._home
@@ -119,7 +120,12 @@ class Work:
         tasks = self._tasks(seen)
         if not tasks or seen.directives_text == self._put_off:
             return Next.SLEEP if sent else Next.RETRY
-        outcome = unit.work_on(home, seen, tasks, self._wakes, self._first_unit)
+        try:
+            outcome = unit.work_on(home, seen, tasks, self._wakes, self._first_unit)
+        except unit.NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
+            self._report_no_prompt(missing, tasks)
+            return Next.SLEEP
+        self._told_of_prompt = False
         self._first_unit = False
         if outcome.end is End.COMPLETED:
             self._just_done = {task.id for task in tasks}
@@ -165,6 +171,15 @@ class Work:
                 home.interruption.check()
         self._put_off = seen.directives_text
         return Next.SLEEP
+
+    def _report_no_prompt(self, missing: unit.NoPrompt, tasks: list[Directive]) -> None:
+        home = self._home
+        home.log.error("prompt.missing", error=str(missing))
+        home.life.trouble(str(missing))
+        if not self._told_of_prompt:
+            self._told_of_prompt = True
+            title = report_titles.stopped(home.boot.branch, home.head_or_boot(), tasks[0].text, "no SYSTEM.md")
+            home.page.report(title, str(missing))
 
     def _report_failure(self, failure: ModelFailure, seen: Seen) -> None:
         """Tell the PM: of an exhausted budget once a day, of other failures once when they go on."""

@@ -36,7 +36,8 @@ class ModelFailure(Exception):
 def complete(socket_path: str, request: Request, timeout_seconds: float) -> Completion:
     """Complete a conversation. `timeout_seconds` bounds each silence of the door. Raises ModelFailure."""
     try:
-        body = json.dumps(request_to_dict(request)).encode()
+        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
+        body = json.dumps(request_to_dict(request), ensure_ascii=False).encode(errors="replace")
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFailure("invalid_request", f"the conversation cannot be written as JSON: {error}") from None
     status, answer = _exchange(socket_path, "POST", COMPLETE_PATH, body, timeout_seconds)

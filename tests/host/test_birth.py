@@ -108,6 +108,19 @@ def test_a_second_init_is_refused_and_changes_nothing(desk: Desk) -> None:
     assert desk.main() == before
 
 
+def test_a_directory_that_holds_no_agent_is_named_and_left_alone(bare_desk: Desk) -> None:
+    """Init does not build into what somebody put there, and does not call it an agent either."""
+    Path(bare_desk.home().data).mkdir(parents=True)
+    Path(bare_desk.home().data, "notes").write_text("mine")
+
+    ended = bare_desk.run("init")
+
+    assert ended.code == 6
+    assert "holds no agent" in ended.err
+    assert bare_desk.run("status").code == 4
+    assert Path(bare_desk.home().data, "notes").read_text() == "mine"
+
+
 def _is_untouched(desk: Desk, ended: Ended, code: int) -> None:
     assert ended.code == code, ended
     assert "Traceback" not in ended.err

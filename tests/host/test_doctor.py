@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.desk import Desk
+from infra.contract.sockets import listen
+from tests.host.desk import Desk, Ended
 
 
 @pytest.fixture
@@ -116,6 +118,10 @@ def _stale_watcher(desk: Desk) -> None:
     path.write_text('{"schema": "minifram.watcher/1", "phase": "running"}')
 
 
+def _plain_file_for_a_door(desk: Desk) -> None:
+    Path(desk.home().places.git_socket).touch()
+
+
 def _no_main(desk: Desk) -> None:
     desk.git()("update-ref", "-d", "refs/heads/main")
 
@@ -147,6 +153,7 @@ def _no_main(desk: Desk) -> None:
         (_settings("sandbx: 1\n"), "settings", "sandbx"),
         (_lock_file("click==0.0.1\nnosuchpackage==1\n"), "packages", "nosuchpackage"),
         (_stale_watcher, "watcher", "died in phase 'running'"),
+        (_plain_file_for_a_door, "git door", "is no socket"),
     ],
 )
 def test_each_thing_that_is_wrong_is_a_finding(
@@ -162,6 +169,30 @@ def test_each_thing_that_is_wrong_is_a_finding(
     assert ended.json["findings"] == len(found)
     assert [result for result in found if result["check"] == check and words in result["text"]], found
     assert "sk-secret" not in ended.out
+
+
+def test_doors_are_asked(desk: Desk) -> None:
+    """One that is missing or mute is found while the agent runs, and a stranger in its place while it does not."""
+    places = desk.home().places
+    with listen(places.model_socket):
+        stranger = desk.run("doctor", "--json")
+    [found] = _wrong_with(stranger, "model door")
+    assert "another program listens" in found
+    assert _wrong_with(desk.run("doctor", "--json"), "model door") == [], "a dead socket is in nobody's way"
+
+    lock = os.open(places.watcher_lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    try:
+        ended = desk.run("doctor", "--json")
+    finally:
+        os.close(lock)
+    for door in ("git door", "model door"):
+        assert "nobody listens" in _wrong_with(ended, door)[0]
+
+
+def _wrong_with(ended: Ended, check: str) -> list[str]:
+    return [each["text"] for each in ended.json["results"] if each["check"] == check and each["level"] == "fail"]
 
 
 def test_samples_and_pushes_are_no_findings(desk: Desk) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
+
+import psutil
 
 from host import standing
 from infra.contract import watcher_file
@@ -40,6 +43,7 @@ KEYS = {
     "awaiting_review",
     "budget",
     "troubles",
+    "orphan",
     "remote",
 }
 
@@ -227,3 +231,20 @@ def test_what_the_agent_wrote_cannot_steer_the_screen(desk: Desk) -> None:
 
     assert "\x1b" not in out
     assert "\u202e" not in out
+
+
+def test_a_runner_that_outlived_its_watcher_is_shown(desk: Desk) -> None:
+    """The agent is down by the lock, and yet something of it works: the PM must know. A pid used anew is not it."""
+    with subprocess.Popen(["sleep", "60"]) as runner:
+        started = psutil.Process(runner.pid).create_time()
+        _remember(desk, runner_pid=runner.pid, runner_started=started)
+        shown, down = desk.run("status"), desk.run("down")
+        _remember(desk, runner_pid=runner.pid, runner_started=started - 10)
+        another = desk.run("status", "--json")
+        runner.kill()
+
+    assert (shown.code, down.code, another.code) == (3, 3, 3)
+    for said in (shown.out, down.err):
+        assert f"its runner (pid {runner.pid}) lives on" in said
+        assert "'minifram up' takes it over" in said
+    assert another.json["orphan"] == 0

@@ -79,6 +79,18 @@ def test_strange_words_are_one_open_directive(desk: Desk, text: str) -> None:
     assert comms.reports(desk.page()) == []
 
 
+def test_a_directive_for_an_agent_that_is_down_waits_and_says_so(desk: Desk) -> None:
+    """It is on the page all the same; with a watcher there is nothing to say."""
+    asleep = desk.run("tell", "when you wake")
+    desk.call("up")
+    awake = desk.run("tell", "now")
+
+    assert (asleep.code, awake.code) == (0, 0)
+    assert "the agent is not running" in asleep.err
+    assert awake.err == ""
+    assert _open(desk) == ["when you wake", "now"]
+
+
 def test_the_same_words_twice_are_a_conflict(desk: Desk) -> None:
     """They would be done as one; once the first is done they may come again."""
     desk.done("tell", "again")

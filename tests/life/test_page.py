@@ -224,6 +224,28 @@ def test_a_queue_that_cannot_be_written_does_not_lose_the_report(cell: Cell, cap
     assert len(cell.reports()) == 1
 
 
+def test_a_repository_whose_disk_is_full_gets_the_report_when_there_is_room(
+    cell: Cell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Main and the queue stay whole meanwhile; a bound on the size of what receive-pack writes stands for the disk."""
+    page, main = cell.home().page, cell.main()
+    own = read(cell.places.cell_git_config)
+    full = 'sh -c \'trap "" XFSZ; ulimit -f 0; exec git-receive-pack "$1"\' -'
+    quoted = '"' + full.replace('"', '\\"') + '"'
+    write(cell.places.cell_git_config, f'{own}[remote "origin"]\n\treceivepack = {quoted}\n')
+
+    assert not page.report("first", "text")
+    assert "File too large" in capfd.readouterr().err
+    assert cell.main() == main
+    assert len(unsent(cell)) == 1
+
+    write(cell.places.cell_git_config, own)
+    assert page.send()
+    assert [report.splitlines()[0].endswith(" first") for report in cell.reports()] == [True]
+    assert unsent(cell) == []
+    cell.bare("fsck", "--strict")
+
+
 def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> None:
     """Text that UTF-8 cannot hold is reported as far as it goes."""
     assert cell.home().page.report("half \ud83d", "and half \udc00")

@@ -176,6 +176,25 @@ def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:
     assert cell.model.requests == []
 
 
+def test_a_base_prompt_that_the_pm_removed_is_told_and_waited_for(cell: Cell) -> None:
+    """One report says what is missing, no model is asked; the push that brings it back is all that it takes."""
+    run = asleep(cell)
+    os.unlink(f"{cell.pm.directory}/SYSTEM.md")
+    cell.pm_pushes("no base prompt")
+    cell.tell("do it")
+    wait_for(lambda: cell.reported("stopped (no SYSTEM.md): do it"), "the report")
+    cell.pm_changes({"SYSTEM.md": " \n"}, "an empty one")
+    wait_for(lambda: run.log().count("prompt.missing") >= 2, "it has looked again")
+    assert len(cell.reports()) == 1
+    assert cell.model.requests == []
+    cell.model.replies.append(says("Done."))
+
+    cell.pm_changes({"SYSTEM.md": "You are an agent.\n"}, "put it back")
+
+    wait_for(lambda: cell.reported("done: do it"), "the report of the unit")
+    assert cell.open() == []
+
+
 def test_code_that_main_has_replaced_makes_way(cell: Cell) -> None:
     """The PM pushed to infra/: the runner asks for main and leaves, before it begins anything."""
     run = asleep(cell)

@@ -22,7 +22,7 @@ from infra.contract.conversation import (
 )
 from infra.contract.sockets import connect, listen
 from infra.loop.model_client import ModelFailure, complete, health
-from tests.models.doors import a_request
+from tests.models.doors import DoorProcess, a_request
 
 GOOD = Completion((Text("hello"),), END_TURN, "m", Usage(1, 2, 3, 4))
 
@@ -165,6 +165,15 @@ def test_no_door_is_unavailable(tmp_path: Path) -> None:
         assert path in caught.value.message
     Path(f"{dead}/model.sock").unlink()
     Path(dead).rmdir()
+
+
+def test_bytes_that_are_no_text_reach_the_model_as_marks(tmp_path: Path) -> None:
+    """A page may hold any bytes, and is read so that they survive; one of them must not stop the agent."""
+    page = b"- [ ] caf\xe9, \xed\xa0\x80, \xff".decode(errors="surrogateescape")
+    with DoorProcess(tmp_path, {}) as door:
+        answer = complete(door.places.model_socket, a_request(page), 10.0)
+
+    assert answer.stop_reason == END_TURN
 
 
 def test_health_is_what_the_door_says_or_a_failure(doors: list[OddDoor]) -> None:

@@ -70,8 +70,8 @@ class Owner:
 
     def page(self) -> str:
         return subprocess.run(
-            ["git", "--git-dir", self.remote, "show", "main:COMMS.md"], capture_output=True, text=True, check=True
-        ).stdout
+            ["git", "--git-dir", self.remote, "show", "main:COMMS.md"], capture_output=True, check=True
+        ).stdout.decode(errors="surrogateescape")
 
     def told(self, words: str, seconds: float) -> str:
         """The newest report whose heading or text holds `words`."""

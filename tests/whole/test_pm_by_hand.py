@@ -1,0 +1,119 @@
+"""The PM does all by plain git where autonomy is `propose`: asks, merges what was validated, takes it back.
+
+The page holds a byte that is no UTF-8, as pages do that came through an old editor."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.contract import comms
+from tests.whole.owner import Owner
+
+HOP = """
+set -e
+bot=$(cd ../.. && pwd)
+git clone -q "$(git remote get-url origin)" "$bot/politer/minifram"
+cd "$bot/politer/minifram"
+git checkout -q -b politer
+python - <<'END'
+from pathlib import Path
+path = Path("infra/life/unit.py")
+text = path.read_text()
+call = "    _report(home, outcome, steering.tasks)\\n"
+assert text.count(call) == 1
+path.write_text(text.replace(call, call.replace("outcome", 'outcome._replace(text=outcome.text + " Thank you.")')))
+END
+git commit -qam "life: a report ends with a thank you"
+git push -q -u origin politer
+"""
+NOT_ALLOWED = "git -C ../../politer/minifram push origin HEAD:main"
+SCRIPT = {
+    "scenes": [
+        {
+            "name": "after the hop",
+            "when": {"directive": "politer", "comms": "politer@[0-9a-f]+ validated"},
+            "replies": [{"text": "It awaits your review."}],
+        },
+        {
+            "name": "the hop",
+            "when": {"directive": "politer"},
+            "replies": [
+                {"tools": [{"name": "bash", "input": {"command": HOP}}]},
+                {"tools": [{"name": "bash", "input": {"command": NOT_ALLOWED}}]},
+                {"tools": [{"name": "bootstrap", "input": {"branch": "politer"}}]},
+            ],
+        },
+        {"name": "anything", "replies": [{"text": "Heard."}]},
+    ]
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(120)
+def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> None:
+    """The branch proves itself and waits; main's code changes by the PM's pushes alone, each taken up at once."""
+    script = owner.directory / "script.yaml"
+    script.write_text(yaml.safe_dump(SCRIPT))
+    owner.minifram("init", "--autonomy", "propose")
+    owner.settings.write_text(f"autonomy: propose\nmodel: {{provider: scripted, script: {script}}}\n")
+    owner.make_clone()
+    _keep_one_test(owner)
+    owner.minifram("up")
+
+    _push_directive(owner, "Be politer, s'il vous pla\xeet.".encode("latin-1"))
+    waits = owner.told("Awaiting review", 40)
+    assert re.search(r"politer@[0-9a-f]{12} validated: 1 passed", waits)
+    owner.told("It awaits your review.", 20)
+
+    owner.git("pull", "-q", "--rebase")
+    assert len(owner.git("log", "--oneline", "--", "infra").splitlines()) == 1, "the agent's own push to main was taken"
+    owner.git("merge", "-q", "--no-ff", "-m", "politer, by hand", "origin/politer")
+    owner.git("push", "-q")
+    _runs(owner, owner.git("rev-parse", "HEAD"))
+    _push_directive(owner, b"Say something.")
+    assert owner.told("Heard.", 20).rstrip().endswith("Heard. Thank you.")
+    owner.until(10, lambda: not (owner.bot / "politer").exists(), "the merged branch's clone is gone")
+
+    owner.git("pull", "-q", "--rebase=merges")
+    merge = owner.git("rev-list", "--merges", "--max-count=1", "HEAD")
+    owner.git("restore", "--staged", "--worktree", f"--source={merge}^1", ".")
+    owner.git("restore", "--staged", "--worktree", "COMMS.md")
+    owner.git("commit", "-qm", "back to before, by hand")
+    owner.git("push", "-q")
+    _runs(owner, owner.git("rev-parse", "HEAD"))
+    _push_directive(owner, b"Say something else.")
+    owner.told("done: Say something else.", 20)
+    assert owner.told("Heard.", 20).rstrip().endswith("Heard.")
+    assert all(item.done for item in comms.directives(owner.page()))
+
+
+def _keep_one_test(owner: Owner) -> None:
+    owner.git("rm", "-rq", "tests")
+    test = owner.clone / "tests/test_it.py"
+    test.parent.mkdir(exist_ok=True)
+    test.write_text("def test_it_stands():\n    assert True\n")
+    owner.git("add", "tests")
+    owner.git("commit", "-qm", "one test is enough here")
+    owner.git("push", "-q")
+
+
+def _push_directive(owner: Owner, words: bytes) -> None:
+    owner.git("pull", "-q", "--rebase=merges")
+    page = Path(owner.clone, "COMMS.md")
+    page.write_bytes(page.read_bytes().replace(b"\n## Reports", b"\n- [ ] " + words + b"\n\n## Reports", 1))
+    owner.git("commit", "-qam", "a directive by hand")
+    owner.git("push", "-q")
+
+
+def _runs(owner: Owner, commit: str) -> None:
+    """The runner is one of this commit's code, by its own way."""
+
+    def look() -> bool:
+        status = owner.json("status")
+        return status["phase"] == "running" and not status["outdated"] and status["boots"][0]["reason"] == "bootstrap"
+
+    owner.until(20, look, f"main@{commit[:12]} runs")
