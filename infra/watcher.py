@@ -29,13 +29,13 @@ def main(argv: list[str]) -> int:
         for directory in (places.bot, places.run, places.var):
             os.makedirs(directory, mode=0o700, exist_ok=True)
         held = memory.lock(places.watcher_lock)
+        log = _log_to(places.watcher_log, settings.limits.log_bytes)
     except SettingsError as error:
         return _refuse(str(error), Exit.USAGE)
     except memory.AlreadyRunning as error:
         return _refuse(str(error), Exit.CONFLICT)
     except OSError as error:
         return _refuse(f"the watcher cannot use its directories: {error}", Exit.FAILURE)
-    log = _log_to(places.watcher_log, settings.limits.log_bytes)
     world = World(given.settings, settings, places, log)
     world.wake.on_stop_signals()
     try:

@@ -1,23 +1,28 @@
-"""Files of the cell that the watcher reads and opens: never through a link, never blocking, never without bound."""
+"""Files of the cell that the watcher reads and opens: never through a link, never blocking, never without bound.
+
+What stands in the way of a file that has to be there is moved aside, never deleted: it may be somebody's work, and
+main has to start all the same."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
+import time
+from collections.abc import Callable
 
 from infra.contract import boot_log
-from infra.contract.places import BOOT_LOG, ERROR_LOG
+from infra.contract.places import BOOT_LOG, ERROR_LOG, LIFE_FILE
 
 TAIL_BYTES = 64 * 1024
 LAST_WORDS_LINES = 15
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]|\x1b\[[0-9;]*[A-Za-z]")
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def tail(path: str, limit: int = TAIL_BYTES) -> bytes:
-    """The last `limit` bytes of a regular file; nothing for what is missing or no regular file."""
+    """The last `limit` bytes of a regular file; nothing for what is missing, cannot be read or is no regular file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = _open_here(path, os.O_RDONLY)
     except OSError:
         return b""
     try:
@@ -25,8 +30,20 @@ def tail(path: str, limit: int = TAIL_BYTES) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             return b""
         return os.pread(descriptor, limit, max(0, status.st_size - limit))
+    except OSError:
+        return b""
     finally:
         os.close(descriptor)
+
+
+def _open_here(path: str, flags: int) -> int:
+    """Open without following a link, be it the file itself or its directory (`logs`). Raises OSError."""
+    safe = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | safe)
+    try:
+        return os.open(os.path.basename(path), flags | safe, 0o644, dir_fd=directory)
+    finally:
+        os.close(directory)
 
 
 def boot_words(checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot_log.BootLine]:
@@ -56,18 +73,39 @@ def last_words(checkout: str, since_bytes: int) -> str:
 
 
 def open_error_log(checkout: str, rotate_over: int) -> tuple[int, int]:
-    """A descriptor to append to `logs/errors.log`, and its size; one over `rotate_over` bytes is moved to `.1`.
+    """A descriptor to append to `logs/errors.log`, and its size, with all of `logs/` made fit for a boot.
 
-    Raises OSError, also when a link or something that is no file stands in the way."""
-    path = f"{checkout}/{ERROR_LOG}"
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if os.path.lexists(path) and os.lstat(path).st_size > rotate_over:
-        os.replace(path, f"{path}.1")
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o644)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
+    A log over `rotate_over` bytes is moved to `.1`. Raises OSError."""
+    set_aside_unless(stat.S_ISDIR, f"{checkout}/{os.path.dirname(ERROR_LOG)}")
+    os.makedirs(f"{checkout}/{os.path.dirname(ERROR_LOG)}", exist_ok=True)
+    for name in (BOOT_LOG, ERROR_LOG, LIFE_FILE):
+        path = f"{checkout}/{name}"
+        set_aside_unless(stat.S_ISREG, path)
+        if os.path.lexists(path) and os.lstat(path).st_size > rotate_over:
+            set_aside_unless(stat.S_ISREG, f"{path}.1")
+            os.replace(path, f"{path}.1")
+    descriptor = _open_here(f"{checkout}/{ERROR_LOG}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{checkout}/{ERROR_LOG} is not a regular file; remove it")
+        os.set_blocking(descriptor, True)
+    except BaseException:
         os.close(descriptor)
-        raise OSError(f"{path} is not a regular file; remove it")
-    os.set_blocking(descriptor, True)
+        raise
     return descriptor, status.st_size
+
+
+def set_aside_unless(wanted: Callable[[int], bool], path: str) -> str:
+    """Rename what is at `path` when its mode is not of the wanted kind; gives the new name. Raises OSError.
+
+    A link is looked at itself, so it is never of the wanted kind."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return ""
+    if wanted(mode):
+        return ""
+    aside = f"{path}.aside-{time.time_ns()}"
+    os.rename(path, aside)
+    return aside

@@ -1,19 +1,25 @@
 """The clones that runners start from. Main's is brought exactly to the shared main before each launch; what it
-held that is nowhere else is saved to a pushed `rescue/<time>` branch first; when that cannot be pushed, the whole
-clone is set aside and a new one made (DESIGN §5). Another branch's clone is the agent's own work and is
-only looked at."""
+held that is nowhere else is saved to a pushed `rescue/<time>` branch first; when that cannot be, or the clone is
+damaged, the whole clone is set aside and a new one made (DESIGN §5). Another branch's clone is the agent's own
+work and is only looked at."""
 
 from __future__ import annotations
 
-import glob
+import contextlib
 import os
-import time
+import shutil
+import stat
 from typing import NamedTuple
 
-from infra.contract.branches import MAIN, RESCUE
+from infra.contract.branches import MAIN
 from infra.contract.places import Places
 from infra.repository.git import AGENT, Git, GitError, resolve_commit
-from infra.repository.tip import commit_tree
+from infra.supervision import rescue
+from infra.supervision.cell_files import set_aside_unless
+from infra.supervision.processes import KEEPS_GIT
+
+ROUNDS = 3
+"""A new main may cease to ignore a file that the old one ignored: then it is saved in a second round."""
 
 
 class CheckoutError(Exception):
@@ -26,15 +32,9 @@ class Ready(NamedTuple):
     """Where what was saved lies, in words; empty when there was nothing to save."""
 
 
-class _Status(NamedTuple):
-    commit: str
-    branch: str
-    dirty: bool
-
-
 def cell_git(places: Places, directory: str) -> Git:
     """Git as the agent: its clones push through the door that its configuration names."""
-    return Git(directory, AGENT, {"GIT_CONFIG_GLOBAL": places.cell_git_config})
+    return Git(directory, AGENT, {"GIT_CONFIG_GLOBAL": places.cell_git_config, KEEPS_GIT: places.var})
 
 
 def ready(places: Places, branch: str, remote_url: str, now_wall: float) -> Ready:
@@ -45,6 +45,8 @@ def ready(places: Places, branch: str, remote_url: str, now_wall: float) -> Read
         raise CheckoutError(f"the clone of {branch} is unusable: {error}") from error
     except OSError as error:
         raise CheckoutError(f"the clone of {branch} cannot be reached: {error}") from error
+    except ValueError as error:  # no name of a branch
+        raise CheckoutError(str(error)) from error
 
 
 def _branch_ready(places: Places, branch: str) -> Ready:
@@ -54,7 +56,7 @@ def _branch_ready(places: Places, branch: str) -> Ready:
         or os.path.realpath(checkout) != f"{os.path.realpath(places.bot)}/{branch}/minifram"
     ):
         raise CheckoutError(f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again")
-    # Not _status, which looks through the whole tree: a hop waits for this.
+    # Not rescue.status, which looks through the whole tree: a hop waits for this.
     commit, _, head = cell_git(places, checkout)("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
     if head != f"refs/heads/{branch}":
         found = head.removeprefix("refs/heads/") if head != "HEAD" else "no branch"
@@ -67,83 +69,72 @@ def _main_ready(places: Places, remote_url: str, now_wall: float) -> Ready:
     if wanted is None:
         raise CheckoutError(f"{places.remote} has no branch main; push one")
     checkout = places.main_checkout
-    git = cell_git(places, checkout)
-    if not os.path.isdir(f"{checkout}/.git"):
-        _set_aside(checkout, now_wall)
-        _clone(places, remote_url, checkout)
-    _remove_stale_locks(checkout)
+    set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
+    if not _is_plain_clone(checkout):
+        return _new_clone(places, remote_url, now_wall, "it was no clone")
+    # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
+    git = cell_git(places, checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
-        status = _status(git)
-    except GitError:  # a damaged clone: it is kept beside for whoever wants to look, and made anew
-        _set_aside(checkout, now_wall)
-        _clone(places, remote_url, checkout)
-        status = _status(git)
-    if status == _Status(wanted, MAIN, dirty=False):
-        return Ready(wanted)
-    git("fetch", "--quiet", "origin", "+refs/heads/*:refs/remotes/origin/*")
-    rescued = ""
-    if status.dirty or not _is_pushed(git):
-        try:
-            rescued = f"on branch {_rescue(git, status, now_wall)}"
-        except GitError as error:  # the door refuses what it would refuse in any push; nothing is lost all the same
-            rescued = f"in {_set_aside(checkout, now_wall)}, because it could not be pushed ({error})"
-            _clone(places, remote_url, checkout)
-            return Ready(wanted, rescued)
-    git("checkout", "--quiet", "--force", "-B", MAIN, wanted)
-    git("branch", "--quiet", "--set-upstream-to", f"origin/{MAIN}", MAIN)
-    git("clean", "--quiet", "--force", "-d")
-    return Ready(wanted, rescued)
+        _remove_stale_locks(checkout)
+        return _bring_to(git, wanted, now_wall)
+    except (GitError, OSError, rescue.CannotSave) as error:
+        # The door refuses what it would refuse in any push, or the clone is damaged: it is kept as it is.
+        return _new_clone(places, remote_url, now_wall, f"it could not be pushed or reset ({error})")
 
 
-def _clone(places: Places, remote_url: str, checkout: str) -> None:
-    parent = os.path.dirname(checkout)
+def _bring_to(git: Git, wanted: str, now_wall: float) -> Ready:
+    saved: list[str] = []
+    for number in range(ROUNDS):
+        status = rescue.status(git)
+        if status == rescue.Status(wanted, MAIN, dirty=False):
+            return Ready(wanted, f"on branch {' and '.join(saved)}" if saved else "")
+        git("fetch", "--quiet", "--prune", "origin", "+refs/heads/*:refs/remotes/origin/*")
+        if status.dirty or rescue.has_hidden_changes(git) or not rescue.is_pushed(git):
+            saved.append(rescue.save(git, status, now_wall + number / 1000))
+        in_the_way = rescue.would_be_overwritten(git, wanted)
+        if in_the_way:
+            raise rescue.CannotSave(f"main has a file in the place of {in_the_way}, which is ignored here")
+        # Before main's own rules of what to ignore are there: this deletes just what was saved.
+        git("clean", "--quiet", "--force", "-d")
+        with contextlib.suppress(GitError):  # ended with 128: no rebase is under way
+            git("rebase", "--quit")
+        git("checkout", "--quiet", "--force", "--no-track", "-B", MAIN, wanted)
+        git("branch", "--quiet", "--set-upstream-to", f"origin/{MAIN}", MAIN)
+    raise rescue.CannotSave(f"it is not at main after {ROUNDS} attempts to bring it there")
+
+
+def _is_plain_clone(checkout: str) -> bool:
+    """A directory with a `.git` directory in it, neither of them a link to somewhere else."""
+    return all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git"))
+
+
+def _new_clone(places: Places, remote_url: str, now_wall: float, why: str) -> Ready:
+    """Main's clone made anew; what stood in its place is set aside, and only when there is something better.
+
+    Made beside and renamed, so that half a clone never stands there."""
+    checkout = places.main_checkout
+    parent, half = os.path.dirname(checkout), f"{checkout}.half-made"
     os.makedirs(parent, exist_ok=True)
-    cell_git(places, parent)("clone", "--quiet", "--branch", MAIN, remote_url, checkout)
-
-
-def _set_aside(checkout: str, now_wall: float) -> str:
-    aside = f"{checkout}.aside-{_stamp(now_wall)}"
+    set_aside_unless(stat.S_ISDIR, half)
+    shutil.rmtree(half, ignore_errors=True)  # of a watcher that was killed
+    cell_git(places, parent)("clone", "--quiet", "--branch", MAIN, remote_url, half)
+    commit = cell_git(places, half)("rev-parse", "--verify", "HEAD")
+    aside = ""
     if os.path.lexists(checkout):
+        aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}", 1
+        while os.path.lexists(aside):
+            aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}-{number}", number + 1
         os.rename(checkout, aside)
-    return aside
-
-
-def _status(git: Git) -> _Status:
-    fields = git.raw("status", "--porcelain=v2", "--branch", "-z").decode(errors="replace").split("\0")
-    header = dict(field[2:].split(" ", 1) for field in fields if field.startswith("# "))
-    dirty = any(field and not field.startswith("# ") for field in fields)
-    return _Status(header.get("branch.oid", ""), header.get("branch.head", ""), dirty)
-
-
-def _is_pushed(git: Git) -> bool:
-    """Every commit of every local branch, and HEAD, is on some branch of origin."""
-    return not git("rev-list", "--max-count=1", "HEAD", "--branches", "--not", "--remotes=origin")
-
-
-def _rescue(git: Git, status: _Status, now_wall: float) -> str:
-    """Push a commit with all that the clone holds and origin does not. Raises GitError."""
-    index = os.path.join(git("rev-parse", "--absolute-git-dir"), "rescue-index")
-    indexed = git.with_env(GIT_INDEX_FILE=index)
-    try:
-        indexed("read-tree", "HEAD")
-        indexed("add", "--all")
-        tree = indexed("write-tree")
-    finally:
-        if os.path.exists(index):
-            os.unlink(index)
-    heads = dict.fromkeys([status.commit, *git("for-each-ref", "--format=%(objectname)", "refs/heads").split()])
-    commit = commit_tree(git, tree, tuple(heads), "rescue: what the clone of main held and had not pushed")
-    name = f"{RESCUE}{_stamp(now_wall)}"
-    git("push", "--quiet", "origin", f"{commit}:refs/heads/{name}")
-    return name
-
-
-def _stamp(now_wall: float) -> str:
-    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_wall)) + f"{int(now_wall * 1000) % 1000:03d}Z"
+    os.rename(half, checkout)
+    return Ready(commit, f"in {aside}, because {why}" if aside else "")
 
 
 def _remove_stale_locks(checkout: str) -> None:
     """Locks of git processes that are gone: nothing of the agent's runs between two runners."""
-    for pattern in ("*.lock", "refs/heads/**/*.lock", "refs/remotes/**/*.lock"):
-        for path in glob.glob(f"{glob.escape(checkout)}/.git/{pattern}", recursive=True):
-            os.unlink(path)
+    git_directory = f"{checkout}/.git"
+    places = [(git_directory, os.listdir(git_directory))]
+    places += [(directory, files) for directory, _, files in os.walk(f"{git_directory}/refs")]  # follows no link
+    for directory, names in places:
+        for name in names:
+            if name.endswith(".lock"):
+                os.unlink(f"{directory}/{name}")

@@ -26,6 +26,7 @@ from infra.supervision.states import (
     Launch,
     Launched,
     LaunchFailed,
+    LaunchFound,
     Leave,
     Phase,
     RollBack,
@@ -51,8 +52,10 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
 
     Events about a runner that is gone change nothing."""
     match event:
-        case Started(found, served):
-            return _started(state, found, served, now)
+        case Started():
+            return _started(state, event, now)
+        case LaunchFound(branch) if state.request and _is_answered(state.request, branch, _BOOTSTRAP):
+            return _settled(state), []
         case Launched(runner, reason):
             return _launched(state, runner, reason, now)
         case LaunchFailed(branch, why):
@@ -71,7 +74,8 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
                 report_titles.watcher(f"rolled back to {target}"),
                 f"Main is now {commit[:12]}: the tree of {target}, as a new commit; COMMS.md is kept.",
             )
-            state, actions = _next(_settled(state), f"rollback to {target}", now)
+            # Another main than the one that failed: it begins with a fresh count.
+            state, actions = _next(replace(_settled(state), failures=0), f"rollback to {target}", now)
             return state, [told, *actions]
         case RollbackFailed(target, why):
             told = Tell(report_titles.watcher(f"rollback to {target} failed"), f"{why}\nMain is as it was.")
@@ -84,18 +88,43 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
     return state, []
 
 
-def _started(state: State, found: Runner | None, served: bool, now: Instant) -> Decision:
-    if found is None:
-        gone = [boot for boot in state.boots if boot.outcome in ("booting", "success")]
-        for boot in gone:
-            state = _record(state, boot.id, "died", "ended while no watcher was running", now)
+def _started(state: State, event: Started, now: Instant) -> Decision:
+    runner = event.found
+    if runner is None:
+        for boot in state.boots:
+            if boot.outcome in ("booting", "success"):
+                state = _record(state, boot.id, "died", _UNWATCHED, now)
+        return _start_anew(state, now)
+    state = replace(state, runner=runner)
+    if event.served:
+        state = _record(state, runner.boot_id, "success", "", now)
+    if state.stopping:
+        return _end(state, runner, now)
+    if event.served:
+        state = _enter(state, Phase.RUNNING, now, deadline=_leave_by(state, now))
+        began = Instant(now.monotonic - event.age, now.wall - event.age)
+        return replace(state, since=began), []
+    return _enter(state, Phase.BOOTING, now, deadline=now.monotonic + state.patience.boot), []
+
+
+_UNWATCHED = "ended while no watcher was running"
+TRIES = 3
+"""So often a branch is launched that takes the watcher down with it before its launch can be noted."""
+
+
+def _start_anew(state: State, now: Instant) -> Decision:
+    request = state.request
+    if request is None or request.name != SignalName.BOOTSTRAP.value:
         return _next(state, "start", now)
-    if state.request and state.request.name == SignalName.BOOTSTRAP.value and state.request.target == found.branch:
-        state = _settled(state)
-    phase = Phase.RUNNING if served else Phase.BOOTING
-    state = replace(state, runner=found)
-    deadline = _leave_by(state, now) if served else now.monotonic + state.patience.boot
-    return _enter(state, phase, now, deadline=deadline), []
+    last = state.boots[-TRIES:]
+    fatal = [
+        boot for boot in last if (boot.branch, boot.reason, boot.detail) == (request.target, _BOOTSTRAP, _UNWATCHED)
+    ]
+    if len(fatal) < TRIES:
+        return _next(state, "start", now)
+    why = f"bootstrap {request.target} was dropped: {TRIES} times no watcher was left when it had been launched"
+    state, actions = _next(_settled(_note(state, why, now)), f"fallback: {why}", now)
+    return state, [*actions, Tell(report_titles.watcher(f"{request.target} failed, main leads again"), f"{why}.")]
 
 
 def _launched(state: State, runner: Runner, reason: str, now: Instant) -> Decision:
@@ -130,6 +159,7 @@ def _died(state: State, runner: Runner, how: str, last_words: str, now: Instant)
         why = f"{_named(runner)} ended before SUCCESS: {how}"
         return _failed(state, runner.branch, why, last_words, now)
     if state.stopping or state.request:
+        state = _credited(state, now)
         state = replace(_record(state, runner.boot_id, "left", how, now), runner=None)
         return _next(state, "", now)
     return _failed(state, runner.branch, f"{_named(runner)} died after SUCCESS: {how}", last_words, now)
@@ -138,7 +168,7 @@ def _died(state: State, runner: Runner, how: str, last_words: str, now: Instant)
 def _failed(state: State, branch: str, why: str, last_words: str, now: Instant) -> Decision:
     """A launch or a life went wrong: main leads again, at once after a branch, after a delay after main."""
     runner = state.runner
-    served_seconds = now.monotonic - state.since.monotonic if runner and state.phase is Phase.RUNNING else 0.0
+    state = _credited(state, now)
     if runner:
         outcome = "died" if _outcome(state, runner.boot_id) == "success" else "failed"
         state = _record(state, runner.boot_id, outcome, why, now)
@@ -151,7 +181,7 @@ def _failed(state: State, branch: str, why: str, last_words: str, now: Instant) 
         state, actions = _next(state, f"fallback: {why}", now)
         # Main first, the report after: the PM reads the reason while main is already starting.
         return state, [*actions, told] if not state.stopping else [told, *actions]
-    failures = 1 if served_seconds >= HEALTHY_SECONDS else state.failures + 1
+    failures = state.failures + 1
     state = replace(state, failures=failures)
     told_now: list[Action] = []
     if worth_telling(failures):
@@ -162,6 +192,13 @@ def _failed(state: State, branch: str, why: str, last_words: str, now: Instant) 
         state, actions = _next(state, f"restart: {why}", now)
         return state, [*actions, *told_now] if not state.stopping else [*told_now, *actions]
     return _enter(state, Phase.WAITING, now, deadline=now.monotonic + delay), [Sweep(), *told_now]
+
+
+def _credited(state: State, now: Instant) -> State:
+    """A main that has served for long has earned a fresh count, however it leaves."""
+    runner, served = state.runner, now.monotonic - state.since.monotonic
+    healthy = state.phase is Phase.RUNNING and served >= HEALTHY_SECONDS
+    return replace(state, failures=0) if runner and runner.branch == MAIN and healthy else state
 
 
 def _next(state: State, reason: str, now: Instant) -> Decision:
@@ -227,6 +264,7 @@ def _stop_asked(state: State, now: Instant) -> Decision:
 
 def _end(state: State, runner: Runner, now: Instant) -> Decision:
     deadline = now.monotonic + state.patience.grace
+    state = _credited(state, now)
     return _enter(state, Phase.ENDING, now, deadline=deadline), [AskToEnd(runner)]
 
 

@@ -1,19 +1,23 @@
 """Signal files, taken out of the cell's hands: claimed by rename, read without following or blocking, checked.
 
-The claimed file stays until the watcher has remembered the request, so a crash in between repeats the claim
-and the file's identity tells that it is the same one."""
+The claimed file stays until the watcher has remembered what it did about it, so a crash in between repeats the
+claim and the file's identity tells that it is the same one."""
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from typing import NamedTuple
 
 from infra.contract.signals import MAX_BYTES, SignalName, read_signal
 from infra.contract.watcher_file import Request
+from infra.supervision.cell_files import set_aside_unless
 
 ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
 """Rollback beats bootstrap, so it is looked at first."""
+SETTLED_SECONDS = 1.0
+"""A file with no newline at its end may still be being written until it has not changed for so long."""
 
 
 class Claimed(NamedTuple):
@@ -22,10 +26,41 @@ class Claimed(NamedTuple):
     request: Request | None
     refusal: str
     """Why it is no request; empty when it is one."""
+    identity: str
+    """Names this very file."""
 
 
-def claim(directory: str) -> list[Claimed]:
-    """Every signal that lies there, also those that a killed watcher had claimed. Raises OSError."""
+class Inbox:
+    """The signal directory over time: each file is handed out once."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._handed_out: dict[str, str] = {}
+
+    def make(self) -> str:
+        """Have a directory there; gives where something that was none has been moved to. Raises OSError."""
+        aside = set_aside_unless(stat.S_ISDIR, self._directory)
+        os.makedirs(self._directory, exist_ok=True)
+        return aside
+
+    def take(self, wall: float) -> list[Claimed]:
+        """Signals that were not handed out before. Raises OSError.
+
+        One that could not be deleted stays claimed: it is not handed out again, and its deletion is tried again."""
+        if set_aside_unless(stat.S_ISDIR, self._directory):
+            os.makedirs(self._directory, exist_ok=True)
+        found = []
+        for claimed in claim(self._directory, wall):
+            if self._handed_out.get(claimed.path) == claimed.identity:
+                forget(claimed)
+                continue
+            self._handed_out[claimed.path] = claimed.identity
+            found.append(claimed)
+        return found
+
+
+def claim(directory: str, wall: float) -> list[Claimed]:
+    """Every signal that lies there whole, also those that a killed watcher had claimed. Raises OSError."""
     found = []
     for name in ORDER:
         claimed = f"{directory}/.claimed-{name.value}"
@@ -34,42 +69,53 @@ def claim(directory: str) -> list[Claimed]:
                 os.rename(f"{directory}/{name.value}", claimed)
             except FileNotFoundError:
                 continue
-        found.append(_read(name, claimed))
+        read = _read(name, claimed, wall)
+        if read:
+            found.append(read)
     return found
 
 
-def forget(claimed: Claimed) -> None:
-    """Delete a claimed file; what is no plain file is set aside as `.refused-…` (the newest of each name)."""
+def forget(claimed: Claimed) -> bool:
+    """Delete a claimed file; a directory is set aside as `.refused-…`. False when it is still there."""
     try:
         os.unlink(claimed.path)
     except FileNotFoundError:
-        return
-    except (IsADirectoryError, PermissionError):
-        aside = claimed.path.replace(".claimed-", ".refused-")
-        for attempt in range(100):
-            try:
-                os.rename(claimed.path, f"{aside}-{attempt}")
-                return
-            except OSError:  # something stands there already: take the next number
-                continue
+        return True
+    except OSError:
+        try:
+            os.rename(claimed.path, f"{claimed.path.replace('.claimed-', '.refused-')}-{time.time_ns()}")
+        except OSError:
+            return False
+    return True
 
 
-def _read(name: SignalName, path: str) -> Claimed:
+def _read(name: SignalName, path: str, wall: float) -> Claimed | None:
+    """None for one that may still be being written: whoever writes in place goes on in the claimed file."""
     try:
-        # O_NONBLOCK: opening a FIFO must not wait for a writer. O_NOFOLLOW: a link names somebody else's file.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        return Claimed(path, None, f"the {name.value} signal cannot be read ({error.strerror}); write a plain file")
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    identity = f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}"
     try:
-        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return Claimed(path, None, f"the {name.value} signal is not a regular file; write a plain file")
-        content = os.read(descriptor, MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
+            return Claimed(path, None, f"the {name.value} signal is not a regular file; write a plain file", identity)
+        # Opening a FIFO must not wait for a writer, and a link names somebody else's file: it may be one by now.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            content = os.read(descriptor, MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        why = f"the {name.value} signal cannot be read ({error.strerror}); write a plain file"
+        return Claimed(path, None, why, identity)
+    if not content.endswith(b"\n") and len(content) <= MAX_BYTES:
+        if 0.0 <= wall - status.st_mtime < SETTLED_SECONDS:
+            return None
+        if content:
+            why = f"the {name.value} signal has no newline at its end, so it may be only the beginning; write it whole"
+            return Claimed(path, None, why, identity)
     try:
         signal = read_signal(name, content)
     except ValueError as error:
-        return Claimed(path, None, str(error))
-    identity = f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}"
-    return Claimed(path, Request(name=name.value, target=signal.target, identity=identity), "")
+        return Claimed(path, None, str(error), identity)
+    return Claimed(path, Request(name=name.value, target=signal.target, identity=identity), "", identity)

@@ -3,7 +3,10 @@ what is there, in the bare repository, so that a PM or an agent who pushes meanw
 
 from __future__ import annotations
 
+import os
+
 from infra.contract import comms
+from infra.contract.branches import MAIN
 from infra.contract.places import Places
 from infra.repository.git import WATCHER, Git
 from infra.repository.merge import PAGE
@@ -20,13 +23,42 @@ def report(places: Places, title: str, text: str, at: str) -> None:
     advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {title}"))
 
 
-def roll_back(places: Places, target: str, autonomy: str) -> str:
-    """Give main the tree of `target`; gives the new commit.
+def roll_back(places: Places, target: str, autonomy: str, signal_file: str) -> str:
+    """Give main the tree of `target`; gives the new commit, or the one that this same signal file led to before: a
+    watcher that was killed in between must not go back twice.
 
     Raises PermissionError when the agent may not move main, LookupError when `target` names no commit, GitError,
     TipBusy, OSError."""
     if autonomy != "merge":
         raise PermissionError(f"autonomy is {autonomy}: only the PM moves main")
     git = Git(places.remote, WATCHER)
-    message = f"Roll back to {target}\n\nThe tree of {target}; COMMS.md is kept. Asked for by the agent."
+    mark = f"Signal-File: {signal_file}"
+    shown = "--format=%H Signal-File: %(trailers:key=Signal-File,valueonly,separator=%x20)"
+    for line in git("log", f"--max-count={_LOOKED_BACK}", shown, f"refs/heads/{MAIN}").splitlines():
+        commit, _, found = line.partition(" ")
+        if found == mark:
+            return commit
+    message = f"Roll back to {target}\n\nThe tree of {target}; COMMS.md is kept. Asked for by the agent.\n\n{mark}"
     return advance(BareTip(git), lambda seen: rollback_commit(git, seen, target, message))
+
+
+_LOOKED_BACK = 200
+
+STALE_SECONDS = 30.0
+"""A ref's lock is held for moments; one of this age was left by a git that was killed."""
+
+
+def remove_stale_locks(places: Places, now_wall: float) -> list[str]:
+    """Locks in the shared repository that would keep main from ever moving again; gives what was removed."""
+    found = [f"{places.remote}/packed-refs.lock", f"{places.remote}/HEAD.lock"]
+    for directory, _, names in os.walk(f"{places.remote}/refs/heads"):
+        found += [f"{directory}/{name}" for name in names if name.endswith(".lock")]
+    removed = []
+    for path in found:
+        try:
+            if now_wall - os.lstat(path).st_mtime > STALE_SECONDS:
+                os.unlink(path)
+                removed.append(path)
+        except OSError:  # its owner was quicker
+            continue
+    return removed

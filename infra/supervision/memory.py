@@ -6,6 +6,7 @@ import fcntl
 import os
 import time
 
+from infra.contract.branches import problem_with_branch
 from infra.contract.clock import timestamp
 from infra.contract.files import write_whole
 from infra.contract.watcher_file import WatcherFile, decode, encode
@@ -53,8 +54,12 @@ def load(path: str) -> tuple[WatcherFile, str]:
 
     A file that cannot be read is kept beside under `.unreadable`: supervision must go on without it."""
     try:
-        with open(path, "rb") as file:
-            return decode(file.read()), ""
+        with open(path, "rb") as content:
+            file = decode(content.read())
+        problem = problem_with_branch(file.branch) if file.branch else None
+        if problem or bool(file.branch) != bool(file.boot_id):
+            raise ValueError(problem or "a branch without its boot")
+        return file, ""
     except FileNotFoundError:
         return WatcherFile(), ""
     except (OSError, ValueError) as error:

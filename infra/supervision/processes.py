@@ -23,6 +23,9 @@ from infra.contract.places import Places
 
 _PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS = 15.0
+KEEPS_GIT = "MINIFRAM_KEEPS_GIT"
+"""In the environment of the watcher's own git calls on clones: its state's directory. So one that outlives a killed
+watcher is known, and ended before the next one works on the same clone."""
 
 
 def become_subreaper() -> None:
@@ -87,18 +90,25 @@ def is_over(pidfd: int) -> bool:
 
 def how_it_ended(returncode: int) -> str:
     """A Popen's return code in words."""
-    return signal.Signals(-returncode).name if returncode < 0 else f"exit status {returncode}"
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return signal.Signals(-returncode).name
+    except ValueError:  # most of the real-time signals have no name
+        return f"signal {-returncode}"
 
 
 def find_runner(boot_id: str) -> tuple[int, float] | None:
     """Pid and start time of the runner that carries this boot id.
 
-    It leads its session and was started with our command line; what merely looks like a runner has another id."""
+    It leads its session and was started with our command line: what merely looks like a runner has another id, and
+    what the runner started has another command line."""
     if not boot_id:
         return None
     for process, boot in _booted():
         try:
-            if boot.id == boot_id and os.getsid(process.pid) == process.pid:
+            ours = process.cmdline()[1:] == runner_command()[1:]
+            if boot.id == boot_id and ours and os.getsid(process.pid) == process.pid:
                 return process.pid, process.create_time()
         except (psutil.Error, OSError):
             continue
@@ -119,11 +129,47 @@ def _booted() -> Iterator[tuple[psutil.Process, Boot]]:
 def end_strays(places: Places, but_boot: str) -> list[str]:
     """End what was started within boots of this agent, except boot `but_boot`; gives what was ended.
 
-    For what an earlier watcher's runners left behind: it is not our descendant, and known by its environment."""
-    strays = [process for process, boot in _booted() if boot.places == places and boot.id != but_boot]
-    ended = [_kill(process) for process in strays]
-    psutil.wait_procs(strays, timeout=SWEEP_SECONDS)
+    For what an earlier watcher and its runners left behind: it is not our descendant, and known by its environment.
+    Repeats until none is left, as `sweep` does."""
+    deadline = time.monotonic() + SWEEP_SECONDS
+    ended: dict[int, str] = {}
+    while True:
+        strays = [process for process, boot in _booted() if boot.places == places and boot.id != but_boot]
+        strays += [process for process in psutil.process_iter() if _is_our_git(process, places)]
+        if not strays or time.monotonic() > deadline:
+            return list(ended.values())
+        for stray in strays:
+            ended.setdefault(stray.pid, _kill(stray))
+        _wait_until_over(strays, deadline)
+
+
+def _is_our_git(process: psutil.Process, places: Places) -> bool:
+    try:
+        ours = process.environ().get(KEEPS_GIT) == places.var
+        return ours and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, OSError):
+        return False
+
+
+def end_commands(commands: list[list[str]]) -> list[str]:
+    """End processes with exactly one of these command lines; gives what was ended."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.cmdline() in commands and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    ended = [_kill(process) for process in found]
+    _wait_until_over(found, time.monotonic() + SWEEP_SECONDS)
     return ended
+
+
+def _wait_until_over(processes: list[psutil.Process], deadline: float) -> None:
+    """A zombie is over: it is somebody else's to reap, and they may never do so."""
+    for process in processes:
+        while start_time(process.pid) == process.create_time() and time.monotonic() < deadline:
+            time.sleep(0.001)
 
 
 def ask_group(pid: int, number: signal.Signals) -> None:
@@ -151,15 +197,17 @@ def sweep(keep: frozenset[int]) -> list[str]:
 
 
 def _strays(keep: frozenset[int]) -> list[psutil.Process]:
-    found = []
-    for child in psutil.Process().children():
-        if child.pid in keep:
-            continue
+    """Descendants that live, but the services and theirs. Our own zombies are reaped on the way."""
+    me, kept, found = os.getpid(), set(keep), []
+    for process in psutil.Process().children(recursive=True):  # a parent comes before its children
         try:
-            if child.status() == psutil.STATUS_ZOMBIE:
-                _wait_for(child.pid)
-            else:
-                found += [child, *child.children(recursive=True)]
+            parent = process.ppid()
+            if process.pid in kept or parent in kept:
+                kept.add(process.pid)
+            elif process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+            elif parent == me:
+                _wait_for(process.pid)
         except psutil.NoSuchProcess:
             continue
     return found
@@ -169,7 +217,7 @@ def _kill(process: psutil.Process) -> str:
     try:
         name = f"{process.pid} {process.name()}"
         process.kill()
-    except psutil.NoSuchProcess:
+    except psutil.Error:  # it is gone, or we may not: then it is there still when we look again
         return str(process.pid)
     return name
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -11,8 +14,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from infra.admission.door_files import write_door_files
 from infra.contract import arguments
 from infra.contract.places import Places
+from infra.contract.settings import Settings
+from infra.supervision import processes
+from infra.supervision.cell_files import set_aside_unless
 from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -62,8 +69,14 @@ class Services:
         self._output = f"{places.var}/doors.log"
         self._rotate_over = rotate_over
 
+    def end_orphans(self) -> list[str]:
+        """End the doors of an earlier watcher that was killed before they were bound to it: they hold the sockets."""
+        bare = [service.command for service in self._all]
+        return processes.end_commands([*bare, *(dies_with_us(command) for command in bare)])
+
     def tend(self, now: float) -> None:
         """Notice deaths, start what is due. A door that cannot be started is tried again later, for ever."""
+        self._bound_output()
         for service in self._all:
             if service.process and service.process.poll() is not None:
                 self._bury(service, f"exit {service.process.returncode}", now)
@@ -78,6 +91,19 @@ class Services:
 
     def next_due(self) -> float | None:
         return min((service.due for service in self._all if service.process is None), default=None)
+
+    def _bound_output(self) -> None:
+        """Move the doors' words to `.1` when they are many: by a copy, because the doors hold the file open."""
+        try:
+            if os.stat(self._output).st_size > self._rotate_over:
+                shutil.copyfile(self._output, f"{self._output}.1")
+                os.truncate(self._output, 0)
+        except FileNotFoundError:
+            return
+        except OSError as error:  # no space for the copy: the bound counts for more than old words
+            self._log.warning("doors.log_lost", reason=str(error))
+            with contextlib.suppress(OSError):
+                os.truncate(self._output, 0)
 
     def end(self, grace_seconds: float) -> None:
         """Ask all doors to end, then make them."""
@@ -95,8 +121,6 @@ class Services:
     def _start(self, service: Service, now: float) -> None:
         service.started = now
         try:
-            if os.path.exists(self._output) and os.path.getsize(self._output) > self._rotate_over:
-                os.replace(self._output, f"{self._output}.1")
             with open(self._output, "ab") as output:
                 service.process = subprocess.Popen(
                     dies_with_us(service.command),
@@ -109,6 +133,9 @@ class Services:
                 )
             service.pidfd = os.pidfd_open(service.process.pid)
         except OSError as error:
+            if service.process:  # it runs, but we could not follow it: it must not keep its socket from the next
+                service.process.kill()
+                service.process.wait()
             self._bury(service, str(error), now)
             return
         self._log.info("door.started", door=service.name, pid=service.process.pid)
@@ -120,3 +147,32 @@ class Services:
         service.process, service.pidfd = None, -1
         service.due = now + delay_seconds(service.deaths, service.seed)
         self._log.warning("door.died", door=service.name, how=how, deaths=service.deaths)
+
+
+class DoorFiles:
+    """What puts the git door in front of the shared repository. Its last part lies in the cell's own tree."""
+
+    def __init__(self, places: Places, settings: Settings) -> None:
+        self._places = places
+        self._settings = settings
+        self._written: tuple[int, ...] = ()
+
+    def put(self) -> None:
+        """Before anything is launched: without its configuration the agent's pushes would go past the door.
+
+        Written again only when it is not what was written. Raises OSError."""
+        config = self._places.cell_git_config
+        if self._written and self._written == _mark(config):
+            return
+        set_aside_unless(stat.S_ISREG, config)
+        write_door_files(self._places, self._settings)
+        self._written = _mark(config)
+
+
+def _mark(path: str) -> tuple[int, ...]:
+    """Tells whether a file is still the one that was written."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

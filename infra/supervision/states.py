@@ -79,6 +79,14 @@ class Started(NamedTuple):
     found: Runner | None = None
     served: bool = False
     """`found` had already said SUCCESS."""
+    age: float = 0.0
+    """Seconds since `found` was started."""
+
+
+class LaunchFound(NamedTuple):
+    """An earlier watcher launched this branch, and was killed before it could note it."""
+
+    branch: str
 
 
 class Launched(NamedTuple):
@@ -133,6 +141,7 @@ class StopAsked(NamedTuple):
 
 Event = (
     Started
+    | LaunchFound
     | Launched
     | LaunchFailed
     | Served

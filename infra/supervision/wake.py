@@ -38,7 +38,9 @@ class Wake:
             return
 
     def on_stop_signals(self) -> None:
-        """SIGTERM and SIGINT ask the watcher to stop; the handler only notes it. Others do nothing."""
+        """SIGTERM and SIGINT ask the watcher to stop; the handler only notes it. Others do nothing.
+
+        They are caught and not ignored, because what is ignored stays so in a runner and in all that it starts."""
 
         def note(_number: int, _frame: types.FrameType | None) -> None:
             self.stop_asked = True
@@ -47,7 +49,7 @@ class Wake:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, note)
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_IGN)
+            signal.signal(number, lambda *_: None)
 
     def on_files_in(self, directory: str) -> None:
         """Ring when something is put into `directory`. Without inotify the poll alone must do; said once."""
@@ -61,7 +63,7 @@ class Wake:
         try:
             self._observer.schedule(Handler(), directory)
             self._observer.start()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # no inotify left, or no thread
             self._log.warning("watch.unavailable", directory=directory, reason=str(error), instead="poll")
 
     def close(self) -> None:

@@ -10,28 +10,33 @@ import os
 import secrets
 import select
 import signal
-import subprocess
 import time
 from collections import deque
 from typing import NamedTuple
 
+import psutil
 import structlog
 
-from infra.admission.door_files import write_door_files
-from infra.contract import boot_log, report_titles
+from infra.contract import report_titles
 from infra.contract.boot import Boot
-from infra.contract.clock import timestamp
 from infra.contract.places import Places
 from infra.contract.settings import Settings, runner_limits
-from infra.contract.watcher_file import WatcherFile
+from infra.contract.watcher_file import Trouble, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
 from infra.supervision import cell_files, checkouts, inbox, main_branch, memory, processes, states
 from infra.supervision.decide import decide
-from infra.supervision.services import Services
+from infra.supervision.following import Following, brief
+from infra.supervision.reports import Reports
+from infra.supervision.services import DoorFiles, Services
 from infra.supervision.states import Action, Event, Instant, Patience, Phase, Runner, State
 from infra.supervision.wake import Wake
 
+LOOK_AGAIN_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 3600.0
+"""poll(2) takes a C int of milliseconds, and settings may ask for more."""
+DOORS_GRACE_SECONDS = 3.0
+"""The doors are our own and end at once; an orderly stop is not to wait for two graces."""
 BOOTING_POLL_SECONDS = 0.05
 """While a boot is awaited its log is looked at so often: a boot is short, and the PM waits for it."""
 
@@ -40,15 +45,10 @@ def now() -> Instant:
     return Instant(time.monotonic(), time.time())
 
 
-class _Tracked(NamedTuple):
-    """What it takes to follow the runner that was started or found."""
-
-    runner: Runner
-    pidfd: int
-    process: subprocess.Popen[bytes] | None
-    """None for a runner of an earlier watcher: its exit status went to somebody else."""
-    log_size: int
-    """Size of its error log when it began."""
+class _Queued(NamedTuple):
+    event: Event
+    claimed: inbox.Claimed | None = None
+    """The signal file that it comes from."""
 
 
 class World:
@@ -58,11 +58,17 @@ class World:
         self._settings = settings
         self._places = places
         self._log = log
-        self._queue: deque[Event] = deque()
-        self._tracked: _Tracked | None = None
-        self._untold: deque[states.Tell] = deque()
-        self._claimed: list[inbox.Claimed] = []
+        self._queue: deque[_Queued] = deque()
+        self._following = Following(places, log)
+        self._inbox = inbox.Inbox(places.signals)
+        self._decided: list[inbox.Claimed] = []
+        """Signals that were decided upon; their files are deleted once that is remembered."""
+        self._reports = Reports(places, log)
         self._remembered = WatcherFile()
+        self._unsaved = False
+        self._last_trouble: Trouble | None = None
+        self._unswept = ""
+        self._door_files = DoorFiles(places, settings)
         self._next_check = 0.0
         self._stop_told = False
         self._served = ""
@@ -76,67 +82,111 @@ class World:
         if problem:
             self._log.error("memory.unreadable", reason=problem)
         at = now()
-        os.makedirs(self._places.signals, exist_ok=True)
-        write_door_files(self._places, self._settings)
+        self._last_trouble = file.troubles[-1] if file.troubles else None
+        self._reports.load()
         processes.become_subreaper()
+        try:
+            self._inbox.make()
+            self._door_files.put()
+        except OSError as error:  # tried again at the next look, or before a launch
+            self._log.error("directories.not_made", reason=str(error))
         self.wake.on_files_in(self._places.signals)
         patience = Patience(self._settings.limits.boot_seconds, self._settings.limits.grace_seconds)
         state = memory.from_file(file, patience, at)
-        found = self._find(file)
+        found = self._following.find(file)
         self._adopted = found is not None
-        strays = processes.end_strays(self._places, found.boot_id if found else "")
+        strays = processes.end_strays(self._places, found.boot_id if found else "") + self.services.end_orphans()
         if strays:
             self._log.warning("descendants.ended", processes=strays)
+        removed = main_branch.remove_stale_locks(self._places, at.wall)
+        if removed:
+            self._log.warning("locks.removed", paths=removed)
         self.services.tend(at.monotonic)
-        served = bool(found and self._has_served(found))
+        # Its log may be gone by now; what was seen once stays seen.
+        served = bool(found and (self._following.has_served(found) or _had_served(file, found)))
         self._log.info("watcher.started", pid=os.getpid(), found=found.pid if found else None, served=served)
-        self._queue.append(states.Started(found, served))
+        age = max(0.0, at.wall - found.started) if found else 0.0
+        if self._following.was_launched(file, found):
+            self._enqueue(states.LaunchFound(file.branch))
+        # What was asked for while no watcher lived comes before the first launch.
+        self._take_signals()
+        self._enqueue(states.Started(found, served, age))
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
         return state
 
+    def _enqueue(self, event: Event, claimed: inbox.Claimed | None = None) -> None:
+        self._queue.append(_Queued(event, claimed))
+
     def next_event(self, state: State) -> Event:
         """Wait for the next thing that happens, at most until the state's deadline."""
+        if self.wake.stop_asked and not self._stop_told:  # before what it would end at once: the first launch
+            self._stop_told = True
+            return states.StopAsked()
         while not self._queue:
-            self._wait(state)
-            self._look(state)
-        return self._queue.popleft()
+            try:
+                self._wait(state)
+                self._look(state)
+            except Exception:  # whatever it is, an agent without its watcher is worse
+                self._log.exception("look.failed")
+                time.sleep(LOOK_AGAIN_SECONDS)
+        event, claimed = self._queue.popleft()
+        if claimed:
+            self._decided.append(claimed)
+        return event
 
     def remember(self, state: State) -> None:
-        """Keep what changed, durably; then the claimed signal files are no longer needed.
+        """Keep what changed, durably; then the files of the signals that were decided upon are no longer needed.
 
-        A disk that refuses is logged and tried again at the next event: supervision goes on meanwhile."""
+        A disk that refuses is logged and tried again at the next look: supervision goes on meanwhile."""
+        if state.troubles and state.troubles[-1] != self._last_trouble:
+            self._last_trouble = state.troubles[-1]
+            self._log.warning("trouble", text=self._last_trouble.text)
         file = memory.to_file(state, now())
         if file != self._remembered:
             try:
                 memory.save(self._places.watcher_state, file)
             except OSError as error:
-                self._log.error("memory.not_saved", reason=str(error))
+                if not self._unsaved:
+                    self._log.error("memory.not_saved", reason=str(error))
+                self._unsaved = True
                 return
-            self._remembered = file
-        for claimed in self._claimed:
-            inbox.forget(claimed)
-        self._claimed = []
+            self._remembered, self._unsaved = file, False
+        for claimed in self._decided:
+            if not inbox.forget(claimed):
+                self._log.error("signal.not_deleted", path=claimed.path)
+        self._decided = []
 
     def perform(self, action: Action, state: State) -> None:
         """Carry out one action. What can go wrong comes back as an event or stands in the log; nothing escapes."""
+        try:
+            self._carry_out(action, state)
+        except Exception as error:  # whatever it is, an agent without its watcher is worse
+            self._log.exception("action.failed", action=type(action).__name__)
+            if isinstance(action, states.Launch):
+                self._enqueue(states.LaunchFailed(action.branch, brief(error)))
+            elif isinstance(action, states.RollBack):
+                self._enqueue(states.RollbackFailed(action.target, brief(error)))
+
+    def _carry_out(self, action: Action, state: State) -> None:
         match action:
             case states.Launch(branch, reason):
                 self._launch(branch, reason, state)
             case states.AskToEnd(runner):
                 self._log.info("runner.asked_to_end", pid=runner.pid)
-                processes.ask_group(runner.pid, signal.SIGTERM)
+                self._following.ask_group(runner, signal.SIGTERM)
             case states.EndNow(runner):
                 self._log.warning("runner.ended", pid=runner.pid)
-                processes.ask_group(runner.pid, signal.SIGKILL)
+                self._following.ask_group(runner, signal.SIGKILL)
             case states.Sweep():
                 self._sweep()
             case states.RollBack(target):
-                self._roll_back(target)
+                self._roll_back(target, state.request.identity if state.request else "")
             case states.Tell():
-                self._untold.append(action)
-                self._tell()
+                self._reports.add(action)
+                self._reports.send(now())
             case states.Leave():
-                self.services.end(self._settings.limits.grace_seconds)
+                self._reports.send(now(), at_last=True)
+                self.services.end(min(self._settings.limits.grace_seconds, DOORS_GRACE_SECONDS))
                 self.wake.close()
                 self._log.info("watcher.left")
 
@@ -148,13 +198,12 @@ class World:
         due = [
             at + (BOOTING_POLL_SECONDS if booting else self._settings.intervals.poll_seconds),
             self._next_check,
+            at + LONGEST_WAIT_SECONDS,
         ]
         due += [moment for moment in (state.deadline, self.services.next_due()) if moment is not None]
         poll = select.poll()
-        for descriptor in (self.wake.fd, *self.services.pidfds()):
+        for descriptor in (self.wake.fd, *self.services.pidfds(), *self._following.pidfds()):
             poll.register(descriptor, select.POLLIN)
-        if self._tracked:
-            poll.register(self._tracked.pidfd, select.POLLIN)
         if not self._queue:
             poll.poll(max(0.0, min(due) - at) * 1000)
         self.wake.quiet()
@@ -164,100 +213,64 @@ class World:
         self.services.tend(at)
         if self.wake.stop_asked and not self._stop_told:
             self._stop_told = True
-            self._queue.append(states.StopAsked())
-        runner = self._tracked.runner if self._tracked else None
-        died = self._death()
+            self._enqueue(states.StopAsked())
+        runner = self._following.runner
+        died = self._following.death()
         self._take_signals()
         # One that says SUCCESS and dies at once has still said it: its log is read after its death was seen.
-        if runner and state.phase is Phase.BOOTING and self._served != runner.boot_id and self._has_served(runner):
+        booting = runner and state.phase is Phase.BOOTING and self._served != runner.boot_id
+        if runner and booting and self._following.has_served(runner):
             self._served = runner.boot_id
             self._log.info("boot.succeeded", branch=runner.branch, commit=runner.commit, boot_id=runner.boot_id)
-            self._queue.append(states.Served(runner.boot_id))
+            self._enqueue(states.Served(runner.boot_id))
         if died:
-            self._queue.append(died)
+            self._enqueue(died)
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
-            self._check(died)
+            self._check()
         if state.deadline is not None and at >= state.deadline:
-            self._queue.append(states.TimeIsUp())
-        if self._untold:
-            self._tell()
+            self._enqueue(states.TimeIsUp())
+        if (
+            state.runner
+            and not self._following.runner
+            and not any(isinstance(each.event, states.Died) for each in self._queue)
+        ):
+            self._enqueue(states.Died(state.runner.boot_id, "how is unknown: the watcher lost sight of it"))
+        if self._unsaved:
+            self.remember(state)
+        self._reports.send(now())
 
     def _take_signals(self) -> None:
-        if self._claimed:  # not yet remembered: the same files would be claimed again
-            return
         try:
-            self._claimed = inbox.claim(self._places.signals)
+            claims = self._inbox.take(time.time())
         except OSError as error:
             self._log.error("signals.unreadable", reason=str(error))
             return
-        for claimed in self._claimed:
+        for claimed in claims:
             if claimed.request:
                 self._log.info("signal.claimed", signal=claimed.request.name, target=claimed.request.target)
-                self._queue.append(states.Asked(claimed.request))
+                self._enqueue(states.Asked(claimed.request), claimed)
             else:
                 self._log.warning("signal.refused", reason=claimed.refusal)
-                self._queue.append(states.SignalRefused(claimed.refusal))
+                self._enqueue(states.SignalRefused(claimed.refusal), claimed)
 
-    def _has_served(self, runner: Runner) -> bool:
-        checkout = self._places.checkout(runner.branch)
-        return boot_log.SUCCESS in cell_files.boot_words(checkout, runner.boot_id, runner.branch, runner.commit)
-
-    def _death(self) -> states.Died | None:
-        tracked = self._tracked
-        if tracked is None or not processes.is_over(tracked.pidfd):
-            return None
-        how = "exit status unknown (it outlived a watcher)"
-        if tracked.process:
-            how = processes.how_it_ended(tracked.process.wait())
-        os.close(tracked.pidfd)
-        self._tracked = None
-        runner = tracked.runner
-        checkout = self._places.checkout(runner.branch)
-        said = cell_files.boot_words(checkout, runner.boot_id, runner.branch, runner.commit).get(boot_log.FAILED)
-        if said:
-            how += f", it said: {said.details.get('reason', 'no reason')}"
-        # An orderly end needs no explanation, and its log would only bury that of others.
-        last_words = "" if how == processes.how_it_ended(0) else cell_files.last_words(checkout, tracked.log_size)
-        self._log.info(
-            "runner.died",
-            branch=runner.branch,
-            commit=runner.commit,
-            boot_id=runner.boot_id,
-            how=how,
-            last_words=last_words,
-        )
-        return states.Died(runner.boot_id, how, last_words)
-
-    def _check(self, died: states.Died | None) -> None:
-        """The check every 10 minutes (seed 001): is the runner that we count on the process that is there?"""
-        tracked = self._tracked
-        if tracked and not died and not processes.is_alive(tracked.runner.pid, tracked.runner.started):
-            self._log.warning("runner.missing", pid=tracked.runner.pid)
-            self._queue.append(states.Died(tracked.runner.boot_id, "no such process at the periodic check"))
-            os.close(tracked.pidfd)
-            self._tracked = None
-        self._log.info("watcher.checked", runner=tracked.runner.pid if tracked else None)
-
-    def _find(self, file: WatcherFile) -> Runner | None:
-        pid, started = file.runner_pid, file.runner_started
-        if not processes.is_alive(pid, started):
-            # Killed between starting a runner and noting its pid: its boot id was noted before.
-            pid, started = processes.find_runner(file.boot_id) or (0, 0.0)
-        if not pid:
-            return None
-        runner = Runner(file.boot_id, file.branch, file.commit, pid, started)
-        try:
-            self._tracked = _Tracked(runner, os.pidfd_open(pid), None, 0)
-        except ProcessLookupError:
-            return None
-        return runner
+    def _check(self) -> None:
+        """The check every 10 minutes (seed 001): is the runner that we count on there?"""
+        missing = self._following.missing()
+        if missing:
+            self._enqueue(missing)
+        removed = main_branch.remove_stale_locks(self._places, time.time())
+        runner = self._following.runner
+        self._log.info("watcher.checked", runner=runner.pid if runner else None, locks_removed=removed)
 
     # Doing.
 
     def _launch(self, branch: str, reason: str, state: State) -> None:
         at = now()
         try:
+            if self._unswept:
+                raise OSError(f"what an earlier runner left behind is still there: {self._unswept}")
+            self._door_files.put()
             ready = checkouts.ready(self._places, branch, self._places.remote, at.wall)
             boot = self._boot(branch, ready.commit, reason)
             self._spend(boot, state, at)
@@ -266,14 +279,12 @@ class World:
                 process = processes.spawn(boot, error_log)
             finally:
                 os.close(error_log)
+            runner = self._following.start(process, boot.id, branch, ready.commit, size)
         except (checkouts.CheckoutError, OSError) as error:
-            self._log.error("launch.failed", branch=branch, reason=str(error))
-            self._queue.append(states.LaunchFailed(branch, str(error)))
+            self._log.error("launch.failed", branch=branch, reason=brief(error))
+            self._enqueue(states.LaunchFailed(branch, brief(error)))
             return
-        started = processes.start_time(process.pid) or 0.0
-        runner = Runner(boot.id, branch, ready.commit, process.pid, started)
-        self._tracked = _Tracked(runner, os.pidfd_open(process.pid), process, size)
-        self._queue.append(states.Launched(runner, reason))
+        self._enqueue(states.Launched(runner, reason))
         self._log.info(
             "runner.launched",
             branch=branch,
@@ -284,7 +295,8 @@ class World:
         )
         if ready.rescued:
             text = f"The clone of main held work that was nowhere else; it is saved {ready.rescued}."
-            self._untold.append(states.Tell(report_titles.watcher("work was rescued"), text))
+            self._log.warning("work.rescued", where=ready.rescued)
+            self._reports.add(states.Tell(report_titles.watcher("work was rescued"), text))
 
     def _boot(self, branch: str, commit: str, reason: str) -> Boot:
         return Boot(
@@ -304,8 +316,9 @@ class World:
         spent, _ = decide(state, states.Launched(runner, boot.reason), at)
         # The request stays until the runner is known to live, so that a cut between the two repeats the launch.
         spent = dataclasses.replace(spent, request=state.request, handled=state.handled)
-        self._remembered = memory.to_file(spent, at)
-        memory.save(self._places.watcher_state, self._remembered)
+        file = memory.to_file(spent, at)
+        memory.save(self._places.watcher_state, file)
+        self._remembered = file
 
     def _sweep(self) -> None:
         try:
@@ -313,29 +326,24 @@ class World:
             if self._adopted:  # what its runner left behind was handed to init, not to us
                 ended += processes.end_strays(self._places, "")
                 self._adopted = False
-        except TimeoutError as error:
+        except (TimeoutError, psutil.Error, OSError) as error:
             self._log.error("sweep.incomplete", reason=str(error))
+            self._unswept = brief(error)
             return
+        self._unswept = ""
         if ended:
             self._log.warning("descendants.ended", processes=ended)
 
-    def _roll_back(self, target: str) -> None:
+    def _roll_back(self, target: str, signal_file: str) -> None:
         try:
-            commit = main_branch.roll_back(self._places, target, self._settings.autonomy)
+            commit = main_branch.roll_back(self._places, target, self._settings.autonomy, signal_file)
         except (GitError, TipBusy, LookupError, OSError) as error:
-            self._log.error("rollback.failed", target=target, reason=str(error))
-            self._queue.append(states.RollbackFailed(target, str(error)))
+            self._log.error("rollback.failed", target=target, reason=brief(error))
+            self._enqueue(states.RollbackFailed(target, brief(error)))
             return
         self._log.info("commit.rolled_back", target=target, commit=commit)
-        self._queue.append(states.RolledBack(target, commit))
+        self._enqueue(states.RolledBack(target, commit))
 
-    def _tell(self) -> None:
-        """Append what is untold to COMMS.md; what cannot be told now is told at a later look."""
-        while self._untold:
-            title, text = self._untold[0]
-            try:
-                main_branch.report(self._places, title, text, timestamp(time.time()))
-            except (GitError, TipBusy, OSError) as error:
-                self._log.error("report.failed", title=title, reason=str(error))
-                return
-            self._untold.popleft()
+
+def _had_served(file: WatcherFile, runner: Runner) -> bool:
+    return any(boot.id == runner.boot_id and boot.outcome == "success" for boot in file.boots)

@@ -23,6 +23,7 @@ from infra.supervision.states import (
     Launch,
     Launched,
     LaunchFailed,
+    LaunchFound,
     Leave,
     Patience,
     Phase,
@@ -92,8 +93,58 @@ def test_start_with_a_living_runner_adopts_it(served: bool, phase: Phase) -> Non
 def test_adopting_the_requested_branch_settles_the_request() -> None:
     """A watcher killed between launching and noting it does not launch the branch twice."""
     remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request())
-    state, _ = decide(remembered, Started(a_runner(branch="better"), True), at(0))
+    state, _ = decide(remembered, LaunchFound("better"), at(0))
+    state, _ = decide(state, Started(a_runner(branch="better"), True), at(0))
     assert (state.request, state.handled) == (None, "1:1:1")
+
+
+def test_a_hand_over_that_waits_outlives_the_watcher() -> None:
+    """Main asked for main and the watcher was killed: finding that main still alive is not the answer to it."""
+    remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request(target="main"))
+    state, _ = decide(remembered, Started(a_runner(), True), at(0))
+    assert (state.request, state.deadline) == (a_request(target="main"), 10.0)
+
+
+def test_adopting_counts_the_service_from_its_start() -> None:
+    """A runner that had served for long under an earlier watcher has earned its fresh count."""
+    remembered = State(Phase.STARTING, at(0), PATIENCE, failures=7)
+    state, _ = decide(remembered, Started(a_runner(), True, age=700.0), at(0))
+    assert decide(state, Died("a" * 32, "SIGKILL"), at(1))[0].failures == 1
+
+
+def test_a_long_service_that_ends_with_a_hop_earns_a_fresh_count() -> None:
+    """The count is of failures in a row, and a long service is none."""
+    state, _ = decide(a_state(failures=7), Asked(a_request()), at(700))
+    assert decide(state, Died("a" * 32, "exit status 0"), at(701))[0].failures == 0
+    ending, _ = decide(state, TimeIsUp(), at(710))
+    assert ending.failures == 0
+    short, _ = decide(a_state(failures=7), Asked(a_request()), at(500))
+    assert decide(short, Died("a" * 32, "exit status 0"), at(501))[0].failures == 7
+
+
+def test_a_branch_whose_launch_takes_the_watcher_down_is_dropped_after_three_tries() -> None:
+    """A request that is never noted as carried out is not repeated for ever."""
+    boots: tuple[BootRecord, ...] = ()
+    for number in range(3):
+        state = State(Phase.STARTING, at(0), PATIENCE, request=a_request(), boots=boots)
+        state, actions = decide(state, Started(), at(0))
+        assert actions[:2] == [Sweep(), Launch("better", "bootstrap")]
+        spent = BootRecord(id=f"{number:032x}", branch="better", commit="c", reason="bootstrap", started_at="t")
+        boots = (*state.boots, spent)
+    state = State(Phase.STARTING, at(0), PATIENCE, request=a_request(), boots=boots)
+    state, actions = decide(state, Started(), at(0))
+    assert kinds(actions) == [Sweep, Launch, Tell]
+    assert isinstance(actions[1], Launch)
+    assert actions[1].branch == "main"
+    assert (state.request, state.handled) == (None, "1:1:1")
+
+
+def test_a_stop_that_comes_before_the_start_launches_nothing() -> None:
+    """SIGTERM while the watcher begins: it leaves at once, or ends the runner it found."""
+    state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), StopAsked(), at(0))
+    assert actions == []
+    assert kinds(decide(state, Started(), at(0))[1]) == [Sweep, Leave]
+    assert kinds(decide(state, Started(a_runner(), True), at(0))[1]) == [AskToEnd]
 
 
 def test_launched_waits_for_success_until_the_boot_deadline() -> None:

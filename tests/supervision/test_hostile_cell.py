@@ -1,0 +1,287 @@
+"""What a cell may do to the files, the signals and the processes that the watcher meets: it goes on all the same."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.contract.signals import SignalName
+from infra.repository.git import Git
+from infra.supervision import cell_files, inbox, main_branch, processes
+from tests.supervision.agents import PYTHON, Agent, within
+
+MakeAgent = Callable[..., Agent]
+heavy = pytest.mark.heavy
+
+
+@heavy
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGRTMIN + 1])
+def test_any_signal_may_end_a_runner(make_agent: MakeAgent, number: int) -> None:
+    """Also one that has no name: it is told by its number and main leads again."""
+    agent = make_agent()
+    agent.start()
+    first = agent.serving()
+    os.kill(first.runner_pid, number)
+    second = agent.serving(but=first.boot_id)
+    assert second.boots[-2].detail.endswith("SIGSEGV" if number == signal.SIGSEGV else f"signal {number}")
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("/nonexistent")
+
+
+OBSTACLES = [
+    ("logs", Path.touch),
+    ("logs", _link),
+    ("logs/errors.log", _link),
+    ("logs/errors.log", Path.mkdir),
+    ("logs/errors.log", os.mkfifo),
+    ("logs/bootstrap.log", _link),
+    ("logs/bootstrap.log", Path.mkdir),
+    ("logs/bootstrap.log", os.mkfifo),
+    ("../../.gitconfig", Path.mkdir),
+    ("../../.gitconfig", os.mkfifo),
+    ("../../.signal", Path.touch),
+    ("../../.signal", _link),
+]
+
+
+@heavy
+@pytest.mark.parametrize(("name", "make"), OBSTACLES)
+def test_main_starts_whatever_stands_in_its_way(
+    make_agent: MakeAgent, name: str, make: Callable[[Path], object]
+) -> None:
+    """A file, link, directory or FIFO in the place of what main needs is moved aside; signals work afterwards."""
+    agent = make_agent()
+    (agent.clone / ".gitignore").write_text("logs*\n__pycache__/\n")
+    agent.commit("serve()")
+    agent.git("push", "-q", "origin", "main")
+    agent.branch("better", "serve()")
+    agent.start()
+    first = agent.serving()
+    path = Path(agent.places.main_checkout, name)
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    make(path)
+    os.kill(first.runner_pid, signal.SIGKILL)
+    second = agent.serving(but=first.boot_id)
+    within(5.0, lambda: os.path.isdir(agent.places.signals) and not os.path.islink(agent.places.signals), "signals")
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.serving("better", but=second.boot_id)
+
+
+@heavy
+def test_a_signal_directory_that_was_removed_is_no_matter(make_agent: MakeAgent) -> None:
+    """It is made again by whoever signals, and its signals are noticed by the poll."""
+    agent = make_agent()
+    agent.branch("better", "serve()")
+    agent.start()
+    agent.serving()
+    shutil.rmtree(agent.places.signals)
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.serving("better")
+
+
+@heavy
+def test_a_signal_in_the_making_is_not_acted_on(make_agent: MakeAgent) -> None:
+    """Written in place, bit by bit: only the whole is acted on, never its beginning."""
+    agent = make_agent()
+    agent.branch("better", "serve()")
+    agent.branch("bet", "serve()")
+    agent.start()
+    agent.serving()
+    with open(f"{agent.places.signals}/bootstrap", "w") as file:
+        for part in ("", "bet", "ter\n"):
+            file.write(part)
+            file.flush()
+            time.sleep(0.3)  # the watcher has looked at it by then
+    state = agent.serving("better")
+    assert "bet" not in [boot.branch for boot in state.boots]
+
+
+@heavy
+def test_a_runner_whose_boot_log_is_gone_is_still_known_as_running(make_agent: MakeAgent) -> None:
+    """A new watcher adopts a runner that had served, although its log was deleted, and does not end it."""
+    agent = make_agent(settings="limits: {grace_seconds: 1, boot_seconds: 0.5}\n")
+    agent.start()
+    first = agent.serving()
+    assert agent.watcher
+    agent.watcher.kill()
+    agent.watcher.wait()
+    Path(agent.places.main_checkout, "logs/bootstrap.log").unlink()
+    agent.start()
+    within(5.0, lambda: agent.log().count("watcher.started") == 2, "a second watcher")
+    time.sleep(1.0)  # twice the time that a boot would have
+    assert agent.state().boot_id == first.boot_id
+    assert processes.is_alive(first.runner_pid, first.runner_started)
+
+
+@heavy
+def test_what_a_runner_left_is_not_taken_for_the_runner(make_agent: MakeAgent) -> None:
+    """A process in a session of its own carries the boot's environment too: it is ended, and main is started."""
+    agent = make_agent('subprocess.Popen(["setsid", "sleep", "300"])\nserve()')
+    agent.start()
+    first = agent.serving()
+    assert agent.watcher
+    agent.watcher.kill()
+    agent.watcher.wait()
+    left = within(5.0, lambda: psutil.Process(first.runner_pid).children(), "the process that is left")
+    os.kill(first.runner_pid, signal.SIGKILL)
+    agent.start()
+    second = agent.serving(but=first.boot_id)
+    assert second.runner_pid not in [process.pid for process in left]
+    assert [processes.start_time(process.pid) for process in left] == [None]
+
+
+@heavy
+def test_without_a_free_descriptor_a_launch_is_tried_again(make_agent: MakeAgent) -> None:
+    """EMFILE: the watcher lives, says so, and launches when it can again; no runner is left unfollowed."""
+    agent = make_agent()
+    watcher = agent.start()
+    first = agent.serving()
+    me = psutil.Process(watcher.pid)
+    usual = me.rlimit(resource.RLIMIT_NOFILE)
+    me.rlimit(resource.RLIMIT_NOFILE, (max(int(name) for name in os.listdir(f"/proc/{watcher.pid}/fd")), usual[1]))
+    os.kill(first.runner_pid, signal.SIGKILL)
+    time.sleep(1.5)  # it fails at all that it tries meanwhile
+    assert watcher.poll() is None
+    me.rlimit(resource.RLIMIT_NOFILE, usual)
+    second = agent.serving(but=first.boot_id, seconds=20.0)
+    alive = [child for child in me.children() if child.pid == second.runner_pid]
+    assert len(alive) == 1
+    assert len(me.children()) == 3, "two doors and one runner"
+
+
+@heavy
+def test_a_signal_that_comes_with_the_stop_is_kept_for_the_next_start(make_agent: MakeAgent) -> None:
+    """The stop is decided first; the signal's file is only deleted once the signal itself was decided upon."""
+    agent = make_agent("raise SystemExit(1)")
+    agent.branch("better", "serve()")
+    watcher = agent.start()
+    within(15.0, lambda: agent.state().phase == "waiting" and agent.state().failures >= 3, "a wait")
+    watcher.send_signal(signal.SIGSTOP)
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    watcher.send_signal(signal.SIGTERM)
+    watcher.send_signal(signal.SIGCONT)
+    assert watcher.wait(20) == 0
+    agent.start()
+    agent.serving("better")
+
+
+@heavy
+def test_a_report_outlives_the_watcher_that_could_not_make_it(make_agent: MakeAgent) -> None:
+    """No repository to write to: the report is kept, and made by the next watcher."""
+    agent = make_agent()
+    agent.start()
+    agent.serving()
+    os.rename(agent.places.remote, f"{agent.places.remote}.away")
+    Path(agent.places.signals, "bootstrap").write_text("-b\n")
+    within(5.0, lambda: "report.failed" in agent.log(), "a failed report")
+    assert agent.watcher
+    agent.watcher.kill()
+    agent.watcher.wait()
+    os.rename(f"{agent.places.remote}.away", agent.places.remote)
+    agent.start()
+    comms = agent.told("a signal was refused")
+    assert comms.count("a signal was refused") == 1
+    within(5.0, lambda: not os.path.exists(f"{agent.places.var}/untold.json"), "nothing left to tell")
+
+
+@heavy
+def test_a_lock_that_a_killed_push_left_does_not_silence_the_watcher(make_agent: MakeAgent) -> None:
+    """refs/heads/main.lock of a git that is gone is removed once it is old; a fresh one is respected."""
+    agent = make_agent()
+    lock = Path(agent.places.remote, "refs/heads/main.lock")
+    lock.touch()
+    assert main_branch.remove_stale_locks(agent.places, time.time()) == []
+    os.utime(lock, (0, 0))
+    agent.start()
+    agent.serving()
+    Path(agent.places.signals, "bootstrap").write_text("-b\n")
+    agent.told("a signal was refused")
+
+
+def test_a_rollback_is_made_once_for_one_signal(make_agent: MakeAgent) -> None:
+    """`main~1` names another commit afterwards, so a repetition after a crash must not go back again."""
+    agent = make_agent("good")
+    agent.commit("bad")
+    agent.git("push", "-q", "origin", "main")
+    bare = Git(agent.places.remote)
+    first = main_branch.roll_back(agent.places, "main~1", "merge", "1:2:3")
+    assert bare("show", "main:behaviour") == "good"
+    assert main_branch.roll_back(agent.places, "main~1", "merge", "1:2:3") == first
+    assert bare("show", "main:behaviour") == "good"
+    assert main_branch.roll_back(agent.places, "main~1", "merge", "1:2:33") != first
+    assert bare("show", "main:behaviour") == "bad", "the control: another signal is another rollback"
+
+
+def test_a_signal_file_that_stays_is_handed_out_once(tmp_path: Path) -> None:
+    """What cannot be deleted is not acted on at every look; what was not decided upon is handed out by the next."""
+    box = inbox.Inbox(str(tmp_path))
+    (tmp_path / "bootstrap").write_text("better\n")
+    assert [claimed.request.target for claimed in box.take(0.0) if claimed.request] == ["better"]
+    (tmp_path / ".claimed-bootstrap").rename(tmp_path / "kept")
+    (tmp_path / "kept").rename(tmp_path / ".claimed-bootstrap")
+    assert box.take(0.0) == []
+    assert os.listdir(tmp_path) == [], "its deletion was tried again"
+    (tmp_path / "bootstrap").write_text("other\n")
+    assert [claimed.request.target for claimed in box.take(0.0) if claimed.request] == ["other"]
+    assert len(inbox.Inbox(str(tmp_path)).take(0.0)) == 1
+
+
+def test_directories_as_signals_are_all_taken_away(tmp_path: Path) -> None:
+    """However many there were: each goes, and none is refused twice."""
+    box = inbox.Inbox(str(tmp_path))
+    for _ in range(120):
+        (tmp_path / "rollback").mkdir()
+        (tmp_path / "rollback/inside").touch()
+        claims = box.take(0.0)
+        assert [bool(claimed.refusal) for claimed in claims] == [True]
+        assert inbox.forget(claims[0])
+        assert box.take(0.0) == []
+
+
+def test_logs_behind_a_link_are_not_read(tmp_path: Path) -> None:
+    """A link at the file or at its directory is not followed; the control reads the plain file."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/file").write_text("words")
+    (tmp_path / "real/link").symlink_to("file")
+    (tmp_path / "linked").symlink_to("real")
+    assert cell_files.tail(str(tmp_path / "real/file")) == b"words"
+    assert cell_files.tail(str(tmp_path / "real/link")) == b""
+    assert cell_files.tail(str(tmp_path / "linked/file")) == b""
+
+
+def test_last_words_are_plain(tmp_path: Path) -> None:
+    """Colours and control characters of an error log do not reach the PM's page."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/errors.log").write_text("\x1b[31mred\x1b[0m\a\n")
+    assert cell_files.last_words(str(tmp_path), 0) == "red"
+
+
+def test_gits_of_a_killed_watcher_are_ended(make_agent: MakeAgent) -> None:
+    """What the watcher itself had begun in a clone is known by its environment; other people's processes are not."""
+    agent = make_agent()
+    command = [PYTHON, "-c", "import time; time.sleep(300)"]
+    ours = subprocess.Popen(command, env={processes.KEEPS_GIT: agent.places.var})
+    others = subprocess.Popen(command, env={processes.KEEPS_GIT: "/another"})
+    try:
+        within(5.0, lambda: processes.KEEPS_GIT in psutil.Process(ours.pid).environ(), "its environment")
+        assert len(processes.end_strays(agent.places, "")) == 1
+        assert ours.wait(5) == -signal.SIGKILL
+        assert others.poll() is None
+    finally:
+        for process in (ours, others):
+            process.kill()
+            process.wait()
