@@ -19,6 +19,9 @@ class TooMuch(Exception):
     """Git had more to say than `ANSWER_BYTES`."""
 
 
+TIME_IS_UP = "the time for one push is used up"
+
+
 class BoundedGit(Git):
     def __init__(self, directory: str, deadline: float, env: dict[str, str]) -> None:
         """`deadline` is monotonic."""
@@ -28,6 +31,8 @@ class BoundedGit(Git):
     def raw(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> bytes:
         """As `Git.raw`; raises TooMuch as well."""
         end = min(time.monotonic() + timeout, self._deadline)
+        if end <= time.monotonic():  # A quick call would otherwise answer before anyone looks at the clock.
+            raise GitError(words, None, TIME_IS_UP)
         # Input and complaints are files in memory, so that one pipe is all there is to attend to.
         with open(os.memfd_create("stdin"), "w+b") as asked, open(os.memfd_create("stderr"), "w+b") as complaints:
             asked.write(stdin or b"")
@@ -48,7 +53,7 @@ class BoundedGit(Git):
                 answer = _read_all(process.stdout, end)
                 status = process.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                raise GitError(words, None, "the time for one push is used up") from None
+                raise GitError(words, None, TIME_IS_UP) from None
             finally:
                 if process.returncode is None:
                     os.killpg(process.pid, signal.SIGKILL)
