@@ -249,12 +249,19 @@ def test_a_push_whose_answer_is_lost_is_not_repeated(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from infra.repository.git import AGENT, Git
-from infra.repository.tip import BareTip, CloneTip, advance, edit_file
+from infra.repository.tip import BareTip, CloneTip, TipBusy, advance, edit_file
 side, directory, name, rounds = sys.argv[1:]
 git = Git(directory, AGENT)
 tip = BareTip(git) if side == "bare" else CloneTip(git)
 for round in range(int(rounds)):
-    advance(tip, edit_file(git, "COMMS.md", lambda text: text + f"{name} {round}\\n", f"{name} {round}"))
+    for patience in range(4):
+        try:
+            advance(tip, edit_file(git, "COMMS.md", lambda text: text + f"{name} {round}\\n", f"{name} {round}"))
+            break
+        except TipBusy:
+            print(f"{name} met the others at every attempt", file=sys.stderr)
+    else:
+        sys.exit("no luck at all")
 """
 
 
