@@ -206,7 +206,7 @@ def _doors(caller: Caller, home: Home) -> Iterator[Result]:
     ):
         problem = _problem_with_door(path, question, expected)
         if is_running and problem:
-            text = f"{path}: {problem}; its reason is in {home.places.var}/doors.log, 'minifram restart' opens it anew"
+            text = f"{path}: {problem}; its reason is in {home.doors_log}, 'minifram restart' opens it anew"
             yield Result(name, FAIL, text)
         elif is_running:
             yield Result(name, OK, f"{path} answers")

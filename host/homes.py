@@ -50,6 +50,10 @@ class Home(NamedTuple):
         return f"{self.state}/watcher.err"
 
     @property
+    def doors_log(self) -> str:
+        return f"{self.state}/doors.log"
+
+    @property
     def started_file(self) -> str:
         """With what the last `minifram up` started the agent."""
         return f"{self.state}/up.json"

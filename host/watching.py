@@ -6,10 +6,12 @@ What `watcher.json` says is only what the last watcher knew."""
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from host.homes import Home
@@ -117,14 +119,38 @@ def last_words(home: Home) -> str:
         lines.append(str(error))
     else:
         lines += [f"{trouble.at} {trouble.text}" for trouble in state.troubles[-3:]] if state else []
-    try:
-        with open(home.watcher_output, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
-            lines += file.read().decode(errors="replace").splitlines()[-15:]
-    except FileNotFoundError:
-        pass
+    lines += _complaints_of_doors(home)
+    lines += _end_of(home.watcher_output)[-15:]
     shown = "\n".join(f"  {line}" for line in lines) if lines else "  it left no words"
     return f"its last words (more in {home.watcher_output} and {home.places.watcher_log}):\n{shown}"
+
+
+def _end_of(path: str) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
+            return file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _complaints_of_doors(home: Home) -> list[str]:
+    """What kept a door from opening since the last `up`: the reason behind a runner's "door does not answer"."""
+    try:
+        since = os.stat(home.started_file).st_mtime
+    except FileNotFoundError:
+        return []
+    found: dict[str, str] = {}
+    for line in _end_of(home.doors_log):
+        try:
+            entry = json.loads(line)
+            event, reason, at = entry["event"], entry["reason"], entry["timestamp"]
+            late = datetime.fromisoformat(at).timestamp() >= since
+        except (ValueError, KeyError, TypeError):
+            continue
+        if late:
+            found[reason] = f"{at} {event}: {reason}"
+    return list(found.values())[-2:]
 
 
 def _not_running(home: Home) -> Trouble:

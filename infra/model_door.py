@@ -63,13 +63,13 @@ def main(words: list[str] | None = None) -> int:
         model = make_model(settings.model, places, os.path.dirname(os.path.abspath(given.settings)))
         server = listen(places.model_socket)
     except (SettingsError, ScriptError, ValueError) as error:
-        log.error("door.not_started", problem=str(error))
+        log.error("door.not_opened", reason=str(error))
         return Exit.CONFIG
     except SocketTaken as error:
-        log.error("door.not_started", problem=str(error))
+        log.error("door.not_opened", reason=str(error))
         return Exit.CONFLICT
     except OSError as error:
-        log.error("door.not_started", problem=f"the socket {places.model_socket} cannot be made: {error}")
+        log.error("door.not_opened", reason=f"the socket {places.model_socket} cannot be made: {error}")
         return Exit.FAILURE
     try:
         return open_and_serve(model, settings, places, server)
@@ -84,7 +84,7 @@ def open_and_serve(model: Model, settings: Settings, places: Places, server: soc
     try:
         accounts = make_accounts(settings.model, settings.budget, places)
     except OSError as error:
-        log.error("door.not_started", problem=f"the ledger {places.ledger} must be readable and writable: {error}")
+        log.error("door.not_opened", reason=f"the ledger {places.ledger} must be readable and writable: {error}")
         return Exit.FAILURE
     log.info("door.opened", provider=model.provider, model=model.name, problem=model.problem)
     # The SDK takes a second to load, and that must not come before the first answer.
@@ -185,7 +185,7 @@ class Door:
             )
         except OSError as error:
             # The answer is paid for and the budget in memory is right, so the runner gets it all the same.
-            log.error("ledger.write_failed", call=entry.id, problem=str(error))
+            log.error("ledger.write_failed", call=entry.id, reason=str(error))
             return
         if line.usd > entry.worst_usd or sum(line.usage) > entry.worst_tokens:
             log.error("call.passed_its_worst_case", call=entry.id, usd=line.usd, worst_usd=entry.worst_usd)

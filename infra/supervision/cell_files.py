@@ -16,6 +16,8 @@ from infra.contract.places import BOOT_LOG, ERROR_LOG, LIFE_FILE
 
 TAIL_BYTES = 64 * 1024
 LAST_WORDS_LINES = 15
+_CHATTER = re.compile(r'^\{.*"level": ?"(debug|info)"')
+"""An entry of a structured log that tells of nothing wrong: nobody's last words."""
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -69,7 +71,8 @@ def last_words(checkout: str, since_bytes: int) -> str:
     except OSError:
         return ""
     lines = content[-new:].decode(errors="replace").splitlines() if new > 0 else []
-    return "\n".join(_CONTROL.sub("", line)[:300] for line in lines[-LAST_WORDS_LINES:])
+    telling = [line for line in lines if not _CHATTER.match(line)]
+    return "\n".join(_CONTROL.sub("", line)[:300] for line in telling[-LAST_WORDS_LINES:])
 
 
 def open_error_log(checkout: str, rotate_over: int) -> tuple[int, int]:

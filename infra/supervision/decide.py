@@ -204,7 +204,8 @@ def _credited(state: State, now: Instant) -> State:
 def _next(state: State, reason: str, now: Instant) -> Decision:
     """No runner is alive: carry out what was asked for, else start main."""
     if state.stopping:
-        return _enter(state, Phase.STOPPED, now), [Sweep(), Leave()]
+        # Somebody ended it on purpose: who starts it again wants to see it try, not wait.
+        return _enter(replace(state, failures=0), Phase.STOPPED, now), [Sweep(), Leave()]
     request = state.request
     state = _enter(state, Phase.STARTING, now)
     if request is None:

@@ -32,6 +32,9 @@ class Service:
 
     name: str
     command: list[str]
+    socket: str
+    seen: bool = False
+    """Its socket has been there since it was started."""
     process: subprocess.Popen[bytes] | None = None
     pidfd: int = -1
     started: float = 0.0
@@ -62,8 +65,8 @@ class Services:
     def __init__(self, settings_path: str, places: Places, rotate_over: int, log: structlog.stdlib.BoundLogger) -> None:
         given = arguments.words(settings_path, places)
         self._all = [
-            Service("git_door", keep_command("infra.git_door", "serve", *given)),
-            Service("model_door", keep_command("infra.model_door", *given)),
+            Service("git_door", keep_command("infra.git_door", "serve", *given), places.git_socket),
+            Service("model_door", keep_command("infra.model_door", *given), places.model_socket),
         ]
         self._log = log
         self._output = f"{places.var}/doors.log"
@@ -80,8 +83,19 @@ class Services:
         for service in self._all:
             if service.process and service.process.poll() is not None:
                 self._bury(service, f"exit {service.process.returncode}", now)
+            if service.process and self._is_shut(service):
+                service.process.terminate()
             if service.process is None and now >= service.due:
                 self._start(service, now)
+
+    def _is_shut(self, service: Service) -> bool:
+        """The door lives, and nobody can come in: somebody removed its socket."""
+        there = os.path.exists(service.socket)
+        shut = service.seen and not there
+        if shut:
+            self._log.error("door.socket_gone", door=service.name, socket=service.socket)
+        service.seen = there
+        return shut
 
     def pids(self) -> frozenset[int]:
         return frozenset(service.process.pid for service in self._all if service.process)
@@ -119,7 +133,7 @@ class Services:
                 process.wait()
 
     def _start(self, service: Service, now: float) -> None:
-        service.started = now
+        service.started, service.seen = now, False
         try:
             with open(self._output, "ab") as output:
                 service.process = subprocess.Popen(

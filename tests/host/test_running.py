@@ -118,6 +118,21 @@ def test_down_does_not_kill_a_watcher_that_takes_its_time(desk: Desk) -> None:
     assert watching.holder(desk.home().places.watcher_lock) == pid
 
 
+def test_a_door_that_does_not_open_is_shown_with_its_reason(desk: Desk) -> None:
+    """Up fails, and the PM reads what kept a door shut; what a door said in the days before is not shown."""
+    doors_log = Path(desk.home().state, "doors.log")
+    entries = [
+        {"event": "door.not_opened", "reason": "no wish to open", "timestamp": "2001-01-01T00:00:00.000000Z"},
+        {"event": "door.not_opened", "reason": "the script is empty", "timestamp": "2999-01-01T00:00:00.000000Z"},
+    ]
+    doors_log.write_text("".join(f"{json.dumps(entry)}\n" for entry in [entries[0], "not an entry", entries[1]]))
+
+    up = desk.call("up", watcher="dies")
+
+    assert "door.not_opened: the script is empty" in up.err
+    assert "no wish to open" not in up.err
+
+
 def test_a_watcher_that_dies_at_once_is_shown_with_its_last_words(desk: Desk) -> None:
     """Up fails, and the PM reads what the watcher wrote before it died."""
     up = desk.call("up", watcher="dies")

@@ -160,7 +160,7 @@ def test_a_door_that_cannot_start_says_why(tmp_path: Path, settings: dict[str, A
     door = DoorProcess(tmp_path, settings)
 
     assert door.launch().wait(DEADLINE_SECONDS) == status
-    assert named in json.loads(door.log().splitlines()[-1])["problem"]
+    assert named in json.loads(door.log().splitlines()[-1])["reason"]
     assert not os.path.lexists(door.places.model_socket)
     door.stop()
 

@@ -275,6 +275,13 @@ def test_stop_ends_the_runner_then_the_watcher() -> None:
     assert (state.request, state.boots[0].outcome) == (a_request(), "left")
 
 
+def test_stop_ends_a_row_of_failures() -> None:
+    """Who stops and starts an agent that keeps failing sees it try at once."""
+    state, _ = decide(a_state(failures=7), StopAsked(), at(1))
+    state, _ = decide(state, Died("a" * 32, "SIGKILL"), at(2))
+    assert (state.phase, state.failures) == (Phase.STOPPED, 0)
+
+
 def test_delays_grow_to_a_minute_with_a_tenth_of_jitter() -> None:
     """0, 1, 2, 4 … 60 s (DESIGN §5)."""
     assert [delay_seconds(n, "0000") for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 99)] == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]

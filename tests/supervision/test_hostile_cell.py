@@ -270,6 +270,15 @@ def test_last_words_are_plain(tmp_path: Path) -> None:
     assert cell_files.last_words(str(tmp_path), 0) == "red"
 
 
+def test_last_words_are_the_telling_ones(tmp_path: Path) -> None:
+    """Entries of a structured log below a warning do not push out what explains the end."""
+    (tmp_path / "logs").mkdir()
+    entry = '{{"event": "step.done", "level": "{}", "step": {}}}'
+    lines = ["MemoryError", entry.format("warning", 1), *(entry.format("info", step) for step in range(40))]
+    (tmp_path / "logs/errors.log").write_text("\n".join(lines) + "\n")
+    assert cell_files.last_words(str(tmp_path), 0).splitlines() == lines[:2]
+
+
 def test_gits_of_a_killed_watcher_are_ended(make_agent: MakeAgent) -> None:
     """What the watcher itself had begun in a clone is known by its environment; other people's processes are not."""
     agent = make_agent()
