@@ -25,6 +25,9 @@ from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """The keep's own code: the image's copy, never a checkout's."""
 
+OPEN_SECONDS = 30.0
+"""A door makes its socket in about a second; on a machine that is all but standing still it has this long."""
+
 
 @dataclass
 class Service:
@@ -34,7 +37,9 @@ class Service:
     command: list[str]
     socket: str
     seen: bool = False
-    """Its socket has been there since it was started."""
+    """Its socket was there at the last look."""
+    began: float = 0.0
+    """Monotonic: from when it has `OPEN_SECONDS` to make its socket."""
     process: subprocess.Popen[bytes] | None = None
     pidfd: int = -1
     started: float = 0.0
@@ -83,17 +88,18 @@ class Services:
         for service in self._all:
             if service.process and service.process.poll() is not None:
                 self._bury(service, f"exit {service.process.returncode}", now)
-            if service.process and self._is_shut(service):
+            if service.process and self._is_shut(service, now):
                 service.process.terminate()
             if service.process is None and now >= service.due:
                 self._start(service, now)
 
-    def _is_shut(self, service: Service) -> bool:
-        """The door lives, and nobody can come in: somebody removed its socket."""
+    def _is_shut(self, service: Service, now: float) -> bool:
+        """The door lives, and nobody can come in: somebody removed its socket, or it never made one."""
         there = os.path.exists(service.socket)
-        shut = service.seen and not there
+        shut = not there and (service.seen or now - service.began > OPEN_SECONDS)
         if shut:
             self._log.error("door.socket_gone", door=service.name, socket=service.socket)
+            service.began = now
         service.seen = there
         return shut
 
@@ -133,7 +139,7 @@ class Services:
                 process.wait()
 
     def _start(self, service: Service, now: float) -> None:
-        service.started, service.seen = now, False
+        service.started, service.began, service.seen = now, now, False
         try:
             with open(self._output, "ab") as output:
                 service.process = subprocess.Popen(
