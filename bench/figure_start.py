@@ -28,8 +28,7 @@ from infra.contract.boot_log import FAILED, SUCCESS, parse_line
 from infra.contract.branches import MAIN
 from infra.contract.places import BOOT_LOG
 from infra.contract.settings import Settings, runner_limits
-from infra.supervision import cell_files, checkouts, processes
-from infra.supervision.services import Services
+from infra.supervision import cell_files, checkouts, processes, services
 
 ROUNDS = 30
 GOAL = 5.0
@@ -213,10 +212,11 @@ def _runner_to_start(directory: Path) -> Iterator[_Runner]:
     settings = Settings()
     os.makedirs(places.signals, exist_ok=True)
     write_door_files(places, settings)
-    ready = checkouts.ready(places, MAIN, places.remote, 0.0)
+    ready = checkouts.ready(checkouts.Cell(places, places.remote), MAIN, 0.0)
     assert ready.commit == commit
     log = structlog.wrap_logger(structlog.PrintLogger(open(directory / "doors.events", "w")))  # noqa: SIM115 - lives as long as the logger
-    doors = Services(str(settings_file), places, settings.limits.log_bytes, log)
+    given = services.doors(str(settings_file), places)
+    doors = services.Services(given, places, settings.limits.log_bytes, log)
     boot = Boot(
         id="",
         branch=MAIN,

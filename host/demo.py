@@ -99,7 +99,7 @@ def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
 def _play(scene: Scene, stage: Stage) -> None:
     stage.title("a. A directive, over plain git")
     _directed(scene, stage, PRIMES)
-    primes = _done(scene, stage, PRIMES, 20)
+    primes = _done(scene, stage, PRIMES, 60)
     _show_commits(scene, stage, "src", "tests/test_primes.py")
     stage.show(primes)
 
@@ -107,7 +107,7 @@ def _play(scene: Scene, stage: Stage) -> None:
     stage.title("b. A directive to improve itself: the hop")
     _directed(scene, stage, IMPROVE)
     _follow_hop(scene, stage, "report-duration")
-    improved = _done(scene, stage, IMPROVE, 30)
+    improved = _done(scene, stage, IMPROVE, 60)
     _show_commits(scene, stage, "infra")
     if "This took" not in improved:
         raise DemoFailed("the new behaviour (a duration in the report) is not in the report after the upgrade")
@@ -118,7 +118,7 @@ def _play(scene: Scene, stage: Stage) -> None:
         stage.title(f"{letter} A bad upgrade: {branch}")
         _directed(scene, stage, directive)
         _follow_fall(scene, stage, branch)
-        _done(scene, stage, directive, 20)
+        _done(scene, stage, directive, 60)
 
     stage.title("d. The PM rolls back the improvement")
     commits_before = int(_git(scene, "rev-list", "--count", "origin/main"))
@@ -128,7 +128,7 @@ def _play(scene: Scene, stage: Stage) -> None:
     _until(10, lambda: _serving(scene, rolled_back), "main running the rolled back tree", scene)
     stage.say(f"main runs {rolled_back[:12]}: the old tree as a new commit")
     _directed(scene, stage, HELLO)
-    hello = _done(scene, stage, HELLO, 20)
+    hello = _done(scene, stage, HELLO, 60)
     commits = int(_git(scene, "rev-list", "--count", "origin/main"))
     kept = [report for report in reports_before if report in comms.reports(_page(scene))]
     stage.say(
@@ -200,7 +200,7 @@ def _done(scene: Scene, stage: Stage, text: str, seconds: float) -> str:
 def _follow_hop(scene: Scene, stage: Stage, branch: str) -> None:
     on_branch = _until(20, lambda: _boot(scene, branch, "success", "left"), f"{branch} launched", scene)
     stage.say(f"it pushed branch {branch}, signalled and left; the watcher launched {branch}@{on_branch.commit[:12]}")
-    _until(60, lambda: _boot(scene, branch, "left"), f"{branch} validated and handed over", scene)
+    _until(300, lambda: _boot(scene, branch, "left"), f"{branch} validated and handed over", scene)
     if not re.search(rf"{branch}@[0-9a-f]+ merged into main", _page(scene)):
         raise DemoFailed(f"{branch} did not merge itself; its report:\n{comms.reports(_page(scene))[-1]}")
     merge = _git(scene, "log", "-1", "--merges", "--format=%h %s", "origin/main", fetch=True)

@@ -17,15 +17,22 @@ from infra.contract.exit_codes import Exit
 from infra.contract.settings import SettingsError, read_settings
 from infra.supervision import memory
 from infra.supervision.decide import decide
-from infra.supervision.states import Phase
+from infra.supervision.states import Phase, State
 from infra.supervision.world import World, now
+from infra.supervision.zones import Zones, plain_directories
 
 
 def main(argv: list[str]) -> int:
     given = arguments.parser("watcher", "Supervise one agent until asked to stop (SIGTERM).").parse_args(argv)
     places = arguments.places(given)
+    return watch(plain_directories(given.settings, places))
+
+
+def watch(zones: Zones) -> int:
+    """The watcher of one agent, to its end; gives the exit code."""
+    places = zones.places
     try:
-        settings = read_settings(given.settings)
+        settings = read_settings(zones.settings_path)
         for directory in (places.bot, places.run, places.var):
             os.makedirs(directory, mode=0o700, exist_ok=True)
         held = memory.lock(places.watcher_lock)
@@ -36,19 +43,19 @@ def main(argv: list[str]) -> int:
         return _refuse(str(error), Exit.CONFLICT)
     except OSError as error:
         return _refuse(f"the watcher cannot use its directories: {error}", Exit.FAILURE)
-    world = World(given.settings, settings, places, log)
+    world = World(settings, zones, log)
     world.wake.on_stop_signals()
     try:
-        supervise(world)
+        state = supervise(world)
     except BaseException:
         log.exception("watcher.crashed")
         raise
     finally:
         os.close(held)
-    return Exit.OK
+    return Exit.DENIED if state.broken else Exit.OK
 
 
-def supervise(world: World) -> None:
+def supervise(world: World) -> State:
     """The whole of the watcher that is not a decision."""
     state = world.begin()
     while state.phase is not Phase.STOPPED:
@@ -57,6 +64,7 @@ def supervise(world: World) -> None:
         world.remember(state)
         for action in actions:
             world.perform(action, state)
+    return state
 
 
 def _refuse(why: str, code: Exit) -> int:

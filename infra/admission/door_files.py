@@ -12,6 +12,7 @@ import sys
 
 from infra.admission import rules
 from infra.contract.files import write_whole
+from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.contract.settings import Settings
 from infra.repository.git import AGENT, safe_environment
@@ -21,8 +22,10 @@ PUSH_SECONDS = 300
 LEAST_INPUT_BYTES = 100 * 1024 * 1024
 
 
-def write_door_files(places: Places, settings: Settings) -> None:
-    """Put the door in place as these settings want it. Raises OSError."""
+def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
+    """Put the door in place as these settings want it. Raises OSError.
+
+    `by_daemon`: the clones reach the door by git:// and need to name no program."""
     door = f"{places.var}/door"
     os.makedirs(f"{door}/hooks", exist_ok=True)
     limits = rules.Rules(rules.Autonomy(settings.autonomy), settings.limits.blob_bytes)
@@ -32,7 +35,8 @@ def write_door_files(places: Places, settings: Settings) -> None:
     write_whole(f"{door}/receive-pack", _receive_pack(door, places.remote).encode(), 0o755)
     # Last, because it sends the agent's pushes to what is written above.
     os.makedirs(places.bot, exist_ok=True)
-    write_whole(places.cell_git_config, cell_git_config(door).encode())
+    with cell.acting():
+        write_whole(places.cell_git_config, cell_git_config("" if by_daemon else door).encode())
 
 
 def door_git_config(door: str, blob_bytes: int) -> str:
@@ -55,11 +59,12 @@ def door_git_config(door: str, blob_bytes: int) -> str:
 
 
 def cell_git_config(door: str) -> str:
-    """The git configuration of everything in the cell."""
+    """The git configuration of everything in the cell; with no `door`, pushes go where the clone's origin is."""
+    through = (('remote "origin".receivepack', shlex.quote(f"{door}/receive-pack")),) if door else ()
     return _git_config(
         ("user.name", AGENT.name),
         ("user.email", AGENT.email),
-        ('remote "origin".receivepack', shlex.quote(f"{door}/receive-pack")),
+        *through,
         ("push.default", "simple"),
         ("pull.rebase", "true"),  # a merge would be refused on main where autonomy is not `merge`
         ("init.defaultBranch", "main"),

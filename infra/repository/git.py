@@ -16,6 +16,8 @@ import signal
 import subprocess
 from typing import NamedTuple
 
+from infra.contract.identity import OURS, Identity
+
 SAFE_SETTINGS = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -81,8 +83,16 @@ class GitError(Exception):
 class Git:
     """Git calls on one directory (a clone or a bare repository). Instances hold no state and no process."""
 
-    def __init__(self, directory: str, person: Person | None = None, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: str,
+        person: Person | None = None,
+        env: dict[str, str] | None = None,
+        identity: Identity = OURS,
+    ) -> None:
+        """`identity` is whose rights git has: a clone's own configuration may name programs."""
         self.directory = directory
+        self._identity = identity
         # A directory that is no repository must not make git go on looking in those above it.
         ceiling = {"GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.abspath(directory))}
         self._env = safe_environment(person) | ceiling | (env or {})
@@ -94,15 +104,17 @@ class Git:
     def raw(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> bytes:
         """The same, as the bytes that git wrote."""
         try:
-            process = subprocess.Popen(
-                ["git", *_without_drivers(words)],
-                cwd=self.directory,
-                env=self._env,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            with self._identity.acting():  # it may be alone in being allowed into the directory
+                process = subprocess.Popen(
+                    ["git", *_without_drivers(words)],
+                    cwd=self.directory,
+                    env=self._env,
+                    stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    **self._identity.for_child,
+                )
         except OSError as error:  # there is no git, or no such directory
             raise GitError(words, 127, f"cannot be started in {self.directory}: {error.strerror}") from error
         try:
@@ -127,7 +139,7 @@ class Git:
         return True
 
     def with_env(self, **env: str) -> Git:
-        copy = Git(self.directory)
+        copy = Git(self.directory, identity=self._identity)
         copy._env = self._env | env
         return copy
 

@@ -12,6 +12,7 @@ import stat
 from typing import NamedTuple
 
 from infra.contract.branches import MAIN
+from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.repository.git import AGENT, Git, GitError, resolve_commit
 from infra.supervision import rescue
@@ -32,15 +33,27 @@ class Ready(NamedTuple):
     """Where what was saved lies, in words; empty when there was nothing to save."""
 
 
-def cell_git(places: Places, directory: str) -> Git:
-    """Git as the agent: its clones push through the door that its configuration names."""
-    return Git(directory, AGENT, {"GIT_CONFIG_GLOBAL": places.cell_git_config, KEEPS_GIT: places.var})
+class Cell(NamedTuple):
+    """Where the clones are, whose they are, and what they call origin."""
+
+    places: Places
+    remote_url: str
+    identity: Identity = OURS
+
+    def git(self, directory: str) -> Git:
+        """Git as the agent: its clones push through the door that its configuration names."""
+        env = {"GIT_CONFIG_GLOBAL": self.places.cell_git_config, KEEPS_GIT: self.places.var}
+        return Git(directory, AGENT, env, self.identity)
 
 
-def ready(places: Places, branch: str, remote_url: str, now_wall: float) -> Ready:
-    """Make or check the clone of `branch` and name the commit it will run. Raises CheckoutError."""
+def ready(cell: Cell, branch: str, now_wall: float) -> Ready:
+    """Make or check the clone of `branch` and name the commit it will run. Raises CheckoutError.
+
+    Everything but the look at the shared main is done as the cell."""
     try:
-        return _main_ready(places, remote_url, now_wall) if branch == MAIN else _branch_ready(places, branch)
+        wanted = _shared_main(cell.places) if branch == MAIN else ""
+        with cell.identity.acting():
+            return _main_ready(cell, wanted, now_wall) if branch == MAIN else _branch_ready(cell, branch)
     except GitError as error:
         raise CheckoutError(f"the clone of {branch} is unusable: {error}") from error
     except OSError as error:
@@ -49,37 +62,41 @@ def ready(places: Places, branch: str, remote_url: str, now_wall: float) -> Read
         raise CheckoutError(str(error)) from error
 
 
-def _branch_ready(places: Places, branch: str) -> Ready:
-    checkout = places.checkout(branch)
+def _shared_main(places: Places) -> str:
+    wanted = resolve_commit(Git(places.remote), f"refs/heads/{MAIN}")
+    if wanted is None:
+        raise CheckoutError(f"{places.remote} has no branch main; push one")
+    return wanted
+
+
+def _branch_ready(cell: Cell, branch: str) -> Ready:
+    checkout = cell.places.checkout(branch)
     if (
         not os.path.isdir(f"{checkout}/.git")
-        or os.path.realpath(checkout) != f"{os.path.realpath(places.bot)}/{branch}/minifram"
+        or os.path.realpath(checkout) != f"{os.path.realpath(cell.places.bot)}/{branch}/minifram"
     ):
         raise CheckoutError(f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again")
     # Not rescue.status, which looks through the whole tree: a hop waits for this.
-    commit, _, head = cell_git(places, checkout)("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
+    commit, _, head = cell.git(checkout)("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
     if head != f"refs/heads/{branch}":
         found = head.removeprefix("refs/heads/") if head != "HEAD" else "no branch"
         raise CheckoutError(f"{checkout} is on {found}, not on {branch}; check that branch out there")
     return Ready(commit)
 
 
-def _main_ready(places: Places, remote_url: str, now_wall: float) -> Ready:
-    wanted = resolve_commit(Git(places.remote), f"refs/heads/{MAIN}")
-    if wanted is None:
-        raise CheckoutError(f"{places.remote} has no branch main; push one")
-    checkout = places.main_checkout
+def _main_ready(cell: Cell, wanted: str, now_wall: float) -> Ready:
+    checkout = cell.places.main_checkout
     set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
     if not _is_plain_clone(checkout):
-        return _new_clone(places, remote_url, now_wall, "it was no clone")
+        return _new_clone(cell, now_wall, "it was no clone")
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
-    git = cell_git(places, checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
+    git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
         _remove_stale_locks(checkout)
         return _bring_to(git, wanted, now_wall)
     except (GitError, OSError, rescue.CannotSave) as error:
         # The door refuses what it would refuse in any push, or the clone is damaged: it is kept as it is.
-        return _new_clone(places, remote_url, now_wall, f"it could not be pushed or reset ({error})")
+        return _new_clone(cell, now_wall, f"it could not be pushed or reset ({error})")
 
 
 def _bring_to(git: Git, wanted: str, now_wall: float) -> Ready:
@@ -108,17 +125,17 @@ def _is_plain_clone(checkout: str) -> bool:
     return all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git"))
 
 
-def _new_clone(places: Places, remote_url: str, now_wall: float, why: str) -> Ready:
+def _new_clone(cell: Cell, now_wall: float, why: str) -> Ready:
     """Main's clone made anew; what stood in its place is set aside, and only when there is something better.
 
     Made beside and renamed, so that half a clone never stands there."""
-    checkout = places.main_checkout
+    checkout = cell.places.main_checkout
     parent, half = os.path.dirname(checkout), f"{checkout}.half-made"
     os.makedirs(parent, exist_ok=True)
     set_aside_unless(stat.S_ISDIR, half)
     shutil.rmtree(half, ignore_errors=True)  # of a watcher that was killed
-    cell_git(places, parent)("clone", "--quiet", "--branch", MAIN, remote_url, half)
-    commit = cell_git(places, half)("rev-parse", "--verify", "HEAD")
+    cell.git(parent)("clone", "--quiet", "--branch", MAIN, cell.remote_url, half)
+    commit = cell.git(half)("rev-parse", "--verify", "HEAD")
     aside = ""
     if os.path.lexists(checkout):
         aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}", 1

@@ -33,6 +33,7 @@ from infra.supervision.states import (
     RollbackFailed,
     RolledBack,
     Runner,
+    SealBroken,
     Served,
     SignalRefused,
     Started,
@@ -83,6 +84,13 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return state, [told, *actions]
         case TimeIsUp() if state.deadline is not None and now.monotonic >= state.deadline:
             return _time_is_up(state, now)
+        case SealBroken(why) if not state.broken:
+            told = Tell(
+                report_titles.watcher("the seal is broken, the agent is stopped"),
+                f"{why}\nNothing of the agent runs any more; 'minifram restart' seals it anew.",
+            )
+            state, actions = _stop_asked(_note(replace(state, broken=why), why, now), now)
+            return state, [*actions[:-1], told, *actions[-1:]] if Leave() in actions else [*actions, told]
         case StopAsked():
             return _stop_asked(state, now)
     return state, []

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import structlog
 
 from infra.contract import boot_log
+from infra.contract.boot_log import BootLine
+from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.contract.watcher_file import WatcherFile
 from infra.supervision import cell_files, processes
@@ -32,8 +34,9 @@ class _Tracked(NamedTuple):
 class Following:
     """The runner of one agent, if one is followed."""
 
-    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger, cell: Identity = OURS) -> None:
         self._places = places
+        self._cell = cell
         self._log = log
         self._tracked: _Tracked | None = None
 
@@ -62,7 +65,8 @@ class Following:
         pid, started = file.runner_pid, file.runner_started
         if not processes.is_alive(pid, started):
             # Killed between starting a runner and noting its pid: its boot id was noted before.
-            pid, started = processes.find_runner(file.boot_id) or (0, 0.0)
+            with self._cell.acting():  # its environment is for its own user's eyes
+                pid, started = processes.find_runner(file.boot_id) or (0, 0.0)
         if not pid:
             return None
         try:
@@ -80,12 +84,18 @@ class Following:
         """The boot whose attempt is noted, but not its pid, has come about all the same."""
         if file.runner_pid or not file.boot_id:
             return False
-        checkout = self._places.checkout(file.branch)
-        return bool(found or cell_files.boot_words(checkout, file.boot_id, file.branch, file.commit))
+        return bool(found or self._boot_words(file.boot_id, file.branch, file.commit))
 
     def has_served(self, runner: Runner) -> bool:
-        checkout = self._places.checkout(runner.branch)
-        return boot_log.SUCCESS in cell_files.boot_words(checkout, runner.boot_id, runner.branch, runner.commit)
+        return boot_log.SUCCESS in self._boot_words(runner.boot_id, runner.branch, runner.commit)
+
+    def _boot_words(self, boot_id: str, branch: str, commit: str) -> dict[str, BootLine]:
+        with self._cell.acting():
+            return cell_files.boot_words(self._places.checkout(branch), boot_id, branch, commit)
+
+    def _last_words(self, tracked: _Tracked) -> str:
+        with self._cell.acting():
+            return cell_files.last_words(self._places.checkout(tracked.runner.branch), tracked.log_size)
 
     def death(self) -> Died | None:
         """How the runner ended, once; it is not followed any more then."""
@@ -97,12 +107,11 @@ class Following:
             how = processes.how_it_ended(tracked.process.wait())
         self._let_go(tracked)
         runner = tracked.runner
-        checkout = self._places.checkout(runner.branch)
-        said = cell_files.boot_words(checkout, runner.boot_id, runner.branch, runner.commit).get(boot_log.FAILED)
+        said = self._boot_words(runner.boot_id, runner.branch, runner.commit).get(boot_log.FAILED)
         if said:
             how += f", it said: {brief(said.details.get('reason', 'no reason'))}"
         # An orderly end needs no explanation, and its log would only bury that of others.
-        last_words = "" if how == processes.how_it_ended(0) else cell_files.last_words(checkout, tracked.log_size)
+        last_words = "" if how == processes.how_it_ended(0) else self._last_words(tracked)
         self._log.info(
             "runner.died",
             branch=runner.branch,

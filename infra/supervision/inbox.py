@@ -10,6 +10,7 @@ import stat
 import time
 from typing import NamedTuple
 
+from infra.contract.identity import OURS, Identity
 from infra.contract.signals import MAX_BYTES, SignalName, read_signal
 from infra.contract.watcher_file import Request
 from infra.supervision.cell_files import set_aside_unless
@@ -33,30 +34,38 @@ class Claimed(NamedTuple):
 class Inbox:
     """The signal directory over time: each file is handed out once."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, cell: Identity = OURS) -> None:
         self._directory = directory
+        self._cell = cell
         self._handed_out: dict[str, str] = {}
 
     def make(self) -> str:
         """Have a directory there; gives where something that was none has been moved to. Raises OSError."""
-        aside = set_aside_unless(stat.S_ISDIR, self._directory)
-        os.makedirs(self._directory, exist_ok=True)
+        with self._cell.acting():
+            aside = set_aside_unless(stat.S_ISDIR, self._directory)
+            os.makedirs(self._directory, exist_ok=True)
         return aside
 
     def take(self, wall: float) -> list[Claimed]:
         """Signals that were not handed out before. Raises OSError.
 
         One that could not be deleted stays claimed: it is not handed out again, and its deletion is tried again."""
-        if set_aside_unless(stat.S_ISDIR, self._directory):
-            os.makedirs(self._directory, exist_ok=True)
+        self.make()
         found = []
-        for claimed in claim(self._directory, wall):
+        with self._cell.acting():
+            claims = claim(self._directory, wall)
+        for claimed in claims:
             if self._handed_out.get(claimed.path) == claimed.identity:
-                forget(claimed)
+                self.forget(claimed)
                 continue
             self._handed_out[claimed.path] = claimed.identity
             found.append(claimed)
         return found
+
+    def forget(self, claimed: Claimed) -> bool:
+        """Delete a claimed file. False when it is still there."""
+        with self._cell.acting():
+            return forget(claimed)
 
 
 def claim(directory: str, wall: float) -> list[Claimed]:

@@ -19,6 +19,7 @@ import psutil
 
 from infra.contract import boot as boot_contract
 from infra.contract.boot import Boot
+from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -54,17 +55,19 @@ def cell_environment(boot: Boot) -> dict[str, str]:
     } | ({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})
 
 
-def spawn(boot: Boot, error_log: int) -> subprocess.Popen[bytes]:
-    """Start the runner of `boot` in its checkout and a session of its own. Raises OSError."""
-    return subprocess.Popen(
-        runner_command(),
-        cwd=boot.places.checkout(boot.branch),
-        env=cell_environment(boot),
-        stdin=subprocess.DEVNULL,
-        stdout=error_log,
-        stderr=error_log,
-        start_new_session=True,
-    )
+def spawn(boot: Boot, error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
+    """Start the runner of `boot` as the cell, in its checkout and a session of its own. Raises OSError."""
+    with cell.acting():  # it may be alone in being allowed into its directory
+        return subprocess.Popen(
+            runner_command(),
+            cwd=boot.places.checkout(boot.branch),
+            env=cell_environment(boot),
+            stdin=subprocess.DEVNULL,
+            stdout=error_log,
+            stderr=error_log,
+            start_new_session=True,
+            **cell.for_child,
+        )
 
 
 def start_time(pid: int) -> float | None:
@@ -194,6 +197,18 @@ def sweep(keep: frozenset[int]) -> list[str]:
             raise TimeoutError(f"{len(strays)} processes of the runner would not end: {json.dumps(ended)[:500]}")
         time.sleep(0.001)
     return list(ended.values())
+
+
+def reap_orphans(ours: frozenset[int]) -> None:
+    """Take note of the end of what was handed to us, so that no zombies gather; `ours` are waited for elsewhere."""
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in ours:
+            return
+        _wait_for(ended.si_pid)
 
 
 def _strays(keep: frozenset[int]) -> list[psutil.Process]:

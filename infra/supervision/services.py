@@ -16,6 +16,7 @@ import structlog
 
 from infra.admission.door_files import write_door_files
 from infra.contract import arguments
+from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.contract.settings import Settings
 from infra.supervision import processes
@@ -35,7 +36,10 @@ class Service:
 
     name: str
     command: list[str]
-    socket: str
+    socket: str = ""
+    """Where it can be reached, if that is a file."""
+    env: dict[str, str] = field(default_factory=lambda: keep_environment())
+    identity: Identity = OURS
     seen: bool = False
     """Its socket was there at the last look."""
     began: float = 0.0
@@ -64,15 +68,20 @@ def keep_environment() -> dict[str, str]:
     return kept | {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "PYTHONPATH": ROOT}
 
 
-class Services:
-    """The doors of one agent."""
+def doors(settings_path: str, places: Places) -> list[Service]:
+    """What every agent has."""
+    given = arguments.words(settings_path, places)
+    return [
+        Service("git_door", keep_command("infra.git_door", "serve", *given), places.git_socket),
+        Service("model_door", keep_command("infra.model_door", *given), places.model_socket),
+    ]
 
-    def __init__(self, settings_path: str, places: Places, rotate_over: int, log: structlog.stdlib.BoundLogger) -> None:
-        given = arguments.words(settings_path, places)
-        self._all = [
-            Service("git_door", keep_command("infra.git_door", "serve", *given), places.git_socket),
-            Service("model_door", keep_command("infra.model_door", *given), places.model_socket),
-        ]
+
+class Services:
+    """The doors of one agent, and what else the keep runs for it."""
+
+    def __init__(self, all_of_them: list[Service], places: Places, rotate_over: int, log: structlog.stdlib.BoundLogger):
+        self._all = all_of_them
         self._log = log
         self._output = f"{places.var}/doors.log"
         self._rotate_over = rotate_over
@@ -95,7 +104,7 @@ class Services:
 
     def _is_shut(self, service: Service, now: float) -> bool:
         """The door lives, and nobody can come in: somebody removed its socket, or it never made one."""
-        there = os.path.exists(service.socket)
+        there = not service.socket or os.path.exists(service.socket)
         shut = not there and (service.seen or now - service.began > OPEN_SECONDS)
         if shut:
             self._log.error("door.socket_gone", door=service.name, socket=service.socket)
@@ -145,11 +154,12 @@ class Services:
                 service.process = subprocess.Popen(
                     dies_with_us(service.command),
                     cwd="/",
-                    env=keep_environment(),
+                    env=service.env,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
+                    **service.identity.for_child,
                 )
             service.pidfd = os.pidfd_open(service.process.pid)
         except OSError as error:
@@ -172,9 +182,11 @@ class Services:
 class DoorFiles:
     """What puts the git door in front of the shared repository. Its last part lies in the cell's own tree."""
 
-    def __init__(self, places: Places, settings: Settings) -> None:
+    def __init__(self, places: Places, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
         self._places = places
         self._settings = settings
+        self._cell = cell
+        self._by_daemon = by_daemon
         self._written: tuple[int, ...] = ()
 
     def put(self) -> None:
@@ -182,11 +194,13 @@ class DoorFiles:
 
         Written again only when it is not what was written. Raises OSError."""
         config = self._places.cell_git_config
-        if self._written and self._written == _mark(config):
-            return
-        set_aside_unless(stat.S_ISREG, config)
-        write_door_files(self._places, self._settings)
-        self._written = _mark(config)
+        with self._cell.acting():
+            if self._written and self._written == _mark(config):
+                return
+            set_aside_unless(stat.S_ISREG, config)
+        write_door_files(self._places, self._settings, self._cell, self._by_daemon)
+        with self._cell.acting():
+            self._written = _mark(config)
 
 
 def _mark(path: str) -> tuple[int, ...]:

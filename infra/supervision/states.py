@@ -65,6 +65,8 @@ class State:
     failures: int = 0
     """Failures of main in a row."""
     stopping: bool = False
+    broken: str = ""
+    """Why the seal does not hold; then nothing is launched any more."""
     handled: str = ""
     boots: tuple[BootRecord, ...] = ()
     troubles: tuple[Trouble, ...] = ()
@@ -135,6 +137,12 @@ class TimeIsUp(NamedTuple):
     pass
 
 
+class SealBroken(NamedTuple):
+    """What keeps the cell in does not hold any more."""
+
+    why: str
+
+
 class StopAsked(NamedTuple):
     pass
 
@@ -151,6 +159,7 @@ Event = (
     | RolledBack
     | RollbackFailed
     | TimeIsUp
+    | SealBroken
     | StopAsked
 )
 

@@ -19,7 +19,6 @@ import structlog
 
 from infra.contract import report_titles
 from infra.contract.boot import Boot
-from infra.contract.places import Places
 from infra.contract.settings import Settings, runner_limits
 from infra.contract.watcher_file import Trouble, WatcherFile
 from infra.repository.git import GitError
@@ -31,12 +30,15 @@ from infra.supervision.reports import Reports
 from infra.supervision.services import DoorFiles, Services
 from infra.supervision.states import Action, Event, Instant, Patience, Phase, Runner, State
 from infra.supervision.wake import Wake
+from infra.supervision.zones import Zones
 
 LOOK_AGAIN_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 DOORS_GRACE_SECONDS = 3.0
 """The doors are our own and end at once; an orderly stop is not to wait for two graces."""
+PROOF_SECONDS = 30.0
+"""How often the seal is proved again (DESIGN §4)."""
 BOOTING_POLL_SECONDS = 0.05
 """While a boot is awaited its log is looked at so often: a boot is short, and the PM waits for it."""
 
@@ -54,13 +56,15 @@ class _Queued(NamedTuple):
 class World:
     """One agent's machine side."""
 
-    def __init__(self, settings_path: str, settings: Settings, places: Places, log: structlog.stdlib.BoundLogger):
+    def __init__(self, settings: Settings, zones: Zones, log: structlog.stdlib.BoundLogger):
         self._settings = settings
-        self._places = places
+        self._zones = zones
+        self._places = places = zones.places
+        self._clones = checkouts.Cell(places, zones.remote_url, zones.cell)
         self._log = log
         self._queue: deque[_Queued] = deque()
-        self._following = Following(places, log)
-        self._inbox = inbox.Inbox(places.signals)
+        self._following = Following(places, log, zones.cell)
+        self._inbox = inbox.Inbox(places.signals, zones.cell)
         self._decided: list[inbox.Claimed] = []
         """Signals that were decided upon; their files are deleted once that is remembered."""
         self._reports = Reports(places, log)
@@ -68,13 +72,14 @@ class World:
         self._unsaved = False
         self._last_trouble: Trouble | None = None
         self._unswept = ""
-        self._door_files = DoorFiles(places, settings)
+        self._door_files = DoorFiles(places, settings, zones.cell, zones.by_daemon)
         self._next_check = 0.0
+        self._next_proof = 0.0
         self._stop_told = False
         self._served = ""
         self._adopted = False
         self.wake = Wake(log)
-        self.services = Services(settings_path, places, settings.limits.log_bytes, log)
+        self.services = Services(zones.services, places, settings.limits.log_bytes, log)
 
     def begin(self) -> State:
         """Remember, look for a runner that outlived an earlier watcher, start the doors; queues `Started`."""
@@ -95,7 +100,9 @@ class World:
         state = memory.from_file(file, patience, at)
         found = self._following.find(file)
         self._adopted = found is not None
-        strays = processes.end_strays(self._places, found.boot_id if found else "") + self.services.end_orphans()
+        with self._zones.cell.acting():
+            strays = processes.end_strays(self._places, found.boot_id if found else "")
+        strays += self.services.end_orphans()
         if strays:
             self._log.warning("descendants.ended", processes=strays)
         removed = main_branch.remove_stale_locks(self._places, at.wall)
@@ -112,6 +119,7 @@ class World:
         self._take_signals()
         self._enqueue(states.Started(found, served, age))
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
+        self._next_proof = at.monotonic + PROOF_SECONDS
         return state
 
     def _enqueue(self, event: Event, claimed: inbox.Claimed | None = None) -> None:
@@ -152,7 +160,7 @@ class World:
                 return
             self._remembered, self._unsaved = file, False
         for claimed in self._decided:
-            if not inbox.forget(claimed):
+            if not self._inbox.forget(claimed):
                 self._log.error("signal.not_deleted", path=claimed.path)
         self._decided = []
 
@@ -198,6 +206,7 @@ class World:
         due = [
             at + (BOOTING_POLL_SECONDS if booting else self._settings.intervals.poll_seconds),
             self._next_check,
+            self._next_proof,
             at + LONGEST_WAIT_SECONDS,
         ]
         due += [moment for moment in (state.deadline, self.services.next_due()) if moment is not None]
@@ -225,6 +234,12 @@ class World:
             self._enqueue(states.Served(runner.boot_id))
         if died:
             self._enqueue(died)
+        if at >= self._next_proof:
+            self._next_proof = at + PROOF_SECONDS
+            why = self._zones.proof()
+            if why:
+                self._log.critical("seal.broken", reason=why)
+                self._enqueue(states.SealBroken(why))
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
             self._check()
@@ -238,6 +253,7 @@ class World:
             self._enqueue(states.Died(state.runner.boot_id, "how is unknown: the watcher lost sight of it"))
         if self._unsaved:
             self.remember(state)
+        processes.reap_orphans(self.services.pids() | {runner.pid for runner in (state.runner,) if runner})
         self._reports.send(now())
 
     def _take_signals(self) -> None:
@@ -271,12 +287,15 @@ class World:
             if self._unswept:
                 raise OSError(f"what an earlier runner left behind is still there: {self._unswept}")
             self._door_files.put()
-            ready = checkouts.ready(self._places, branch, self._places.remote, at.wall)
+            ready = checkouts.ready(self._clones, branch, at.wall)
             boot = self._boot(branch, ready.commit, reason)
             self._spend(boot, state, at)
-            error_log, size = cell_files.open_error_log(self._places.checkout(branch), self._settings.limits.log_bytes)
+            with self._zones.cell.acting():
+                error_log, size = cell_files.open_error_log(
+                    self._places.checkout(branch), self._settings.limits.log_bytes
+                )
             try:
-                process = processes.spawn(boot, error_log)
+                process = processes.spawn(boot, error_log, self._zones.cell)
             finally:
                 os.close(error_log)
             runner = self._following.start(process, boot.id, branch, ready.commit, size)
@@ -304,7 +323,7 @@ class World:
             branch=branch,
             commit=commit,
             reason=reason,
-            remote_url=self._places.remote,
+            remote_url=self._zones.remote_url,
             autonomy=self._settings.autonomy,
             places=self._places,
             limits=runner_limits(self._settings),
@@ -324,7 +343,8 @@ class World:
         try:
             ended = processes.sweep(self.services.pids())
             if self._adopted:  # what its runner left behind was handed to init, not to us
-                ended += processes.end_strays(self._places, "")
+                with self._zones.cell.acting():
+                    ended += processes.end_strays(self._places, "")
                 self._adopted = False
         except (TimeoutError, psutil.Error, OSError) as error:
             self._log.error("sweep.incomplete", reason=str(error))

@@ -129,7 +129,7 @@ class Agent:
         except (FileNotFoundError, ValueError):
             return WatcherFile()
 
-    def serving(self, branch: str = "main", but: str = "", seconds: float = 10.0) -> WatcherFile:
+    def serving(self, branch: str = "main", but: str = "", seconds: float = 30.0) -> WatcherFile:
         """The state once `branch` has said SUCCESS in a boot other than `but`."""
 
         def look() -> WatcherFile | None:
@@ -142,7 +142,7 @@ class Agent:
         return read_file(Git(self.places.remote), "refs/heads/main", "COMMS.md") or ""
 
     def told(self, words: str) -> str:
-        return within(5.0, lambda: self.comms() if words in self.comms() else None, f"{words!r} in COMMS.md")
+        return within(30.0, lambda: self.comms() if words in self.comms() else None, f"{words!r} in COMMS.md")
 
     def log(self) -> str:
         return Path(self.places.watcher_log).read_text()

@@ -28,10 +28,10 @@ class Main:
         write_door_files(agent.places, parse_settings(""))
         self.bring()
         self.path = Path(agent.places.main_checkout)
-        self.git = checkouts.cell_git(agent.places, str(self.path))
+        self.git = checkouts.Cell(agent.places, agent.places.remote).git(str(self.path))
 
     def bring(self, wall: float = WALL) -> Ready:
-        return checkouts.ready(self.agent.places, "main", self.agent.places.remote, wall)
+        return checkouts.ready(checkouts.Cell(self.agent.places, self.agent.places.remote), "main", wall)
 
     def write(self, **files: str) -> None:
         for name, content in files.items():
@@ -293,6 +293,6 @@ def test_a_clone_is_set_aside_only_for_a_better_one(main: Main) -> None:
     main.git("remote", "set-url", "origin", "/nonexistent")
     places = main.agent.places
     with pytest.raises(checkouts.CheckoutError):
-        checkouts.ready(places, "main", "/nonexistent", WALL)
+        checkouts.ready(checkouts.Cell(places, "/nonexistent"), "main", WALL)
     assert (main.path / "thought").read_text() == "THE WORK"
     assert [path.name for path in main.path.parent.iterdir()] == ["minifram"]

@@ -31,6 +31,7 @@ from infra.supervision.states import (
     RollbackFailed,
     RolledBack,
     Runner,
+    SealBroken,
     Served,
     SignalRefused,
     Started,
@@ -273,6 +274,19 @@ def test_stop_ends_the_runner_then_the_watcher() -> None:
     state, actions = decide(state, Died("a" * 32, "exit status 0"), at(2))
     assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave])
     assert (state.request, state.boots[0].outcome) == (a_request(), "left")
+
+
+def test_a_broken_seal_ends_everything_and_says_why() -> None:
+    """The runner goes first, the PM is told, and nothing is launched afterwards."""
+    state, actions = decide(a_state(), SealBroken("the canary was not rejected"), at(1))
+    assert kinds(actions) == [AskToEnd, Tell]
+    assert "the canary was not rejected" in str(actions[-1])
+    assert decide(state, SealBroken("again"), at(2)) == (state, [])
+    state, actions = decide(state, Died("a" * 32, "SIGTERM"), at(3))
+    assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave])
+    waiting = a_state(phase=Phase.WAITING, runner=None, deadline=60.0)
+    state, actions = decide(waiting, SealBroken("no canary"), at(1))
+    assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Tell, Leave])
 
 
 def test_stop_ends_a_row_of_failures() -> None:

@@ -78,7 +78,7 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(make_ag
                 so_far.write("killed by the test\n")
     Path(agent.places.bot, "enough").touch()
     agent.start()
-    state = within(15.0, lambda: agent.state() if _settled(agent) else None, "a runner that stays")
+    state = within(30.0, lambda: agent.state() if _settled(agent) else None, "a runner that stays")
     assert len(runners(agent)) == 1
     lines = history.read_text().splitlines()
     assert len([line for line in lines if line.startswith("asked")]) >= ROUNDS // 2, "the control: there was hopping"
@@ -153,7 +153,7 @@ def test_doors_of_a_killed_watcher_give_way(make_agent: MakeAgent) -> None:
     command = keep_command("infra.model_door", *arguments.words(str(agent.settings), agent.places))
     with open(agent.directory / "door.err", "wb") as errors:
         door = subprocess.Popen(command, env=keep_environment(), cwd="/", stderr=errors)
-    within(10.0, lambda: os.path.exists(agent.places.model_socket), "the orphan's socket")
+    within(30.0, lambda: os.path.exists(agent.places.model_socket), "the orphan's socket")
     agent.start()
     agent.serving()
     assert door.wait(10) in (-signal.SIGTERM, -signal.SIGKILL, 0)

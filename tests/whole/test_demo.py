@@ -16,7 +16,7 @@ from infra.supervision.services import keep_command, keep_environment
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_demo_shows_every_step_and_leaves_nothing_running(tmp_path: Path) -> None:
     """`minifram demo` in a pipe: each promised step is seen, the agent is down, the history is there to look at."""
     done = subprocess.run(
@@ -25,7 +25,7 @@ def test_the_demo_shows_every_step_and_leaves_nothing_running(tmp_path: Path) ->
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=580,
         cwd="/",
     )
     told = done.stdout

@@ -73,7 +73,7 @@ class Claude:
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_hop_under_the_real_sdk(owner: Owner) -> None:
     """Text, tools, results, parallel calls and error turns on the wire; a merged, running improvement at the end."""
     claude = Claude(owner.bot)

@@ -1,0 +1,91 @@
+"""As whom something is done: the keep's own user, or the cell's, whose files it must not touch with more rights
+than the cell has (DESIGN §4).
+
+A file that the keep opens for the cell may by then be a link to one of the keep's own. Opened as the cell, the
+kernel says no; there is nothing to check first and nothing to win by being quick."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pwd
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypedDict
+
+_NOBODY = -1
+"""An id that setfsuid(2) refuses: the call then only tells which one is in force."""
+
+
+class ForChild(TypedDict, total=False):
+    """The part of `subprocess.Popen`'s arguments that says who the child is."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+class Identity(NamedTuple):
+    """A user and a group; both None for whoever runs this program."""
+
+    uid: int | None = None
+    gid: int | None = None
+
+    @property
+    def for_child(self) -> ForChild:
+        """Nothing when the child is to be who we are."""
+        if self.uid is None or self.gid is None:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    @contextlib.contextmanager
+    def acting(self) -> Iterator[None]:
+        """Within it this thread's access to files, and to `/proc`, is the identity's; other threads' is as before.
+
+        Programs that are started within it are ours all the same, unless `for_child` says otherwise. Raises
+        PermissionError when we may not become that user."""
+        if self.uid is None or self.gid is None:
+            yield
+            return
+        setfsuid, setfsgid = _calls()
+        before = setfsuid(_NOBODY), setfsgid(_NOBODY)
+        try:
+            # The group first: a user without rights may not change it.
+            _become(setfsgid, self.gid, "group")
+            _become(setfsuid, self.uid, "user")
+            yield
+        finally:
+            _become(setfsuid, before[0], "user")
+            _become(setfsgid, before[1], "group")
+
+
+OURS = Identity()
+
+
+@functools.cache
+def _calls() -> tuple[Callable[[int], int], Callable[[int], int]]:
+    import ctypes  # costs more than everything else here; most programs never act as anybody else
+
+    libc = ctypes.CDLL(None)
+    return libc.setfsuid, libc.setfsgid
+
+
+def _become(call: Callable[[int], int], wanted: int, kind: str) -> None:
+    """setfsuid(2) tells no error; that it worked shows when it is asked again."""
+    call(wanted)
+    if call(_NOBODY) != wanted:
+        raise PermissionError(f"file access as {kind} {wanted} was refused; expected CAP_SETUID and CAP_SETGID")
+
+
+def user_named(name: str) -> Identity:
+    """The identity of a user of this machine. Raises LookupError."""
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise LookupError(f"there is no user {name!r} here; the image makes it") from None
+    return Identity(entry.pw_uid, entry.pw_gid)
+
+
+def leave_groups() -> None:
+    """Keep no group beside our own: they would stay in force within `acting`. Raises OSError."""
+    os.setgroups([])

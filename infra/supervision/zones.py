@@ -1,0 +1,35 @@
+"""What differs between the sandboxes, as one value: whose the cell is, how it reaches origin, what the keep runs
+for it, and what proves that the seal holds. The watcher is the same in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from infra.contract.identity import OURS, Identity
+from infra.contract.places import Places
+from infra.supervision.services import Service, doors
+
+
+def nothing_to_prove() -> str:
+    return ""
+
+
+class Zones(NamedTuple):
+    """Keep and cell of one agent (DESIGN §1)."""
+
+    settings_path: str
+    places: Places
+    remote_url: str
+    """What the agent's clones call origin."""
+    services: list[Service]
+    cell: Identity = OURS
+    by_daemon: bool = False
+    """The clones reach the git door by git:// and need to name no program."""
+    proof: Callable[[], str] = nothing_to_prove
+    """Why the seal does not hold; empty when it does."""
+
+
+def plain_directories(settings_path: str, places: Places) -> Zones:
+    """The process sandbox: one user, no isolation."""
+    return Zones(settings_path, places, places.remote, doors(settings_path, places))
