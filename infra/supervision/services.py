@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -38,10 +40,16 @@ class Service:
     command: list[str]
     socket: str = ""
     """Where it can be reached, if that is a file."""
+    port: int = 0
+    """On loopback, if that is where it can be reached: nothing is launched that could not reach it."""
+    output: str = "doors.log"
+    """Where in the keep's state its words go."""
     env: dict[str, str] = field(default_factory=lambda: keep_environment())
     identity: Identity = OURS
+    once: bool = False
+    """It was started with rights that nobody has any more, so it is not started again."""
     seen: bool = False
-    """Its socket was there at the last look."""
+    """Its socket was there at the last look, or it has answered at its port."""
     began: float = 0.0
     """Monotonic: from when it has `OPEN_SECONDS` to make its socket."""
     process: subprocess.Popen[bytes] | None = None
@@ -77,13 +85,36 @@ def doors(settings_path: str, places: Places) -> list[Service]:
     ]
 
 
+def begin(service: Service, var: str) -> int:
+    """Start its process; gives the pid. Raises OSError, and then there is none."""
+    with open(f"{var}/{service.output}", "ab") as output:
+        process = subprocess.Popen(
+            dies_with_us(service.command),
+            cwd="/",
+            env=service.env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            **service.identity.for_child,
+        )
+    try:
+        service.pidfd = os.pidfd_open(process.pid)
+    except OSError:  # it runs, but we could not follow it: it must not keep its socket from the next
+        process.kill()
+        process.wait()
+        raise
+    service.process = process
+    return process.pid
+
+
 class Services:
     """The doors of one agent, and what else the keep runs for it."""
 
     def __init__(self, all_of_them: list[Service], places: Places, rotate_over: int, log: structlog.stdlib.BoundLogger):
         self._all = all_of_them
         self._log = log
-        self._output = f"{places.var}/doors.log"
+        self._var = places.var
         self._rotate_over = rotate_over
 
     def end_orphans(self) -> list[str]:
@@ -104,7 +135,9 @@ class Services:
 
     def _is_shut(self, service: Service, now: float) -> bool:
         """The door lives, and nobody can come in: somebody removed its socket, or it never made one."""
-        there = not service.socket or os.path.exists(service.socket)
+        if not service.socket:
+            return False
+        there = os.path.exists(service.socket)
         shut = not there and (service.seen or now - service.began > OPEN_SECONDS)
         if shut:
             self._log.error("door.socket_gone", door=service.name, socket=service.socket)
@@ -121,18 +154,32 @@ class Services:
     def next_due(self) -> float | None:
         return min((service.due for service in self._all if service.process is None), default=None)
 
+    def await_ports(self, seconds: float) -> None:
+        """Wait until each service that has a port answers there. Raises OSError when one does not in time."""
+        deadline = time.monotonic() + seconds
+        for service in self._all:
+            while service.port and not service.seen:
+                try:
+                    socket.create_connection(("127.0.0.1", service.port), timeout=1.0).close()
+                    service.seen = True
+                except OSError as error:
+                    if time.monotonic() > deadline:
+                        raise OSError(f"{service.name} does not answer on port {service.port}: {error}") from None
+                    time.sleep(0.02)
+
     def _bound_output(self) -> None:
-        """Move the doors' words to `.1` when they are many: by a copy, because the doors hold the file open."""
-        try:
-            if os.stat(self._output).st_size > self._rotate_over:
-                shutil.copyfile(self._output, f"{self._output}.1")
-                os.truncate(self._output, 0)
-        except FileNotFoundError:
-            return
-        except OSError as error:  # no space for the copy: the bound counts for more than old words
-            self._log.warning("doors.log_lost", reason=str(error))
-            with contextlib.suppress(OSError):
-                os.truncate(self._output, 0)
+        """Move the services' words to `.1` when they are many: by a copy, because they hold the file open."""
+        for path in dict.fromkeys(f"{self._var}/{service.output}" for service in self._all):
+            try:
+                if os.stat(path).st_size > self._rotate_over:
+                    shutil.copyfile(path, f"{path}.1")
+                    os.truncate(path, 0)
+            except FileNotFoundError:
+                continue
+            except OSError as error:  # no space for the copy: the bound counts for more than old words
+                self._log.warning("doors.log_lost", reason=str(error))
+                with contextlib.suppress(OSError):
+                    os.truncate(path, 0)
 
     def end(self, grace_seconds: float) -> None:
         """Ask all doors to end, then make them."""
@@ -150,32 +197,18 @@ class Services:
     def _start(self, service: Service, now: float) -> None:
         service.started, service.began, service.seen = now, now, False
         try:
-            with open(self._output, "ab") as output:
-                service.process = subprocess.Popen(
-                    dies_with_us(service.command),
-                    cwd="/",
-                    env=service.env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                    **service.identity.for_child,
-                )
-            service.pidfd = os.pidfd_open(service.process.pid)
+            pid = begin(service, self._var)
         except OSError as error:
-            if service.process:  # it runs, but we could not follow it: it must not keep its socket from the next
-                service.process.kill()
-                service.process.wait()
             self._bury(service, str(error), now)
             return
-        self._log.info("door.started", door=service.name, pid=service.process.pid)
+        self._log.info("door.started", door=service.name, pid=pid)
 
     def _bury(self, service: Service, how: str, now: float) -> None:
         if service.pidfd >= 0:
             os.close(service.pidfd)
         service.deaths = 1 if now - service.started >= HEALTHY_SECONDS else service.deaths + 1
         service.process, service.pidfd = None, -1
-        service.due = now + delay_seconds(service.deaths, service.seed)
+        service.due = math.inf if service.once else now + delay_seconds(service.deaths, service.seed)
         self._log.warning("door.died", door=service.name, how=how, deaths=service.deaths)
 
 

@@ -287,6 +287,7 @@ class World:
             if self._unswept:
                 raise OSError(f"what an earlier runner left behind is still there: {self._unswept}")
             self._door_files.put()
+            self.services.await_ports(self._settings.limits.door_seconds)
             ready = checkouts.ready(self._clones, branch, at.wall)
             boot = self._boot(branch, ready.commit, reason)
             self._spend(boot, state, at)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from infra.admission import daemon
 from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.supervision.services import Service, doors
@@ -33,3 +34,10 @@ class Zones(NamedTuple):
 def plain_directories(settings_path: str, places: Places) -> Zones:
     """The process sandbox: one user, no isolation."""
     return Zones(settings_path, places, places.remote, doors(settings_path, places))
+
+
+def sealed_container(
+    settings_path: str, places: Places, cell: Identity, more: list[Service], proof: Callable[[], str]
+) -> Zones:
+    """The podman sandbox, once it is sealed; `more` is what the keep runs beside the doors."""
+    return Zones(settings_path, places, daemon.url(places), [*doors(settings_path, places), *more], cell, True, proof)

@@ -1,0 +1,19 @@
+"""What the configuration of an agent's bare repository holds: `minifram init` writes it, host and keep check it."""
+
+from __future__ import annotations
+
+MARKER = "minifram.agent"
+SETTINGS = (
+    ("gc.packRefs", "false"),
+    ("core.fsync", "all"),
+    ("transfer.fsckObjects", "true"),
+    ("receive.denyDeletes", "true"),
+    ("receive.denyNonFastForwards", "true"),
+)
+"""Beside git's own lines (DESIGN §4)."""
+
+EXPECTED_KEYS = frozenset(
+    [key.lower() for key, _ in SETTINGS]
+    + [MARKER, "core.repositoryformatversion", "core.filemode", "core.bare", "extensions.objectformat"]
+    + ["core.symlinks", "core.ignorecase", "core.precomposeunicode"]  # what git finds out about the file system
+)

@@ -1,0 +1,149 @@
+"""Seal: look → rules → proof → no way back → watch (DESIGN §4). The first process of the container.
+
+Nothing of the cell runs before the egress rules stand and are proved to hold; any failure ends the container. What
+it takes to make the rules is given up for ever before the watcher, in this same process, begins."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from typing import NamedTuple
+
+from infra.admission import daemon
+from infra.contract import arguments, report_titles
+from infra.contract.clock import timestamp
+from infra.contract.exit_codes import Exit
+from infra.contract.files import write_whole
+from infra.contract.identity import Identity, leave_groups, user_named
+from infra.contract.places import Places
+from infra.contract.settings import Settings, SettingsError, read_settings
+from infra.egress import seal_egress
+from infra.egress.resolver import as_resolver, names_of_model, resolver_command
+from infra.repository.git import GitError
+from infra.repository.tip import TipBusy
+from infra.sealing import bare_repository, surroundings
+from infra.sealing.capabilities import FOR_WATCHING, keep_only
+from infra.supervision import main_branch
+from infra.supervision.services import Service, begin
+from infra.supervision.zones import Zones, sealed_container
+from infra.watcher import watch
+
+
+class Refused(Exception):
+    """The seal cannot be put on; carries every reason that is known."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+class Users(NamedTuple):
+    cell: Identity
+    resolver: Identity
+
+
+def main(argv: list[str]) -> int:
+    parser = arguments.parser("seal", "Seal the container, then supervise its agent until asked to stop (SIGTERM).")
+    parser.add_argument("--upstream", required=True, help="the resolver that names are asked of")
+    parser.add_argument("--cell-user", default="agent", help="default agent")
+    parser.add_argument("--resolver-user", default="resolver", help="default resolver")
+    given = parser.parse_args(argv)
+    places = arguments.places(given)
+    os.umask(0o022)
+    try:
+        zones = put_on(given.settings, places, given.upstream, given.cell_user, given.resolver_user)
+    except (Refused, SettingsError, GitError, OSError, ValueError, LookupError) as error:
+        return refuse(places, str(error))
+    forget_refusal(places)
+    return watch(zones)
+
+
+def put_on(settings_path: str, places: Places, upstream: str, cell_user: str, resolver_user: str) -> Zones:
+    """The whole seal. Raises Refused, SettingsError, GitError, OSError, ValueError, LookupError: nothing may run."""
+    found = list(surroundings.problems(surroundings.look(places, secrets(places)), places))
+    found += bare_repository.problems(places.remote)
+    if found:
+        raise Refused(*found)
+    settings = read_settings(settings_path)
+    users = Users(user_named(cell_user), user_named(resolver_user))
+    leave_groups()
+    prove = seal_egress.put_on(settings.egress, upstream, users.resolver)
+    names = resolver(settings, upstream, users.resolver)
+    if names.once:
+        begin(names, places.var)
+    keep_only(FOR_WATCHING)
+
+    def holds() -> str:
+        ended = names.once and (names.process is None or names.process.poll() is not None)
+        return "the resolver that fills the allowlist has ended" if ended else prove()
+
+    why = holds()  # once more, as the watcher will: with nothing left that could mend it
+    if why:
+        raise Refused(why)
+    return sealed_container(settings_path, places, users.cell, [git_daemon(places, settings), names], holds)
+
+
+def secrets(places: Places) -> list[str]:
+    """The files that podman put where the model door looks. Raises OSError."""
+    try:
+        return [f"{places.secrets}/{name}" for name in sorted(os.listdir(places.secrets))]
+    except FileNotFoundError:  # the model needs no key
+        return []
+
+
+def git_daemon(places: Places, settings: Settings) -> Service:
+    """The git door's way in for the cell's clones."""
+    env = daemon.environment(places, settings.limits.blob_bytes)
+    return Service("git_daemon", daemon.command(places), port=daemon.PORT, env=env)
+
+
+def resolver(settings: Settings, upstream: str, who: Identity) -> Service:
+    """DNS for everything in the container, as a user of its own: only that may speak to the upstream.
+
+    With the allowlist it writes packet rules, by a right that is given up a moment after it was started."""
+    words = resolver_command(settings.egress, (upstream,), names_of_model(settings.model))
+    if settings.egress.mode == "open":
+        return Service("resolver", words, identity=who, output="resolver.log")
+    if who.uid is None or who.gid is None:
+        raise ValueError("the resolver has no user of its own; the image makes it")
+    return Service("resolver", as_resolver(words, who.uid, who.gid, ("net_admin",)), output="resolver.log", once=True)
+
+
+def refuse(places: Places, why: str) -> int:
+    """Tell whoever starts containers, and the PM on the page; the same reason is told there once."""
+    print(f"seal: {why}; the agent was not started", file=sys.stderr)
+    with contextlib.suppress(OSError):  # git is about to read what somebody may have planted
+        keep_only(frozenset())
+    path = f"{places.var}/{REFUSAL}"
+    title = report_titles.watcher("the container could not be sealed, the agent was not started")
+    try:
+        if _last_refusal(path) != why:
+            main_branch.report(places, title, f"{why}.", timestamp(time.time()))
+            write_whole(path, json.dumps(why).encode(), 0o600)
+    except (GitError, TipBusy, OSError, ValueError) as error:
+        print(f"seal: this could not be written to COMMS.md: {error}", file=sys.stderr)
+    return Exit.DENIED
+
+
+REFUSAL = "refused.json"
+"""In the keep's state: the last reason why the seal could not be put on."""
+
+
+def _last_refusal(path: str) -> object:
+    try:
+        with open(path, "rb") as file:
+            return json.load(file)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def forget_refusal(places: Places) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{places.var}/{REFUSAL}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Tests in real rootless containers: what holds the agent in, tried from inside."""

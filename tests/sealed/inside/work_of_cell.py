@@ -1,0 +1,237 @@
+"""What an agent's day is made of: its tools, its languages, its servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import fcntl
+import functools
+import multiprocessing
+import os
+import pty
+import select
+import shutil
+import signal
+import socket
+import sqlite3
+import struct
+import tempfile
+import threading
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+
+from .work_parts import Work, register, shell
+
+CELL: dict[str, Work] = {}
+
+
+def _here(act: Callable[[Path], object]) -> None:
+    with tempfile.TemporaryDirectory(dir=os.environ["HOME"]) as folder:
+        act(Path(folder))
+
+
+@register(CELL, "a virtual environment, and pip installs a local wheel")
+def _pip() -> None:
+    def act(folder: Path) -> None:
+        wheel = folder / "tiny-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w") as file:
+            info = "tiny-1.0.dist-info"
+            file.writestr("tiny.py", "word = 'tiny'\n")
+            file.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+            file.writestr(
+                f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            file.writestr(f"{info}/RECORD", "tiny.py,,\n")
+        shell(f"python3.11 -m venv {folder}/v; {folder}/v/bin/pip install -q --no-index {wheel}")
+        if shell(f"{folder}/v/bin/python -c 'import tiny; print(tiny.word)'") != "tiny\n":
+            raise RuntimeError("not installed")
+
+    _here(act)
+
+
+@register(CELL, "git: init, commit, clone, push, gc")
+def _git() -> None:
+    def act(folder: Path) -> None:
+        git = "git -c user.name=x -c user.email=x@example.org"
+        shell(f"""
+            cd {folder}; git init -q -b main --bare remote; git clone -q remote a 2>/dev/null; cd a
+            for n in $(seq 20); do echo $n >$n; {git} add .; {git} commit -q -m $n; done
+            git push -q origin HEAD:main; git gc -q; cd ..; git clone -q -b main file://$PWD/remote b; git -C b fsck
+            git -C b worktree add -q ../c; git -C b log --oneline | wc -l | grep -qx 20""")
+
+    _here(act)
+
+
+@register(CELL, "make -j, tar, xargs -P, sort, find, timeout, flock, nice, taskset, dd, sed -i")
+def _tools() -> None:
+    def act(folder: Path) -> None:
+        (folder / "Makefile").write_text("all: a b c\na b c:\n\tsleep 0.01; echo $@ >$@\n")
+        shell(f"""
+            cd {folder}; make -s -j3; tar cf x.tar a b c; mkdir y; tar xf x.tar -C y; cmp a y/a
+            seq 5000 | xargs -P 4 -n 500 echo >z; sort -R z | sort -u --parallel=2 >/dev/null; sed -i s/1/2/ z
+            find . -newer Makefile | wc -l >/dev/null; timeout 5 flock x.lock nice -n 5 taskset 1 true
+            dd if=/dev/zero of=d bs=64k count=4 status=none; cp -a y y2; ln a l; mkfifo f
+            ps aux >/dev/null; free >/dev/null""")
+
+    _here(act)
+
+
+@register(CELL, "bash: jobs, pipes, process substitution, coprocesses, traps")
+def _bash() -> None:
+    shell("sleep 0.01 & wait $!; diff <(echo 1) <(echo 1); coproc cat; kill $COPROC_PID; trap true USR1; kill -USR1 $$")
+
+
+@register(CELL, "a terminal: job control, size, echo")
+def _terminal() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execlp("bash", "bash", "-ic", "stty size; stty -echo; sleep 0.01 & fg; tput cols 2>/dev/null; echo done")
+    fcntl.ioctl(terminal, 0x5414, struct.pack("HHHH", 24, 80, 0, 0))
+    said = b""
+    while select.select([terminal], [], [], 5)[0]:
+        try:
+            said += os.read(terminal, 4096)
+        except OSError:  # the other end is closed
+            break
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    if b"done" not in said:
+        raise RuntimeError(f"the terminal said {said!r}")
+
+
+def _square(number: int) -> int:
+    return number * number
+
+
+@register(CELL, "multiprocessing: fork, spawn, forkserver, shared memory, locks")
+def _multiprocessing() -> None:
+    for method in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            if sum(pool.map(_square, range(10))) != 285:
+                raise RuntimeError(method)
+            pool.close()
+            pool.join()
+    with multiprocessing.get_context("fork").Manager() as manager:
+        manager.dict(x=1)["x"] += 1
+
+
+@register(CELL, "threads, as many as a server has")
+def _threads() -> None:
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        barrier = threading.Barrier(64)
+        list(pool.map(lambda _: barrier.wait(10), range(64)))
+
+
+@register(CELL, "sqlite: journal and write-ahead log")
+def _sqlite() -> None:
+    def act(folder: Path) -> None:
+        for mode in ("delete", "wal"):
+            store = sqlite3.connect(folder / mode)
+            store.execute(f"pragma journal_mode={mode}")
+            with store:
+                store.execute("create table t (x)")
+                store.executemany("insert into t values (?)", ((n,) for n in range(1000)))
+            store.close()
+
+    _here(act)
+
+
+@register(CELL, "a web server on loopback, and who asks it; IPv6; UDP; unix sockets with descriptors")
+def _sockets() -> None:
+    server = HTTPServer(("127.0.0.1", 0), functools.partial(SimpleHTTPRequestHandler, directory="/etc"))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/hostname", timeout=5) as page:
+        page.read()
+    server.shutdown()
+    server.server_close()
+    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            try:
+                one.bind((host, 0))
+            except OSError as error:
+                if family == socket.AF_INET6 and error.errno == 99:  # no address: IPv6 is off here
+                    continue
+                raise
+            one.sendto(b"x", one.getsockname())
+            one.recv(1)
+    left, right = socket.socketpair()
+    with left, right, tempfile.TemporaryFile() as file:
+        socket.send_fds(left, [b"x"], [file.fileno()])
+        _, (received,), _, _ = socket.recv_fds(right, 1, 1)
+        os.close(received)
+
+
+@register(CELL, "names: getaddrinfo, interfaces")
+def _names() -> None:
+    socket.getaddrinfo("127.0.0.1", 80)
+    socket.getaddrinfo("localhost", 80)
+    if "lo" not in [name for _, name in socket.if_nameindex()]:
+        raise RuntimeError("no loopback device")
+    shell("ip address >/dev/null; ip route >/dev/null")
+
+
+@register(CELL, "asyncio: processes, servers, signals, timers")
+def _asyncio() -> None:
+    async def act() -> None:
+        process = await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1)
+        await process.communicate(b"x" * 100_000)
+        server = await asyncio.start_unix_server(lambda reader, writer: writer.close(), f"{folder}/s")
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: None)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await asyncio.sleep(0.01)
+        server.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(act())
+
+
+@register(CELL, "files: copies, links, attributes, FIFOs, locks, sparse files, mmap, timers")
+def _files() -> None:
+    def act(folder: Path) -> None:
+        file = folder / "f"
+        file.write_bytes(b"x" * 100_000)
+        shutil.copy2(file, folder / "g")
+        os.link(file, folder / "h")
+        os.mkfifo(folder / "fifo")
+        os.mknod(folder / "plain")
+        os.utime(file, ns=(1, 1))
+        os.chmod(file, 0o600)
+        os.replace(file, folder / "i")
+        with open(folder / "i", "r+b") as opened:
+            fcntl.lockf(opened, fcntl.LOCK_EX)
+            os.posix_fallocate(opened.fileno(), 0, 200_000)
+            os.truncate(opened.fileno(), 300_000)
+            os.fsync(opened.fileno())
+        reading, writing = os.open(folder / "g", os.O_RDONLY), os.open(folder / "j", os.O_WRONLY | os.O_CREAT)
+        os.copy_file_range(reading, writing, 1000)
+        os.sendfile(writing, reading, 0, 1000)
+        os.close(reading)
+        os.close(writing)
+        os.posix_spawn("/usr/bin/true", ["true"], os.environ)
+        os.wait()
+
+    _here(act)
+
+
+@register(CELL, "a compiler, where the image has one: compile, link, run, with threads")
+def _compiler() -> None:
+    def act(folder: Path) -> None:
+        if shutil.which("gcc"):
+            (folder / "x.c").write_text(
+                "#include <pthread.h>\nvoid *f(void *p){return p;}\n"
+                "int main(void){pthread_t t;pthread_create(&t,0,f,0);return pthread_join(t,0);}\n"
+            )
+            shell(f"cd {folder}; gcc -O1 -pthread -o x x.c; ./x")
+
+    _here(act)
+
+
+@register(CELL, "node, where the image has one: workers, children, a server")
+def _node() -> None:
+    if shutil.which("node"):
+        shell("""node -e 'const {Worker}=require("worker_threads"),cp=require("child_process"),http=require("http");
+            cp.execSync("true");new Worker("1",{eval:true}).on("exit",()=>{const s=http.createServer((q,r)=>r.end("x"));
+            s.listen(0,"127.0.0.1",()=>http.get({port:s.address().port,host:"127.0.0.1"},r=>{r.resume();s.close()}))})'""")

@@ -1,0 +1,157 @@
+"""The seccomp profile as a value: which calls it names, and what it says to arguments."""
+
+from __future__ import annotations
+
+import errno
+import json
+import platform
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from host.container import seccomp
+from tests.sealed import libseccomp
+from tests.sealed.inside.calls import MACHINES, NUMBERS
+
+REGISTERS = st.integers(min_value=0, max_value=2**64 - 1)
+INTS = st.integers(min_value=0, max_value=2**32 - 1)
+# Newer than a library of Debian 12 knows.
+NEWEST = {
+    *("mseal", "statmount", "listmount", "lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules"),
+    *("setxattrat", "getxattrat", "listxattrat", "removexattrat", "open_tree_attr", "file_getattr", "file_setattr"),
+}
+HIGH = st.integers(min_value=0, max_value=2**32 - 1).map(lambda half: half << 32)
+
+
+def names(table: dict[str, str]) -> list[str]:
+    return " ".join(table.values()).split()
+
+
+def allows(call: str, *arguments: int) -> bool:
+    """What the profile says, by the rule for profiles: any rule that fits; the default otherwise."""
+    return any(
+        call in rule["names"]
+        and rule["action"] == "SCMP_ACT_ALLOW"
+        and all(arguments[test["index"]] & test["value"] == test["valueTwo"] for test in rule["args"])
+        for rule in seccomp.profile()["syscalls"]
+    )
+
+
+def test_the_file_is_what_the_tables_say() -> None:
+    """The profile in the tree is never edited by hand."""
+    assert seccomp.PROFILE.read_text() == seccomp.text(), "run: .venv/bin/python -m host.container.seccomp"
+
+
+def test_what_is_not_named_is_refused() -> None:
+    """The default is an error, and no architecture opens a second table of calls."""
+    profile = json.loads(seccomp.text())
+    assert (profile["defaultAction"], profile["defaultErrnoRet"]) == ("SCMP_ACT_ERRNO", errno.EPERM)
+    assert profile["archMap"] == [
+        {"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []},
+        {"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []},
+    ]
+
+
+def test_each_call_stands_in_one_table() -> None:
+    """Allowed, allowed in cases, absent or refused: never two of them, and none twice."""
+    conditional = {case.call for case in seccomp.cases()}
+    all_of_them = [*names(seccomp.ALLOWED), *names(seccomp.ABSENT), *names(seccomp.REFUSED), *conditional]
+    assert sorted(all_of_them) == sorted(set(all_of_them))
+
+
+@pytest.mark.parametrize("architecture", libseccomp.ARCHITECTURES)
+def test_every_call_is_decided_upon(architecture: str) -> None:
+    """All calls up to the newest that any library of the last years knows are in a table, by choice."""
+    decided = {*names(seccomp.ALLOWED), *names(seccomp.ABSENT), *names(seccomp.REFUSED)}
+    decided |= {case.call for case in seccomp.cases()}
+    of_the_kernel = {libseccomp.name(number, architecture) for number in range(451)} - {None}
+    assert len(of_the_kernel) > 280
+    assert of_the_kernel - decided <= {"nfsservctl"}
+
+
+def test_every_name_is_one_of_a_call() -> None:
+    """No name is misspelt: a runtime would pass over it without a word. The newest may be unknown to the library."""
+    conditional = {case.call for case in seccomp.cases()}
+    for name in {*names(seccomp.ALLOWED), *names(seccomp.ABSENT), *names(seccomp.REFUSED), *conditional} - NEWEST:
+        assert max(libseccomp.number(name, architecture) for architecture in libseccomp.ARCHITECTURES) >= 0, name
+
+
+def test_the_attempts_make_the_calls_that_they_name() -> None:
+    """The intruder's own table of numbers is right on both architectures."""
+    for name, numbers in NUMBERS.items():
+        for machine, number in zip(MACHINES, numbers, strict=True):
+            assert max(libseccomp.number(name, machine), -1) == number, (name, machine)
+
+
+@given(flags=REGISTERS)
+@example(flags=0x11)  # a fork
+@example(flags=0x003D0F00)  # a thread
+@example(flags=1 << 32 | 0x1000_0011)
+def test_clone_makes_no_namespace(flags: int) -> None:
+    """Any flag of a new namespace is refused, whatever else is set; nothing else is."""
+    assert allows("clone", flags, 0, 0, 0, 0) == (flags & 0x7E02_0000 == 0)
+
+
+@given(family=INTS, kind=INTS, protocol=INTS, high=st.tuples(HIGH, HIGH, HIGH))
+def test_few_families_of_sockets_are_open(family: int, kind: int, protocol: int, high: tuple[int, int, int]) -> None:
+    """Unix, TCP, UDP, ping, and two netlinks. The upper halves of the registers change nothing."""
+    match family, kind & 0xF, protocol:
+        case (1, _, _) | (2 | 10, 1, 0 | 6) | (2 | 10, 2, 0 | 17) | (2, 2, 1) | (10, 2, 58) | (16, _, 0 | 12):
+            expected = True
+        case _:
+            expected = False
+    registers = [low | half for low, half in zip((family, kind, protocol), high, strict=True)]
+    assert allows("socket", *registers) == expected
+
+
+@given(family=st.integers(0, 50), kind=st.integers(0, 10), protocol=st.integers(0, 262))
+def test_few_small_families_of_sockets_are_open(family: int, kind: int, protocol: int) -> None:
+    """The same where the families are."""
+    test_few_families_of_sockets_are_open.hypothesis.inner_test(family, kind, protocol, (0, 1 << 32, 0))  # type: ignore[attr-defined]
+
+
+@given(request=INTS, high=HIGH)
+@example(request=0x5412, high=1 << 32)
+@example(request=0x541C, high=0)
+@example(request=0x5401, high=0xFFFF_FFFF << 32)
+@example(request=0x8004_5430, high=0)
+def test_a_terminal_is_asked_for_what_is_listed(request: int, high: int) -> None:
+    """Requests of other devices pass, those of terminals by the list, TIOCSTI never."""
+    of_a_terminal = request >> 8 & 0xFF == ord("T")
+    assert allows("ioctl", 0, request | high, 0) == (not of_a_terminal or request in seccomp.TERMINAL_REQUESTS)
+    assert not {0x5412, 0x541C, 0x5423} & set(seccomp.TERMINAL_REQUESTS)
+
+
+@given(request=st.integers(0x5400, 0x54FF), high=HIGH)
+def test_a_terminals_requests_one_by_one(request: int, high: int) -> None:
+    """The same among the terminals' own."""
+    assert allows("ioctl", 0, request | high, 0) == (request in seccomp.TERMINAL_REQUESTS)
+
+
+@given(mode=INTS, high=HIGH)
+def test_no_node_is_a_device(mode: int, high: int) -> None:
+    """Files, FIFOs and sockets have no number of a device in them."""
+    expected = mode & 0o170000 in (0, 0o100000, 0o010000, 0o140000)
+    assert allows("mknodat", 0, 0, mode | high, 0) == allows("mknod", 0, mode | high, 0) == expected
+
+
+def test_a_marked_profile_differs_in_its_refusals_alone() -> None:
+    """What tells the filter's answers from the kernel's is the same filter."""
+    marked: dict[str, Any] = seccomp.profile(errno.EXFULL)
+    assert marked.pop("defaultErrnoRet") == errno.EXFULL
+    assert marked.items() <= seccomp.profile().items()
+
+
+def test_new_calls_look_absent() -> None:
+    """A library that meets ENOSYS goes back to the older call; EPERM it would hand on."""
+    absent = [rule for rule in seccomp.profile()["syscalls"] if rule["action"] == "SCMP_ACT_ERRNO"]
+    assert {rule["errnoRet"] for rule in absent} == {errno.ENOSYS}
+    assert "clone3" in set(chain.from_iterable(rule["names"] for rule in absent))
+
+
+def test_the_attempts_know_this_machine() -> None:
+    """Their numbers are for two architectures; on another one they would try nothing."""
+    assert platform.machine() in MACHINES
