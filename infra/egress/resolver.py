@@ -1,0 +1,107 @@
+"""The keep's resolver as a command line: dnsmasq on the loopback device, the only one that may ask the upstream.
+
+It writes each question to stderr, where `query_log` reads it. With the allowlist it answers for listed names alone, and
+tells the packet rules their addresses before it answers. Starting it, and starting it again, is the watcher's work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from infra.contract.host_names import problem_with_host_name
+from infra.contract.settings import EgressSettings, ModelSettings
+
+LISTEN = "127.0.0.1"
+TTL_SECONDS = 60
+"""Allowlist: no answer is used for longer. An address stays listed for ten minutes (`allowlist.nft`)."""
+
+INNER_NAMES = (
+    # Names of the machine's own network, its cloud and its containers; an upstream may know them (RFC 6761, 6762
+    # appendix G, 7686, 8375, 9476). What is asked of the public would only tell it what somebody looks for here.
+    *("alt", "corp", "home", "home.arpa", "internal", "intranet", "invalid", "lan", "local", "localdomain"),
+    *("localhost", "onion", "podman", "private", "test"),
+)
+RESOLVERS = (
+    # DNS over HTTPS under its best-known names; the packet rules close the addresses. The first is for Firefox.
+    *("use-application-dns.net", "cloudflare-dns.com", "dns.adguard.com", "dns.adguard-dns.com", "dns.google"),
+    *("dns.nextdns.io", "dns.quad9.net", "doh.cleanbrowsing.org", "doh.opendns.com", "mozilla.cloudflare-dns.com"),
+    *("one.one.one.one",),
+)
+
+
+def resolver_command(
+    egress: EgressSettings,
+    upstreams: Sequence[str],
+    keep_names: Sequence[str] = (),
+    port: int = 53,
+    may_list: bool = True,
+) -> list[str]:
+    """Started as the resolver's user; `as_resolver` gives it what else it needs.
+
+    `keep_names`: what the keep itself must find when the cell is bound to the allowlist. `may_list`: it can write the
+    allowlist's sets, and does not start without that right. After the seal nobody can give it any more: without it
+    names are found, and the cell reaches none of them."""
+    return [
+        "dnsmasq",
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--user=root",  # it is started as its own user and has nobody to change into
+        "--group=root",
+        "--pid-file=",
+        "--no-resolv",
+        "--no-poll",
+        "--no-hosts",
+        f"--listen-address={LISTEN}",
+        f"--port={port}",
+        "--bind-interfaces",
+        # A name that leads to a private address is an attack; so is asking upstream who has one.
+        "--stop-dns-rebind",
+        "--bogus-priv",
+        "--domain-needed",
+        "--no-ident",
+        # Bounds. The packet rules have one as well, for names a second.
+        "--cache-size=1000",
+        "--dns-forward-max=100",
+        "--max-tcp-connections=20",
+        "--edns-packet-max=1232",
+        "--log-queries",
+        "--log-facility=-",
+        "--log-async=100",  # whoever reads the log slowly misses lines instead of stopping all names
+        *([] if egress.ipv6 else ["--filter-AAAA"]),
+        *(_listed(egress, upstreams, keep_names, may_list) if egress.mode == "allowlist" else _open(upstreams)),
+    ]
+
+
+def as_resolver(command: Sequence[str], uid: int, gid: int, capabilities: Sequence[str] = ()) -> list[str]:
+    """The command as that user with these capabilities and no others: `net_admin` to write the allowlist's sets,
+    `net_bind_service` where port 53 is not for everybody."""
+    kept = ",".join(["-all", *(f"+{name}" for name in capabilities)])
+    ids = [f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
+    return ["setpriv", *ids, f"--inh-caps={kept}", f"--ambient-caps={kept}", "--no-new-privs", "--", *command]
+
+
+def names_of_model(model: ModelSettings) -> tuple[str, ...]:
+    """What the model door has to find; a host that is written as an address needs no finding."""
+    if model.provider == "scripted":
+        return ()
+    host = urlsplit(model.base_url).hostname if model.base_url else "api.anthropic.com"
+    return (host,) if host and problem_with_host_name(host) is None else ()
+
+
+def _open(upstreams: Sequence[str]) -> list[str]:
+    return [
+        *(f"--server={upstream}" for upstream in upstreams),
+        *(f"--address=/{name}/" for name in (*INNER_NAMES, *RESOLVERS)),
+    ]
+
+
+def _listed(egress: EgressSettings, upstreams: Sequence[str], keep_names: Sequence[str], may_list: bool) -> list[str]:
+    names = dict.fromkeys([*egress.allow, *keep_names])
+    sets = "4#inet#minifram#listed4,6#inet#minifram#listed6"
+    return [
+        "--address=/#/",  # everything else does not exist
+        *(f"--server=/{name}/{upstream}" for name in names for upstream in upstreams),
+        *(f"--nftset=/{name}/{sets}" for name in egress.allow if may_list),
+        f"--max-ttl={TTL_SECONDS}",
+        f"--max-cache-ttl={TTL_SECONDS}",
+    ]

@@ -1,0 +1,478 @@
+"""The table: everything that is tried against the packet rules, once without them and once with them.
+
+Each row is tried by one user from the cell's namespace. Without the rules it must reach the far end, which shows that
+the attempt is a real one; with them it is let through, or rejected at once, counted by the one rule that is meant, and
+nothing of it arrives. `python -m tests.egress.table` prints it."""
+
+from __future__ import annotations
+
+import collections
+import ipaddress
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from infra.egress.counters import LET_THROUGH, OWN
+from tests.egress import wire
+from tests.egress.attempts import REACHED, SILENT
+from tests.egress.far_end import PUBLIC4, PUBLIC6
+from tests.egress.namespaces import Nets
+from tests.egress.near_end import HOST, UPSTREAM4, UPSTREAM6
+
+# What may not be reached, by RFC. Written down a second time, apart from the rules: a range that is wrong in one of the
+# two shows. (range, rule, line of the list of attacks)
+RANGES4 = (
+    ("0.0.0.0/8", "this_network", "S32"),  # RFC 791, 1122
+    ("10.0.0.0/8", "private_10", "S30"),  # RFC 1918
+    ("100.64.0.0/10", "shared", "S32"),  # RFC 6598
+    ("127.0.0.0/8", "loopback", "S32"),  # RFC 1122
+    ("168.63.129.16/32", "cloud_host", "S31"),  # a cloud's own, in public space
+    ("169.254.0.0/16", "link_local", "S31"),  # RFC 3927
+    ("172.16.0.0/12", "private_172", "S30"),  # RFC 1918
+    ("192.0.0.0/24", "protocol_assignments", "S32"),  # RFC 6890
+    ("192.0.2.0/24", "documentation", "S32"),  # RFC 5737
+    ("192.88.99.0/24", "relay_6to4", "S32"),  # RFC 7526
+    ("192.168.0.0/16", "private_192", "S30"),  # RFC 1918
+    ("198.18.0.0/15", "benchmark", "S32"),  # RFC 2544
+    ("198.51.100.0/24", "documentation", "S32"),  # RFC 5737
+    ("203.0.113.0/24", "documentation", "S32"),  # RFC 5737
+    ("224.0.0.0/4", "multicast", "S32"),  # RFC 5771
+    ("240.0.0.0/4", "reserved", "S32"),  # RFC 1112
+)
+RANGES6 = (
+    ("::/128", "v6_unspecified", "S34"),  # RFC 4291
+    ("::1/128", "v6_loopback", "S34"),  # RFC 4291
+    ("::/96", "v6_compatible", "S34"),  # RFC 4291
+    ("::ffff:0:0/96", "v6_mapped", "S34"),  # RFC 4291
+    ("::ffff:0:0:0/96", "v6_translated", "S34"),  # RFC 2765
+    ("64:ff9b::/96", "v6_nat64", "S34"),  # RFC 6052
+    ("64:ff9b:1::/48", "v6_nat64_local", "S34"),  # RFC 8215
+    ("100::/64", "v6_discard", "S34"),  # RFC 6666
+    ("100:0:0:1::/64", "v6_discard", "S34"),  # RFC 9780
+    ("2001::/32", "v6_teredo", "S34"),  # RFC 4380
+    ("2001::/23", "v6_protocol_assignments", "S34"),  # RFC 2928
+    ("2001:db8::/32", "v6_documentation", "S34"),  # RFC 3849
+    ("2002::/16", "v6_6to4", "S34"),  # RFC 3056
+    ("3fff::/20", "v6_documentation", "S34"),  # RFC 9637
+    ("5f00::/16", "v6_segment_routing", "S34"),  # RFC 9602
+    ("fc00::/7", "v6_unique_local", "S34"),  # RFC 4193
+    ("fe80::/10", "v6_link_local", "S34"),  # RFC 4291
+    ("fec0::/10", "v6_site_local", "S34"),  # RFC 3879
+    ("ff00::/8", "v6_multicast", "S34"),  # RFC 4291
+)
+BY_HAND_ONLY = frozenset({"loopback", "v6_unspecified", "v6_loopback", "v6_mapped", "v6_link_local"})
+"""Honest sockets cannot put these on the wire, or reach them only next door."""
+NO_TCP = frozenset({"multicast", "v6_multicast", "broadcast"})
+
+CELL4, CELL6 = "10.0.2.100", "fd00::100"
+CLOSED4, CLOSED6 = "93.184.216.200", "2606:2800:220:1::200"
+"""Public ones to which nothing is tried that is let through."""
+GATEWAY4, GATEWAY6 = "10.0.2.2", "fd00::2"
+REJECTED = frozenset({"EHOSTUNREACH", "EACCES", "EPERM"})
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Row(NamedTuple):
+    attack: str
+    """Line of the list of attacks."""
+    who: str
+    how: str
+    words: dict[str, Any]
+    wire: str
+    """Where the packet goes, as the far end sees it."""
+    rule: str
+    """Who counts it."""
+    note: str = ""
+    also: str = ""
+    """Who else counts something: the kernel's own answer to a forged source leads out, too."""
+
+    @property
+    def allowed(self) -> bool:
+        return self.rule in LET_THROUGH
+
+    @property
+    def attempt(self) -> str:
+        port = f":{self.words['port']}" if "port" in self.words else ""
+        spelled = f" as {self.words['name']}" if "name" in self.words else ""
+        note = f" ({self.note})" if self.note else ""
+        kind = "tcp" if self.how == "named" else self.how
+        return f"{kind} to {self.wire}{port}{spelled} by {self.who}{note}"
+
+    @property
+    def id(self) -> str:
+        return f"{self.attack} {self.attempt}"
+
+
+class Result(NamedTuple):
+    row: Row
+    control: str
+    """How it ended without the rules."""
+    control_arrived: bool
+    outcome: str
+    counted: dict[str, int]
+    """Packets by rule, of those that let nothing through for a rejection."""
+    arrived: int
+
+    @property
+    def problem(self) -> str:
+        """Why the row failed; empty when it passed."""
+        row = self.row
+        if self.control != REACHED or not self.control_arrived:
+            return f"without rules it ended with {self.control}, arrived: {self.control_arrived}"
+        stopped = set(self.counted) - LET_THROUGH - OWN - {row.also}
+        if row.allowed:
+            good = self.outcome == REACHED and self.arrived and self.counted.get(row.rule) and not stopped
+        else:
+            good = self.outcome in _words_for(row) and not self.arrived and stopped == {row.rule}
+        return "" if good else f"it ended with {self.outcome}, {self.arrived} packets arrived, counted: {self.counted}"
+
+    @property
+    def line(self) -> tuple[str, str, str, str]:
+        """Id, attempt, what was expected, what was seen."""
+        row = self.row
+        expected = f"let through ({row.rule})" if row.allowed else f"rejected by {row.rule}"
+        if self.problem:
+            seen = f"FAILED: {self.problem}"
+        elif row.allowed:
+            seen = f"connected, counted by {row.rule}"
+        else:
+            seen = f"{self.outcome}, counted by {row.rule}, nothing arrived; without rules: reached"
+        return row.attack, row.attempt, expected, seen
+
+
+def _words_for(row: Row) -> frozenset[str]:
+    """A socket that is bound to a device, as link-local ones are, does not hear of what is told over lo."""
+    return REJECTED | {SILENT} if "%" in str(row.words.get("to")) else REJECTED
+
+
+class Table(NamedTuple):
+    results: list[Result]
+    strays: list[wire.Packet]
+    """All that arrived while everything was to be rejected."""
+
+
+def rows() -> list[Row]:
+    found = [
+        *_ranges(),
+        *_next_to_ranges(),
+        *_host(),
+        *_spelled(),
+        *_names(),
+        *_ways(),
+        *_crafted(),
+        *_let_through(),
+    ]
+    return list({row.id: row for row in found}.values())
+
+
+def run(nets: Nets, wanted: list[Row]) -> Table:
+    """All rows without the rules, then with them: what must be rejected first, so that nothing else is on the wire."""
+    nets.near.ask("unload")
+    nets.near.ask("place")
+    controls = {row.id: _without_rules(nets, row) for row in wanted}
+    _until_quiet(nets)
+    nets.near.ask("load")
+    before = nets.counted()
+    results = []
+    for row in wanted:
+        if not row.allowed:
+            outcome, counted, before = _with_rules(nets, row, before)
+            results.append(Result(row, *controls[row.id], outcome, counted, 0))
+    strays = _until_quiet(nets)
+    arrived = collections.Counter(packet.destination for packet in strays)
+    results = [result._replace(arrived=arrived[result.row.wire]) for result in results]
+    for row in wanted:
+        if row.allowed:
+            nets.arrived()
+            outcome, counted, before = _with_rules(nets, row, before)
+            results.append(Result(row, *controls[row.id], outcome, counted, _arrives(nets, row)))
+    return Table(results, strays)
+
+
+def _without_rules(nets: Nets, row: Row) -> tuple[str, bool]:
+    nets.arrived()
+    return nets.try_as(row.who, row.how, **row.words), _arrives(nets, row) > 0
+
+
+def _with_rules(nets: Nets, row: Row, before: dict[str, int]) -> tuple[str, dict[str, int], dict[str, int]]:
+    """How it ended, what was counted for it, and all counters after it."""
+    outcome = nets.try_as(row.who, row.how, **row.words)
+    after = nets.counted()
+    return outcome, {name: after[name] - before[name] for name in after if after[name] != before[name]}, after
+
+
+def _arrives(nets: Nets, row: Row, seconds: float = 5.0) -> int:
+    """How many packets came to where the row leads; waits for the first."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = len(nets.arrived(row.wire))
+        if found:
+            return found
+        time.sleep(0.002)
+    return 0
+
+
+def _until_quiet(nets: Nets, quiet_seconds: float = 0.3, seconds: float = 10.0) -> list[wire.Packet]:
+    """What still arrives until nothing has for a while."""
+    found: list[wire.Packet] = []
+    deadline = time.monotonic() + seconds
+    quiet_since = time.monotonic()
+    while time.monotonic() < min(deadline, quiet_since + quiet_seconds):
+        more = nets.arrived()
+        if more:
+            found += more
+            quiet_since = time.monotonic()
+        time.sleep(0.02)
+    return found
+
+
+def lines() -> list[tuple[str, str, str, str]]:
+    """The whole table in namespaces of its own: (line of the list of attacks, attempt, expected, seen)."""
+    folder = Path(tempfile.mkdtemp(prefix="minifram-egress-"))
+    os.chmod(folder, 0o777)
+    try:
+        nets = Nets(folder)
+        try:
+            return [result.line for result in run(nets, rows()).results]
+        finally:
+            nets.end()
+    finally:
+        shutil.rmtree(folder)
+
+
+# --- the rows --------------------------------------------------------------------------------------
+
+
+def _row(attack: str, who: str, how: str, to: str, port: int, rule: str, note: str = "", **words: Any) -> Row:
+    given = words | ({"to": to} if how == "ping" else {"to": to, "port": port})
+    return Row(attack, who, how, given, to.partition("%")[0], rule, note)
+
+
+def _raw(attack: str, to: str, protocol: int, payload: bytes, rule: str, note: str, **parts: Any) -> Row:
+    """A packet made by hand, sent by one who may make packets: the cell may not."""
+    old = ":" not in to
+    source = parts.pop("source", CELL4 if old else CELL6)
+    packet = wire.ip_packet(source, to, protocol, payload, **parts)
+    words = {"packet": packet.hex(), "by": GATEWAY4 if old else GATEWAY6}
+    return Row(attack, "forger", "raw", words, to, rule, note)
+
+
+def _ranges() -> Iterator[Row]:
+    """First, last and one in the middle of each range, by every way there is."""
+    for text, rule, attack in (*RANGES4, *RANGES6):
+        network = ipaddress.ip_network(text)
+        first, last, middle = network[0], network[-1], network[network.num_addresses // 3]
+        if rule == "v6_compatible":
+            first = network[2]  # the two before have rules of their own
+            last = ipaddress.IPv6Address("::fffe:ffff")
+        if rule == "v6_protocol_assignments":
+            first = ipaddress.IPv6Address("2001:1::")
+        if rule == "reserved":
+            last = network[-2]  # broadcast
+        if rule not in BY_HAND_ONLY:
+            start = network[1] if rule == "this_network" else first  # 0.0.0.0 is this machine
+            if rule not in NO_TCP:
+                yield _row(attack, "agent", "tcp", str(start), 443, rule)
+                yield _row(attack, "agent", "tcp", str(last), 80, rule)
+                yield _row(attack, "agent", "ping", str(middle), 0, rule)
+                yield _row(attack, "agent", "udp", str(middle), 4433, rule)
+                yield _row(attack, "keep", "tcp", str(middle), 8443, rule)
+        payload = wire.udp_segment(4433)
+        if rule == "v6_multicast":
+            first, middle = ipaddress.IPv6Address("ff02::1"), ipaddress.IPv6Address("ff0e::7")  # ff00:: is no group
+        for one in {first, middle, last}:
+            yield _raw(attack, str(one), wire.UDP, payload, rule, "datagram by hand")
+        # By IPv6 the first header that is neither TCP, UDP nor ICMPv6 is refused wherever it goes.
+        sctp_rule = rule if network.version == 4 else "v6_other_header"
+        yield _raw(attack, str(middle), wire.SCTP, wire.sctp_init(443), sctp_rule, "SCTP by hand")
+    yield _row("S32", "agent", "udp", "255.255.255.255", 4433, "broadcast")
+    yield _row("S32", "agent", "udp", "239.1.2.3", 4433, "multicast")
+    yield _row("S32", "agent", "udp", "239.255.255.255", 4433, "multicast")
+    yield _row("S38", "agent", "udp", "224.0.0.251", 5353, "multicast", "mDNS")
+    yield _row("S38", "agent", "udp", "ff02::fb%c0", 5353, "v6_multicast", "mDNS")
+    yield _row("S34", "agent", "udp", "ff05::1%c0", 4433, "v6_multicast")
+    yield _row("S34", "agent", "udp", "ff0e::1%c0", 4433, "v6_multicast")
+    yield _row("S34", "agent", "tcp", "fe80::2%c0", 443, "v6_link_local")
+    yield _row("S34", "agent", "ping", "fe80::2%c0", 0, "v6_link_local")
+    for unassigned in ("200::1", "1fff:ffff::1", "4000::1", "8000::1", "e000::1", "fe00::1"):
+        yield _row("S34", "agent", "tcp", unassigned, 443, "v6_not_global", "given to nobody")
+
+
+def _next_to_ranges() -> Iterator[Row]:
+    """The address before and the one after each range: what is public stays open."""
+    for text, _, attack in (*RANGES4, *RANGES6):
+        network = ipaddress.ip_network(text)
+        for one in (int(network[0]) - 1, int(network[-1]) + 1):
+            if not 0 < one < 2**network.max_prefixlen:
+                continue
+            address = ipaddress.IPv4Address(one) if network.version == 4 else ipaddress.IPv6Address(one)
+            if not any(address in ipaddress.ip_network(other) for other, _, _ in (*RANGES4, *RANGES6)):
+                public = address.version == 4 or address in ipaddress.ip_network("2000::/3")
+                rule = "cell_out" if public else "v6_not_global"
+                yield _row(attack, "agent", "tcp", str(address), 443, rule, f"next to {text}")
+
+
+def _host() -> Iterator[Row]:
+    for address in HOST:
+        yield _row("S33", "agent", "tcp", address, 22, "host_address", "the machine's own address")
+        yield _row("S33", "agent", "udp", address, 4433, "host_address", "the machine's own address")
+        yield _row("S33", "keep", "tcp", address, 443, "host_address", "the machine's own address")
+    for port in (22, 53, 80, 443):
+        yield _row("S33", "agent", "tcp", GATEWAY4, port, "private_10", "the gateway")
+    yield _row("S33", "agent", "tcp", GATEWAY6, 443, "v6_unique_local", "the gateway")
+    for port in (80, 853, 443):
+        yield _row("S33", "agent", "tcp", UPSTREAM4, port, "private_10", "the upstream resolver")
+    yield _row("S33", "agent", "tcp", "169.254.1.2", 443, "link_local", "host.containers.internal")
+    yield _row("S31", "agent", "tcp", "169.254.169.254", 80, "link_local", "metadata")
+    yield _row("S31", "agent", "tcp", "169.254.170.2", 80, "link_local", "metadata")
+    yield _row("S31", "agent", "tcp", "100.100.100.200", 80, "shared", "metadata")
+    yield _row("S31", "agent", "tcp", "192.0.0.192", 80, "protocol_assignments", "metadata")
+    yield _row("S31", "agent", "tcp", "fd00:ec2::254", 80, "v6_unique_local", "metadata")
+    yield _row("S31", "agent", "tcp", "fd20:ce::254", 80, "v6_unique_local", "metadata")
+    yield _row("S31", "keep", "tcp", "169.254.169.254", 80, "link_local", "metadata")
+
+
+def _spelled() -> Iterator[Row]:
+    """Ways to write an address that a filter of text would miss."""
+    for name, address, rule in (
+        ("167838211", "10.1.2.3", "private_10"),
+        ("0x0a010203", "10.1.2.3", "private_10"),
+        ("0x0a.1.2.3", "10.1.2.3", "private_10"),
+        ("012.1.2.3", "10.1.2.3", "private_10"),
+        ("10.66051", "10.1.2.3", "private_10"),
+        ("0300.0250.1", "192.168.0.1", "private_192"),
+        ("2852039166", "169.254.169.254", "link_local"),
+        ("0xa9fea9fe", "169.254.169.254", "link_local"),
+        ("0251.0376.0251.0376", "169.254.169.254", "link_local"),
+        ("::ffff:a9fe:a9fe", "169.254.169.254", "link_local"),
+        ("::ffff:169.254.169.254", "169.254.169.254", "link_local"),
+        ("::ffff:10.1.2.3", "10.1.2.3", "private_10"),
+        ("0:0:0:0:0:ffff:c0a8:0101", "192.168.1.1", "private_192"),
+    ):
+        yield Row("S35", "agent", "named", {"name": name, "port": 80}, address, rule)
+    yield Row("S35", "agent", "named", {"name": "1572395042", "port": 80}, PUBLIC4, "cell_out")
+
+
+def _names() -> Iterator[Row]:
+    """Who may speak DNS, and to whom."""
+    for who in ("agent", "keep"):
+        for how in ("tcp", "udp"):
+            yield _row("S38", who, how, CLOSED4, 53, "dns")
+            yield _row("S38", who, how, UPSTREAM4, 53, "private_10", "the upstream resolver")
+    for how in ("tcp", "udp"):
+        yield _row("S38", "agent", how, "8.8.8.8", 53, "dns")
+        yield _row("S38", "agent", how, CLOSED6, 53, "dns")
+        yield _row("S38", "agent", how, UPSTREAM6, 53, "v6_unique_local", "the upstream resolver")
+        yield _row("S38", "agent", how, CLOSED4, 853, "dns_tls")
+        yield _row("S38", "agent", how, CLOSED6, 853, "dns_tls")
+        yield _row("S38", "agent", how, CLOSED4, 5353, "mdns")
+        yield _row("S38", "agent", how, CLOSED4, 5355, "llmnr")
+        yield _row("S38", "resolver", how, CLOSED4, 53, "resolver_elsewhere")
+        yield _row("S38", "resolver", how, "8.8.8.8", 53, "resolver_elsewhere")
+        yield _row("S33", "resolver", how, GATEWAY4, 53, "resolver_elsewhere")
+        yield _row("S33", "resolver", how, UPSTREAM4, 80, "resolver_elsewhere")
+        yield _row("S38", "resolver", how, UPSTREAM4, 853, "resolver_elsewhere")
+        for port in (137, 138, 139):
+            yield _row("S38", "agent", how, CLOSED4, port, "netbios")
+    yield _row("S38", "resolver", "tcp", CLOSED4, 443, "resolver_elsewhere")
+    yield _row("S38", "resolver", "tcp", CLOSED6, 443, "resolver_elsewhere")
+    for public in ("8.8.8.8", "1.1.1.1", "9.9.9.9", "2001:4860:4860::8888", "2606:4700:4700::1111"):
+        yield _row("S38", "agent", "tcp", public, 443, "public_resolver", "DNS over HTTPS")
+
+
+def _ways() -> Iterator[Row]:
+    """Everything but TCP is closed, to public addresses too."""
+    for who in ("agent", "keep"):
+        for to in (CLOSED4, CLOSED6):
+            yield _row("S39", who, "udp", to, 443, "quic")
+            yield _row("S39", who, "udp", to, 123, "udp_out")
+            yield _row("S39", who, "udp", to, 4433, "udp_out")
+    yield _row("S39", "agent", "ping", CLOSED4, 0, "icmp_out", "tunnel")
+    yield _row("S39", "agent", "ping", CLOSED6, 0, "icmp_out", "tunnel")
+    yield _raw(
+        "S39", CLOSED4, wire.ICMP, b"\x03\x0d\0\0" + b"secret" * 9, "icmp_out", "an error that carries a message"
+    )
+    yield _raw(
+        "S39", CLOSED6, wire.ICMP6, b"\x01\x01\0\0" + b"secret" * 9, "icmp_out", "an error that carries a message"
+    )
+    yield _raw("S39", CLOSED6, wire.ICMP6, b"\x88\0\0\0" + b"secret" * 9, "icmp_out", "forged neighbour", hops=255)
+    yield _raw("S39", CLOSED6, wire.ICMP6, b"\x8f\0\0\0" + b"secret" * 9, "icmp_out", "forged membership", hops=1)
+    yield _raw("S30", CLOSED4, wire.SCTP, wire.sctp_init(443), "sctp_out", "SCTP")
+    for protocol, name in ((2, "IGMP"), (4, "IP in IP"), (33, "DCCP"), (41, "IPv6 in IP"), (47, "GRE"), (50, "ESP")):
+        yield _raw("S39", CLOSED4, protocol, b"secret" * 9, "other_protocol", name)
+        yield _raw("S39", CLOSED6, protocol, b"secret" * 9, "v6_other_header", name)
+    for protocol, name in ((136, "UDP-Lite"), (115, "L2TP"), (255, "reserved")):
+        yield _raw("S39", CLOSED4, protocol, b"secret" * 9, "other_protocol", name)
+
+
+def _crafted() -> Iterator[Row]:
+    """Packets that no honest program makes; some can be made without any capability."""
+    through = bytes([131, 7, 4]) + ipaddress.IPv4Address("10.1.2.3").packed + b"\0"
+    noted = bytes([7, 7, 4, 0, 0, 0, 0, 0])
+    hop = "2606:2800:220:1::7"
+    yield Row(
+        *("S39", "forger", "udp", {"to": "10.1.2.3", "port": 4433, "options": _via(CLOSED4)}, CLOSED4, "ip_options"),
+        "source route to 10.1.2.3",
+    )
+    yield _row("S39", "agent", "tcp", CLOSED4, 80, "ip_options", "record route", options=noted.hex())
+    yield Row(
+        *("S39", "agent", "udp", {"to": "fc00::7", "port": 4433, "segments": hop}, hop, "v6_other_header"),
+        "segment route to fc00::7",
+    )
+    freebind = {"to": CLOSED6, "port": 4433, "freebind": "2a00:1450::1"}
+    yield Row("S39", "agent", "udp", freebind, CLOSED6, "spoofed_source", "freebind", also="icmp_out")
+    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(80), "ip_options", "source route by hand", options=through)
+    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(80), "spoofed_source", "by hand", source="8.8.4.4")
+    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(80), "spoofed_source", "by hand", source=GATEWAY4)
+    yield _raw("S39", CLOSED6, wire.TCP, wire.tcp_segment(80), "spoofed_source", "by hand", source=GATEWAY6)
+    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(80), "fragment", "first fragment", fragment=0x2000)
+    yield _raw("S39", CLOSED4, wire.TCP, b"x" * 16, "fragment", "later fragment", fragment=0x0001)
+    yield _raw("S39", CLOSED4, wire.TCP, b"x" * 16, "fragment", "overlapping fragment", fragment=0x2001)
+    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(0), "port_zero", "port 0")
+    yield _raw("S39", CLOSED4, wire.UDP, wire.udp_segment(0), "port_zero", "port 0")
+    yield _raw("S39", CLOSED6, wire.TCP, wire.tcp_segment(0), "port_zero", "port 0")
+    for number, name, header in (
+        (0, "hop-by-hop options", b"\x06\0\x01\x04\0\0\0\0"),
+        (60, "destination options", b"\x06\0\x01\x04\0\0\0\0"),
+        (43, "routing header", b"\x06\x02\0\x01\0\0\0\0" + ipaddress.IPv6Address("fc00::7").packed),
+        (44, "fragment", b"\x06\0\0\x01\0\0\0\x07"),
+        (51, "authentication header", b"\x06\x02" + b"\0" * 14),
+        (135, "mobility header", b"\x3b\0\0\0\0\0\0\0"),
+        (59, "no next header", b""),
+    ):
+        payload = wire.tcp_segment(80)
+        yield _raw("S39", CLOSED6, wire.TCP, payload, "v6_other_header", name, headers=header, first=number)
+
+
+def _let_through() -> Iterator[Row]:
+    for port in (22, 80, 443, 8443, 9999):
+        yield _row("open", "agent", "tcp", PUBLIC4, port, "cell_out")
+        yield _row("open", "agent", "tcp", PUBLIC6, port, "cell_out")
+    yield _row("open", "keep", "tcp", PUBLIC4, 443, "keep_out")
+    yield _row("open", "keep", "tcp", PUBLIC6, 443, "keep_out")
+    for how in ("tcp", "udp"):
+        yield _row("open", "resolver", how, UPSTREAM4, 53, "dns_out")
+        yield _row("open", "resolver", how, UPSTREAM6, 53, "dns_out")
+
+
+def _via(first: str) -> str:
+    """IP options: go to `first`, and on from there (loose source route)."""
+    return (bytes([131, 7, 4]) + ipaddress.IPv4Address(first).packed + b"\0").hex()
+
+
+def main() -> int:
+    failed = 0
+    for attack, attempt, expected, seen in lines():
+        failed += seen.startswith("FAILED")
+        print(f"{attack:5} {attempt:75.75} {expected:38} {seen}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

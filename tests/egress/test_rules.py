@@ -1,0 +1,118 @@
+"""What is given to nft, as text: the defines say what they are told, and nothing that is no address gets into them."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.egress.host_networks import networks_of
+from infra.egress.rules import FOLDER, Exits, RulesError, load_rules, prelude, rules_text
+
+EXITS = Exits(990, ("10.0.2.3", "fd00::3"))
+
+
+def test_the_prelude_says_who_and_with_whom() -> None:
+    """Each define on a line of its own; what there is none of is an empty set."""
+    exits = EXITS._replace(host=("198.4.4.4", "2a00:1450:4001::/48", "fe80::1%eth0"))
+    assert prelude(exits).splitlines() == [
+        "define resolver_uid = 990",
+        "define upstream4 = { 10.0.2.3 }",
+        "define host4 = { 198.4.4.4/32 }",
+        "define upstream6 = { fd00::3 }",
+        "define host6 = { 2a00:1450:4001::/48, fe80::1/128 }",
+        "define v6_world = 2000::/3",
+    ]
+    without = Exits(990, ("1.1.1.1",), ipv6=False)
+    assert "define upstream6 = { }\n" in prelude(without)
+    assert "define v6_world = ::/128\n" in prelude(without)
+
+
+@pytest.mark.parametrize(
+    "exits",
+    [
+        EXITS._replace(resolver_uid=0),
+        EXITS._replace(resolver_uid=2**32 - 1),
+        *(EXITS._replace(upstreams=(bad,)) for bad in ("", "dns.example", "127.0.0.53", "::1", "0.0.0.0", "224.0.0.1")),
+        *(EXITS._replace(upstreams=(bad,)) for bad in ("fe80::1%eth0", "10.0.2.3:53", "10.0.2.3 }\nflush ruleset")),
+        *(EXITS._replace(host=(bad,)) for bad in ("example.org", "1.2.3.4/33", "1.2.3.4 }")),
+    ],
+)
+def test_what_is_no_address_is_refused(exits: Exits) -> None:
+    """Before nft sees any of it."""
+    with pytest.raises(ValueError, match=r"."):
+        prelude(exits)
+
+
+@given(st.lists(st.ip_addresses()), st.lists(st.text()))
+def test_no_text_gets_into_the_defines(addresses: list[ipaddress.IPv4Address], words: list[str]) -> None:
+    """Whatever is given as an address, a define holds addresses or there is none."""
+    try:
+        text = prelude(Exits(990, ("10.0.2.3",), host=(*map(str, addresses), *words)))
+    except ValueError:
+        return
+    for line in text.splitlines():
+        assert re.fullmatch(r"define [a-z_0-9]+ = ([0-9a-f:./]+|\{ [0-9a-f:./, ]*\})", line)
+
+
+def test_the_allowlist_comes_on_top() -> None:
+    """One text, so that nft takes both files in one transaction."""
+    wide, narrow = rules_text(EXITS), rules_text(EXITS._replace(allowlist=True))
+    assert narrow.startswith(wide)
+    assert "listed4" in narrow
+    assert "listed4" not in wide
+
+
+def test_every_define_is_used_and_every_use_defined() -> None:
+    """Nothing is left over in the files."""
+    text = rules_text(EXITS._replace(allowlist=True))
+    assert set(re.findall(r"^define (\w+)", text, re.M)) == set(re.findall(r"^[^#\n]*?\$(\w+)", text, re.M))
+
+
+def test_every_counter_is_used() -> None:
+    """A name that is counted is the name of a rule, and the other way round."""
+    text = "\n".join(line.partition("#")[0] for line in rules_text(EXITS._replace(allowlist=True)).splitlines())
+    made = set(re.findall(r"^ *counter (\w+) \{", text, re.M))
+    assert made == set(re.findall(r'"(\w+)"(?= (?:reject|drop|accept)|,| \}|$)', text, re.M))
+
+
+def test_the_files_are_for_reading() -> None:
+    """They are the rules themselves; nobody runs them."""
+    for name in ("egress.nft", "allowlist.nft"):
+        assert not os.stat(f"{FOLDER}/{name}").st_mode & stat.S_IXUSR
+
+
+def test_a_loader_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None:
+    """Status, words, and a hint; one that is missing is named with its package."""
+    nft = tmp_path / "nft"
+    nft.write_text("#!/bin/sh\ncat >/dev/null\necho 'Operation not permitted' >&2\nexit 1\n")
+    nft.chmod(0o755)
+    with pytest.raises(RulesError, match=r"(?s)status 1: Operation not permitted.*CAP_NET_ADMIN"):
+        load_rules(EXITS, nft=(str(nft),))
+    nft.write_text('#!/bin/sh\ncat >"$0.got"\n')
+    load_rules(EXITS, nft=(str(nft),))
+    assert (tmp_path / "nft.got").read_text() == rules_text(EXITS)
+    with pytest.raises(RulesError, match="the package nftables has it"):
+        load_rules(EXITS, nft=(str(tmp_path / "none"),))
+    with pytest.raises(RulesError, match="rebuild the image"):
+        load_rules(EXITS, str(tmp_path))
+
+
+def test_the_machines_networks() -> None:
+    """Public addresses with their networks; what is private is closed anyway; one that is too wide counts alone."""
+    listed = """[{"ifname": "lo", "addr_info": [{"local": "127.0.0.1", "prefixlen": 8}]},
+        {"ifname": "eth0", "addr_info": [{"local": "84.17.3.9", "prefixlen": 24},
+            {"local": "192.168.1.2", "prefixlen": 24}, {"local": "2003:e1:5f00::7", "prefixlen": 64},
+            {"local": "fe80::7", "prefixlen": 64}, {"local": "fd12::7", "prefixlen": 64}, {}]},
+        {"ifname": "ppp0", "addr_info": [{"local": "84.17.9.9", "prefixlen": 0}]}, {"ifname": "none"}]"""
+    assert networks_of(listed) == ("84.17.3.0/24", "84.17.9.9/32", "2003:e1:5f00::/64")
+    assert networks_of("[]") == ()
+    for bad in ("", "{", "[3]", '[{"addr_info": [{"local": "x", "prefixlen": 8}]}]'):
+        with pytest.raises(ValueError, match="the machine's addresses cannot be understood"):
+            networks_of(bad)
