@@ -76,6 +76,15 @@ def _connect(caller: socket.socket, to: str, port: int, seconds: float) -> None:
     caller.settimeout(seconds)
 
 
+def connect_plainly(to: str, port: int) -> str:
+    """As a program does that knows nothing of error queues."""
+    try:
+        with socket.create_connection((to, port), timeout=20):
+            return REACHED
+    except OSError as error:
+        return SILENT if isinstance(error, TimeoutError) else _word(error)
+
+
 def named(name: str, port: int) -> str:
     """As any program that is given a name or a strange spelling of an address."""
     try:
@@ -226,13 +235,13 @@ def dns_by_tcp(name: str, qtype: str = "A", seconds: float = SECONDS) -> list[An
             return [_word(error), []]
 
 
-def many(to: str, port: int, times: int) -> dict[str, int]:
+def many(to: str, port: int, times: int, seconds: float = SECONDS) -> dict[str, int]:
     """Connections one after another as fast as they go: how they ended."""
     ended: dict[str, int] = {}
     for _ in range(times):
         with socket.socket(_family(to), socket.SOCK_STREAM) as caller:
             try:
-                _connect(caller, to, port, SECONDS)
+                _connect(caller, to, port, seconds)
                 word = REACHED
             except TimeoutError:
                 word = SILENT
