@@ -202,4 +202,6 @@ def _type_words(shape: Any) -> str:
         return " or ".join(_type_words(part) for part in typing.get_args(shape))
     if origin is dict:
         return "a mapping of names to values"
+    if origin is tuple:
+        return f"a list of {_type_words(typing.get_args(shape)[0])}"
     return _WORDS.get(shape, getattr(shape, "__name__", str(shape)))

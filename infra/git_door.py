@@ -12,9 +12,11 @@ import time
 from collections.abc import Sequence
 
 from infra.admission import inspection
+from infra.admission.cargo import read_known
 from infra.admission.decide import refusal
 from infra.admission.rules import read_rules
 from infra.contract.exit_codes import Exit
+from infra.contract.secret_shapes import redacted
 from infra.repository.git import GitError
 
 USAGE = """\
@@ -36,26 +38,28 @@ def pre_receive(config: str) -> int:
     """Judge the push that git describes on stdin and in the environment."""
     try:
         rules = read_rules(config)
+        known = read_known(rules.secrets)
     except (OSError, ValueError) as error:
         return refuse(f"the git door cannot read its rules ({config}: {error}); tell the PM: minifram restart")
     try:
         lines = inspection.read_lines(sys.stdin.buffer)
         deadline = time.monotonic() + inspection.INSPECTION_SECONDS
         repository = inspection.pushed(os.getcwd(), os.environ, deadline)
-        updates = [inspection.inspect(repository, line, rules) for line in lines]
+        updates = inspection.inspect_all(repository, lines, rules, known)
     except ValueError as error:
-        return refuse(str(error))
+        return refuse(str(error), known=known)
     except (OSError, GitError) as error:
         return refuse(f"the git door could not look at this push ({error}); push less at once, or tell the PM")
     problems = [(update.ref, refusal(update, rules)) for update in updates]
     reasons = [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in problems if problem]
-    return refuse(*reasons) if reasons else Exit.OK
+    return refuse(*reasons, known=known) if reasons else Exit.OK
 
 
-def refuse(*reasons: str) -> int:
+def refuse(*reasons: str, known: tuple[bytes, ...] = ()) -> int:
     """What is said here is what git shows as `remote:` to whoever pushed."""
     for reason in reasons:
-        print(f"refused: {reason}", file=sys.stderr)
+        # Also the name of a file or a branch can be a secret, and what is said here is kept in logs.
+        print(f"refused: {redacted(reason, known)}", file=sys.stderr)
     print("nothing of this push was taken", file=sys.stderr)
     return Exit.DENIED
 

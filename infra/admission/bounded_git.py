@@ -3,11 +3,13 @@ chose. A call that passes either bound is ended, with everything that it started
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import subprocess
 import time
+from collections.abc import Generator, Iterator
 from typing import IO
 
 from infra.repository.git import TIMEOUT_SECONDS, Git, GitError
@@ -30,6 +32,19 @@ class BoundedGit(Git):
 
     def raw(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> bytes:
         """As `Git.raw`; raises TooMuch as well."""
+        parts, size = list[bytes](), 0
+        with contextlib.closing(self.pieces(*words, stdin=stdin, timeout=timeout)) as pieces:
+            for part in pieces:
+                parts.append(part)
+                size += len(part)
+                if size > ANSWER_BYTES:
+                    raise TooMuch(f"what it brings takes git over {ANSWER_BYTES >> 20} MiB to describe")
+        return b"".join(parts)
+
+    def pieces(
+        self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS
+    ) -> Generator[bytes, None, None]:
+        """The answer as it comes, however long it is. Raises GitError, also at its end; to be closed."""
         end = min(time.monotonic() + timeout, self._deadline)
         if end <= time.monotonic():  # A quick call would otherwise answer before anyone looks at the clock.
             raise GitError(words, None, TIME_IS_UP)
@@ -50,7 +65,7 @@ class BoundedGit(Git):
             except OSError as error:
                 raise GitError(words, 127, f"cannot be started in {self.directory}: {error.strerror}") from error
             try:
-                answer = _read_all(process.stdout, end)
+                yield from _read_all(process.stdout, end)
                 status = process.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
                 raise GitError(words, None, TIME_IS_UP) from None
@@ -60,22 +75,16 @@ class BoundedGit(Git):
                     process.wait()
             if status:
                 complaints.seek(0)
-                raise GitError(words, status, complaints.read().decode(errors="replace"), answer)
-            return answer
+                raise GitError(words, status, complaints.read().decode(errors="replace"))
 
 
-def _read_all(stdout: IO[bytes] | None, end: float) -> bytes:
+def _read_all(stdout: IO[bytes] | None, end: float) -> Iterator[bytes]:
     if stdout is None:
         raise AssertionError("unreachable: stdout is a pipe")
-    parts: list[bytes] = []
-    size = 0
     with stdout:
-        while select.select([stdout], [], [], max(0.0, end - time.monotonic()))[0]:
+        while (left := end - time.monotonic()) > 0 and select.select([stdout], [], [], left)[0]:
             part = os.read(stdout.fileno(), 1 << 20)
             if not part:
-                return b"".join(parts)
-            parts.append(part)
-            size += len(part)
-            if size > ANSWER_BYTES:
-                raise TooMuch(f"what it brings takes git over {ANSWER_BYTES >> 20} MiB to describe")
+                return
+            yield part
     raise subprocess.TimeoutExpired("git", 0)

@@ -7,16 +7,21 @@ would take a refusal for a reason to try again."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.admission.rules import Autonomy, Rules
-from infra.contract import comms
 from infra.contract.branches import MAIN, MIND, RESCUE, problem_with_branch
+from infra.contract.protection import protecting
 
 MAX_REFS = 50
 """Refs in one push."""
 MAX_COMMITS = 10_000
 """New commits on one ref."""
+MAX_PATH_BYTES, MAX_NAME_BYTES = 1000, 255
+"""Of a file's path, and of each name in it: what is longer cannot be checked out everywhere."""
+MAX_TOLD = 5
+"""Secrets that one refusal tells of."""
 
 HEADS, TAGS, SNAPSHOTS = "refs/heads/", "refs/tags/", "refs/tags/snapshot/"
 MAIN_REF = HEADS + MAIN
@@ -33,7 +38,27 @@ class Commit(NamedTuple):
 
 class File(NamedTuple):
     path: str
+    """Empty when no commit of the push needs it."""
     size: int
+
+
+class Leak(NamedTuple):
+    """A secret that a push carries; never its value."""
+
+    kind: str
+    """In words that fit behind "holds"."""
+    place: str
+    """In words that fit behind the secret: `in file 'a', line 3`."""
+    commit: str = ""
+    """The oldest one that holds it; empty when that could not be told."""
+
+
+class Page(NamedTuple):
+    """COMMS.md of main, which a push changes."""
+
+    before: str | None
+    after: str | None
+    """None as well when it would be no regular file."""
 
 
 class Update(NamedTuple):
@@ -44,6 +69,8 @@ class Update(NamedTuple):
     """The commit it is at; None when it is to be created."""
     new: str | None
     """The commit it is to be at; None when it is to be deleted."""
+    stands_for: str = ""
+    """The ref that would be moved in its place, when this one is only another name for it."""
     descends: bool = True
     """`old` is an ancestor of `new`, or there is no `old`."""
     names_commit: bool = True
@@ -51,12 +78,15 @@ class Update(NamedTuple):
     """Reachable from `new` and from no ref that is there."""
     moved_over: tuple[Commit, ...] = ()
     """main only, unless autonomy is merge: all from `old` to `new`, also those that other branches have already."""
+    changed: tuple[str, ...] = ()
+    """Files that differ between `old` and `new`; for what is to be created, between main and `new`."""
+    present: tuple[str, ...] = ()
+    """Those of them that are there at `new`."""
     large_files: tuple[File, ...] = ()
     """What the repository does not have yet and may be too large."""
-    page_before: str | None = None
-    """main only: COMMS.md at `old`."""
-    page_after: str | None = None
-    """main only: COMMS.md at `new`; None as well when it is no regular file."""
+    leaks: tuple[Leak, ...] = ()
+    page: Page | None = None
+    """main only: None when COMMS.md is as it was."""
     unseen: str = ""
     """Why git's answer is not whole; empty when it is."""
 
@@ -64,20 +94,20 @@ class Update(NamedTuple):
 def refusal(update: Update, rules: Rules) -> str | None:
     """Why this update may not land, and what to do instead; None when it may."""
     return (
-        _problem_with_name(update.ref)
+        _problem_with_name(update, rules.protected_branches)
         or _problem_with_move(update)
         or _problem_with_autonomy(update, rules.autonomy)
         or _problem_with_content(update, rules)
-        or _problem_with_page(update)
+        or _problem_with_main(update, rules.protected_files)
     )
 
 
-def _problem_with_name(ref: str) -> str | None:
+def _problem_with_name(update: Update, protected: Iterable[str]) -> str | None:
+    ref = update.ref
+    if update.stands_for:
+        return f"this is another name for {_shown(update.stands_for)}; push to that one"
     if ref.startswith(HEADS):
-        branch = ref.removeprefix(HEADS)
-        if branch == RESCUE.rstrip("/"):
-            return f"this name would stand in the way of the {RESCUE}… branches; choose another one"
-        return None if branch == MIND else problem_with_branch(branch)
+        return _problem_with_branch(ref.removeprefix(HEADS), protected)
     if ref.startswith(TAGS):
         if _SNAPSHOT.fullmatch(ref):
             return None
@@ -86,6 +116,23 @@ def _problem_with_name(ref: str) -> str | None:
         if ref == prefix or (prefix.endswith("/") and ref.startswith(prefix)):
             return words
     return "only branches (refs/heads/<name>) and snapshot tags (refs/tags/snapshot/<name>) are taken; push a branch"
+
+
+def _problem_with_branch(branch: str, protected: Iterable[str]) -> str | None:
+    if branch == RESCUE.rstrip("/"):
+        return f"this name would stand in the way of the {RESCUE}… branches; choose another one"
+    problem = None if branch == MIND else problem_with_branch(branch)
+    if problem:
+        return problem
+    first = branch.split("/")[0]
+    for taken in (MAIN, MIND, RESCUE.rstrip("/")):
+        # Not every file system tells capital letters from small ones, and a ref is a file.
+        if first.casefold() == taken and (first != taken or (taken != RESCUE.rstrip("/") and branch != taken)):
+            return f"this name is too much like {taken!r}, or stands in its way; choose another one"
+    pattern = protecting(protected, branch)
+    if pattern:
+        return f"this branch is the PM's (protected.branches has {_shown(pattern)}); push one of another name"
+    return None
 
 
 _SNAPSHOT = re.compile(rf"{SNAPSHOTS}[A-Za-z0-9][A-Za-z0-9._+/-]{{0,199}}")
@@ -115,6 +162,8 @@ def _problem_with_move(update: Update) -> str | None:
 
 
 def _problem_with_autonomy(update: Update, autonomy: Autonomy) -> str | None:
+    if update.ref == MAIN_REF and update.old is None:
+        return "main is the PM's to create; push a branch of another name"
     if autonomy is Autonomy.MERGE:
         return None
     frozen = autonomy is Autonomy.FROZEN
@@ -122,8 +171,6 @@ def _problem_with_autonomy(update: Update, autonomy: Autonomy) -> str | None:
         if frozen and not update.ref.startswith(HEADS + RESCUE):
             return f"autonomy is 'frozen': only reports, in {PAGE} on main, are taken until the PM changes that"
         return None
-    if update.old is None:
-        return f"autonomy is '{autonomy.value}': main is the PM's to create; push a branch of another name"
     for commit in update.moved_over:
         beyond = sorted(commit.touched - {PAGE})
         if beyond:
@@ -146,35 +193,57 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
             )
     for file in update.large_files:
         if file.size > rules.blob_bytes:
+            name = f"file {_shown(file.path)}" if file.path else "something that no commit of the push needs"
             return (
-                f"file {_shown(file.path)} has {file.size} bytes, over the limit of {rules.blob_bytes}; take it out "
+                f"{name} has {file.size} bytes, over the limit of {rules.blob_bytes}; take it out "
                 "of the commit that adds it (git commit --amend or git rebase), and push again"
             )
-    return None
+    for path in update.present:
+        names = path.encode(errors="surrogateescape")
+        if len(names) > MAX_PATH_BYTES or max(map(len, names.split(b"/"))) > MAX_NAME_BYTES:
+            return (
+                f"the path {_shown(path)} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} "
+                f"bytes, and {MAX_NAME_BYTES} in each name"
+            )
+    return _problem_with_leaks(update.leaks)
 
 
-def _problem_with_page(update: Update) -> str | None:
+def _problem_with_leaks(leaks: tuple[Leak, ...]) -> str | None:
+    if not leaks:
+        return None
+    told = [
+        f"{f'commit {leak.commit[:12]}' if leak.commit else 'the push'} holds {leak.kind} {leak.place}"
+        for leak in dict.fromkeys(leaks[:MAX_TOLD])
+    ]
+    more = f" (and {len(leaks) - MAX_TOLD} more)" if len(leaks) > MAX_TOLD else ""
+    return (
+        f"{'; '.join(told)}{more}; take it out of every commit of this push (git commit --amend or git rebase), put "
+        "words such as 'your-key-here' in its place, and push again; if it is a real one, tell the PM that it was here"
+    )
+
+
+def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None:
     if update.ref != MAIN_REF:
         return None
-    before, after = update.page_before, update.page_after
-    if after is None:
-        meant = any(PAGE in commit.introduced for commit in (*update.new_commits, *update.moved_over))
-        if before is None and not meant:
-            return None
+    for path in update.changed:
+        # The page has rules of its own, whatever the patterns say.
+        pattern = None if path == PAGE else protecting(protected, path)
+        if pattern:
+            return (
+                f"{_shown(path)} is the PM's to change on main (protected.files has {_shown(pattern)}); leave it as it "
+                "is on main, and propose the change on a branch of its own"
+            )
+    for path in update.present:
+        if path.casefold() == PAGE.casefold() and path != PAGE:
+            return f"{_shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
+    if update.page is None:
+        return None
+    if update.page.after is None:
         return f"{PAGE} of main, where the PM and you talk, must stay a file; put it back and push again"
-    for section in (comms.DIRECTIVES, comms.REPORTS):
-        if before and _has_section(before, section) and not _has_section(after, section):
-            return f"the push would take the section '## {section}' out of main's {PAGE}; put it back and push again"
-    return None
+    from infra.admission.page_rules import problem_with_page  # most pushes do without
+
+    return problem_with_page(update.page.before or "", update.page.after)
 
 
-def _has_section(document: str, section: str) -> bool:
-    try:
-        comms.section_text(document, section)
-    except comms.CommsError:
-        return False
-    return True
-
-
-def _shown(path: str) -> str:
-    return repr(path if len(path) <= 200 else path[:199] + "…")
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 200 else name[:199] + "…")

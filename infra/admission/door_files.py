@@ -20,6 +20,7 @@ from infra.repository.git import AGENT, safe_environment
 PUSH_SECONDS = 300
 """The longest a whole push may take, unpacking included."""
 LEAST_INPUT_BYTES = 100 * 1024 * 1024
+LEAST_MEMORY_BYTES = 1024 * 1024 * 1024
 
 
 def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
@@ -28,34 +29,67 @@ def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, 
     `by_daemon`: the clones reach the door by git:// and need to name no program."""
     door = f"{places.var}/door"
     os.makedirs(f"{door}/hooks", exist_ok=True)
-    limits = rules.Rules(rules.Autonomy(settings.autonomy), settings.limits.blob_bytes)
-    write_whole(f"{door}/config.json", rules.to_json(limits).encode())
-    write_whole(f"{door}/gitconfig", door_git_config(door, settings.limits.blob_bytes).encode())
+    write_whole(f"{door}/config.json", rules.to_json(_rules(places, settings)).encode())
+    write_whole(f"{door}/gitconfig", _git_config(*door_settings(door, settings.limits.blob_bytes)).encode())
     write_whole(f"{door}/hooks/pre-receive", _pre_receive(door).encode(), 0o755)
-    write_whole(f"{door}/receive-pack", _receive_pack(door, places.remote).encode(), 0o755)
+    memory = memory_bytes(settings.limits.blob_bytes)
+    if by_daemon:
+        write_whole(f"{door}/access", _access(door).encode(), 0o755)
+    else:
+        write_whole(f"{door}/receive-pack", _receive_pack(door, places.remote, memory).encode(), 0o755)
     # Last, because it sends the agent's pushes to what is written above.
     os.makedirs(places.bot, exist_ok=True)
     with cell.acting():
         write_whole(places.cell_git_config, cell_git_config("" if by_daemon else door).encode())
 
 
-def door_git_config(door: str, blob_bytes: int) -> str:
-    """Settings for whatever receives the agent's pushes."""
-    return _git_config(
+def _rules(places: Places, settings: Settings) -> rules.Rules:
+    return rules.Rules(
+        autonomy=rules.Autonomy(settings.autonomy),
+        blob_bytes=settings.limits.blob_bytes,
+        protected_files=settings.protected.files,
+        protected_branches=settings.protected.branches,
+        secrets=places.secrets,
+    )
+
+
+def door_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
+    """Settings for whatever receives the agent's pushes; they win over the repository's own."""
+    return (
         ("core.hooksPath", f"{door}/hooks"),
         ("core.fsync", "all"),  # what was acknowledged survives a power cut
+        ("core.alternateRefsCommand", "true"),  # a repository's own would be run to say which objects are there
+        ("core.packedGitWindowSize", "32m"),  # these two keep git within its memory, however large the repository
+        ("core.packedGitLimit", "256m"),
+        ("core.bigFileThreshold", str(max(16 * 1024 * 1024, 2 * blob_bytes))),  # what is larger is never held whole
         ("receive.denyDeletes", "true"),  # these two say again what pre-receive says in better words
         ("receive.denyNonFastForwards", "true"),
+        ("receive.shallowUpdate", "false"),  # or the history of the repository itself could be cut off
         ("receive.fsckObjects", "true"),  # no `.GIT` directory and the like in a tree that the PM checks out
+        ("receive.fsck.skipList", "/dev/null"),
+        *((f"receive.fsck.{name}", "error") for name in _NEVER_OVERLOOKED),
         ("receive.maxInputSize", str(max(LEAST_INPUT_BYTES, 10 * blob_bytes))),
         ("receive.advertisePushOptions", "false"),
         ("receive.autogc", "false"),
+        ("receive.updateServerInfo", "false"),
         ("transfer.fsckObjects", "true"),
         ("transfer.hideRefs", "refs/minifram"),
         ("gc.auto", "0"),
         ("maintenance.auto", "false"),
         ("safe.directory", "*"),
     )
+
+
+_NEVER_OVERLOOKED = (
+    *("hasDot", "hasDotdot", "hasDotgit", "fullPathname", "emptyName", "duplicateEntries", "treeNotSorted"),
+    *("gitmodulesName", "gitmodulesPath", "gitmodulesUrl", "gitmodulesUpdate", "gitmodulesSymlink"),
+)
+"""What git finds in pushed objects, and a repository's own settings could tell it to ignore."""
+
+
+def memory_bytes(blob_bytes: int) -> int:
+    """For each process of one push: what a small pack unfolds to in memory has no limit of its own."""
+    return LEAST_MEMORY_BYTES + 4 * blob_bytes
 
 
 def cell_git_config(door: str) -> str:
@@ -91,7 +125,7 @@ exec /usr/bin/env -i {_environment(PYTHONPATH=root)} \\
 """
 
 
-def _receive_pack(door: str, remote: str) -> str:
+def _receive_pack(door: str, remote: str, memory: int) -> str:
     include = f"include.path={door}/gitconfig"
     return f"""\
 #!/bin/sh
@@ -102,14 +136,39 @@ def _receive_pack(door: str, remote: str) -> str:
 
 # git goes on without a hook or an included file that is not there.
 if ! [ -x {shlex.quote(f"{door}/hooks/pre-receive")} ] || ! [ -r {shlex.quote(f"{door}/gitconfig")} ]; then
-    echo "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up anew" >&2
+    echo "{_NOT_IN_PLACE}" >&2
     exit 1
 fi
+ulimit -v {memory >> 10} || exit 1
 
 # Settings given on the command line are read after the repository's own.
 exec /usr/bin/env -i {_environment(HOME="/nonexistent", GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null")} \\
     timeout --kill-after=10 {PUSH_SECONDS} git -c {shlex.quote(include)} receive-pack "$@"
 """
+
+
+def _access(door: str) -> str:
+    return f"""\
+#!/bin/sh
+# git daemon asks this before it serves anybody. minifram writes this file at each start.
+case "$1" in
+upload-pack) ;;
+receive-pack)
+    # git goes on without a hook that is not there.
+    if ! [ -x {shlex.quote(f"{door}/hooks/pre-receive")} ]; then
+        echo "{_NOT_IN_PLACE}"
+        exit 1
+    fi
+    ;;
+*)
+    echo "only clone, fetch and push are served here"
+    exit 1
+    ;;
+esac
+"""
+
+
+_NOT_IN_PLACE = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up anew"
 
 
 def _environment(**names: str) -> str:

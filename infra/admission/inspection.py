@@ -1,7 +1,7 @@
 """What git says about a push that waits in quarantine: facts for `decide`, nothing is judged here.
 
-Everything is bounded, because the agent chose what git is asked about: no call unfolds a tree path by path,
-answers have a greatest size, and all calls of one push share one deadline."""
+Everything is bounded, because the agent chose what git is asked about: answers have a greatest size, and all calls
+of one push share one deadline."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import IO, NamedTuple
 
+from infra.admission import cargo
 from infra.admission.bounded_git import BoundedGit, TooMuch
-from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, Commit, File, Update
+from infra.admission.cargo import Hit
+from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, Commit, File, Leak, Page, Update
 from infra.admission.rules import Autonomy, Rules
-from infra.repository.git import Git
+from infra.contract.secret_shapes import find_secrets
+from infra.repository.git import Git, GitError
 
 INSPECTION_SECONDS = 60.0
 """For all git calls of one push together."""
@@ -51,43 +54,104 @@ def _ref_line(line: str) -> RefLine:
 
 
 class Pushed(NamedTuple):
-    """The repository with what was pushed, and as it is without."""
+    """The repository with what was pushed, as it is without, and what was pushed alone."""
 
     git: Git
     kept: Git
+    quarantine: BoundedGit | None
+    """None when no objects came with the push."""
 
 
 def pushed(directory: str, environment: Mapping[str, str], deadline: float) -> Pushed:
     """`environment` is the hook's own, which tells where the quarantine is; `deadline` is monotonic."""
     env = {"GIT_DIR": directory}  # this repository or none
-    quarantine = {name: environment[name] for name in QUARANTINE if environment.get(name)}
-    return Pushed(BoundedGit(directory, deadline, env | quarantine), BoundedGit(directory, deadline, env))
+    incoming = {name: environment[name] for name in QUARANTINE if environment.get(name)}
+    alone = {name: value for name, value in incoming.items() if name != "GIT_ALTERNATE_OBJECT_DIRECTORIES"}
+    return Pushed(
+        BoundedGit(directory, deadline, env | incoming),
+        BoundedGit(directory, deadline, env),
+        BoundedGit(directory, deadline, env | alone) if "GIT_OBJECT_DIRECTORY" in alone else None,
+    )
 
 
-def inspect(repository: Pushed, line: RefLine, rules: Rules) -> Update:
-    """Everything that the rules may ask about this line. Raises GitError."""
-    update = Update(line.ref, line.old, line.new)
-    if line.new is None:
+def inspect_all(repository: Pushed, lines: list[RefLine], rules: Rules, known: tuple[bytes, ...]) -> list[Update]:
+    """Everything that the rules may ask about a push; `known` are secrets. Raises GitError, ValueError."""
+    updates = [Update(line.ref, line.old, line.new, stands_for=_stands_for(repository, line.ref)) for line in lines]
+    try:
+        suspect = _suspect(repository, rules, known)
+    except TooMuch as error:
+        return [update._replace(unseen=str(error)) for update in updates]
+    for at, update in enumerate(updates):
+        named = [Leak(hit.kind, "in its name") for hit in find_secrets(update.ref.encode(errors="replace"), known)]
+        updates[at] = inspect(repository, update, rules, suspect)
+        updates[at] = updates[at]._replace(leaks=(*named, *updates[at].leaks))
+    if updates and (suspect.large or suspect.hits):  # what is left is needed by none of the commits
+        large = tuple(File("", size) for size in suspect.large.values())
+        leaks = tuple(Leak(hit.kind, "in something that no commit of it needs") for hit in _flat(suspect.hits))
+        updates[0] = updates[0]._replace(large_files=updates[0].large_files + large, leaks=updates[0].leaks + leaks)
+    return updates
+
+
+class _Suspect(NamedTuple):
+    """What came with the push and may be refused, by object; whoever finds out where it belongs takes it out."""
+
+    large: dict[str, int]
+    hits: dict[str, list[Hit]]
+
+
+def _suspect(repository: Pushed, rules: Rules, known: tuple[bytes, ...]) -> _Suspect:
+    if repository.quarantine is None:
+        return _Suspect({}, {})
+    objects = cargo.brought(repository.quarantine)
+    large = {each.id: each.size for each in objects if each.type == "blob" and each.size > rules.blob_bytes}
+    hits = cargo.secrets_in(repository.quarantine, (each for each in objects if each.id not in large), known)
+    # A push may bring what is there already; that was let in by the PM, or before there were such rules.
+    there = _there_already(repository.kept, [*large, *hits])
+    return _Suspect(
+        {id: size for id, size in large.items() if id not in there},
+        {id: found for id, found in hits.items() if id not in there},
+    )
+
+
+def _flat(hits: Mapping[str, list[Hit]]) -> list[Hit]:
+    return [hit for each in hits.values() for hit in each]
+
+
+def _stands_for(repository: Pushed, ref: str) -> str:
+    """What a symbolic ref stands for. Receiving a push to it, git would move that other one."""
+    if not ref.startswith("refs/"):
+        return ""
+    try:
+        return repository.kept("symbolic-ref", "--quiet", ref)
+    except GitError as error:
+        if error.status == 1:
+            return ""
+        raise
+
+
+def inspect(repository: Pushed, update: Update, rules: Rules, suspect: _Suspect) -> Update:
+    """Everything that the rules may ask about this ref. Raises GitError."""
+    if update.new is None:
         return update
     try:
-        return _inspect(repository, update, line.new, rules)
+        return _inspect(repository, update, update.new, rules, suspect)
     except TooMuch as error:
         return update._replace(unseen=str(error))
 
 
-def _inspect(repository: Pushed, update: Update, new: str, rules: Rules) -> Update:
+def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect: _Suspect) -> Update:
     git, old, is_main = repository.git, update.old, update.ref == MAIN_REF
     at_most = f"--max-count={MAX_COMMITS + 1}"
 
     # A commit stands alone on its line, any other object is followed by a space and its path.
     listed = git.raw("rev-list", "--objects", at_most, new, "--not", "--all", "--").split(b"\n")
     commits = [line.decode() for line in listed if line and b" " not in line]
-    objects = [line.partition(b" ") for line in listed if b" " in line]
+    objects = {line[:40].decode(): line[41:].decode(errors="replace") for line in listed if b" " in line}
 
-    names = [new, f"{new}^{{commit}}", *(name.decode() for name, _, _ in objects)]
     pages = [f"{commit}:{PAGE}" for commit in (old, new) if commit] if is_main else []
-    answers = _look_up(git, names, pages)
-    tip, peeled, sizes = answers.kinds[0], answers.kinds[1], answers.kinds[2:]
+    base = old or MAIN_REF
+    answers = _look_up(git, [new, f"{new}^{{commit}}", base], pages)
+    tip, peeled, based = answers.kinds
     if (tip if update.ref.startswith(HEADS) else peeled).type != "commit":
         return update._replace(names_commit=False)
 
@@ -97,25 +161,77 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules) -> Upda
     if max(len(commits), len(moved)) > MAX_COMMITS:
         return update._replace(unseen=f"the push brings over {MAX_COMMITS} commits at once")
     described = _describe(git, dict.fromkeys([*commits, *moved]))
+    changes = _changes(git, base if based.type == "commit" else EMPTY_TREE, new)
 
-    large = [
-        (name.decode(), File(path.decode(errors="replace"), kind.size))
-        for (name, _, path), kind in zip(objects, sizes, strict=True)
-        if kind.type == "blob" and kind.size > rules.blob_bytes
-    ]
+    leaks = [leak for id in commits for leak in _leaks_of_commit(id, suspect.hits.pop(id, ()))]
+    for id in [id for id in suspect.hits if id in objects]:
+        leaks += _leaks_of_object(git, id, objects[id], suspect.hits.pop(id), commits)
     return update._replace(
         descends=old is None or git.ok("merge-base", "--is-ancestor", old, new),
         new_commits=tuple(described[id] for id in commits),
         moved_over=tuple(described[id] for id in moved),
-        large_files=_without_kept(repository.kept, large),
-        page_before=answers.pages[0] if is_main and old else None,
-        page_after=answers.pages[-1] if is_main and _is_file(git, new) else None,
+        changed=tuple(changes),
+        present=tuple(path for path, mode in changes.items() if mode),
+        large_files=tuple(File(objects[id], suspect.large.pop(id)) for id in [*suspect.large] if id in objects),
+        leaks=tuple(leaks),
+        page=_page(answers.pages, changes) if is_main and old else None,
     )
 
 
-def _is_file(git: Git, commit: str) -> bool:
-    """COMMS.md is a regular file: a link has a text as well, which nobody would ever read."""
-    return git("ls-tree", commit, "--", PAGE).startswith("100")
+def _page(texts: list[str | None], changes: Mapping[str, str]) -> Page | None:
+    """COMMS.md, when it differs: a link has a text as well, which nobody would ever read, so its mode counts."""
+    if PAGE in changes:
+        return Page(texts[0], texts[-1] if changes[PAGE].startswith("100") else None)
+    return Page(texts[0], None) if any(path.startswith(f"{PAGE}/") for path in changes) else None
+
+
+def _leaks_of_commit(id: str, hits: Iterable[Hit]) -> list[Leak]:
+    return [Leak(hit.kind, "in its message, or the name of who made it", id) for hit in hits]
+
+
+def _leaks_of_object(git: Git, id: str, path: str, hits: list[Hit], commits: list[str]) -> list[Leak]:
+    """Where in the push an object with secrets is; its path may itself be one."""
+    commit, path = _origin(git, id, path, commits)
+    names = f"in the name of something in {path!r}" if path else "in a name at the top"
+    return [Leak(hit.kind, f"in {path!r}, line {hit.line}" if hit.line else names, commit) for hit in hits]
+
+
+def _origin(git: Git, id: str, path: str, commits: list[str]) -> tuple[str, str]:
+    """The oldest of these commits that brings the object in, and its path there."""
+    words = ("--root", "-m", "-r", "-t", "--raw", "--no-renames", "-z", f"--find-object={id}")
+    asked = "".join(f"{id}\n" for id in commits)
+    try:
+        answer = git.raw("diff-tree", "--stdin", *words, stdin=asked.encode(), timeout=5.0).decode(errors="replace")
+    except (GitError, TooMuch):  # the push is refused in any case
+        return "", path
+    found, commit = ("", path), ""
+    fields = iter(answer.split("\0"))
+    for field in fields:
+        if field.startswith(":"):
+            name = next(fields)
+            if field.split(" ")[3] == id:
+                found = commit, name
+        elif _SHA.fullmatch(field):
+            commit = field
+    return found
+
+
+def _changes(git: Git, base: str, new: str) -> dict[str, str]:
+    """Every file that differs, with its mode at `new`; empty for what is not there any more. Raises TooMuch."""
+    # A tree that holds itself over and over has paths without end: listing says so before it takes any room, while
+    # comparing would take all there is and then say nothing.
+    git.raw("ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", new)
+    words = ("-r", "--raw", "--no-renames", "--ignore-submodules=none", "-z")
+    answer = git.raw("diff-tree", *words, base, new, "--").decode(errors="surrogateescape")
+    changes = {}
+    fields = iter(answer.split("\0"))
+    for field in fields:
+        if field:
+            changes[next(fields)] = "" if field.endswith("D") else field.split(" ")[1]
+    return changes
+
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 class _Kind(NamedTuple):
@@ -138,7 +254,7 @@ def _look_up(git: Git, names: list[str], pages: list[str]) -> _Answers:
     for _ in pages:
         kind = _kind(answer.readline())
         content = answer.read(kind.size + 1)[:-1] if kind.type != "missing" else b""
-        texts.append(content.decode(errors="replace") if kind.type == "blob" else None)
+        texts.append(content.decode(errors="surrogateescape") if kind.type == "blob" else None)
     return _Answers(kinds, texts)
 
 
@@ -188,9 +304,9 @@ def _commit(id: str, differences: list[_Difference]) -> Commit:
     return Commit(id, touched, touched.intersection(*(each.present for each in differences)))
 
 
-def _without_kept(kept: Git, files: list[tuple[str, File]]) -> tuple[File, ...]:
-    """The files whose content the repository does not have yet; git may list what only older commits hold."""
-    if not files:
-        return ()
-    kinds = _look_up(kept, [name for name, _ in files], []).kinds
-    return tuple(file for (_, file), kind in zip(files, kinds, strict=True) if kind.type == "missing")
+def _there_already(kept: Git, ids: list[str]) -> set[str]:
+    """Those of the objects that the repository has without the push."""
+    if not ids:
+        return set()
+    kinds = _look_up(kept, ids, []).kinds
+    return {id for id, kind in zip(ids, kinds, strict=True) if kind.type != "missing"}

@@ -23,10 +23,16 @@ class Rules(NamedTuple):
     autonomy: Autonomy
     blob_bytes: int
     """The largest file that a push may bring in."""
+    protected_files: tuple[str, ...]
+    """Patterns of files that the agent may not change on main (`contract.protection`)."""
+    protected_branches: tuple[str, ...]
+    """Patterns of branches that the agent may neither create nor move."""
+    secrets: str
+    """The directory of the secrets that no push may carry; one that is not there holds none."""
 
 
 def to_json(rules: Rules) -> str:
-    return json.dumps({"autonomy": rules.autonomy.value, "blob_bytes": rules.blob_bytes})
+    return json.dumps(rules._replace(autonomy=rules.autonomy.value)._asdict())  # type: ignore[arg-type]
 
 
 def from_json(text: str) -> Rules:
@@ -35,10 +41,19 @@ def from_json(text: str) -> Rules:
     if not isinstance(raw, dict) or raw.keys() != set(Rules._fields):
         found = sorted(raw) if isinstance(raw, dict) else type(raw).__name__
         raise ValueError(f"expected the keys {', '.join(Rules._fields)}, found {found}")
-    blob_bytes = raw["blob_bytes"]
+    blob_bytes, secrets = raw["blob_bytes"], raw["secrets"]
     if not isinstance(blob_bytes, int) or isinstance(blob_bytes, bool) or blob_bytes <= 0:
         raise ValueError(f"blob_bytes is {blob_bytes!r}; expected a whole number above 0")
-    return Rules(Autonomy(raw["autonomy"]), blob_bytes)
+    if not isinstance(secrets, str) or not secrets.startswith("/"):
+        raise ValueError(f"secrets is {secrets!r}; expected the path of a directory, from the root")
+    files, branches = (_patterns(name, raw[name]) for name in ("protected_files", "protected_branches"))
+    return Rules(Autonomy(raw["autonomy"]), blob_bytes, files, branches, secrets)
+
+
+def _patterns(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise ValueError(f"{name} is {value!r}; expected a list of patterns")
+    return tuple(value)
 
 
 def read_rules(path: str) -> Rules:

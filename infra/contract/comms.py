@@ -7,7 +7,6 @@ the PM change it. Text between HTML comment marks is nobody's directive."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import NamedTuple
 
@@ -45,16 +44,21 @@ def directives(document: str) -> list[Directive]:
 
     An open item above a ticked one with the same words counts as done: git's union merge leaves such pairs
     when the PM's edit and a tick meet."""
+    return [Directive(_id(text), text, done, line) for text, done, line in wishes(document)]
+
+
+def wishes(document: str) -> list[tuple[str, bool, int]]:
+    """Text, done and line of each directive, for those who need no ids. Raises CommsError."""
     lines = lines_of(document)
     kinds = kinds_of(lines)
     found = [
-        _directive(lines, kinds, first, last)
+        _wish(lines, kinds, first, last)
         for start, end in _sections(lines, kinds, DIRECTIVES)
         for first, last in blocks_of(lines, kinds, start, end)
     ]
-    found = [item for item in found if item.text and not _is_comment(item.text)]
-    ticked_at = {item.text: item.line for item in found if item.done}
-    return [item._replace(done=item.done or ticked_at.get(item.text, -1) > item.line) for item in found]
+    found = [(text, done, line) for text, done, line in found if text and not _is_comment(text)]
+    ticked_at = {text: line for text, done, line in found if done}
+    return [(text, done or ticked_at.get(text, -1) > line, line) for text, done, line in found]
 
 
 def open_directives(document: str) -> list[Directive]:
@@ -67,7 +71,7 @@ def tick(document: str, ids: tuple[str, ...]) -> str:
     for item in directives(document):
         if item.done or item.id not in ids:
             continue
-        lines[item.line] = _ticked(lines[item.line], _newline(document))
+        lines[item.line] = ticked_line(lines[item.line], _newline(document))
     return "\n".join(lines)
 
 
@@ -129,7 +133,7 @@ def _sections(lines: list[str], kinds: list[Kind], name: str) -> list[tuple[int,
     return found
 
 
-def _directive(lines: list[str], kinds: list[Kind], first: int, last: int) -> Directive:
+def _wish(lines: list[str], kinds: list[Kind], first: int, last: int) -> tuple[str, bool, int]:
     match = ITEM.match(lines[first]) if kinds[first] is Kind.TEXT else None
     head = match["text"] if match else lines[first]
     # Ticking a paragraph makes it an item with the mark "-"; its text must not change by that.
@@ -138,11 +142,17 @@ def _directive(lines: list[str], kinds: list[Kind], first: int, last: int) -> Di
     text = "\n".join([head.rstrip(), *(_unindented(line, column).rstrip() for line in rest)]).strip()
     struck = bool(_STRUCK.search(text)) and not _STRUCK.sub("", text).strip()
     done = struck or bool(match and match["box"] in ("x", "X"))
-    id = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
-    return Directive(id, text, done, first)
+    return text, done, first
 
 
-def _ticked(line: str, newline: str) -> str:
+def _id(text: str) -> str:
+    import hashlib  # brings OpenSSL with it, and the git door, which each push waits for, needs no ids
+
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+
+
+def ticked_line(line: str, newline: str = "\n") -> str:
+    """The first line of a directive with its box ticked; two lines where that line begins a block of code."""
     match = ITEM.match(line.removesuffix("\r"))
     if match is None:
         # A fence must go on beginning its line.

@@ -10,7 +10,9 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from infra.contract.boot import Limits
+from infra.contract.host_names import problem_with_host_name
 from infra.contract.plain_yaml import parse_yaml
+from infra.contract.protection import MAX_PATTERNS, problem_with_branch_pattern, problem_with_file_pattern
 
 
 class SettingsError(ValueError):
@@ -95,15 +97,55 @@ class LimitSettings(Section, frozen=True):
     """A log file over this is moved aside at the next start."""
 
 
+class ProtectedSettings(Section, frozen=True):
+    files: tuple[str, ...] = ()
+    """Patterns of paths that the agent may not change on main, such as [SYSTEM.md, spec/, '*.lock']; each protects all
+    below what it matches, and `*` stands for `/` as well."""
+    branches: tuple[str, ...] = ("pm/*",)
+    """Patterns of branches that the agent may neither create nor move."""
+
+
+class EgressSettings(Section, frozen=True):
+    mode: Literal["open", "allowlist"] = "open"
+    """open: the agent reaches every public address; allowlist: the names in `allow` only. For the sealed container."""
+    allow: tuple[str, ...] = ()
+    """allowlist only: names that the agent may reach, each with all names below it, such as [pypi.org]."""
+    ipv6: bool = True
+    """false: nothing leaves by IPv6."""
+
+
+class PodmanSettings(Section, frozen=True):
+    """The container; what the machine cannot limit is not limited (`minifram doctor` says so)."""
+
+    network: Literal["auto", "none"] = "auto"
+    """none: the container has no network but its own loopback device, and so only the scripted model."""
+    base: str | None = None
+    """The image to build on; None: Debian's when podman knows a registry, else one made here with mmdebstrap."""
+    pids: int = 2048
+    """Processes and threads."""
+    open_files: int = 16_384
+    """Of one process."""
+    memory_bytes: int = 4 * 1024**3
+    """Memory of everything in the container."""
+    cpus: float | None = None
+    """Processors' worth of time; None: all there are."""
+    tmp_bytes: int = 512 * 1024**2
+    """The most that /tmp may hold; it lies in memory."""
+
+
 class Settings(Section, frozen=True):
-    sandbox: Literal["process", "podman"] = "process"
-    """process: plain directories, no isolation; podman: a sealed container (not built yet)."""
+    sandbox: Literal["auto", "podman", "process"] = "auto"
+    """podman: a sealed container; process: plain directories, no isolation; auto: podman where `minifram doctor` finds
+    it usable by whoever runs `up`, else process; an agent that was sealed before is never started unsealed by it."""
     autonomy: Literal["merge", "propose", "frozen"] = "merge"
     """merge: the agent merges what it has validated; propose: only the PM moves main; frozen: reports only."""
     model: ModelSettings = ModelSettings()
     budget: BudgetSettings = BudgetSettings()
     intervals: IntervalSettings = IntervalSettings()
     limits: LimitSettings = LimitSettings()
+    protected: ProtectedSettings = ProtectedSettings()
+    egress: EgressSettings = EgressSettings()
+    podman: PodmanSettings = PodmanSettings()
 
 
 def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
@@ -119,6 +161,11 @@ def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
         told = _told(error, known)
         raise SettingsError(f"{source}: {told}; see 'minifram config' for each key and its type") from None
     _refuse_bad_numbers(settings, "", source)
+    for name in settings.egress.allow:
+        problem = problem_with_host_name(name)
+        if problem:
+            raise SettingsError(f"{source}: egress.allow: {problem}")
+    _refuse_bad_patterns(settings.protected, source)
     return settings
 
 
@@ -184,6 +231,17 @@ def _told(error: msgspec.ValidationError, raw: Any) -> str:
         raw = raw.get(key) if isinstance(raw, dict) else None
     found = "" if raw is None or isinstance(raw, dict) else f" is {repr(raw)[:80]};"
     return f"{path}{found or ':'} {message[:1].lower()}{message[1:]}"
+
+
+def _refuse_bad_patterns(protected: ProtectedSettings, source: str) -> None:
+    for name, patterns, problem_with in (
+        ("files", protected.files, problem_with_file_pattern),
+        ("branches", protected.branches, problem_with_branch_pattern),
+    ):
+        if len(patterns) > MAX_PATTERNS:
+            raise SettingsError(f"{source}: protected.{name} has {len(patterns)} patterns; at most {MAX_PATTERNS}")
+        for problem in filter(None, map(problem_with, patterns)):
+            raise SettingsError(f"{source}: protected.{name}: {problem}")
 
 
 def _refuse_bad_numbers(section: Section, where: str, source: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.admission.git_server import Server
 from tests.admission.world import World
 
 
@@ -16,4 +17,14 @@ def world() -> Iterator[World]:
     # Not tmp_path: a socket's path must be short.
     root = Path(tempfile.mkdtemp(prefix="minifram-door-"))
     yield World(root)
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """The same world behind `git daemon`."""
+    root = Path(tempfile.mkdtemp(prefix="minifram-door-"))
+    server = Server(root)
+    yield server
+    server.end()
     shutil.rmtree(root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from infra.admission.decide import Commit, File, Update, refusal
+from infra.admission.decide import Commit, File, Leak, Page, Update, refusal
 from infra.admission.rules import Autonomy, Rules, from_json, to_json
 from infra.contract.branches import problem_with_branch
 
@@ -40,6 +41,9 @@ other_refs = st.one_of(
     st.text(max_size=20),
 )
 pages = st.sampled_from([None, "", PAGE, "## Directives\n", "## Reports\n", "# Reports\n\n# Directives\n"])
+paths = st.sampled_from(
+    ["COMMS.md", "comms.MD", "infra/runner.py", "INFRA/x", "infra", "infrared", "a.lock", "x" * 256, "a/" * 500 + "a"]
+)
 odd: dict[str, st.SearchStrategy[Any]] = {
     "ref": other_refs,
     "new": st.none(),
@@ -48,8 +52,11 @@ odd: dict[str, st.SearchStrategy[Any]] = {
     "new_commits": histories,
     "moved_over": histories,
     "large_files": st.lists(st.builds(File, words, st.integers(0, 2 * LIMIT)), min_size=1, max_size=2).map(tuple),
-    "page_before": pages,
-    "page_after": pages,
+    "page": st.builds(Page, pages, pages),
+    "stands_for": st.just("refs/heads/main"),
+    "changed": st.lists(paths, min_size=1, max_size=3).map(tuple),
+    "present": st.lists(paths, min_size=1, max_size=3).map(tuple),
+    "leaks": st.just((Leak("a key", "in 'a', line 1", SHA),)),
     "unseen": st.just("too much"),
 }
 
@@ -58,7 +65,7 @@ odd: dict[str, st.SearchStrategy[Any]] = {
 def some_updates(draw: st.DrawFn) -> Update:
     """Updates that are nearly as they should be: few are wrong in more than two ways."""
     old = draw(st.sampled_from([None, SHA]))
-    update = Update(draw(good_refs), old, OTHER_SHA, page_before=PAGE, page_after=PAGE)
+    update = Update(draw(good_refs), old, OTHER_SHA)
     wrong = draw(st.lists(st.sampled_from(sorted(odd)), unique=True, max_size=3))
     return update._replace(**{name: draw(odd[name]) for name in wrong})
 
@@ -67,8 +74,12 @@ updates = some_updates()
 autonomies = st.sampled_from(Autonomy)
 
 
+def rules_of(autonomy: Autonomy) -> Rules:
+    return Rules(autonomy, LIMIT, ("infra/", "*.lock"), ("pm/*", "work9*"), "/run/secrets")
+
+
 def admitted(update: Update, autonomy: Autonomy) -> bool:
-    return refusal(update, Rules(autonomy, LIMIT)) is None
+    return refusal(update, rules_of(autonomy)) is None
 
 
 @settings(max_examples=500)
@@ -93,20 +104,28 @@ def test_nothing_outside_the_allowed_shape_is_admitted(update: Update, autonomy:
     assert all(file.size <= LIMIT for file in update.large_files)
     if name.startswith("rescue/"):
         assert update.old is None
-    if name == "main" and autonomy is not Autonomy.MERGE:
+    assert not update.stands_for
+    assert not update.leaks
+    assert not name.startswith(("pm/", "work9"))
+    assert all(len(path) <= 1000 and all(len(part) <= 255 for part in path.split("/")) for path in update.present)
+    if name == "main":
         assert update.old is not None
+        assert not {"infra/runner.py", "INFRA/x", "infra", "a.lock"} & set(update.changed)
+        assert "comms.MD" not in update.present
+    if name == "main" and autonomy is not Autonomy.MERGE:
         assert all(commit.touched <= {"COMMS.md"} for commit in update.moved_over)
-    if name == "main" and update.page_before == PAGE:
-        assert update.page_after
-        assert "Directives" in update.page_after
-        assert "Reports" in update.page_after
+    if name == "main" and update.page:
+        assert update.page.after is not None
+    if name == "main" and update.page and update.page.before == PAGE:
+        assert "Directives" in str(update.page.after)
+        assert "Reports" in str(update.page.after)
     if autonomy is Autonomy.FROZEN:
         assert name == "main" or name.startswith("rescue/")
 
 
 @settings(max_examples=300)
 @given(updates)
-@example(Update("refs/heads/main", SHA, OTHER_SHA, page_before=PAGE, page_after=PAGE))
+@example(Update("refs/heads/main", SHA, OTHER_SHA, page=Page(PAGE, PAGE)))
 @example(Update("refs/heads/rescue/1", None, OTHER_SHA))
 @example(Update("refs/heads/work", SHA, OTHER_SHA))
 def test_less_autonomy_admits_less(update: Update) -> None:
@@ -121,7 +140,7 @@ def test_each_autonomy_admits_something(autonomy: Autonomy) -> None:
     report = (Commit(OTHER_SHA, frozenset({"COMMS.md"}), frozenset({"COMMS.md"})),)
     work = (Commit(OTHER_SHA, frozenset({"src"}), frozenset({"src"})),)
     free = autonomy is Autonomy.MERGE
-    main = Update("refs/heads/main", SHA, OTHER_SHA, page_before=PAGE, page_after=PAGE)
+    main = Update("refs/heads/main", SHA, OTHER_SHA, page=Page(PAGE, PAGE))
     assert admitted(main._replace(new_commits=report, moved_over=report), autonomy)
     assert admitted(main._replace(new_commits=work, moved_over=work), autonomy) == free
     assert admitted(Update("refs/heads/rescue/1", None, OTHER_SHA, new_commits=work), autonomy)
@@ -133,7 +152,7 @@ def test_each_autonomy_admits_something(autonomy: Autonomy) -> None:
 @given(updates, autonomies)
 def test_a_refusal_is_one_line_and_no_lost_race(update: Update, autonomy: Autonomy) -> None:
     """Whoever pushes again and again until a race is won must not take the door's words for a lost race."""
-    why = refusal(update, Rules(autonomy, LIMIT))
+    why = refusal(update, rules_of(autonomy))
     if why is None:
         return
     assert why.isprintable()
@@ -157,7 +176,7 @@ def test_a_refusal_is_one_line_and_no_lost_race(update: Update, autonomy: Autono
 )
 def test_names_that_git_itself_would_stop(ref: str, words: str) -> None:
     """The rule for names does not lean on git's own."""
-    assert words in (refusal(Update(ref, None, SHA), Rules(Autonomy.MERGE, LIMIT)) or "")
+    assert words in (refusal(Update(ref, None, SHA), rules_of(Autonomy.MERGE)) or "")
 
 
 def test_a_merge_brings_in_only_what_no_parent_had() -> None:
@@ -168,31 +187,58 @@ def test_a_merge_brings_in_only_what_no_parent_had() -> None:
     assert not admitted(Update("refs/heads/work", SHA, OTHER_SHA, new_commits=(own,)), Autonomy.MERGE)
 
 
-@given(autonomies, st.integers(1, 10**12))
-def test_rules_are_read_as_they_were_written(autonomy: Autonomy, blob_bytes: int) -> None:
+patterns = st.lists(st.text(min_size=1, max_size=5), max_size=3).map(tuple)
+
+
+@given(autonomies, st.integers(1, 10**12), patterns, patterns, st.text(max_size=9).map("/".__add__))
+def test_rules_are_read_as_they_were_written(
+    autonomy: Autonomy, blob_bytes: int, files: tuple[str, ...], branches: tuple[str, ...], secrets: str
+) -> None:
     """What the keep writes is what the hook reads."""
-    assert from_json(to_json(Rules(autonomy, blob_bytes))) == Rules(autonomy, blob_bytes)
+    rules = Rules(autonomy, blob_bytes, files, branches, secrets)
+    assert from_json(to_json(rules)) == rules
+
+
+GOOD = {
+    "autonomy": "merge",
+    "blob_bytes": 1,
+    "protected_files": ["a"],
+    "protected_branches": [],
+    "secrets": "/run/secrets",
+}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"autonomy": "merge"}'])
+def test_a_text_that_is_no_rules(text: str) -> None:
+    """Nothing has a default."""
+    with pytest.raises(ValueError):  # noqa: PT011 - json's own errors are among them
+        from_json(text)
 
 
 @pytest.mark.parametrize(
-    "text",
+    "change",
     [
-        "",
-        "{",
-        "[]",
-        "null",
-        '{"autonomy": "merge"}',
-        '{"autonomy": "merge", "blob_bytes": 1, "more": 1}',
-        '{"autonomy": "Merge", "blob_bytes": 1}',
-        '{"autonomy": null, "blob_bytes": 1}',
-        '{"autonomy": [], "blob_bytes": 1}',
-        '{"autonomy": "merge", "blob_bytes": 0}',
-        '{"autonomy": "merge", "blob_bytes": true}',
-        '{"autonomy": "merge", "blob_bytes": "1"}',
-        '{"autonomy": "merge", "blob_bytes": 1.5}',
+        {"more": 1},
+        {"autonomy": "Merge"},
+        {"autonomy": None},
+        {"autonomy": []},
+        {"blob_bytes": 0},
+        {"blob_bytes": True},
+        {"blob_bytes": "1"},
+        {"blob_bytes": 1.5},
+        {"protected_files": "infra"},
+        {"protected_files": [1]},
+        {"protected_files": [""]},
+        {"protected_branches": None},
+        {"protected_branches": {"a": 1}},
+        {"secrets": ""},
+        {"secrets": "secrets"},
+        {"secrets": None},
     ],
+    ids=str,
 )
-def test_rules_that_are_not_ours_are_no_rules(text: str) -> None:
-    """Missing, unknown and ill-typed keys are errors; nothing has a default."""
+def test_rules_that_are_not_ours_are_no_rules(change: dict[str, object]) -> None:
+    """Unknown and ill-typed keys are errors."""
+    assert from_json(json.dumps(GOOD))
     with pytest.raises(ValueError):  # noqa: PT011 - json's own errors are among them
-        from_json(text)
+        from_json(json.dumps(GOOD | change))

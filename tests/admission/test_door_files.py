@@ -216,6 +216,21 @@ def test_input_that_is_too_large_is_refused(world: World) -> None:
     world.agent.push("main")
 
 
+def test_a_push_has_little_memory(world: World) -> None:
+    """Each of its processes has a gibibyte, and four times the largest file that the PM allows."""
+    for blob_bytes in (10_000, 100 * 1024 * 1024):
+        world.settings(blob_bytes=blob_bytes)
+        wanted = (1024 * 1024 * 1024 + 4 * blob_bytes) // 1024 * 1024
+        seen = world.root / "seen"
+        hook = Path(f"{world.places.var}/door/hooks/pre-receive")
+        hook.write_text(f"#!/bin/sh\ncat /proc/self/limits >'{seen}'\nexit 1\n")
+        world.agent.refused("HEAD:refs/heads/work")
+        line = next(line for line in seen.read_text().splitlines() if line.startswith("Max address space"))
+        assert line.split()[3:5] == [str(wanted)] * 2
+    world.settings()
+    world.agent.push("HEAD:refs/heads/work")
+
+
 def test_a_push_that_takes_too_long_is_ended(world: World) -> None:
     """A push has five minutes; then it ends with all that it started, and nothing has landed."""
     door = Path(f"{world.places.var}/door")

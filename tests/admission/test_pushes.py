@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from infra.contract.comms import add_report, with_sections
 from tests.admission.world import BLOB_BYTES, PAGE, Refused, World
 
 BIG = "x" * (BLOB_BYTES + 1)
@@ -345,12 +346,14 @@ def test_rescues_are_taken_always(world: World, autonomy: str) -> None:
     assert "adds or changes logs/" in world.agent.refused("HEAD:refs/heads/rescue/2")
 
 
-def test_main_is_the_pms_to_create(world: World) -> None:
-    """In a repository without main the agent makes one only where it may move it."""
+@pytest.mark.parametrize("autonomy", ["merge", "propose", "frozen"])
+def test_main_is_the_pms_to_create(world: World, autonomy: str) -> None:
+    """A main of the agent's own making would hold directives and protected files of its own making."""
     world.pm.git("--git-dir", world.places.remote, "update-ref", "-d", "refs/heads/main")
-    world.settings("propose")
+    world.settings(autonomy)
     assert "main is the PM's to create" in world.agent.refused("main")
-    world.settings("merge")
+    world.pm.push("main")
+    world.agent.commit(REPORT)
     world.agent.push("main")
 
 
@@ -394,7 +397,7 @@ def test_main_keeps_its_page(world: World, how: str) -> None:
 
 
 def test_a_page_can_be_brought_back(world: World) -> None:
-    """Where main has no COMMS.md the agent may work on, and may make one, but nothing else of that name."""
+    """Where main has no COMMS.md the agent may work on, and may make an empty one, but nothing else of that name."""
     world.pm.remove("COMMS.md")
     world.pm.push("main")
     world.agent.git("pull", "--quiet")
@@ -405,6 +408,9 @@ def test_a_page_can_be_brought_back(world: World) -> None:
     assert "must stay a file" in world.agent.refused("main")
     world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
     world.agent.commit({"COMMS.md": PAGE})
+    assert "the Directives section of main's COMMS.md is the PM's" in world.agent.refused("main")
+    world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
+    world.agent.commit({"COMMS.md": add_report(with_sections(""), "put back", "It was gone.", "2026-01-31")})
     world.agent.push("main")
 
 
@@ -441,15 +447,21 @@ def test_a_push_of_many_commits_is_refused(world: World) -> None:
     world.agent.push("long")
 
 
-def test_a_tree_without_end_does_not_keep_the_door_busy(world: World) -> None:
+@pytest.mark.parametrize("leaf", ["file", "nothing"])
+def test_a_tree_without_end_is_refused(world: World, leaf: str) -> None:
     """Ten levels of one directory in itself ten times are ten objects for git, and ten thousand million paths."""
-    tree = world.agent.git("mktree", stdin=f"100644 blob {world.agent.git('rev-parse', 'HEAD:COMMS.md')}\tf\n")
+    blob = world.agent.git("rev-parse", "HEAD:COMMS.md")
+    tree = world.agent.git("mktree", stdin=f"100644 blob {blob}\tf\n" if leaf == "file" else "")
+    commits = []
     for _ in range(10):
         entries = "".join(f"040000 tree {tree}\t{letter}\n" for letter in "abcdefghij")
         tree = world.agent.git("mktree", stdin=entries)
-    commit = world.agent.git("commit-tree", tree, "-p", "HEAD", "-m", "bomb")
+        commits.append(world.agent.git("commit-tree", tree, "-p", "HEAD", "-m", "bomb"))
 
-    world.agent.push(f"{commit}:refs/heads/bomb")  # ends in time, or not at all
+    said = world.agent.refused(f"{commits[-1]}:refs/heads/bomb")
+
+    assert "what it brings takes git over 32 MiB to describe" in said
+    world.agent.push(f"{commits[2]}:refs/heads/bomb")
 
 
 def test_a_page_without_end_is_refused(world: World) -> None:

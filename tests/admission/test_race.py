@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
+from infra.contract.comms import add_report
 from infra.repository.git import AGENT, Git, Person
 from infra.repository.tip import CloneTip, advance, edit_file
 from tests.admission.world import World
@@ -22,8 +24,9 @@ def test_no_push_is_lost_when_both_push_at_once(world: World) -> None:
         try:
             start.wait(10)
             for number in range(ROUNDS):
-                line = f"{who} {number}\n"
-                advance(CloneTip(git), edit_file(git, "COMMS.md", lambda old, line=line: old + line, line))  # type: ignore[misc]
+                title = f"{who} {number}"
+                edit = partial(add_report, title=title, text="well", at="2026-01-31T10:42:12.345Z")
+                advance(CloneTip(git), edit_file(git, "COMMS.md", edit, title))
         except BaseException as error:
             failures.append(error)
 
@@ -35,6 +38,6 @@ def test_no_push_is_lost_when_both_push_at_once(world: World) -> None:
 
     assert failures == []
     page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md").splitlines()
-    lines = [line for line in page if line.startswith(("agent ", "pm "))]
+    lines = [line.partition("Z ")[2] for line in page if line.startswith("### 2026")]
     assert sorted(lines) == sorted(f"{who} {number}" for who in ("agent", "pm") for number in range(ROUNDS))
     assert world.pm.git("--git-dir", world.places.remote, "rev-list", "--count", "main") == str(1 + 2 * ROUNDS)

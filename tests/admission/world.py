@@ -10,7 +10,7 @@ from pathlib import Path
 
 from infra.admission.door_files import write_door_files
 from infra.contract.places import Places
-from infra.contract.settings import LimitSettings, Settings
+from infra.contract.settings import LimitSettings, ProtectedSettings, Settings
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
 BLOB_BYTES = 10_000
@@ -100,8 +100,11 @@ class Clone:
 class World:
     """`agent` pushes through the door, `pm` by path. Both clones are at main, which holds COMMS.md and a file."""
 
-    def __init__(self, root: Path, autonomy: str = "merge", blob_bytes: int = BLOB_BYTES) -> None:
+    def __init__(
+        self, root: Path, autonomy: str = "merge", blob_bytes: int = BLOB_BYTES, by_daemon: bool = False
+    ) -> None:
         self.root = root
+        self.by_daemon = by_daemon
         root.mkdir(parents=True, exist_ok=True)
         self.places = Places(
             bot=str(root / "bot"), remote=str(root / "remote.git"), run=str(root / "run"), var=str(root / "var")
@@ -120,11 +123,21 @@ class World:
         self.agent.path.mkdir()
         self.agent.git("clone", "--quiet", self.places.remote, ".")
 
-    def settings(self, autonomy: str = "merge", blob_bytes: int = BLOB_BYTES) -> None:
-        write_door_files(
-            self.places,
-            Settings(autonomy=autonomy, limits=LimitSettings(blob_bytes=blob_bytes)),  # type: ignore[arg-type]
-        )
+    def settings(
+        self,
+        autonomy: str = "merge",
+        blob_bytes: int = BLOB_BYTES,
+        protected: ProtectedSettings = ProtectedSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        limits = LimitSettings(blob_bytes=blob_bytes)
+        chosen = Settings(autonomy=autonomy, limits=limits, protected=protected)  # type: ignore[arg-type]
+        write_door_files(self.places, chosen, by_daemon=self.by_daemon)
+
+    def secret(self, value: str | bytes, name: str = "anthropic_api_key") -> None:
+        """What the keep holds and no push may carry."""
+        directory = Path(self.places.secrets)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(value.encode() if isinstance(value, str) else value)
 
     def ref(self, name: str) -> str | None:
         """Where a ref of the bare repository is."""

@@ -88,7 +88,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(text: str, words: str) -
         ("model: {prices: {m: {input: 1}}}", "model.prices[...]: object missing required field `output`"),
         ("autonomy: merg", "autonomy is 'merg'; expected one of merge, propose, frozen"),
         ("autonomy: [merge]", "autonomy is ['merge']; expected one of merge, propose, frozen"),
-        ("sandbox: ~", "sandbox is None; expected one of process, podman"),
+        ("sandbox: ~", "sandbox is None; expected one of auto, podman, process"),
         ("model: {provider: openai}", "model.provider is 'openai'; expected one of auto, scripted, anthropic"),
         ("model: {name: ~}", "model.name: expected `str`, got `null`"),
         ("model: {script: 3}", "model.script is 3; expected `str | null`, got `int`"),

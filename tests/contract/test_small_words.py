@@ -166,4 +166,4 @@ def imported(*modules: str) -> set[str]:
 def test_what_the_runner_imports_first_is_cheap() -> None:
     """The start of the runner is measured: these leaves bring in nothing that costs more than they do."""
     assert imported(*(f"infra.contract.{name}" for name in CHEAP.split())) & set(COSTLY.split()) == set()
-    assert {"argparse", "hashlib"} <= imported("infra.contract.arguments", "infra.contract.comms")
+    assert {"argparse", "subprocess"} <= imported("infra.contract.arguments", "infra.repository.git")

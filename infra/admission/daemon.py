@@ -1,0 +1,78 @@
+"""How the agent reaches the git door from a container: `git daemon` on loopback, which serves one repository to
+clone, fetch and push, and nothing else.
+
+The door's settings come by its environment. Git reads that after the repository's own configuration, so whatever is
+written there, every push meets the door's hook."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from infra.admission.door_files import LEAST_MEMORY_BYTES, PUSH_SECONDS, door_settings
+from infra.contract.places import Places
+from infra.repository.git import SAFE_SETTINGS, Git, safe_environment
+
+PORT = 9418
+MAX_CONNECTIONS = 16
+SILENT_SECONDS = 300
+"""A clone or fetch that is silent for so long is ended."""
+GREETING_SECONDS = 10
+"""Whoever connects has so long to say what it wants."""
+
+
+def url(places: Places, port: int = PORT) -> str:
+    """What the agent's clones call origin."""
+    return f"git://127.0.0.1{'' if port == PORT else f':{port}'}/{os.path.basename(places.remote)}"
+
+
+def command(places: Places, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) -> list[str]:
+    """Serves until SIGTERM; what it was about then is ended by its client's going. Raises GitError.
+
+    `memory`: bytes, for each process of a push. The limits are the daemon's own and so each connection's: to put them
+    on a connection's process from beside it would be to put them on whoever has adopted its child by then.
+
+    Started as itself and not by `git daemon`, which would stay in between and not hand on a SIGKILL."""
+    programs = Git("/")("--exec-path")
+    return [
+        *("prlimit", f"--as={memory}", f"--cpu={PUSH_SECONDS}", "--"),
+        f"{programs}/git-daemon",
+        "--listen=127.0.0.1",
+        f"--port={port}",
+        "--reuseaddr",
+        f"--base-path={os.path.dirname(places.remote)}",
+        "--strict-paths",  # with the last word below: this very directory, and none within it
+        "--export-all",
+        "--enable=receive-pack",
+        "--disable=upload-archive",
+        *(f"--forbid-override={service}" for service in ("upload-pack", "receive-pack", "upload-archive")),
+        f"--access-hook={shlex.quote(f'{places.var}/door/access')}",
+        "--informative-errors",
+        f"--max-connections={MAX_CONNECTIONS}",
+        f"--init-timeout={GREETING_SECONDS}",
+        f"--timeout={SILENT_SECONDS}",
+        places.remote,
+    ]
+
+
+def environment(places: Places, blob_bytes: int) -> dict[str, str]:
+    """The whole environment of `command`: nothing of the keep's, and settings that win over the repository's own."""
+    settings = (*SAFE_SETTINGS, *door_settings(f"{places.var}/door", blob_bytes), *_SERVING)
+    env = {name: value for name, value in safe_environment().items() if not name.startswith("GIT_CONFIG_KEY_")}
+    env |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": str(len(settings))}
+    for index, (key, value) in enumerate(settings):
+        env |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return env
+
+
+_SERVING = (
+    # Only what a branch or tag leads to is given out, and only whole.
+    ("uploadpack.allowTipSHA1InWant", "false"),
+    ("uploadpack.allowReachableSHA1InWant", "false"),
+    ("uploadpack.allowAnySHA1InWant", "false"),
+    ("uploadpack.allowFilter", "false"),
+    ("uploadpack.advertiseBundleURIs", "false"),
+    ("pack.threads", "2"),
+    ("pack.windowMemory", "64m"),
+    ("pack.deltaCacheSize", "64m"),
+)

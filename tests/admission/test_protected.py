@@ -1,0 +1,125 @@
+"""What the PM protects stays the PM's, in every autonomy and by every way there is. Beside each refusal stands a push
+that lands, and the PM's own by path, which always does."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.contract.settings import ProtectedSettings
+from tests.admission.world import World
+
+FILES = ProtectedSettings(files=("SYSTEM.md", "spec/", "*.lock"))
+WORDS = "is the PM's to change on main (protected.files has "
+
+
+@pytest.fixture
+def guarded(world: World) -> World:
+    """Main holds protected files, and the agent has them."""
+    world.pm.commit({"SYSTEM.md": "be good\n", "spec/SPEC_A.md": "must\n", "a/b.lock": "1\n"})
+    world.pm.push("main")
+    world.agent.git("pull", "--quiet")
+    world.settings(protected=FILES)
+    return world
+
+
+def again(world: World) -> None:
+    world.agent.git("reset", "--quiet", "--hard", "origin/main")
+    world.agent.git("clean", "--quiet", "-fd")
+
+
+@pytest.mark.parametrize("autonomy", ["merge", "propose", "frozen"])
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [("SYSTEM.md", "SYSTEM.md"), ("spec/SPEC_A.md", "spec/"), ("spec/new/x", "spec/"), ("a/b.lock", "*.lock")],
+)
+def test_a_protected_file_is_not_changed_on_main(guarded: World, autonomy: str, path: str, pattern: str) -> None:
+    """Not even by an agent that may move main; on a branch it is a proposal."""
+    guarded.settings(autonomy, protected=FILES)
+    guarded.agent.commit({path: "changed\n"})
+
+    said = guarded.agent.refused("main")
+
+    assert autonomy == "merge" or "on main you may change COMMS.md alone" in said
+    assert autonomy != "merge" or f"'{path}' {WORDS}'{pattern}'); leave it as it is on main" in said.replace(
+        "\nremote: ", " "
+    )
+    if autonomy != "frozen":
+        guarded.agent.push("main:proposal")
+    guarded.pm.commit({path: "by the PM\n"})
+    guarded.pm.push("main")
+
+
+@pytest.mark.parametrize("how", ["removed", "moved", "mode", "link", "directory", "capitals"])
+def test_no_kind_of_change(guarded: World, how: str) -> None:
+    """Removing, moving, its mode, its kind, and a twin that some file systems take for the same."""
+    agent = guarded.agent
+    if how == "removed":
+        agent.git("rm", "--quiet", "SYSTEM.md")
+    elif how == "moved":
+        agent.git("mv", "SYSTEM.md", "src/SYSTEM.md")
+    elif how == "mode":
+        (agent.path / "SYSTEM.md").chmod(0o755)
+    elif how == "capitals":
+        (agent.path / "system.md").write_text("be bad\n")
+    else:
+        agent.git("rm", "--quiet", "-r", "spec")
+        if how == "link":
+            (agent.path / "spec").symlink_to("src")
+        else:
+            (agent.path / "spec").write_text("a file\n")
+    agent.commit({})
+    assert WORDS in agent.refused("main").replace("\nremote: ", " ")
+    again(guarded)
+    agent.commit({"src/SYSTEM.md": "1\n", "spectacle/x": "1\n", "locks": "1\n"})
+    agent.push("main")
+
+
+def test_no_way_round_by_a_merge(guarded: World) -> None:
+    """Neither by merging a branch that has it, nor by a merge that keeps the agent's side of the PM's change."""
+    agent = guarded.agent
+    agent.git("checkout", "--quiet", "-b", "proposal")
+    agent.commit({"SYSTEM.md": "be bad\n"})
+    agent.push("proposal")
+    agent.git("checkout", "--quiet", "main")
+    agent.commit({"src/b.py": "1\n"})
+    agent.git("merge", "--quiet", "-m", "x", "proposal")
+    assert WORDS in agent.refused("main").replace("\nremote: ", " ")
+    again(guarded)
+    guarded.pm.commit({"SYSTEM.md": "be better\n"})
+    guarded.pm.push("main")
+    agent.commit({"src/b.py": "1\n"})
+    agent.git("fetch", "--quiet")
+    agent.git("merge", "--quiet", "-s", "ours", "-m", "x", "origin/main")
+    assert WORDS in agent.refused("main").replace("\nremote: ", " ")
+    agent.git("reset", "--quiet", "--hard", "HEAD~1")
+    agent.git("merge", "--quiet", "-m", "x", "origin/main")
+    agent.push("main")
+
+
+def test_the_page_is_not_protected_by_a_pattern(guarded: World) -> None:
+    """`*` leaves reports and ticks, which have rules of their own."""
+    guarded.settings(protected=ProtectedSettings(files=("*",)))
+    guarded.agent.commit({"src/b.py": "1\n"})
+    assert WORDS in guarded.agent.refused("main").replace("\nremote: ", " ")
+    again(guarded)
+    page = (guarded.agent.path / "COMMS.md").read_text()
+    guarded.agent.commit({"COMMS.md": page + "\n### now\n\nwell\n"})
+    guarded.agent.push("main")
+
+
+@pytest.mark.parametrize("autonomy", ["merge", "propose"])
+def test_the_pms_branches(world: World, autonomy: str) -> None:
+    """`pm/*` is neither created nor moved, in any spelling; others are, and the PM may."""
+    world.settings(autonomy)
+    for ref in ("pm/x", "PM/x", "pm/x/y", "Pm/X"):
+        assert "this branch is the PM's (protected.branches has 'pm/*')" in world.agent.refused(
+            f"HEAD:refs/heads/{ref}"
+        )
+    world.pm.push("HEAD:refs/heads/pm/x")
+    world.agent.git("fetch", "--quiet", "origin", "pm/x")
+    world.agent.commit({"src/b.py": "1\n"})
+    assert "this branch is the PM's" in world.agent.refused("HEAD:refs/heads/pm/x")
+    world.agent.push("HEAD:refs/heads/pmx", "HEAD:refs/heads/my/pm/x")
+    world.settings(autonomy, protected=ProtectedSettings(branches=("release",)))
+    assert "this branch is the PM's" in world.agent.refused("HEAD:refs/heads/release/1")
+    world.agent.push("HEAD:refs/heads/pm/x")
