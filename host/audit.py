@@ -8,14 +8,20 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host import bare
+from host import bare, guard, openings, review
 from host.homes import Home
-from infra.repository.git import GitError
+from host.openings import Opening
+from host.trouble import Trouble
+from infra.contract.branches import MAIN
+from infra.repository.bare_config import EXPECTED_KEYS, SETTINGS
+from infra.repository.git import CANNOT_START, GitError
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
 """Good; good to know; and the two that are findings."""
 
-SCANNED_ENTRIES = 20_000
+SHOWN = 20
+"""Findings of one kind; whoever plants thousands is not to flood the PM's screen."""
+CONTENT_SECONDS = 10.0
 
 
 class Result(NamedTuple):
@@ -27,29 +33,45 @@ class Result(NamedTuple):
 
 
 def audit(home: Home, uid: int) -> Iterator[Result]:
-    yield from _repository(home, uid)
-    yield from _configuration(home)
-    yield from _planted(home)
+    """Raises GitError and OSError for what it could not look at."""
+    found = list(openings.thorough(home.remote, uid))
+    stopped = any(each.stops for each in found)
+    if stopped:
+        text = f"git was not run in {home.remote}, because of what is listed as planted; remove that and look again"
+        yield Result("repository", FAIL, text)
+    else:
+        yield from _repository(home)
+    if not any(each.stops and each.path in ("", "config") for each in found):
+        yield from _configuration(home)
+    yield from _planted(home, found)
+    yield from _hooks(home)
+    if not stopped:
+        yield from _content(home)
 
 
-def _repository(home: Home, uid: int) -> Iterator[Result]:
+def _repository(home: Home) -> Iterator[Result]:
     problem = bare.problem_with_repository(home)
     if problem:
         yield Result("repository", FAIL, str(problem))
         return
-    status = os.stat(home.remote)
-    mode = stat.S_IMODE(status.st_mode)
-    if status.st_uid != uid:
-        yield Result("repository", FAIL, f"{home.remote} belongs to uid {status.st_uid}, expected you ({uid})")
-    elif mode & 0o077:
+    mode = stat.S_IMODE(os.stat(home.remote).st_mode)
+    if mode & 0o077:
         yield Result("repository", WARN, f"{home.remote} has mode {mode:04o}, expected 0700: chmod 700 {home.remote}")
     else:
         yield Result("repository", OK, f"{home.remote} is bare, ours, and only yours")
-    git = bare.git_on(home.remote)
-    if not git.ok("show-ref", "--verify", "--quiet", "refs/heads/main"):
-        yield Result("repository", FAIL, "there is no branch main; push one, or look for it: git fsck --lost-found")
-    if replaced := git("for-each-ref", "--format=%(refname)", "refs/replace/").splitlines():
-        text = f"{len(replaced)} replace refs make plain git show other content than what is there: git replace -l"
+    git = bare.git_on(home.remote).within(bare.GIT_SECONDS)
+    try:
+        review.page_at(git, review.main_commit(git))
+    except Trouble as trouble:
+        yield Result("repository", FAIL, str(trouble))
+    if replaced := git("for-each-ref", "--format=%(refname)", "refs/replace/"):
+        many = replaced.count("\n") + 1
+        text = f"{many} replace refs make plain git show other content than what is there: git replace -l"
+        yield Result("repository", WARN, text)
+    with open(f"{home.remote}/HEAD", "rb") as file:
+        head = file.read(100)
+    if head != f"ref: refs/heads/{MAIN}\n".encode():
+        text = f"HEAD holds {head!r}, so a clone begins on something else: git symbolic-ref HEAD refs/heads/{MAIN}"
         yield Result("repository", WARN, text)
 
 
@@ -60,14 +82,14 @@ def _configuration(home: Home) -> Iterator[Result]:
     except GitError:
         return  # `_repository` said so
     path = f"{home.remote}/config"
-    unexpected = sorted(found.keys() - bare.EXPECTED_KEYS)
+    unexpected = sorted(found.keys() - EXPECTED_KEYS)
     for key in unexpected:
         if bare.names_a_program(key):
-            text = f"{key} in {path} names a program or another file: git config --file {path} --unset-all {key}"
+            text = f"{key} in {path} may name a program or another file: git config --file {path} --unset-all {key}"
             yield Result("configuration", FAIL, text)
         else:
             yield Result("configuration", WARN, f"{key} in {path} is none of minifram's; did you set it yourself?")
-    for key, value in bare.SETTINGS:
+    for key, value in SETTINGS:
         if found.get(key.lower()) != value:
             text = f"{key} is {found.get(key.lower(), 'not set')}: git config --file {path} {key} {value}"
             yield Result("configuration", WARN, text)
@@ -76,55 +98,55 @@ def _configuration(home: Home) -> Iterator[Result]:
         yield Result("configuration", OK, "only what 'minifram init' wrote")
 
 
-def _planted(home: Home) -> Iterator[Result]:
+def _planted(home: Home, found: list[Opening]) -> Iterator[Result]:
     """Files by which a repository makes the git that works on it do more than git."""
-    found = 0
-    for path, why in _suspicious(home.remote):
-        found += 1
-        yield Result("planted", FAIL, f"{path}: {why}; remove it unless you put it there")
+    found = sorted(found, key=lambda each: not each.stops)
+    for each in found[:SHOWN]:
+        path = f"{home.remote}/{each.path}".rstrip("/")
+        yield Result("planted", FAIL if each.stops else WARN, f"{path} {each.what}: {each.remedy}")
+    if len(found) > SHOWN:
+        yield Result(
+            "planted", FAIL, f"{len(found) - SHOWN:,} more of these in {home.remote}; remove them and look again"
+        )
     if not found:
-        yield Result("planted", OK, "no hooks, alternates, links or other openings in the repository")
+        yield Result("planted", OK, "no alternates, links or other openings in the repository")
 
 
-def _suspicious(remote: str) -> Iterator[tuple[str, str]]:
+def _hooks(home: Home) -> Iterator[Result]:
+    directory = f"{home.remote}/hooks"
     try:
-        hooks = sorted(name for name in os.listdir(f"{remote}/hooks") if not name.endswith(".sample"))
+        names = sorted(name for name in os.listdir(directory) if not name.endswith(".sample"))
     except (FileNotFoundError, NotADirectoryError):
-        hooks = []
-    for name in hooks:
-        yield f"{remote}/hooks/{name}", "a hook, which your own pushes would run as you"
-    for name, why in _OPENINGS.items():
-        if os.path.lexists(f"{remote}/{name}"):
-            yield f"{remote}/{name}", why
-    for name in ("HEAD", "config", "packed-refs", "objects", "refs"):
-        path = f"{remote}/{name}"
-        if os.path.lexists(path) and not _is_plain(path):
-            yield path, "neither a regular file nor a directory of its own"
-    left = SCANNED_ENTRIES
-    for top in ("refs", "objects"):
-        for directory, directories, files in os.walk(f"{remote}/{top}"):
-            for name in [*directories, *files]:
-                left -= 1
-                if left > 0 and not _is_plain(f"{directory}/{name}"):
-                    yield f"{directory}/{name}", "neither a regular file nor a directory of its own"
+        names = []
+    ours = f"{home.remote}/{guard.NAME}"
+    guarded = os.path.lexists(ours) and guard.is_guard(ours)
+    for name in names:
+        path = f"{directory}/{name}"
+        if not (guarded and path == ours):
+            text = f"{path}: a hook, which your own pushes would run as you; remove it unless you put it there"
+            yield Result("hooks", FAIL, text)
+    if guarded:
+        yield Result("hooks", OK, "your own pushes by path are guarded against planted links")
+    elif not os.path.lexists(ours):
+        text = f"{ours} is missing, so your own pushes by path would follow planted links: 'minifram up' puts it there"
+        yield Result("hooks", WARN, text)
 
 
-_OPENINGS = {
-    "objects/info/alternates": "takes objects from another place",
-    "objects/info/http-alternates": "takes objects from another place",
-    "info/attributes": "can name drivers for merges and diffs",
-    "info/grafts": "shows another history than there is",
-    "shallow": "cuts history off",
-    "commondir": "makes git read another repository's configuration",
-    "config.worktree": "is a second configuration",
-    "worktrees": "makes other directories part of this repository",
-    "modules": "holds other repositories with their own configuration",
-}
-
-
-def _is_plain(path: str) -> bool:
+def _content(home: Home) -> Iterator[Result]:
+    """Whether each object is what its name says: git itself believes the name."""
+    git = bare.git_on(home.remote).within(CONTENT_SECONDS)
     try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:  # a push came to its end meanwhile
-        return True
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+        git("fsck", "--full", "--no-dangling", "--no-reflogs", "--no-progress")
+    except GitError as error:
+        if error.status == CANNOT_START:
+            raise
+        if error.status is None:
+            text = f"not all objects were checked in {CONTENT_SECONDS:g} s; in your own time: git -C {home.remote} fsck"
+            yield Result("content", NOTE, text)
+            return
+        said = [line for line in (error.stdout.decode(errors="replace") + error.stderr).split("\n") if line]
+        more = f" (and {len(said) - bare.SHOWN} lines more)" if len(said) > bare.SHOWN else ""
+        text = f"git fsck: {'; '.join(said[: bare.SHOWN])}{more}: put what is damaged back from a clone of yours"
+        yield Result("content", FAIL, text)
+    else:
+        yield Result("content", OK, "every object is what its name says")

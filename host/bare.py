@@ -1,43 +1,38 @@
 """Opening the bare repository of an agent: it is looked over before any git works in it.
 
-What is opened is bare, ours, and names no programs in its configuration: git would run them as the PM."""
+What is opened is bare, ours, holds nothing but files and directories where git looks (`openings` says what is looked
+at), and names no programs in its configuration: git would run them as the PM. What is given is a git with little
+time, room for answers, and memory, because what the commits hold is the agent's."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Mapping
 
+from host import openings
 from host.homes import Home
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
-from infra.repository.git import Git, GitError, Person
+from infra.repository.bare_config import EXPECTED_KEYS, MARKER
+from infra.repository.git import CANNOT_START, Git, GitError, Limits, Person
 
-CANNOT_START = 127
-"""Status of a GitError when there is no git to run."""
+GIT_SECONDS = 20.0
+"""For all git calls of one look at the repository; a command that goes on looking has as much for each look."""
+LIMITS = Limits(answer_bytes=64 << 20, memory_bytes=2 << 30)
+SHOWN = 3
+"""Openings that an error names; `minifram doctor` names all."""
 
-MARKER = "minifram.agent"
-SETTINGS = (
-    ("gc.packRefs", "false"),
-    ("core.fsync", "all"),
-    ("transfer.fsckObjects", "true"),
-    ("receive.denyDeletes", "true"),
-    ("receive.denyNonFastForwards", "true"),
+_HARMLESS = re.compile(
+    r"(user|author|committer)\.(name|email)|gc\.(auto|autopacklimit|autodetach|\w*expire\w*|aggressive\w+)"
+    r"|core\.(compression|loosecompression|logallrefupdates|fsyncmethod|sharedrepository|abbrev|bigfilethreshold|\w+timeout)"
+    r"|pack\.(compression|depth|threads|window\w*|\w+limit)|(receive|transfer|fetch)\.(\w*fsckobjects|\w+limit)"
+    r"|receive\.(autogc|deny\w+|keepalive|maxinputsize)|transfer\.hiderefs|i18n\.\w+encoding|maintenance\.auto"
+    r"|remote\.[^.]+\.(url|pushurl|fetch|push|prune|mirror|tagopt|skip\w+)|branch\..+\.(remote|merge|description)"
 )
-"""What `minifram init` puts into the repository's configuration beside git's own lines (DESIGN §4)."""
-
-EXPECTED_KEYS = frozenset(
-    [key.lower() for key, _ in SETTINGS]
-    + [MARKER, "core.repositoryformatversion", "core.filemode", "core.bare", "extensions.objectformat"]
-    + ["core.symlinks", "core.ignorecase", "core.precomposeunicode"]  # what git finds out about the file system
-)
-_PROGRAM = re.compile(
-    r"include(if)?\..*|core\.(hookspath|fsmonitor|sshcommand|gitproxy|pager|editor|askpass|worktree|attributesfile"
-    r"|alternaterefscommand)|.*\.(command|cmd|driver|textconv|clean|smudge|process|program|helper|path|external"
-    r"|packobjectshook|uploadpack|receivepack|vcs|proxy|askpass|tool)|(alias|url|protocol|credential|gpg|hook)\..*"
-    r"|extensions\.(?!objectformat).*"
-)
-"""Keys that name a program to run, another file to read, or another place to work in."""
+"""Further keys that a PM may well set. With no `protocol.*` beside it, the url of a remote runs nothing."""
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def open_repository(home: Home, person: Person | None = None) -> Git:
@@ -45,11 +40,13 @@ def open_repository(home: Home, person: Person | None = None) -> Git:
     trouble = problem_with_repository(home)
     if trouble:
         raise trouble
-    return git_on(home.remote, person)
+    return git_on(home.remote, person).within(GIT_SECONDS)
 
 
 def git_on(remote: str, person: Person | None = None) -> Git:
-    return Git(remote, person, {"GIT_DIR": remote})  # this one, whatever else git would find
+    """Git on a bare repository that was looked over: this one, whatever else git would find."""
+    # No attributes but git's own: with them a commit could keep its changes out of what the PM is shown.
+    return Git(remote, person, {"GIT_DIR": remote, "GIT_ATTR_SOURCE": EMPTY_TREE}, limits=LIMITS)
 
 
 def problem_with_repository(home: Home) -> Trouble | None:
@@ -57,6 +54,9 @@ def problem_with_repository(home: Home) -> Trouble | None:
     remote = home.remote
     if not os.path.isdir(remote) or os.path.islink(remote):
         return Trouble(Exit.NOT_FOUND, f"{remote} is no directory; expected the bare repository of {home.agent!r}")
+    planted = list(itertools.islice(openings.quick(remote, os.geteuid()), SHOWN + 1))
+    if planted:
+        return _tampered_with(remote, planted)
     try:
         config = configuration(remote)
     except GitError as error:
@@ -71,7 +71,7 @@ def problem_with_repository(home: Home) -> Trouble | None:
         return Trouble(
             Exit.NOT_FOUND,
             f"{remote} is not a bare repository (core.bare is {config.get('core.bare', 'not set')}, expected true); "
-            "minifram works only on the one that 'minifram init' made",
+            "minifram works only on the one that 'minifram init' made; 'minifram doctor' says what else is different",
         )
     owner = config.get(MARKER)
     if owner != home.agent:
@@ -85,11 +85,12 @@ def problem_with_repository(home: Home) -> Trouble | None:
     if programs:
         return Trouble(
             Exit.DENIED,
-            f"{remote}/config names programs or other files ({', '.join(programs)}), which 'minifram init' never "
-            "writes; git would run them as you. See 'minifram doctor', then remove these keys",
+            f"{remote}/config names programs, other files, or what minifram does not know ({', '.join(programs)}); "
+            "'minifram init' never wrote that, and git would run programs as you. See 'minifram doctor', then remove "
+            "these keys",
         )
     try:
-        git_on(remote)("rev-parse", "--git-dir")
+        git_on(remote).within(GIT_SECONDS)("rev-parse", "--git-dir")
     except GitError as error:
         return Trouble(
             Exit.NOT_FOUND, f"{remote} is no whole git repository ({error.stderr.strip()}); put it back from a copy"
@@ -97,15 +98,29 @@ def problem_with_repository(home: Home) -> Trouble | None:
     return None
 
 
+def _tampered_with(remote: str, planted: list[openings.Opening]) -> Trouble:
+    shown = "; ".join(f"{remote}/{each.path}".rstrip("/") + f" {each.what}: {each.remedy}" for each in planted[:SHOWN])
+    more = ", and more" if len(planted) > SHOWN else ""
+    return Trouble(
+        Exit.DENIED,
+        f"the repository has been tampered with or is damaged, so minifram does not work in it: {shown}{more}. "
+        "'minifram down' first, so that nobody writes there meanwhile; 'minifram doctor' lists everything",
+    )
+
+
 def configuration(remote: str) -> dict[str, str]:
     """The repository's own settings, as written; files that they include are not followed. Raises GitError."""
-    listed = Git("/").raw("config", "--file", f"{remote}/config", "--no-includes", "--list", "-z")
+    git = Git("/", limits=LIMITS).within(GIT_SECONDS)
+    listed = git.raw("config", "--file", f"{remote}/config", "--no-includes", "--list", "-z")
     pairs = (item.partition("\n") for item in listed.decode(errors="replace").split("\0") if item)
     return {key: value for key, _, value in pairs}
 
 
 def names_a_program(key: str) -> bool:
-    return key not in EXPECTED_KEYS and _PROGRAM.fullmatch(key) is not None
+    """Whether git may run a program by `key`, read another file or work in another place; in doubt it may.
+
+    New versions of git bring new keys of that sort, so what is not known to be harmless is not."""
+    return key not in EXPECTED_KEYS and _HARMLESS.fullmatch(key) is None
 
 
 def pm_of(environ: Mapping[str, str]) -> Person:

@@ -5,6 +5,7 @@ A branch is judged at one commit: when it moves meanwhile, nothing happens to wh
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import NamedTuple
 
@@ -14,10 +15,12 @@ from host.trouble import Trouble
 from infra.contract.branches import problem_with_ref
 from infra.contract.exit_codes import Exit
 from infra.repository.git import Git, GitError, resolve_commit
-from infra.repository.merge import PAGE, MergeConflict, changes_beyond_page, merge_commit
-from infra.repository.tip import BareTip, advance, read_file, resolve_object, rollback_commit
+from infra.repository.merge import MergeConflict, changes_beyond_page, merge_commit
+from infra.repository.tip import BareTip, advance, resolve_object, rollback_commit
 
 REJECTED = "refs/minifram/rejected"
+LIST_SECONDS = 3.0
+"""For listing what has changed, after the deed."""
 
 
 class Merged(NamedTuple):
@@ -30,6 +33,8 @@ class Merged(NamedTuple):
     verdict: str
     files: tuple[str, ...]
     undo: str
+    unseen: str = ""
+    """Why the files cannot be listed, though main has moved; empty when they are."""
 
 
 class Rejected(NamedTuple):
@@ -49,6 +54,8 @@ class RolledBack(NamedTuple):
     changes: tuple[str, ...]
     """`M path`, `A path`, `D path`."""
     undo: str
+    unseen: str = ""
+    """As in `Merged`."""
 
 
 def merge(git: Git, name: str, unvalidated: bool, agent_option: str) -> Merged:
@@ -57,7 +64,7 @@ def merge(git: Git, name: str, unvalidated: bool, agent_option: str) -> Merged:
     seen_last = review.main_commit(git)
     if git.ok("merge-base", "--is-ancestor", commit, seen_last):
         return Merged(name, commit, seen_last, seen_last, "", (), "")
-    verdict = review.evidence(_page(git, seen_last), name, commit).verdict
+    verdict = review.evidence(review.page_at(git, seen_last), name, commit).verdict
     if verdict != review.VALIDATED and not unvalidated:
         raise Trouble(
             Exit.DENIED,
@@ -74,14 +81,15 @@ def merge(git: Git, name: str, unvalidated: bool, agent_option: str) -> Merged:
     try:
         moved = advance(BareTip(git), next_commit)
     except MergeConflict as conflict:
-        files = ", ".join(conflict.files)
+        both = ", ".join(conflict.files)
         raise Trouble(
             Exit.CONFLICT,
-            f"{name} and main both changed {files}; main is as it was. Ask the agent to merge main into {name} "
+            f"{name} and main both changed {both}; main is as it was. Ask the agent to merge main into {name} "
             f"and push it, or do it in a clone: git clone {shlex.quote(git.directory)}",
         ) from None
     undo = f"minifram rollback {main_before}{agent_option}"
-    return Merged(name, commit, moved, main_before, verdict, _changed(git, main_before, moved, "--name-only"), undo)
+    files, unseen = _changed(git, main_before, moved, "--name-only")
+    return Merged(name, commit, moved, main_before, verdict, files, undo, unseen)
 
 
 def reject(git: Git, name: str, because: str) -> Rejected:
@@ -92,7 +100,7 @@ def reject(git: Git, name: str, because: str) -> Rejected:
     try:
         git("update-ref", "--stdin", stdin=steps.encode())
     except GitError as error:
-        now = resolve_commit(git, f"refs/heads/{name}")
+        now = resolve_commit(git, f"refs/heads/{name}") if error.status is not None else commit
         if now == commit:
             raise
         found = f"it is at {now[:12]}" if now else "it is gone"
@@ -117,7 +125,7 @@ def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
     if problem:
         raise Trouble(Exit.USAGE, problem)
     # Once: `main~1` must not come to mean another commit when a race is lost.
-    target = resolve_commit(git, ref)
+    target = named_commit(git, ref)
     if target is None:
         raise Trouble(
             Exit.NOT_FOUND,
@@ -141,9 +149,32 @@ def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
         return rollback_commit(git, seen, target, message)
 
     commit = advance(BareTip(git), next_commit)
-    changes = _changed(git, main_before, commit, "--name-status")
+    changes, unseen = _changed(git, main_before, commit, "--name-status")
     undo = f"minifram rollback {main_before}{agent_option}" if commit != main_before else ""
-    return RolledBack(ref, target, commit, main_before, changes, undo)
+    return RolledBack(ref, target, commit, main_before, changes, undo, unseen)
+
+
+def named_commit(git: Git, ref: str) -> str | None:
+    """The commit that `ref` means to a person; None when there is none. Raises Trouble when it could be several.
+
+    git itself would prefer a branch to the commit whose shortened id is the branch's name: the agent could push one
+    named like the commit that the PM is about to return to."""
+    name = re.split("[~^]", ref, maxsplit=1)[0]
+    steps = ref.removeprefix(name)
+    if len(name) == _FULL_ID and _HEX.fullmatch(name):
+        return resolve_commit(git, ref)
+    names = [f"refs/heads/{name}", f"refs/tags/{name}", f"refs/{name}", *([name] if name.startswith("refs/") else [])]
+    if _HEX.fullmatch(name):
+        names += git("rev-parse", f"--disambiguate={name}").split()
+    found = {each: commit for each in names if (commit := resolve_commit(git, f"{each}{steps}"))}
+    if len(set(found.values())) > 1:
+        meant = " or ".join(f"{each}{steps} ({commit[:12]})" for each, commit in found.items())
+        raise Trouble(Exit.CONFLICT, f"{ref!r} could be {meant}; nothing was done, say which by its full name or id")
+    return next(iter(found.values()), None)
+
+
+_HEX = re.compile(r"[0-9A-Fa-f]{4,40}")
+_FULL_ID = 40
 
 
 def _tell_or_say(git: Git, words: str, name: str, undo: str) -> str:
@@ -157,10 +188,10 @@ def _tell_or_say(git: Git, words: str, name: str, undo: str) -> str:
         raise
 
 
-def _changed(git: Git, old: str, new: str, form: str) -> tuple[str, ...]:
-    listed = git("diff", "--no-renames", form, old, new)
-    return tuple(line.replace("\t", " ") for line in listed.splitlines())
-
-
-def _page(git: Git, commit: str) -> str:
-    return read_file(git, commit, PAGE) or ""
+def _changed(git: Git, old: str, new: str, form: str) -> tuple[tuple[str, ...], str]:
+    """The files that differ, and why they cannot be listed: main has moved all the same."""
+    try:
+        listed = git.within(LIST_SECONDS)("diff", "--no-renames", form, old, new)
+    except GitError as error:
+        return (), str(error)
+    return tuple(line.replace("\t", " ") for line in listed.split("\n") if line), ""

@@ -22,6 +22,14 @@ def harmless(text: str) -> str:
     return _HARMFUL.sub(_spelled, _COLOUR.sub("", text))
 
 
+_OURS = re.compile(rf"\x1b\[(?:0|1|2|31|32|36)m|{_HARMFUL.pattern}")
+
+
+def harmless_but_for_colours(text: str) -> str:
+    """The same for what is printed as it is, with the colours that `Screen` paints left in."""
+    return _OURS.sub(lambda match: match[0] if len(match[0]) > 1 else _spelled(match), text)
+
+
 def one_line(text: str, width: int = 100) -> str:
     """The first line of `text`, harmless, cut to `width`."""
     line = harmless(text.strip().split("\n", 1)[0]).replace("\t", " ")
@@ -92,17 +100,22 @@ def as_json(schema: str, value: Any) -> str:
 
 
 class Screen(NamedTuple):
-    """Results go to `out`, progress and advice to `err`."""
+    """Results go to `out`, progress and advice to `err`; neither lets through what could steer a terminal.
+
+    What is known to be somebody else's text is made harmless where it is put together; this is the net under that."""
 
     out: TextIO
     err: TextIO
     colour: bool
 
     def result(self, text: str = "") -> None:
-        print(text, file=self.out, flush=True)
+        self._print(text, self.out)
 
     def progress(self, text: str) -> None:
-        print(text, file=self.err, flush=True)
+        self._print(text, self.err)
+
+    def _print(self, text: str, stream: TextIO) -> None:
+        print(harmless_but_for_colours(text) if self.colour else harmless(text), file=stream, flush=True)
 
     def strong(self, text: str) -> str:
         return self._painted("1", text)

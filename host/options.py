@@ -52,9 +52,12 @@ def screen_of(ctx: click.Context) -> Screen:
 
 
 def complete_branch(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Branches that await review, for the shell; nothing when they cannot be told."""
+    """Branches that await review, for the shell; nothing when they cannot be told.
+
+    The shell takes a completed word as if it had been typed: a name like `$(…)` would run. So only plain ones."""
     from host import bare, review
     from host.trouble import as_trouble
+    from infra.contract.branches import problem_with_branch
 
     try:
         git = bare.open_repository(caller_of(ctx).initialised())
@@ -63,7 +66,7 @@ def complete_branch(ctx: click.Context, param: click.Parameter, incomplete: str)
         if as_trouble(error) is None:
             raise
         return []
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and not problem_with_branch(name)]
 
 
 def _choose_agent(ctx: click.Context, param: click.Parameter, name: str | None) -> None:

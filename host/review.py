@@ -6,15 +6,22 @@ COMMS.md when the tests of that very commit passed: it says that they ran, not t
 from __future__ import annotations
 
 import difflib
+import shlex
 from typing import NamedTuple
 
 from host.trouble import Trouble
 from infra.contract import comms, report_titles
 from infra.contract.branches import MAIN, MIND, RESCUE, problem_with_branch
 from infra.contract.exit_codes import Exit
-from infra.repository.git import Git, resolve_commit
+from infra.repository.git import CANNOT_START, Git, GitError, resolve_commit
 from infra.repository.merge import PAGE
-from infra.repository.tip import read_file
+from infra.repository.tip import file_at, read_file
+
+BRANCH_SECONDS = 3.0
+"""For what a list says about one branch: none may take the time of the others."""
+
+PAGE_BYTES = 4 << 20
+"""Of COMMS.md: more is no page for people, and a model reads no more either."""
 
 VALIDATED, NOT_VALIDATED, NO_EVIDENCE = "validated", "not validated", "no evidence"
 
@@ -33,16 +40,18 @@ class Branch(NamedTuple):
 
     name: str
     commit: str
-    subject: str
-    author: str
-    committed_at: int
-    """Seconds since the epoch."""
-    ahead: int
-    """Commits that main lacks."""
-    behind: int
-    files: tuple[str, ...]
-    """What merging would change; COMMS.md stays main's and does not count."""
     verdict: str
+    subject: str = ""
+    author: str = ""
+    committed_at: int = 0
+    """Seconds since the epoch."""
+    ahead: int = 0
+    """Commits that main lacks."""
+    behind: int = 0
+    files: tuple[str, ...] = ()
+    """What merging would change; COMMS.md stays main's and does not count."""
+    unseen: str = ""
+    """Why not all of this, or of its changes, could be found out; empty when it could. A branch can be made so."""
 
 
 class Commit(NamedTuple):
@@ -69,7 +78,7 @@ class Review(NamedTuple):
 def awaiting(git: Git) -> list[Branch]:
     """All branches that await review, the newest first."""
     main = main_commit(git)
-    page = read_file(git, main, PAGE) or ""
+    page = page_at(git, main)
     return [_branch(git, main, name, commit, page) for name, commit in unmerged(git, main)]
 
 
@@ -82,7 +91,8 @@ def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
         "--format=%(refname:lstrip=2) %(objectname)",
         "refs/heads/",
     )
-    pairs = [(line.rpartition(" ")[0], line.rpartition(" ")[2]) for line in listed.splitlines()]
+    # Cut at newlines alone: a ref's name may hold what else Unicode calls the end of a line.
+    pairs = [(line.rpartition(" ")[0], line.rpartition(" ")[2]) for line in listed.split("\n") if line]
     return [(name, commit) for name, commit in pairs if name not in (MAIN, MIND) and not name.startswith(RESCUE)]
 
 
@@ -90,19 +100,32 @@ def one(git: Git, name: str) -> Review:
     """One branch with its commits and changes. Raises Trouble when there is no such branch."""
     main = main_commit(git)
     commit = branch_commit(git, name)
-    page = read_file(git, main, PAGE) or ""
+    page = page_at(git, main)
     branch = _branch(git, main, name, commit, page)
-    base = _base(git, main, commit)
-    against = base or _empty_tree(git)
-    return Review(
-        branch=branch,
-        main=main,
-        base=base,
-        commits=tuple(_commits(git, main, commit)),
-        stat=_diff(git, "--stat", against, commit),
-        diff=_diff(git, "--patch", against, commit),
-        evidence=evidence(page, name, commit),
-    )
+    base, stat, diff = "", "", ""
+    commits: tuple[Commit, ...] = ()
+    if not branch.unseen:
+        try:
+            base = _base(git, main, commit)
+            commits = tuple(_commits(git, main, commit))
+            against = base or _empty_tree(git)
+            stat, diff = _diff(git, "--stat", against, commit), _diff(git, "--patch", against, commit)
+        except GitError as error:
+            branch = branch._replace(unseen=_why(error))
+    return Review(branch, main, base, commits, stat, diff, evidence(page, name, commit))
+
+
+def page_at(git: Git, commit: str) -> str:
+    """COMMS.md of a commit; empty when there is none. Raises Trouble when it is too large to be read as a page."""
+    entry = file_at(git, commit, PAGE)
+    size = int(git("cat-file", "-s", entry.id)) if entry else 0
+    if size > PAGE_BYTES:
+        raise Trouble(
+            Exit.DENIED,
+            f"{PAGE} of {commit[:12]} has {size:,} bytes, at most {PAGE_BYTES:,} are read: shorten it in a clone of "
+            f"yours and push that (git clone {shlex.quote(git.directory)}); old reports can move to another file",
+        )
+    return read_file(git, commit, PAGE) or ""
 
 
 def main_commit(git: Git) -> str:
@@ -124,7 +147,7 @@ def branch_commit(git: Git, name: str) -> str:
         raise Trouble(Exit.USAGE, "main is what branches are judged against; name another (see 'minifram review')")
     commit = resolve_commit(git, f"refs/heads/{name}")
     if commit is None:
-        heads = git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").splitlines()
+        heads = git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").split("\n")
         near = difflib.get_close_matches(name, heads, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minifram review' for what there is"
         raise Trouble(Exit.NOT_FOUND, f"there is no branch {name!r} in {git.directory}; {hint}")
@@ -155,21 +178,25 @@ def report_title(report: str) -> str:
 
 
 def _branch(git: Git, main: str, name: str, commit: str, page: str) -> Branch:
-    counts = git("rev-list", "--left-right", "--count", f"{main}...{commit}").split()
-    base = _base(git, main, commit) or _empty_tree(git)
-    names = git("diff", "--name-only", "-z", base, commit, "--", ".", f":(exclude,top){PAGE}")
-    tip = _commits(git, None, commit, limit=1)[0]
-    return Branch(
-        name=name,
-        commit=commit,
-        subject=tip.subject,
-        author=tip.author,
-        committed_at=tip.committed_at,
-        ahead=int(counts[1]),
-        behind=int(counts[0]),
-        files=tuple(part for part in names.split("\0") if part),
-        verdict=evidence(page, name, commit).verdict,
-    )
+    """What can be said about a branch in a few seconds."""
+    git = git.within(BRANCH_SECONDS)
+    branch = Branch(name, commit, evidence(page, name, commit).verdict)
+    try:
+        tip = _commits(git, None, commit, limit=1)[0]
+        branch = branch._replace(subject=tip.subject, author=tip.author, committed_at=tip.committed_at)
+        counts = git("rev-list", "--left-right", "--count", f"{main}...{commit}").split()
+        branch = branch._replace(ahead=int(counts[1]), behind=int(counts[0]))
+        base = _base(git, main, commit) or _empty_tree(git)
+        names = git("diff", "--name-only", "-z", base, commit, "--", ".", f":(exclude,top){PAGE}")
+    except GitError as error:
+        return branch._replace(unseen=_why(error))
+    return branch._replace(files=tuple(part for part in names.split("\0") if part))
+
+
+def _why(error: GitError) -> str:
+    if error.status == CANNOT_START:
+        raise error
+    return f"{error}; the branch is too large, or made to be, or damaged"
 
 
 def _commits(git: Git, without: str | None, commit: str, limit: int = 1000) -> list[Commit]:
@@ -179,7 +206,8 @@ def _commits(git: Git, without: str | None, commit: str, limit: int = 1000) -> l
     listed = git("rev-list", "--no-commit-header", "--format=%H%x00%s%x00%an%x00%ct%x00", *limits, commit)
     fields = listed.split("\0")
     rows = [fields[index : index + 4] for index in range(0, len(fields) - 3, 4)]
-    return [Commit(sha.strip(), subject, author, int(at)) for sha, subject, author, at in reversed(rows)]
+    # A commit that git did not make may have no time.
+    return [Commit(sha.strip(), subject, author, int(at or 0)) for sha, subject, author, at in reversed(rows)]
 
 
 def _base(git: Git, main: str, commit: str) -> str:

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from host.review import main_commit
+from host.bare import GIT_SECONDS
+from host.review import main_commit, page_at
 from host.trouble import Trouble
 from infra.contract import comms, report_titles
 from infra.contract.exit_codes import Exit
 from infra.repository.git import Git
 from infra.repository.merge import PAGE
-from infra.repository.tip import BareTip, advance, edit_file, read_file
+from infra.repository.tip import BareTip, advance, edit_file
 
 POLL_SECONDS = 0.25
 MAX_BYTES = 1 << 20
@@ -55,7 +56,7 @@ def tell(git: Git, text: str) -> Told:
         raise Trouble(Exit.USAGE, f"the directive is over {MAX_BYTES:,} bytes; put the rest into a file and push that")
     if not text.strip():
         raise Trouble(Exit.USAGE, "the directive is empty; say what the agent should do")
-    main_commit(git)
+    page_at(git, main_commit(git))
     put_back, added = False, ""
 
     def edit(document: str) -> str:
@@ -82,8 +83,7 @@ def tell(git: Git, text: str) -> Told:
 
 def reports(git: Git, commit: str = "") -> list[Report]:
     """All reports on main, oldest first. Raises CommsError when COMMS.md has no Reports section."""
-    page = read_file(git, commit or main_commit(git), PAGE) or ""
-    return [_report(text) for text in comms.reports(page)]
+    return [_report(text) for text in comms.reports(page_at(git, commit or main_commit(git)))]
 
 
 def new_reports(git: Git, seen: list[Report], pause: Callable[[], bool]) -> Iterator[Report]:
@@ -91,10 +91,11 @@ def new_reports(git: Git, seen: list[Report], pause: Callable[[], bool]) -> Iter
     known = set(seen)
     at = ""
     while True:
-        now_at = main_commit(git)
+        look = git.afresh(GIT_SECONDS)
+        now_at = main_commit(look)
         if now_at != at:
             at = now_at
-            for report in _reports_or_none(git, at):
+            for report in _reports_or_none(look, at):
                 if report not in known:
                     known.add(report)
                     yield report
@@ -104,7 +105,8 @@ def new_reports(git: Git, seen: list[Report], pause: Callable[[], bool]) -> Iter
 
 def is_open(git: Git, told: Told) -> bool:
     """Whether the directive still awaits the agent: neither ticked nor struck nor taken off the page."""
-    page = read_file(git, main_commit(git), PAGE) or ""
+    look = git.afresh(GIT_SECONDS)
+    page = page_at(look, main_commit(look))
     try:
         return told.id in {item.id for item in comms.open_directives(page)}
     except comms.CommsError:

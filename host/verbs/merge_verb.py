@@ -16,7 +16,7 @@ def verb(ctx: click.Context, branch: str, unvalidated: bool, as_json_: bool) -> 
     """Merge a branch into main, by a merge commit of yours; main's COMMS.md stays as it is. Prints the undo."""
     from host import bare, decisions
     from host.caller import as_option
-    from host.display import as_json, harmless
+    from host.display import as_json, harmless, one_line
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     git = bare.open_repository(caller.initialised(), bare.pm_of(caller.environ))
@@ -31,5 +31,7 @@ def verb(ctx: click.Context, branch: str, unvalidated: bool, as_json_: bool) -> 
     screen.result(f"merged  {branch}@{done.branch_commit[:12]} ({done.verdict}): main is now {done.commit}")
     for path in done.files:
         screen.result(f"  {harmless(path)}")
+    if done.unseen:
+        screen.result(screen.bad(f"  what changed cannot be listed: {one_line(done.unseen, 200)}"))
     screen.result(f"undo:   {done.undo}")
     screen.progress(f"a running agent takes it up after its unit of work, or at once: 'minifram restart{option}'")

@@ -63,13 +63,15 @@ def _show_branch(branch: Branch, screen: Screen, now: float) -> None:
     screen.result(
         f"    {one_line(branch.subject)} ({one_line(branch.author, 40)}, {duration(now - branch.committed_at)} ago)"
     )
+    if branch.unseen:
+        screen.result(screen.bad(f"    not all of it can be shown: {one_line(branch.unseen, 250)}"))
 
 
 def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
     from host.display import duration, harmless, one_line
 
     _show_branch(found.branch, screen, now)
-    if not found.base:
+    if not found.base and not found.branch.unseen:
         screen.result(screen.bad("    it shares no history with main"))
     screen.result()
     screen.result(screen.strong("Commits"))
@@ -84,7 +86,7 @@ def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
         screen.result(f"  none for {found.branch.commit[:12]}")
     screen.result()
     screen.result(screen.strong("Changes") + " (COMMS.md stays main's, and is left out)")
-    screen.result(harmless(found.stat) or "  none")
+    screen.result(harmless(found.stat) or ("  not known" if found.branch.unseen else "  none"))
     if not stat:
         screen.result()
         for line in harmless(found.diff).split("\n"):

@@ -23,7 +23,7 @@ def verb(ctx: click.Context, ref: str, as_json_: bool) -> None:
     """
     from host import bare, decisions
     from host.caller import as_option
-    from host.display import as_json, harmless
+    from host.display import as_json, harmless, one_line
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     git = bare.open_repository(caller.initialised(), bare.pm_of(caller.environ))
@@ -38,5 +38,7 @@ def verb(ctx: click.Context, ref: str, as_json_: bool) -> None:
     screen.result(f"rolled back  main is now {done.commit}, with the content of {done.target[:12]}")
     for change in done.changes:
         screen.result(f"  {harmless(change)}")
+    if done.unseen:
+        screen.result(screen.bad(f"  what changed cannot be listed: {one_line(done.unseen, 200)}"))
     screen.result(f"undo:        {done.undo}")
     screen.progress(f"a running agent takes it up after its unit of work, or at once: 'minifram restart{option}'")

@@ -35,8 +35,14 @@ def merge_commit(git: Git, seen: str, branch_commit: str, message: str) -> str |
 
 def changes_beyond_page(git: Git, old: str, new: str, *paths: str) -> bool:
     """True when anything but COMMS.md (within `paths`, if given) differs between two commits."""
+    # One level is enough, unless a path goes deeper: what lies below can be a tree of trees without end.
+    depth = ["-r"] if any("/" in path for path in paths) else []
     listed = git.raw(
-        "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none", old, new, "--", *paths
-    )
-    # Compared here and not by a pathspec, which would let a directory named COMMS.md pass as well.
-    return any(name not in (b"", PAGE.encode()) for name in listed.split(b"\0"))
+        "diff-tree", *depth, "--raw", "-z", "--no-renames", "--ignore-submodules=none", old, new, "--", *paths
+    ).split(b"\0")
+    # `:<mode> <mode> <id> <id> <letter>`, then the name. With a pathspec a directory COMMS.md would pass as well.
+    pairs = zip(listed[::2], listed[1::2], strict=False)
+    return any(name != PAGE.encode() or _TREE in (what[1:7], what[8:14]) for what, name in pairs)
+
+
+_TREE = b"040000"

@@ -38,7 +38,9 @@ class BareTip:
     def move(self, old: str, new: str) -> bool:
         try:
             self.git("update-ref", self._ref, new, old)
-        except GitError:
+        except GitError as error:
+            if error.status is None:  # there is no time to look again
+                raise
             now = self.look()
             if now == old:
                 raise

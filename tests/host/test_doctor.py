@@ -135,7 +135,7 @@ def _no_main(desk: Desk) -> None:
         (_config("user.name", "somebody"), "configuration", "user.name"),
         (_config("core.bare", "false"), "repository", "not a bare repository"),
         (_config("minifram.agent", "other"), "repository", "'other'"),
-        (_plant("hooks/post-receive"), "planted", "hooks/post-receive"),
+        (_plant("hooks/post-receive"), "hooks", "hooks/post-receive"),
         (_plant("objects/info/alternates"), "planted", "alternates"),
         (_plant("info/attributes"), "planted", "drivers"),
         (_plant("info/grafts"), "planted", "history"),
@@ -198,7 +198,7 @@ def _wrong_with(ended: Ended, check: str) -> list[str]:
 def test_samples_and_pushes_are_no_findings(desk: Desk) -> None:
     """What git itself puts into a repository is not suspicious."""
     hooks = Path(desk.home().remote, "hooks")
-    hooks.mkdir()
+    hooks.mkdir(exist_ok=True)
     (hooks / "update.sample").write_text("#!/bin/sh\n")
     desk.branch("improve", {"src/a.py": "1\n"})
     desk.git()("gc", "--quiet")

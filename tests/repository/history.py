@@ -16,7 +16,7 @@ Content = str | bytes | tuple[str, str | bytes]
 """Of a file, or its mode and content."""
 
 
-def plain(directory: Path | str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+def plain(directory: Path | str, *words: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
     """Git as a person runs it there, with nothing of ours switched off."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     known = {"GIT_AUTHOR_NAME": "T", "GIT_AUTHOR_EMAIL": "t@example.invalid", "HOME": str(directory)}
@@ -29,7 +29,7 @@ def plain(directory: Path | str, *words: str, **env: str) -> subprocess.Complete
         check=False,
         text=True,
         errors="surrogateescape",
-        stdin=subprocess.DEVNULL,
+        input=stdin,
     )
 
 

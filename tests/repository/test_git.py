@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.repository.git import AGENT, Git, GitError, resolve_commit
+from infra.repository.git import AGENT, Git, GitError, Limits, resolve_commit
 from tests.repository.history import bare_repository, commit, plain
 
 
@@ -97,6 +97,70 @@ def test_time_runs_out_for_the_whole_group(tmp_path: Path) -> None:
     error, pid = time_out(tmp_path)
     assert error.status is None
     within(5, lambda: not is_running(pid), "the end of git's child")
+
+
+def test_calls_can_share_their_time(tmp_path: Path) -> None:
+    """Many calls of which none is slow can be too much as well; whoever looks again takes new time."""
+    git = bare_repository(tmp_path / "r")
+    late = git.within(0.0)
+    with pytest.raises(GitError, match="not started, the time for all calls is used up") as failed:
+        late("version")
+    assert failed.value.status is None
+    for still_late in (late.within(60.0), late.with_env(A="1")):
+        with pytest.raises(GitError, match="is used up"):
+            still_late("version")
+    assert late.afresh(60.0)("version")
+    assert git("version"), "the one that it was made from knows nothing of it"
+    with pytest.raises(GitError, match=r"ran out of time: stopped after 0\.[0-9]+ s"):
+        git.within(0.5)(*hanging(tmp_path / "pid"))
+
+
+def test_an_answer_has_an_end(tmp_path: Path) -> None:
+    """What says too much, or complains too much, is stopped; the error says which and how much it may."""
+    blob = bare_repository(tmp_path / "r")("hash-object", "-w", "--stdin", stdin=b"x" * (2 << 20))
+    at_most = {most: Git(str(tmp_path / "r"), limits=Limits(answer_bytes=most << 20)) for most in (1, 3)}
+    assert len(at_most[3]("cat-file", "blob", blob)) == 2 << 20
+    with pytest.raises(GitError, match=f"git cat-file blob {blob} had over 1 MiB to say: stopped there") as failed:
+        at_most[1]("cat-file", "blob", blob)
+    assert failed.value.status is None
+    with pytest.raises(GitError, match="had over 1 MiB to say"):
+        at_most[1]("-c", "alias.x=!head -c 2000000 /dev/zero >&2", "x")
+
+
+LITTLE = """
+import resource, sys
+from infra.repository.git import Git, GitError, Limits
+before = resource.getrlimit(resource.RLIMIT_DATA)
+git = Git(sys.argv[1], limits=Limits(memory_bytes=40 << 20))
+print(git("cat-file", "-s", sys.argv[2]))
+try:
+    git("diff", *sys.argv[2:])
+except GitError as error:
+    print(error)
+print(resource.getrlimit(resource.RLIMIT_DATA) == before)
+"""
+
+
+def test_memory_has_an_end(tmp_path: Path) -> None:
+    """Git that wants more than it may have says so and is gone; its caller has as much as before.
+
+    Seen in a small process, because for a moment the limit is the caller's own."""
+    git = bare_repository(tmp_path / "r")
+    blobs = [git("hash-object", "-w", "--stdin", stdin=letter * (24 << 20)) for letter in (b"x", b"y")]
+    assert git("diff", *blobs)
+    said = subprocess.run(
+        [sys.executable, "-c", LITTLE, git.directory, *blobs], capture_output=True, text=True, check=True
+    )
+    size, error, restored = said.stdout.splitlines()
+    assert (size, restored) == (str(24 << 20), "True")
+    assert "ut of memory" in error
+
+
+def test_what_a_signal_ended_is_said(tmp_path: Path) -> None:
+    """A tree that is too deep ends git by a signal, for one."""
+    with pytest.raises(GitError, match="was ended by signal 11: no message") as failed:
+        Git(str(tmp_path))("-c", "alias.x=!kill -SEGV $PPID; sleep 9", "x")
+    assert failed.value.status == -11
 
 
 def test_nobody_waits_for_a_child_that_left_the_group(tmp_path: Path) -> None:

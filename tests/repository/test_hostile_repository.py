@@ -4,6 +4,7 @@ git itself, run plainly in the same repository, runs the program."""
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,18 @@ WAYS_IN: dict[str, tuple[Callable[[Trap], None], str]] = {
     "gpg.program on a tag": (with_setting(("gpg.program", "PROGRAM"), ("tag.gpgSign", "true")), "tag -m x x"),
     "core.sshCommand": (with_setting(("core.sshCommand", "PROGRAM")), "fetch ssh://127.0.0.1/x"),
     "core.gitProxy": (with_setting(("core.gitProxy", "PROGRAM")), "fetch git://127.0.0.1:9/x"),
+    "core.askPass": (with_setting(("core.askPass", "PROGRAM")), "credential fill"),
+    "credential.helper": (with_setting(("credential.helper", "PROGRAM")), "credential fill"),
+    "lazy fetch by ext": (
+        with_setting(
+            ("remote.evil.promisor", "true"), ("remote.evil.url", "ext::PROGRAM"), ("protocol.ext.allow", "always")
+        ),
+        f"cat-file -e {'1' * 40}",
+    ),
+    "lazy fetch by uploadpack": (
+        with_setting(("remote.evil.promisor", "true"), ("remote.evil.url", "."), ("remote.evil.uploadpack", "PROGRAM")),
+        f"cat-file -e {'1' * 40}",
+    ),
     "ext transport": (
         with_setting(("protocol.ext.allow", "always"), ("remote.origin.url", "ext::PROGRAM")),
         "fetch origin",
@@ -116,10 +129,11 @@ def test_a_program_that_the_repository_names_does_not_run(trap: Trap, way: str) 
     lay, words = WAYS_IN[way]
     lay(trap)
     trap.sprung()
-    plain(trap.directory, *words.split())
+    asked = "protocol=https\nhost=example.invalid\n\n"  # read by `credential` alone
+    plain(trap.directory, *words.split(), stdin=asked)
     assert trap.sprung(), "the control: this way in does not work, so the test shows nothing"
     with contextlib.suppress(GitError):
-        Git(str(trap.directory), AGENT)(*words.split())
+        Git(str(trap.directory), AGENT)(*words.split(), stdin=asked.encode())
     assert not trap.sprung()
 
 
@@ -208,3 +222,19 @@ def test_replaced_objects_are_seen_as_they_are(tmp_path: Path) -> None:
     assert plain(git.directory, "rev-list", "--count", second).stdout == "1\n"
     assert read_file(git, first, "COMMS.md") == "true"
     assert git("rev-list", "--count", second) == "2"
+
+
+def test_caches_beside_the_objects_are_not_believed(tmp_path: Path) -> None:
+    """A commit-graph whose checksum is right can give a commit another tree."""
+    git = bare_repository(tmp_path / "r")
+    first = commit(git, {"COMMS.md": "true"})
+    second = commit(git, {"COMMS.md": "more"}, first)
+    ours, theirs = (plain(git.directory, "rev-parse", f"{each}^{{tree}}").stdout.strip() for each in (second, first))
+    plain(git.directory, "commit-graph", "write", "--reachable")
+    path = tmp_path / "r/objects/info/commit-graph"
+    graph = path.read_bytes()[:-20].replace(bytes.fromhex(ours), bytes.fromhex(theirs))
+    path.unlink()
+    path.write_bytes(graph + hashlib.sha1(graph, usedforsecurity=False).digest())
+    told = ("log", "-1", "--format=%T", second)
+    assert plain(git.directory, *told).stdout.strip() == theirs
+    assert git(*told) == ours

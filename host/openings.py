@@ -1,0 +1,242 @@
+"""What in a bare repository's directory makes git do more than git: run a program, read or write elsewhere, wait for
+ever, show another history than there is.
+
+Looks only, at names and kinds and the first bytes of small files, through descriptors that no link can turn aside.
+`quick` is what every command does before git: the top, all of refs, of objects the first level, info and pack. It
+does not look at each object. `thorough` does, for `minifram doctor`. Either looks at a bounded number of entries.
+
+Between such a look and git's own the repository may change, below `objects` and `refs` alone where a container holds
+the agent. What that can do is bounded elsewhere: git then waits until its time is up, or reads and writes files named
+like refs and objects through a planted link; no program runs, as what names programs is at the top."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+QUICK_ENTRIES = 100_000
+THOROUGH_ENTRIES = 500_000
+DEPTH = 40
+"""Of directories below refs; a branch name of 200 characters with a directory every fifth has as many."""
+CONFIG_BYTES = 64 << 10
+PACKED_REFS_BYTES = 64 << 20
+REF_BYTES = 4096
+
+_REMOVE = "remove it"
+_REMOVE_OR_KEEP = "remove it unless you put it there"
+
+
+class Opening(NamedTuple):
+    """One thing that should not be there."""
+
+    path: str
+    """Below the repository; empty for the repository itself."""
+    what: str
+    remedy: str
+    stops: bool = True
+    """minifram does no work beside it; the others only `doctor` tells about."""
+
+
+class Looked(Exception):
+    """More entries than may be looked at."""
+
+
+_READ_BY_GIT = {
+    "commondir": "makes git read another repository's configuration",
+    "config.worktree": "is a second configuration",
+    "shallow": "cuts history off",
+    "info/grafts": "shows another history than there is",
+    "info/attributes": "can hide changes from you, and name drivers for merges and diffs",
+    "objects/info/alternates": "takes objects from another place",
+    "objects/info/http-alternates": "takes objects from another place",
+}
+"""What git reads where `minifram init` puts nothing, and what it makes of it."""
+_READ_ELSEWHERE = {
+    "gitdir": "makes this a part of another repository",
+    "worktrees": "makes other directories part of this repository",
+    "modules": "holds other repositories with their own configuration",
+    "remotes": "names other repositories to fetch from and push to",
+    "branches": "names other repositories to fetch from",
+    "reftable": "holds refs in another format than this repository's",
+}
+"""The same for what minifram's own calls never come to."""
+
+_EXPECTED = re.compile(
+    r"HEAD|config|description|objects|refs|packed-refs|hooks|logs|info|info/(exclude|refs)|[A-Z_]+_HEAD|gc\.(pid|log)"
+    r"|(HEAD|config|packed-refs|gc\.pid)\.(lock|new)|objects/(info|pack|[0-9a-f]{2})"
+    r"|objects/[0-9a-f]{2}/([0-9a-f]{38}|[0-9a-f]{62}|tmp_obj_\w+)"
+    r"|objects/pack/(pack-[0-9a-f]{40,64}\.\w+|multi-pack-index[-.\w]*|\.?tmp[-_.\w]*)"
+    r"|objects/info/(packs|commit-graphs?)|objects/info/commit-graphs/.*|objects/(tmp_objdir|incoming)-.*|(refs|logs)/.*"
+)
+"""What git itself puts into a bare repository. What stands below refs is judged by its name as a ref."""
+_CACHES = re.compile(r"objects/info/commit-graphs?|objects/pack/multi-pack-index.*")
+_LIMITS = {"config": CONFIG_BYTES, "packed-refs": PACKED_REFS_BYTES, "HEAD": REF_BYTES}
+_FILES, _DIRECTORIES = ("HEAD", "config", "packed-refs"), ("objects", "refs", "objects/info", "objects/pack")
+_REF_NAME = re.compile(r"refs/\w+/[A-Za-z0-9][A-Za-z0-9._+/-]*", re.ASCII)
+
+
+def quick(remote: str, uid: int, most: int = QUICK_ENTRIES) -> Iterator[Opening]:
+    """What keeps minifram from working on `remote`, whose owner is to be `uid`."""
+    return (found for found in _look(remote, uid, most, every_object=False) if found.stops)
+
+
+def thorough(remote: str, uid: int, most: int = THOROUGH_ENTRIES) -> Iterator[Opening]:
+    """Everything that should not be there, and whether all could be looked at."""
+    return _look(remote, uid, most, every_object=True)
+
+
+def _look(remote: str, uid: int, most: int, every_object: bool) -> Iterator[Opening]:
+    look = _Look(uid, most, every_object)
+    try:
+        descriptor = os.open(remote, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        yield Opening("", f"cannot be opened ({error.strerror})", "put it back from a copy")
+        return
+    try:
+        yield from look.itself(os.fstat(descriptor))
+        yield from look.inside(descriptor, "")
+    except Looked:
+        if every_object:
+            yield Opening("", f"holds over {most:,} entries, the rest was not looked at", "pack it: git gc", False)
+        else:
+            text = f"holds over {most:,} refs, or files beside its objects: too many to look at before each command"
+            yield Opening("", text, "find out what makes them: find refs | head; then remove them")
+    finally:
+        os.close(descriptor)
+
+
+class _Look:
+    """One walk; knows how much is left of it."""
+
+    def __init__(self, uid: int, most: int, every_object: bool) -> None:
+        self._uid, self._left, self._every_object = uid, most, every_object
+
+    def itself(self, status: os.stat_result) -> Iterator[Opening]:
+        if status.st_uid != self._uid:
+            what = f"belongs to uid {status.st_uid}, expected you ({self._uid})"
+            yield Opening("", what, "give it back to its owner: chown -R, as root; or run minifram as that user")
+        if status.st_mode & 0o022:
+            mode = stat.S_IMODE(status.st_mode)
+            yield Opening("", f"can be written to by others (mode {mode:04o})", "take that away: chmod 700")
+
+    def inside(self, directory: int, path: str, depth: int = 0) -> Iterator[Opening]:
+        """Everything in an open directory, and in those below it that are to be looked at."""
+        names: set[str] = set()
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                self._left -= 1
+                if self._left < 0:
+                    raise Looked
+                names.add(entry.name)
+                yield from self._entry(directory, f"{path}/{entry.name}".lstrip("/"), entry, depth)
+        if path and {"HEAD", "objects", "refs"} <= names:
+            what = "is a repository inside the repository; git that runs in it obeys its configuration"
+            yield Opening(path, what, _REMOVE, stops=False)
+
+    def _entry(self, directory: int, path: str, entry: os.DirEntry[str], depth: int) -> Iterator[Opening]:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # a push came to its end meanwhile
+            return
+        yield from self._of_owner(path, status)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            yield Opening(path, f"is {_kind(status.st_mode)}, which git would follow or wait for", _REMOVE)
+            return
+        yield from _of_name(path, status)
+        if stat.S_ISREG(status.st_mode):
+            yield from self._of_file(directory, path, entry.name, status)
+        elif self._enters(path):
+            yield from self._enter(directory, path, entry.name, depth + 1)
+
+    def _of_owner(self, path: str, status: os.stat_result) -> Iterator[Opening]:
+        mode = status.st_mode
+        if status.st_uid != self._uid:
+            what = f"belongs to uid {status.st_uid}, expected you ({self._uid})"
+            yield Opening(path, what, "see who wrote it, then remove it or give it back: chown", path in _LIMITS)
+        elif mode & 0o002 and not stat.S_ISLNK(mode):
+            yield Opening(path, f"can be written to by all (mode {mode & 0o7777:04o})", "chmod o-w", stops=False)
+        if mode & (stat.S_ISUID | stat.S_ISGID) and stat.S_ISREG(mode):
+            yield Opening(path, f"runs with its owner's rights (mode {mode & 0o7777:04o})", _REMOVE, stops=False)
+
+    def _enters(self, path: str) -> bool:
+        top, _, rest = path.partition("/")
+        if top != "objects":
+            return top in ("refs", "info", "logs")
+        return self._every_object or rest in ("", "info", "pack") or rest.startswith("info/")
+
+    def _enter(self, directory: int, path: str, name: str, depth: int) -> Iterator[Opening]:
+        if depth > DEPTH:
+            yield Opening(path, f"is over {DEPTH} directories deep", _REMOVE)
+            return
+        try:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            yield Opening(path, f"cannot be opened ({error.strerror})", "chmod u+rwx, or put it back from a copy")
+            return
+        try:
+            yield from self.inside(inner, path, depth)
+        finally:
+            os.close(inner)
+
+    def _of_file(self, directory: int, path: str, name: str, status: os.stat_result) -> Iterator[Opening]:
+        is_ref = path.startswith("refs/")
+        most = REF_BYTES if is_ref else _LIMITS.get(path)
+        if most is not None and status.st_size > most:
+            yield Opening(path, f"has {status.st_size:,} bytes, expected at most {most:,}", "put it back from a copy")
+        elif is_ref and not name.endswith(".lock"):
+            yield from _of_ref(directory, path, name, status)
+        if _CACHES.fullmatch(path):
+            what = "is a cache that plain git believes without a look at the objects (minifram does not read it)"
+            yield Opening(path, what, "remove it if you did not make it (git gc does)", stops=False)
+
+
+def _of_name(path: str, status: os.stat_result) -> Iterator[Opening]:
+    is_directory = stat.S_ISDIR(status.st_mode)
+    if path in _FILES and is_directory:
+        yield Opening(path, "is a directory, expected a file", "put it back from a copy")
+    elif path in _DIRECTORIES and not is_directory:
+        yield Opening(path, "is a file, expected a directory", "put it back from a copy")
+    elif path in _READ_BY_GIT:
+        yield Opening(path, _READ_BY_GIT[path], _REMOVE)
+    elif path in _READ_ELSEWHERE:
+        yield Opening(path, _READ_ELSEWHERE[path], _REMOVE_OR_KEEP, stops=False)
+    elif not _EXPECTED.fullmatch(path):
+        yield Opening(path, "is nothing that git or minifram put there", _REMOVE_OR_KEEP, stops=False)
+
+
+def _of_ref(directory: int, path: str, name: str, status: os.stat_result) -> Iterator[Opening]:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Opening(path, f"cannot be opened ({error.strerror})", "chmod u+rw, or put it back from a copy")
+        return
+    try:
+        content = os.read(descriptor, 80)
+    finally:
+        os.close(descriptor)
+    if content.startswith(b"ref:"):
+        what = (
+            f"stands for another ref ({content.decode(errors='replace').strip()!r}); what is done to it is done there"
+        )
+        yield Opening(path, what, _REMOVE)
+    elif not re.fullmatch(rb"[0-9a-f]{40}([0-9a-f]{24})?\n?", content):
+        yield Opening(path, f"holds {content!r}, expected the id of a commit", "put it right or remove it", stops=False)
+    if path.startswith("refs/replace/"):
+        what = "makes plain git show another object than the one that is there (minifram does not go by it)"
+        yield Opening(path, what, _REMOVE, stops=False)
+    elif not _REF_NAME.fullmatch(path):
+        yield Opening(path, "has a name that no branch of an agent can have", _REMOVE, stops=False)
+    if status.st_nlink > 1:
+        yield Opening(path, "has another name outside of refs (a hard link)", _REMOVE, stops=False)
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")

@@ -1,0 +1,71 @@
+"""The hook that keeps the PM's own pushes inside the repository."""
+
+from __future__ import annotations
+
+from host.guard import NAME, SCRIPT, is_guard, put_guard
+from tests.host.planted.site import Said, Site
+from tests.host.planted.vector import HARMFUL, outside
+
+
+def push(site: Site) -> Said:
+    site.plain("commit", "--quiet", "--allow-empty", "-m", "mine", cwd=site.clone)
+    return site.plain("push", "--quiet", "origin", "HEAD:refs/heads/mine", cwd=site.clone)
+
+
+def test_a_push_through_a_planted_link_is_refused(site: Site) -> None:
+    """With it nothing is written outside, and the link is named; without it plain git writes there."""
+    target = site.lead_outside("refs/heads")
+    refused = push(site)
+    assert refused.status == 1
+    assert "refs/heads" in refused.text
+    assert "minifram doctor" in refused.text
+    assert not (target / "mine").exists()
+    (site.remote / NAME).unlink()
+    assert push(site).status == 0
+    assert (target / "mine").exists(), "the control: there was nothing to guard against"
+
+
+def test_pushes_into_a_clean_repository_go_through(site: Site) -> None:
+    """It costs two looks and changes nothing."""
+    assert push(site) == Said(0, "")
+    assert (site.remote / "refs/heads/mine").exists()
+
+
+def test_what_it_names_does_not_steer_the_terminal(site: Site) -> None:
+    """Names are the planter's words."""
+    (site.remote / "objects" / "\x1b]0;owned\x07\u202e").symlink_to(site.outside)
+    refused = push(site)
+    assert refused.status == 1
+    assert "?]0;owned?" in refused.text
+    assert not HARMFUL.search(refused.text)
+
+
+def test_the_pm_s_own_hook_stays(site: Site) -> None:
+    """Where the PM has one, it is not ours to replace; doctor asks."""
+    hook = site.remote / NAME
+    hook.write_text("#!/bin/sh\nexit 0\n")
+    put_guard(str(site.remote))
+    assert hook.read_text() == "#!/bin/sh\nexit 0\n"
+    assert not is_guard(str(hook))
+    assert "remove it unless you put it there" in site.desk.run("doctor").out
+
+
+def test_a_missing_guard_is_found_and_put_back(site: Site) -> None:
+    """An agent of an earlier version has none; the next start brings it."""
+    (site.remote / NAME).unlink()
+    (site.remote / "hooks").rmdir()
+    ended = site.desk.run("doctor")
+    assert ended.code == 8
+    assert "'minifram up' puts it there" in ended.out
+    put_guard(str(site.remote))
+    assert (site.remote / NAME).read_text() == SCRIPT
+    assert is_guard(str(site.remote / NAME))
+
+
+def test_it_is_not_in_the_way_of_the_command(site: Site) -> None:
+    """The verbs look for themselves, and run no hook."""
+    (site.remote / NAME).write_text(f"#!/bin/sh\ntouch '{site.mark}'\nexit 1\n")
+    assert site.desk.run("tell", "do this").code == 0
+    assert site.desk.run("merge", "improve").code == 0
+    assert not site.mark.exists()
+    assert outside(site).keys() == {str(site.outside / "mine")}
