@@ -12,13 +12,15 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.bare import MARKER, SETTINGS, git_on
+from host.bare import git_on
 from host.caller import as_option
+from host.guard import put_guard
 from host.homes import Home, secure_directory, secure_run_directory
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
 from infra.contract.files import write_whole
 from infra.contract.sockets import MAX_PATH_BYTES
+from infra.repository.bare_config import MARKER, SETTINGS
 from infra.repository.git import Git, Person
 
 BORN_WITH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes")
@@ -105,8 +107,8 @@ def first_files(root: str) -> list[Source]:
     tests = [f"tests/{name}" for name in BORN_WITH_TESTS if os.path.exists(f"{root}/tests/{name}")]
     found: dict[str, Source] = {}
     for part in [*BORN_WITH, *tests]:
-        found |= {source.path: source for source in _files(root, part)}
-    for source in _files(root, BODY):
+        found |= {source.path: source for source in files_of(root, part)}
+    for source in files_of(root, BODY):
         inside = source.path.removeprefix(f"{BODY}/")
         found[inside] = source._replace(path=inside)
     return [found[path] for path in sorted(found)]
@@ -119,6 +121,7 @@ def make_repository(path: str, agent: str, sources: list[Source], pm: Person) ->
     git = git_on(path, pm)
     for key, value in (*SETTINGS, (MARKER, agent)):
         git("config", "--file", f"{path}/config", key, value)
+    put_guard(path)
     # One pack instead of one object for each file: every object of its own would be synced to disk by itself.
     git(
         "-c",
@@ -148,7 +151,7 @@ def _data(content: bytes) -> bytes:
     return b"data %d\n%b\n" % (len(content), content)
 
 
-def _files(root: str, part: str) -> Iterator[Source]:
+def files_of(root: str, part: str) -> Iterator[Source]:
     """The regular files of a file or folder of the project, without what tools leave behind."""
     path = f"{root}/{part}"
     try:
@@ -162,7 +165,7 @@ def _files(root: str, part: str) -> Iterator[Source]:
         return
     if stat.S_ISDIR(status.st_mode):
         for inner in sorted(os.listdir(path)):
-            yield from _files(root, f"{part}/{inner}")
+            yield from files_of(root, f"{part}/{inner}")
     elif stat.S_ISREG(status.st_mode):
         yield Source(part, path, bool(status.st_mode & 0o100))
 

@@ -22,6 +22,8 @@ class Caller(NamedTuple):
     watcher: tuple[str, ...]
     """The program that `up` starts; it gets the arguments of `infra.contract.arguments`."""
     agent: str = DEFAULT_AGENT
+    network: str = ""
+    """Instead of the way out that a container gets on this machine (`host.container.words.NETWORKS`)."""
 
     @property
     def home(self) -> Home:

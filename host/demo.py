@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TextIO, TypeVar
 
+from host.homes import home_of
 from infra.contract import comms, watcher_file
 from infra.contract.exit_codes import Exit
 from infra.contract.places import LIFE_FILE, Places
@@ -72,18 +73,17 @@ class Scene(NamedTuple):
     clone: Path
     """The PM's clone."""
     env: dict[str, str]
+    agent: str
+    sandbox: str
 
 
 def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
     """Play the demo in `keep_at` (default: a new directory under /tmp) and leave it for inspection.
 
     Gives Exit.OK, or Exit.FAILURE with the step that was not seen."""
-    if sandbox != "process":
-        print(f"demo: the {sandbox} sandbox is not built yet; use --sandbox process", file=out)
-        return Exit.USAGE
     directory = Path(keep_at or tempfile.mkdtemp(prefix="minifram-demo-")).absolute()
     stage = Stage(out)
-    scene = _scene(directory)
+    scene = _scene(directory) if sandbox == "process" else _scene_in_container(directory, sandbox)
     try:
         with _agent(scene, stage):
             _play(scene, stage)
@@ -145,7 +145,14 @@ def _play(scene: Scene, stage: Stage) -> None:
 def _agent(scene: Scene, stage: Stage) -> Iterator[None]:
     """Set up, run, and whatever happens take down."""
     stage.title(f"An agent is born in {scene.directory}")
-    _minifram(scene, "init", "--sandbox", "process", "--model", "scripted")
+    settings = _minifram(scene, "init", "--sandbox", scene.sandbox, "--model", "scripted", "--json")
+    if scene.sandbox == "podman":
+        file = Path(json.loads(settings)["settings"])
+        text = file.read_text()
+        if text.count("network: auto") != 1:
+            raise DemoFailed(f"{file} has no line 'network: auto'")
+        file.write_text(text.replace("network: auto", "network: none"))  # a demo has nobody to speak to
+        stage.say("the first time, the image is made: that takes minutes; see 'minifram doctor' for what podman needs")
     _run(["git", "clone", "--quiet", scene.places.remote, str(scene.clone)], scene, cwd=scene.directory)
     _git(scene, "config", "user.name", "PM")
     _git(scene, "config", "user.email", "pm@example.invalid")
@@ -157,7 +164,8 @@ def _agent(scene: Scene, stage: Stage) -> Iterator[None]:
         yield
     finally:
         _minifram(scene, "down", check=False)
-        shutil.rmtree(scene.env["XDG_RUNTIME_DIR"], ignore_errors=True)
+        if scene.sandbox == "process":
+            shutil.rmtree(scene.env["XDG_RUNTIME_DIR"], ignore_errors=True)
 
 
 def _directed(scene: Scene, stage: Stage, text: str) -> None:
@@ -273,7 +281,17 @@ def _scene(directory: Path) -> Scene:
         run=f"{run}/minifram/{AGENT}",
         var=f"{directory}/state/minifram/{AGENT}",
     )
-    return Scene(directory, places, directory / "pm", env)
+    return Scene(directory, places, directory / "pm", env, AGENT, "process")
+
+
+def _scene_in_container(directory: Path, sandbox: str) -> Scene:
+    """An agent among the PM's own: podman's images and volumes are where the PM's other containers have theirs."""
+    directory.mkdir(parents=True, exist_ok=True)
+    own = {name: os.environ[name] for name in os.environ if name.startswith("XDG_") or name == "HOME"}
+    env = keep_environment() | own | {"NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    agent = f"{AGENT}-{time.strftime('%Y%m%d-%H%M%S')}"
+    places = home_of(agent, env, os.getuid()).places
+    return Scene(directory, places, directory / "pm", env, agent, sandbox)
 
 
 def _state(scene: Scene) -> WatcherFile:
@@ -327,7 +345,7 @@ def _until(seconds: float, look: Callable[[], T | None], what: str, scene: Scene
 
 
 def _minifram(scene: Scene, *words: str, check: bool = True) -> str:
-    return _run(keep_command("host", "--agent", AGENT, *words), scene, check=check)
+    return _run(keep_command("host", "--agent", scene.agent, *words), scene, check=check)
 
 
 def _git(scene: Scene, *words: str, fetch: bool = False) -> str:

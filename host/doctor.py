@@ -10,15 +10,20 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from host import settings_text, watching
+from host import running, settings_text, watching
 from host.audit import FAIL, NOTE, OK, WARN, Result, audit
 from host.caller import Caller, as_option
 from host.homes import Home, problem_with_directory
+from host.trouble import Trouble
 from infra.contract import watcher_file
+from infra.contract.settings import SettingsError, read_settings
 from infra.contract.sockets import MAX_PATH_BYTES, connect
 from infra.repository.git import Git, GitError
+
+if TYPE_CHECKING:
+    from host.container.machine import Machine
 
 PYTHON_NEEDED = (3, 11)
 GIT_NEEDED = (2, 38)
@@ -43,7 +48,7 @@ def diagnose(caller: Caller) -> Diagnosis:
     initialised = os.path.lexists(home.remote)
     checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
     if initialised:
-        checks += [_settings, _repository, _run_directory, _state_directory, _key, _watcher, _doors]
+        checks += [_settings, _repository, _run_directory, _state_directory, _container, _key, _watcher, _doors]
     results = [result for check in checks for result in check(caller, home)]
     if not initialised:
         text = (
@@ -113,9 +118,74 @@ def _sockets(caller: Caller, home: Home) -> Iterator[Result]:
 
 
 def _podman(caller: Caller, home: Home) -> Iterator[Result]:
-    found = shutil.which("podman", path=caller.environ.get("PATH"))
-    text = f"found at {found}" if found else "not installed"
-    yield Result("podman", NOTE, f"{text}; this version does not use it yet")
+    """What the container needs of this machine. A finding for whoever wants one; root is no such user."""
+    from host.container import machine
+
+    found = machine.look(caller.environ, caller.uid)
+    wanted = _sandbox_wanted(home)
+    missing = machine.fatal(found)
+    level = FAIL if wanted == running.PODMAN else NOTE if wanted == "process" or caller.uid == 0 else WARN
+    for lack in machine.lacks(found):
+        yield Result("podman", level if lack.is_fatal else NOTE, lack.text)
+    if not missing:
+        version = ".".join(map(str, found.version))
+        text = f"{version} with {found.runtime}, {found.driver} storage, {found.network}, {found.ids} ids: usable"
+        yield Result("podman", OK, text)
+        yield from _image(caller, found, wanted)
+
+
+def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
+    from host.container import base, choice
+    from host.container.podman import PodmanError
+
+    podman = choice.podman_of(caller, found)
+    try:
+        is_there = base.look(podman, f"{base.NAME}:{base.recipe()}") is not None
+    except PodmanError as error:
+        yield Result("image", FAIL, str(error))
+        return
+    if is_there:
+        yield Result("image", OK, "its base is here")
+    elif found.registries or found.mmdebstrap:
+        yield Result("image", OK, "'minifram up' makes its base and builds it, which takes some minutes")
+    else:
+        text = "there is nothing to build it on: apt-get install mmdebstrap, or name an image in podman.base"
+        yield Result("image", WARN if wanted == running.PODMAN else NOTE, text)
+
+
+def _sandbox_wanted(home: Home) -> str:
+    try:
+        return read_settings(home.settings).sandbox
+    except SettingsError:  # told by its own check
+        return "auto"
+
+
+def _container(caller: Caller, home: Home) -> Iterator[Result]:
+    """For an agent that podman runs, or ran last: nothing may be left when it is down."""
+    if running.sandbox_in_use(home) != running.PODMAN:
+        return
+    from host.container import choice, control
+    from host.container.podman import PodmanError
+
+    holds = watching.holder(home.places.watcher_lock, True) is not None
+    try:
+        podman = choice.podman_at_hand(caller)
+        found = control.look(podman, home)
+        has_secret = control.has_secret(podman, home)
+    except (Trouble, PodmanError) as error:
+        yield Result("container", FAIL, str(error))
+        return
+    if found and found.runs and holds:
+        yield Result("container", OK, f"running (pid {found.pid}), image version {found.version}")
+    elif found and found.runs:
+        yield Result("container", WARN, f"running (pid {found.pid}), but no watcher is at work in it (yet)")
+    elif found:
+        text = f"left over ({found.status}, it ended with {found.exit_code}); 'minifram up' or 'down' removes it"
+        yield Result("container", WARN, text)
+    else:
+        yield Result("container", OK, "none; the agent is down")
+    if has_secret and not (found and found.runs):
+        yield Result("container", WARN, "podman holds the key though the agent is down; 'minifram down' removes it")
 
 
 def _settings(caller: Caller, home: Home) -> Iterator[Result]:
@@ -133,7 +203,7 @@ def _settings(caller: Caller, home: Home) -> Iterator[Result]:
 def _repository(caller: Caller, home: Home) -> Iterator[Result]:
     try:
         yield from audit(home, caller.uid)
-    except GitError as error:
+    except (GitError, OSError) as error:
         yield Result("repository", FAIL, str(error))
 
 
@@ -168,14 +238,15 @@ def _key(caller: Caller, home: Home) -> Iterator[Result]:
         problem = f"{home.key_file} must be a regular file of yours with mode 0600 (found {mode:04o})"
     if problem:
         yield Result("key", FAIL, f"{problem}; take the key to be known to others")
-    elif watching.holder(home.places.watcher_lock) is None:
+    elif running.sandbox_in_use(home) == running.PODMAN or watching.holder(home.places.watcher_lock) is None:
         yield Result("key", WARN, f"{home.key_file} lies there though the agent is down; remove it")
     else:
         yield Result("key", OK, f"{home.key_file} is readable by you alone")
 
 
 def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
-    pid = watching.holder(home.places.watcher_lock)
+    in_container = running.sandbox_in_use(home) == running.PODMAN
+    pid = watching.holder(home.places.watcher_lock, in_container)
     try:
         state = watching.known_state(home)
     except (OSError, ValueError) as error:
@@ -190,7 +261,7 @@ def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("watcher", OK, "not running")
     else:
         yield Result("watcher", WARN, f"it died in phase {state.phase!r} without a word; 'minifram up' starts it again")
-        if orphan := watching.orphan(state):
+        if not in_container and (orphan := watching.orphan(state)):
             yield Result("watcher", WARN, f"its runner (pid {orphan}) lives on, unwatched; 'minifram up' takes it over")
 
 
@@ -200,6 +271,8 @@ _QUESTIONS = (("git door", b"", b"main "), ("model door", b"GET /health HTTP/1.0
 
 def _doors(caller: Caller, home: Home) -> Iterator[Result]:
     """Whether the doors answer while the agent runs, and nobody else stands in their places while it does not."""
+    if running.sandbox_in_use(home) == running.PODMAN:
+        return  # they are in the container, and its watcher asks them
     is_running = watching.holder(home.places.watcher_lock) is not None
     for path, (name, question, expected) in zip(
         (home.places.git_socket, home.places.model_socket), _QUESTIONS, strict=True

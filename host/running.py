@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from host import bare, starting, watching
 from host.caller import Caller
+from host.guard import put_guard
 from host.homes import Home, secure_directory, secure_run_directory
 from host.trouble import Trouble
 from host.watching import Say
@@ -19,7 +20,12 @@ from infra.contract.exit_codes import Exit
 from infra.contract.files import write_whole
 from infra.contract.settings import Settings, provider_of, read_settings
 
+if TYPE_CHECKING:
+    from host.container.choice import Choice
+    from host.container.lifecycle import Ship
+
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
+PODMAN = "podman"
 
 
 class Readiness(NamedTuple):
@@ -27,9 +33,16 @@ class Readiness(NamedTuple):
 
     home: Home
     settings: Settings
-    sandbox: str
+    chosen: Choice
     key: str
-    """The provider's key; empty when the model needs none."""
+    """The provider's key; empty when the model needs none, or when podman still holds it."""
+    has_key: bool
+    ship: Ship | None = None
+    """For podman: with what the container is made; filled in by `fit_out`."""
+
+    @property
+    def sandbox(self) -> str:
+        return self.chosen.sandbox
 
 
 class Up(NamedTuple):
@@ -58,8 +71,11 @@ class Restarted(NamedTuple):
     """Key -> [with what the agent was started last, with what it runs now]."""
 
 
-def make_ready(caller: Caller, sandbox: str | None, key_of_the_running: str = "") -> Readiness:
-    """Check all that `up` needs. Raises Trouble and SettingsError."""
+def make_ready(caller: Caller, sandbox: str | None, goes_on: bool = False) -> Readiness:
+    """Check all that `up` needs; with `goes_on`, the key of the agent that runs now will do. Raises Trouble and
+    SettingsError."""
+    from host.container import choice
+
     home = caller.initialised()
     if not os.path.lexists(home.settings):
         raise Trouble(
@@ -71,18 +87,33 @@ def make_ready(caller: Caller, sandbox: str | None, key_of_the_running: str = ""
     problem = bare.problem_with_repository(home)
     if problem:
         raise problem
-    chosen = sandbox or settings.sandbox
-    if chosen != "process":
-        raise Trouble(
-            Exit.USAGE,
-            f"the {chosen} sandbox is not built yet; expected 'process': "
-            f"set 'sandbox: process' in {home.settings} or give --sandbox process",
-        )
-    key = ""
-    given = caller.environ.get(KEY_VARIABLE, "") or key_of_the_running
-    if provider_of(settings.model, bool(given)) == "anthropic":
-        key = checked_key(given)
-    return Readiness(home, settings, chosen, key)
+    chosen = choice.choose(caller, sandbox or settings.sandbox, sandbox_in_use(home))
+    given = caller.environ.get(KEY_VARIABLE, "")
+    held = False  # podman gives no key back, and need not
+    if goes_on and not given:
+        if sandbox_in_use(home) != PODMAN:
+            given = _running_key(home)
+        elif _podman_holds_key(caller, home):
+            held = chosen.sandbox == PODMAN
+            if not held:
+                raise Trouble(
+                    Exit.NOT_FOUND, f"podman does not give the key back that the agent has: export it in {KEY_VARIABLE}"
+                )
+    has_key = provider_of(settings.model, bool(given) or held) == "anthropic"
+    key = checked_key(given) if has_key and not held else ""
+    return Readiness(home, settings, chosen, key, has_key)
+
+
+def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readiness:
+    """What takes long: for podman, the image is found or built. Raises Trouble."""
+    if ready.sandbox != PODMAN:
+        return ready
+    from host.container import choice, lifecycle
+
+    machine = ready.chosen.machine
+    assert machine is not None  # noqa: S101 - what choosing podman means
+    podman = choice.podman_of(caller, machine)
+    return ready._replace(ship=lifecycle.fit_out(caller, podman, machine, ready.settings, rebuild, say))
 
 
 def checked_key(key: str) -> str:
@@ -101,35 +132,66 @@ def checked_key(key: str) -> str:
     return key
 
 
-def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS) -> Up:
+def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False) -> Up:
     """Start the agent and wait until it works. Raises Trouble."""
     home = ready.home
-    pid = watching.holder(home.places.watcher_lock)
+    pid = watching.holder(home.places.watcher_lock, sandbox_in_use(home) == PODMAN)
     if pid is not None:
         raise watching.already_running(home, pid)
-    if ready.sandbox == "process":
-        say(
-            "WARNING: process sandbox: agent and keep run as your own user and are NOT isolated from each other "
-            "or from your files; use it for development and demonstration only"
-        )
+    ready = ready if ready.ship else fit_out(caller, ready, rebuild, say)
     secure_directory(home.state, caller.uid)
+    put_guard(home.remote)
+    running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(caller, ready, say, seconds)
+    provider = "anthropic" if ready.has_key else "scripted"
+    model = provider if provider == "scripted" else f"{provider} {ready.settings.model.name}"
+    return Up(home.agent, ready.sandbox, model, running.pid, running.branch, running.commit, running.seconds)
+
+
+def _up_in_container(ready: Readiness, say: Say, seconds: float) -> starting.Running:
+    from host.container import lifecycle
+
+    assert ready.ship is not None  # noqa: S101 - only called with one
+    # Before the container: whatever happens then, `down` knows where to look.
+    _remember(ready)
+    return lifecycle.up(ready.home, ready.settings, ready.ship, ready.key, ready.has_key, say, seconds)
+
+
+def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
+    home = ready.home
+    say(
+        "WARNING: process sandbox: agent and keep run as your own user and are NOT isolated from each other "
+        "or from your files; use it for development and demonstration only"
+    )
+    if ready.chosen.why:
+        say(f"it was chosen because {ready.chosen.why}; 'minifram doctor' says more")
+    if os.path.isdir(home.places.bot) and os.stat(home.places.bot).st_uid != caller.uid:
+        _take_back(caller, home)
     secure_run_directory(home, caller.uid)
     _put_key(home, ready.key, caller.uid)
     _remember(ready)
     try:
         environ = starting.keep_environment(caller.environ, caller.root)
-        running = starting.start(home, caller.watcher, environ, seconds, say)
+        return starting.start(home, caller.watcher, environ, seconds, say)
     except BaseException:
         if watching.holder(home.places.watcher_lock) is None:
             _remove_key(home.key_file)
         raise
-    provider = provider_of(ready.settings.model, bool(ready.key))
-    model = provider if provider == "scripted" else f"{provider} {ready.settings.model.name}"
-    return Up(home.agent, ready.sandbox, model, running.pid, running.branch, running.commit, running.seconds)
 
 
-def down(home: Home, say: Say, seconds: float = watching.DOWN_SECONDS) -> Down:
+def _take_back(caller: Caller, home: Home) -> None:
+    """The cell's tree, from the user that it had in the container. Raises Trouble."""
+    from host.container import choice, control
+
+    control.give_to_pm(choice.podman_at_hand(caller), home, caller.uid)
+
+
+def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
     """End the agent and take its key away. Raises Trouble, also when it was not running."""
+    home = caller.initialised()
+    if sandbox_in_use(home) == PODMAN:
+        from host.container import choice, lifecycle
+
+        return Down(home.agent, lifecycle.down(home, choice.podman_at_hand(caller), seconds, keep_key, say))
     key_files = {home.key_file, f"{_remembered(home).get('run', home.run)}/secrets/anthropic_api_key"}
     try:
         pid = watching.stop(home, seconds, say)
@@ -140,15 +202,17 @@ def down(home: Home, say: Say, seconds: float = watching.DOWN_SECONDS) -> Down:
     return Down(home.agent, pid)
 
 
-def restart(caller: Caller, sandbox: str | None, say: Say, down_seconds: float, up_seconds: float) -> Restarted:
+def restart(
+    caller: Caller, sandbox: str | None, say: Say, down_seconds: float, up_seconds: float, rebuild: bool = False
+) -> Restarted:
     """`down`, if it runs, then `up`; nothing is stopped when `up` could not follow."""
     home = caller.initialised()
-    ready = make_ready(caller, sandbox, _running_key(home))
+    ready = fit_out(caller, make_ready(caller, sandbox, goes_on=True), rebuild, say)
     old_settings = _remembered(home).get("settings", {})
     before, pid_before = "", 0
     if watching.holder(home.places.watcher_lock) is not None:
         before = _version(home)
-        pid_before = down(home, say, down_seconds).pid
+        pid_before = down(caller, say, down_seconds, keep_key=ready.has_key and not ready.key).pid
     started = up(caller, ready, say, up_seconds)
     new_settings = _flat(ready)
     changed = {
@@ -173,6 +237,13 @@ def sandbox_in_use(home: Home) -> str:
     return str(_remembered(home).get("sandbox", ""))
 
 
+def has_key(home: Home) -> bool:
+    """Whether the agent that runs was given a key."""
+    if sandbox_in_use(home) == PODMAN:
+        return bool(_remembered(home).get("key"))
+    return os.path.lexists(home.key_file)
+
+
 def _put_key(home: Home, key: str, uid: int) -> None:
     if key:
         secure_directory(home.places.secrets, uid)
@@ -194,11 +265,18 @@ def _running_key(home: Home) -> str:
         return ""
 
 
+def _podman_holds_key(caller: Caller, home: Home) -> bool:
+    from host.container import choice, control
+
+    return control.has_secret(choice.podman_at_hand(caller), home)
+
+
 def _remember(ready: Readiness) -> None:
     remembered = {
         "schema": "minifram.up/1",
         "sandbox": ready.sandbox,
         "run": ready.home.run,
+        "key": ready.has_key,
         "settings": _flat(ready),
     }
     write_whole(ready.home.started_file, json.dumps(remembered, indent=1).encode(), mode=0o600)

@@ -15,18 +15,20 @@ from host import bare, cell_files, review, running, talk, watching
 from host.homes import Home
 from infra.contract import comms, watcher_file
 from infra.contract.branches import MAIN, problem_with_branch
+from infra.contract.clock import timestamp
 from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
 from infra.contract.life_file import Life
 from infra.contract.places import BODY, LIFE_FILE
 from infra.contract.settings import Settings, SettingsError, provider_of, read_settings
 from infra.contract.watcher_file import WatcherFile
 from infra.repository.git import Git, resolve_commit
-from infra.repository.merge import PAGE, changes_beyond_page
-from infra.repository.tip import read_file
+from infra.repository.merge import changes_beyond_page
 
 _T = TypeVar("_T")
 
 LIFE_BYTES = 16 * 1024
+REFUSAL = "refused.json"
+"""In the keep's state: why the container could not be sealed, until it could (`infra.seal`)."""
 BOOTS_SHOWN = 5
 TROUBLES_SHOWN = 3
 
@@ -109,21 +111,24 @@ def standing(home: Home, now: float) -> Standing:
     problems: list[str] = []
     settings = _or(problems, lambda: read_settings(home.settings), Settings())
     state = _or(problems, lambda: watching.known_state(home), None) or WatcherFile()
-    pid = watching.holder(home.places.watcher_lock)
+    in_container = running.sandbox_in_use(home) == running.PODMAN
+    pid = watching.holder(home.places.watcher_lock, in_container)
     main = review.main_commit(git)
-    page = read_file(git, main, PAGE) or ""
+    page = review.page_at(git, main)
+    refusal = _refusal(home)
     is_running = pid is not None
     model = settings.model
     last = state.boots[-1] if state.boots else None
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    provider = provider_of(model, os.path.lexists(home.key_file))
+    provider = provider_of(model, is_running and running.has_key(home))
     return Standing(
         agent=home.agent,
         running=is_running,
         pid=pid or 0,
-        orphan=0 if is_running else watching.orphan(state),
+        # In a container nothing outlives its first process, and its pids are none of ours.
+        orphan=0 if is_running or in_container else watching.orphan(state),
         phase=state.phase if is_running else "down",
         since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
         until=state.until if is_running else "",
@@ -144,6 +149,7 @@ def standing(home: Home, now: float) -> Standing:
         budget=_or(problems, lambda: spent_today(home, settings, now), None),
         troubles=tuple(
             [Trouble(at, text) for text in dict.fromkeys(problems)]
+            + ([refusal] if refusal else [])
             + [Trouble(item.at, item.text) for item in reversed(state.troubles[-TROUBLES_SHOWN:])]
         ),
         remote=home.remote,
@@ -176,6 +182,15 @@ def spent_today(home: Home, settings: Settings, now: float) -> Spent:
         calls=budget.calls,
         exhausted=taken.nano_usd >= limit.nano_usd or taken.tokens >= limit.tokens,
     )
+
+
+def _refusal(home: Home) -> Trouble | None:
+    try:
+        with open(f"{home.state}/{REFUSAL}", "rb") as file:
+            why, told_at = json.loads(file.read(LIFE_BYTES)), os.fstat(file.fileno()).st_mtime
+    except (OSError, ValueError):
+        return None
+    return Trouble(timestamp(told_at), f"not sealed, not started: {why}")
 
 
 def _awaiting(git: Git, main: str, page: str) -> tuple[Waiting, ...]:

@@ -1,4 +1,4 @@
-"""Starting the watcher, and waiting until its agent works.
+"""Starting the watcher, in whatever sandbox, and waiting until its agent works.
 
 What an earlier watcher left behind, or what another command starts at the same moment, is never taken for the one
 that was started here: its word counts while it holds the lock, and is newer than the start."""
@@ -9,11 +9,11 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from host.homes import Home
 from host.trouble import Trouble
-from host.watching import POLL_SECONDS, Say, already_running, holder, known_state, last_words
+from host.watching import POLL_SECONDS, UNKNOWN, Say, already_running, holder, known_state, last_words
 from infra.contract import arguments, watcher_file
 from infra.contract.exit_codes import Exit
 from infra.contract.watcher_file import WatcherFile
@@ -33,6 +33,28 @@ class Running(NamedTuple):
     seconds: float
 
 
+class Started(Protocol):
+    """A watcher that was just started: `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int:
+        """As we count processes."""
+
+    def poll(self) -> int | None:
+        """How it ended; None while it has not."""
+
+
+class Before(NamedTuple):
+    """What an earlier watcher left, so as not to take it for this one's."""
+
+    stamp: object
+    failures: int
+
+
+def before_start(home: Home) -> Before:
+    return Before(_stamp(home), _failures(home))
+
+
 def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
     """The whole environment of the keep's programs: no key of the PM's is in it."""
     kept = {name: environ[name] for name in ("PATH", "LANG", "HOME", "TMPDIR") if name in environ}
@@ -44,10 +66,10 @@ def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds
 
     Raises Trouble; a watcher that is at work but not successful yet is left to go on trying."""
     for _ in range(2):
-        before = _Before(_stamp(home), _failures(home))
+        before = before_start(home)
         process = _spawn(home, program, environ)
         say(f"watcher started (pid {process.pid}); waiting for the agent to boot")
-        ended = _wait_until_running(home, process, before, seconds, say)
+        ended = wait_until_running(home, process, before, seconds, say)
         if isinstance(ended, Running):
             return ended
         pid = holder(home.places.watcher_lock)
@@ -57,13 +79,6 @@ def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds
     if ended == Exit.CONFLICT:
         raise already_running(home, pid)
     raise Trouble(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
-
-
-class _Before(NamedTuple):
-    """What an earlier watcher left, so as not to take it for this one's."""
-
-    stamp: object
-    failures: int
 
 
 def _failures(home: Home) -> int:
@@ -91,10 +106,12 @@ def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> sub
         os.close(output)
 
 
-def _wait_until_running(
-    home: Home, process: subprocess.Popen[bytes], before: _Before, seconds: float, say: Say
+def wait_until_running(
+    home: Home, process: Started, before: Before, seconds: float, say: Say, in_container: bool = False
 ) -> Running | int:
     """Running, or the watcher's exit status. Raises Trouble when it takes too long or fails too often."""
+    # A container's name is its agent's alone: whoever holds the lock while it runs is in it.
+    ours = (process.pid, UNKNOWN) if in_container else (process.pid,)
     began = time.monotonic()
     told = ""
     while True:
@@ -103,7 +120,7 @@ def _wait_until_running(
             return status
         # A file from an earlier watcher, or from one that another command starts now, is not this one's word.
         state = known_state(home) if _stamp(home) != before.stamp else None
-        if state is not None and holder(home.places.watcher_lock) == process.pid:
+        if state is not None and holder(home.places.watcher_lock, in_container) in ours:
             told = _tell(state, told, say)
             if state.phase == watcher_file.RUNNING:
                 spent = time.monotonic() - began

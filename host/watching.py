@@ -30,10 +30,12 @@ SAME_START_SECONDS = 0.05
 Say = Callable[[str], None]
 
 
-def holder(lock: str) -> int | None:
+def holder(lock: str, in_container: bool = False) -> int | None:
     """The pid of the watcher that holds the lock; None when none does, `UNKNOWN` when it cannot be told.
 
-    The pid in the file counts only when that process has this very file open: nobody else is ever signalled."""
+    The pid in the file counts only when that process has this very file open: nobody else is ever signalled. A watcher
+    `in_container` counts processes otherwise than we do, and is found where the kernel tells of locks; that pid is for
+    looking at, never for signals."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -43,7 +45,9 @@ def holder(lock: str) -> int | None:
             # Shared, so that two askers do not see each other; let go at once.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return _pid_of_holder(descriptor)
+            wanted = os.fstat(descriptor)
+            pids = _pids_with_locks_on(wanted.st_ino) if in_container else _pid_written(descriptor)
+            return next((pid for pid in pids if _has_open(pid, wanted)), UNKNOWN)
         return None
     finally:
         os.close(descriptor)
@@ -191,21 +195,37 @@ def _ask_to_end(lock: str, pid: int) -> None:
         os.close(process)
 
 
-def _pid_of_holder(descriptor: int) -> int:
+def _pid_written(descriptor: int) -> list[int]:
     text = os.pread(descriptor, 32, 0).strip()
-    if not text.isdigit():
-        return UNKNOWN
-    pid = int(text)
-    wanted = os.fstat(descriptor)
+    return [int(text)] if text.isdigit() else []
+
+
+def _pids_with_locks_on(inode: int) -> list[int]:
+    """proc_locks(5): `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> …`, with pids as we count them.
+
+    The device there is not always the one that stat(2) tells, so it is not asked for."""
+    try:
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return []
+    return [
+        int(row[4])
+        for row in rows
+        if len(row) > 5 and row[1] == "FLOCK" and row[4].isdigit() and row[5].endswith(f":{inode}")
+    ]
+
+
+def _has_open(pid: int, wanted: os.stat_result) -> bool:
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return UNKNOWN
+        return False
     for name in names:
         try:
             status = os.stat(f"/proc/{pid}/fd/{name}")
         except OSError:
             continue
         if (status.st_dev, status.st_ino) == (wanted.st_dev, wanted.st_ino):
-            return pid
-    return UNKNOWN
+            return True
+    return False

@@ -13,6 +13,7 @@ import time
 from typing import NamedTuple
 
 from infra.admission import daemon
+from infra.admission.door_files import memory_bytes
 from infra.contract import arguments, report_titles
 from infra.contract.clock import timestamp
 from infra.contract.exit_codes import Exit
@@ -97,7 +98,9 @@ def secrets(places: Places) -> list[str]:
 def git_daemon(places: Places, settings: Settings) -> Service:
     """The git door's way in for the cell's clones."""
     env = daemon.environment(places, settings.limits.blob_bytes)
-    return Service("git_daemon", daemon.command(places), port=daemon.PORT, env=env)
+    return Service(
+        "git_daemon", daemon.command(places, memory=memory_bytes(settings.limits.blob_bytes)), port=daemon.PORT, env=env
+    )
 
 
 def resolver(settings: Settings, upstream: str, who: Identity) -> Service:

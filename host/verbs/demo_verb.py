@@ -10,7 +10,7 @@ from host.options import Verb, screen_of
 
 
 @click.command("demo", cls=Verb)
-@click.option("--sandbox", type=click.Choice(["process"]), default="process", show_default=True, help="Where it lives.")
+@click.option("--sandbox", type=click.Choice(["process", "podman"]), default="process", help="Default: process.")
 @click.option("--keep-at", metavar="DIR", help="Leave everything there to look at afterwards.")
 @click.pass_context
 def verb(ctx: click.Context, sandbox: str, keep_at: str | None) -> int:

@@ -19,5 +19,5 @@ def verb(ctx: click.Context, timeout: float, as_json_: bool) -> None:
     from host.display import as_json
 
     caller, screen = caller_of(ctx), screen_of(ctx)
-    ended = running.down(caller.initialised(), screen.progress, timeout)
+    ended = running.down(caller, screen.progress, timeout)
     screen.result(as_json("down", ended) if as_json_ else f"down  {ended.agent} (watcher was pid {ended.pid})")

@@ -11,7 +11,9 @@ from host.options import Verb, caller_of, json_option, screen_of
 
 @click.command("init", cls=Verb)
 @click.option(
-    "--sandbox", type=click.Choice(["process", "podman"]), help="Where the agent will live (default: process)."
+    "--sandbox",
+    type=click.Choice(["auto", "podman", "process"]),
+    help="Where the agent will live (default: auto, a sealed container where podman works).",
 )
 @click.option("--model", type=click.Choice(["auto", "scripted", "anthropic"]), help="Who thinks (default: auto).")
 @click.option(
@@ -35,7 +37,7 @@ def verb(ctx: click.Context, sandbox: str | None, model: str | None, autonomy: s
     from host.settings_text import file_text
 
     caller, screen = caller_of(ctx), screen_of(ctx)
-    defaults = {"sandbox": "process", "autonomy": "merge", "model.provider": "auto"}
+    defaults = {"sandbox": "auto", "autonomy": "merge", "model.provider": "auto"}
     given = {"sandbox": sandbox, "autonomy": autonomy, "model.provider": model}
     chosen = {key: value for key, value in given.items() if value}
     text = file_text(caller.agent, defaults | chosen)

@@ -8,11 +8,12 @@ from host.options import Verb, caller_of, json_option, screen_of
 
 
 @click.command("restart", cls=Verb)
-@click.option("--sandbox", type=click.Choice(["process", "podman"]), help="Instead of the settings' sandbox.")
+@click.option("--sandbox", type=click.Choice(["auto", "podman", "process"]), help="Instead of the settings' sandbox.")
+@click.option("--rebuild", is_flag=True, help="podman: make base and image anew, with today's Debian packages.")
 @click.option("--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds for each half.")
 @json_option
 @click.pass_context
-def verb(ctx: click.Context, sandbox: str | None, timeout: float, as_json_: bool) -> None:
+def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float, as_json_: bool) -> None:
     """End an agent if it runs, start it again, and say what changed.
 
     Nothing is stopped when it could not be started again: settings, repository and key are checked first.
@@ -21,7 +22,7 @@ def verb(ctx: click.Context, sandbox: str | None, timeout: float, as_json_: bool
     from host.display import as_json, harmless
 
     caller, screen = caller_of(ctx), screen_of(ctx)
-    done = running.restart(caller, sandbox, screen.progress, timeout, timeout)
+    done = running.restart(caller, sandbox, screen.progress, timeout, timeout, rebuild)
     if as_json_:
         screen.result(as_json("restart", done))
         return

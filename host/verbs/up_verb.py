@@ -8,18 +8,22 @@ from host.options import Verb, caller_of, json_option, screen_of
 
 
 @click.command("up", cls=Verb)
-@click.option("--sandbox", type=click.Choice(["process", "podman"]), help="Instead of the settings' sandbox.")
+@click.option("--sandbox", type=click.Choice(["auto", "podman", "process"]), help="Instead of the settings' sandbox.")
+@click.option("--rebuild", is_flag=True, help="podman: make base and image anew, with today's Debian packages.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait for it."
 )
 @json_option
 @click.pass_context
-def verb(ctx: click.Context, sandbox: str | None, timeout: float, as_json_: bool) -> None:
+def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float, as_json_: bool) -> None:
     """Start an agent and wait until it works.
 
     The watcher runs on by itself when this command has ended. With $ANTHROPIC_API_KEY set the agent runs on Claude,
     unless the settings say 'provider: scripted'. The key is put where only the model door reads it, and 'minifram
     down' removes it.
+
+    The sandbox 'podman' is a sealed container; its image is built when it is not there, which takes some minutes the
+    first time. 'auto' takes it where 'minifram doctor' finds podman usable. --timeout counts from the start.
     """
     from host import running
     from host.caller import as_option
@@ -27,7 +31,7 @@ def verb(ctx: click.Context, sandbox: str | None, timeout: float, as_json_: bool
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     ready = running.make_ready(caller, sandbox)
-    started = running.up(caller, ready, screen.progress, timeout)
+    started = running.up(caller, ready, screen.progress, timeout, rebuild)
     if as_json_:
         screen.result(as_json("up", started))
         return

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from host import watching
+from tests.host.container_desk import Workshop
 from tests.host.desk import Desk, wait_for
+from tests.sealed import rootless
+from tests.sealed.rootless import Rootless
 
 
 @pytest.fixture
@@ -38,6 +41,22 @@ def desk(bare_desk: Desk, born: Desk) -> Desk:
     """A desk with an initialised agent."""
     bare_desk.like(born)
     return bare_desk
+
+
+@pytest.fixture(scope="session")
+def user() -> Iterator[Rootless]:
+    """An ordinary user who may run containers; without podman the tests fail and say what to install."""
+    try:
+        with rootless.prepared() as prepared:
+            yield prepared
+    except rootless.Unprepared as missing:
+        pytest.fail(str(missing), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def workshop(user: Rootless) -> Workshop:
+    """What all tests with containers share."""
+    return Workshop(user)
 
 
 def _end(lock: str) -> None:

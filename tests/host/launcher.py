@@ -20,4 +20,5 @@ if __name__ == "__main__":
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     program = (sys.executable, "-s", "-P", str(HERE / "stand_in.py"), watcher)
     agent = os.environ.get("MINIFRAM_AGENT") or "agent"
-    sys.exit(main(words, Caller(dict(os.environ), os.getuid(), project, program, agent)))
+    network = os.environ.get("LAUNCH_WITH_NETWORK", "")
+    sys.exit(main(words, Caller(dict(os.environ), os.getuid(), project, program, agent, network)))

@@ -129,10 +129,25 @@ def test_a_configuration_that_names_programs_is_not_worked_with(desk: Desk, key:
 
 
 def test_harmless_keys_are_the_pms_business() -> None:
-    """What names no program does not stop the work; 'doctor' mentions it."""
-    assert not names_a_program("core.logallrefupdates")
-    assert not names_a_program("minifram.agent")
-    assert names_a_program("core.sshcommand")
+    """What names no program does not stop the work; 'doctor' mentions it. What nobody knows may be a program's name."""
+    for key in (
+        "minifram.agent",
+        "core.logallrefupdates",
+        "user.name",
+        "gc.auto",
+        "remote.backup.url",
+        "pack.windowmemory",
+    ):
+        assert not names_a_program(key), key
+    for key in (
+        "core.sshcommand",
+        "remote.backup.vcs",
+        "remote.x.promisor",
+        "gc.recentobjectshook",
+        "new.key",
+        "core.x",
+    ):
+        assert names_a_program(key), key
 
 
 def test_replaced_objects_do_not_fool_the_pm(desk: Desk) -> None:

@@ -13,6 +13,7 @@ import pytest
 from host import bare, birth
 from host.trouble import Trouble
 from infra.contract.settings import read_settings
+from infra.repository import bare_config
 from infra.repository.git import Person
 from tests.host.desk import PROJECT, Desk, Ended
 
@@ -58,12 +59,12 @@ def test_the_repository_is_ours_bare_and_strict(desk: Desk) -> None:
 
     assert config["core.bare"] == "true"
     assert config["minifram.agent"] == "agent"
-    assert {key.lower(): value for key, value in bare.SETTINGS}.items() <= config.items()
+    assert {key.lower(): value for key, value in bare_config.SETTINGS}.items() <= config.items()
     assert config["receive.denydeletes"] == config["receive.denynonfastforwards"] == "true"
-    assert set(config) <= bare.EXPECTED_KEYS
+    assert set(config) <= bare_config.EXPECTED_KEYS
     for path in (desk.home().remote, desk.home().data, desk.home().state, desk.home().run):
         assert os.stat(path).st_mode & 0o777 == 0o700
-    assert not os.path.exists(f"{desk.home().remote}/hooks")
+    assert os.listdir(f"{desk.home().remote}/hooks") == ["pre-receive"]
 
 
 def test_the_pm_can_clone_edit_and_push_by_hand(desk: Desk, tmp_path: Path) -> None:

@@ -227,6 +227,34 @@ def test_what_is_no_version_of_the_agent_is_no_place_to_go_back_to(desk: Desk) -
     assert "infra/runner.py" in ended.err
 
 
+def test_a_name_that_could_mean_two_versions_changes_nothing(desk: Desk) -> None:
+    """A tag and a branch of one name, a branch named like a shortened id: both are said, and each has a whole name.
+
+    git would choose for the PM, and the agent may name its branches as it likes."""
+    old = desk.main()
+    new = desk.branch("both", {"src/a.py": "1\n"})
+    git = desk.git()
+    git("update-ref", "refs/tags/both", old)
+    git("update-ref", f"refs/heads/{old[:9]}", new)
+    desk.branch("main", {"src/b.py": "1\n"})
+    before = desk.main()
+    for ref in ("both", "both~0", old[:9], f"{old[:9]}^0"):
+        ended = desk.run("rollback", ref)
+        assert ended.code == 6, (ref, ended)
+        assert old[:12] in ended.err
+        assert new[:12] in ended.err
+        assert desk.main() == before
+    assert decisions.named_commit(git, old) == old
+    assert decisions.named_commit(git, old[:10]) == old
+    assert decisions.named_commit(git, f"refs/heads/{old[:9]}") == new
+    assert decisions.named_commit(git, "refs/tags/both") == old
+    assert decisions.named_commit(git, "tags/both") == old
+    assert decisions.named_commit(git, "both^2") is None
+    git("update-ref", "refs/tags/both", new)
+    assert decisions.named_commit(git, "both") == new, "two names of one version are no question"
+    assert desk.run("rollback", f"{old}").code == 0
+
+
 def test_another_agents_undo_names_that_agent(desk: Desk) -> None:
     """The words can be typed as they stand."""
     desk.done("init", "--agent", "second")

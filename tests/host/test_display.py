@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.display import as_json, duration, harmless, one_line, plain, seconds_of, since
+from host.display import Screen, as_json, duration, harmless, one_line, plain, seconds_of, since
 from infra.contract.clock import timestamp
 
 
@@ -87,3 +88,19 @@ def test_values_become_json_that_any_reader_takes() -> None:
     text = as_json("x", {"path": "caf\udce9", "n": None})
     assert json.loads(text) == {"schema": "minifram.x/1", "path": "caf\ufffd", "n": None}
     assert text.isascii()
+
+
+def test_nothing_that_is_printed_steers_a_terminal() -> None:
+    """The net under all that is made harmless before: colours are left in where there are any, and nothing else."""
+    for colour in (True, False):
+        screen = Screen(io.StringIO(), io.StringIO(), colour)
+        text = f"{screen.good('fine')} \x1b]0;owned\x07\u202e\x9b1m\x1b[5m\tkept\nkept"
+        screen.result(text)
+        screen.progress(text)
+        for stream in (screen.out, screen.err):
+            assert isinstance(stream, io.StringIO)
+            shown = stream.getvalue()
+            assert shown.startswith("\x1b[32mfine\x1b[0m" if colour else "fine")
+            assert harmless(shown) == shown.replace("\x1b[32m", "").replace("\x1b[0m", "")
+            assert "\\x1b]0;owned\\x07\\u202e\\x9b1m" in shown
+            assert shown.endswith("\tkept\nkept\n")

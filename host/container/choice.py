@@ -1,0 +1,68 @@
+"""Which sandbox an agent gets: what the PM asks for, or with `auto` the sealed one where this machine has it.
+
+An agent that was sealed before is never started unsealed because the machine changed: its tree was written by
+somebody who was not to be trusted with the PM's rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from host.caller import Caller
+from host.container.machine import Lack, Machine, fatal, look
+from host.container.podman import Podman, environment
+from host.trouble import Trouble
+from infra.contract.exit_codes import Exit
+
+AUTO, PODMAN, PROCESS = "auto", "podman", "process"
+
+
+class Choice(NamedTuple):
+    sandbox: str
+    why: str = ""
+    """Why `auto` became less than the PM could wish for; empty otherwise."""
+    machine: Machine | None = None
+    """Only for podman."""
+
+
+def choose(
+    caller: Caller, asked: str, last: str, look_at: Callable[[Mapping[str, str], int], Machine] = look
+) -> Choice:
+    """`last` is the sandbox of the last start, empty when there was none. Raises Trouble."""
+    if asked == PROCESS:
+        return Choice(PROCESS)
+    machine = look_at(caller.environ, caller.uid)
+    missing = fatal(machine)
+    if not missing:
+        return Choice(PODMAN, machine=machine)
+    if asked == PODMAN:
+        raise _unusable(machine, missing)
+    if last == PODMAN:
+        raise Trouble(
+            Exit.DENIED,
+            f"this agent ran in the sealed container before, and podman cannot be used now: {missing[0].text}. "
+            "Mend that; only with --sandbox process is it started without isolation",
+        )
+    return Choice(PROCESS, missing[0].what)
+
+
+def podman_of(caller: Caller, machine: Machine) -> Podman:
+    return Podman(machine.podman, environment(caller.environ), machine.words)
+
+
+def podman_at_hand(caller: Caller) -> Podman:
+    """For a container that is there already. Raises Trouble when podman is gone."""
+    machine = look(caller.environ, caller.uid)
+    if not machine.podman or machine.refusal:
+        raise Trouble(
+            Exit.NOT_FOUND,
+            f"the agent lives in a container, and podman cannot be used: {machine.refusal or 'it is not installed'}; "
+            "mend that, 'minifram doctor' checks it",
+        )
+    return podman_of(caller, machine)
+
+
+def _unusable(machine: Machine, missing: list[Lack]) -> Trouble:
+    code = Exit.USAGE if machine.uid == 0 else Exit.NOT_FOUND if not machine.podman else Exit.FAILURE
+    reasons = "\n".join(f"  {lack.text}" for lack in missing)
+    return Trouble(code, f"the podman sandbox cannot be used here:\n{reasons}\nWithout it there is --sandbox process")

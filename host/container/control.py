@@ -1,0 +1,313 @@
+"""The container of one agent: made, started, looked at, ended. Everything of it but the agent's directories on the
+host is made anew each time and goes away with `down`, the key with it.
+
+What is half made or left over is removed first, so that `up` can always be run again; what is not this agent's is
+never touched."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from host.container.inspection import Seen, differences, seen
+from host.container.machine import Machine
+from host.container.podman import Podman, PodmanError
+from host.container.words import (
+    AGENT,
+    CELL_GID,
+    CELL_UID,
+    HOME,
+    Sealing,
+    Volume,
+    create_words,
+    names,
+    secret_words,
+    volume_options,
+    volume_words,
+)
+from host.homes import Home
+from host.trouble import Trouble
+from host.watching import Say
+from infra.contract.exit_codes import Exit
+
+LOG_LINES = 40
+HAND_OVER_SECONDS = 600.0
+
+
+class Ended(NamedTuple):
+    """How a container was stopped."""
+
+    pid: int
+    seconds: float
+    was_killed: bool
+
+
+def look(podman: Podman, home: Home) -> Seen | None:
+    """The agent's container; None when there is none. Raises Trouble when its name is taken by another's."""
+    name = names(home.agent).container
+    told = _inspected(podman, name)
+    if told is None:
+        return None
+    found = seen(told)
+    if found.agent != home.agent or found.home != home.data:
+        whose = f"the agent at {found.home}" if found.home else "something that minifram did not make"
+        raise Trouble(
+            Exit.CONFLICT,
+            f"the container name {name} is taken by {whose}; give this agent another name, or remove that container "
+            f"yourself: podman rm {name}",
+        )
+    return found
+
+
+def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: str) -> Seen:
+    """Make secret, volumes and container, all but started; an earlier container of this agent is removed.
+
+    An empty `key` leaves the secret that is there, if the sealing has one. Raises Trouble and PodmanError."""
+    left = look(podman, home)
+    if left and left.runs:
+        raise Trouble(
+            Exit.CONFLICT,
+            f"the container {sealed.name} is running though no watcher holds its lock (yet); wait a moment, or end it "
+            "with 'minifram down'",
+        )
+    if left:
+        remove(podman, home)
+    _prepare_repository(home, machine.uid)
+    give_to_cell(podman, machine, home)
+    for volume in sealed.volumes:
+        _make_volume(podman, volume, home)
+    if key:
+        _make_secret(podman, home, sealed.secrets[0].name, key)
+    return _create(podman, home, sealed)
+
+
+def start(podman: Podman, home: Home) -> None:
+    """Let its first process begin. Raises Trouble."""
+    name = names(home.agent).container
+    try:
+        podman("start", name)
+    except PodmanError as error:
+        raise Trouble(
+            Exit.FAILURE, f"the container {name} could not be started: {error.said}; 'minifram doctor' checks podman"
+        ) from None
+
+
+def stop(podman: Podman, home: Home, running: Seen, seconds: float, say: Say) -> Ended:
+    """Ask the container to end, wait, end it at the deadline. Raises Trouble."""
+    began = time.monotonic()
+    say(f"asked the container (pid {running.pid}) to end; it has {seconds:g} s")
+    name = names(home.agent).container
+    try:
+        # podman waits in full seconds.
+        podman("stop", f"--time={max(1, round(seconds))}", name, seconds=seconds + 60)
+    except PodmanError as error:
+        raise Trouble(Exit.FAILURE, f"the container {name} could not be stopped: {error.said}") from None
+    spent = time.monotonic() - began
+    after = look(podman, home)
+    return Ended(running.pid, spent, after is not None and after.exit_code == 137)
+
+
+def output(podman: Podman, home: Home) -> str:
+    """The last that the container wrote to its streams; empty when that is not known."""
+    try:
+        return podman.everything("logs", f"--tail={LOG_LINES}", names(home.agent).container)
+    except PodmanError:
+        return ""
+
+
+def remove(podman: Podman, home: Home) -> None:
+    """The container and what podman copied of the key into it. Raises PodmanError."""
+    podman("rm", "--force", "--time=0", "--ignore", names(home.agent).container)
+
+
+def remove_secret(podman: Podman, home: Home) -> None:
+    """Raises PodmanError."""
+    name = names(home.agent).key
+    if has_secret(podman, home):
+        podman("secret", "rm", name)
+
+
+def has_secret(podman: Podman, home: Home) -> bool:
+    """Whether podman holds a key for this agent. Raises PodmanError."""
+    return names(home.agent).key in podman("secret", "ls", "--format={{.Name}}").split()
+
+
+@contextlib.contextmanager
+def alone(home: Home) -> Iterator[None]:
+    """Hold the lock on changes to the agent's container. Raises Trouble when another command holds it."""
+    path = f"{home.data}/container.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Trouble(
+                Exit.TRY_AGAIN, f"another minifram command works on the container of {home.agent!r}; try again"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# --- whose the cell's files are ------------------------------------------------------------------
+
+
+def give_to_cell(podman: Podman, machine: Machine, home: Home) -> None:
+    """The cell's tree belongs to the cell's user, and the PM (a stranger there) may read it. Raises Trouble."""
+    _hand_over(podman, home, CELL_UID, CELL_GID, machine.host_uid(CELL_UID))
+
+
+def give_to_pm(podman: Podman, home: Home, uid: int) -> None:
+    """The cell's tree belongs to the PM again, as in the process sandbox. Raises Trouble."""
+    _hand_over(podman, home, 0, 0, uid)
+
+
+def owner_of_cell(home: Home) -> int:
+    return os.stat(home.places.bot).st_uid
+
+
+def _hand_over(podman: Podman, home: Home, uid: int, gid: int, host_uid: int) -> None:
+    """From the leaves up, never through a link; the top last, since its owner says that all is done."""
+    bot = home.places.bot
+    if os.lstat(bot).st_uid == host_uid:
+        return
+    # One shell in the user namespace, where both users are ours to give to. $0 is the directory.
+    script = (
+        f'find "$0" -xdev -depth ! -path "$0" -exec chown --no-dereference {uid}:{gid} {{}} + && '
+        'find "$0" -xdev ! -type l -exec chmod u+rwX,go+rX {} + && '
+        f'chmod 755 "$0" && chown --no-dereference {uid}:{gid} "$0"'
+    )
+    try:
+        podman("unshare", "sh", "-c", script, bot, seconds=HAND_OVER_SECONDS)
+    except PodmanError as error:
+        raise Trouble(
+            Exit.FAILURE,
+            f"{bot} could not be given to {'the cell' if uid else 'you'}: {error.said}; is there something in it that "
+            "belongs to another user?",
+        ) from None
+
+
+# --- the parts -----------------------------------------------------------------------------------
+
+
+def _inspected(podman: Podman, name: str) -> dict[str, Any] | None:
+    try:
+        told = podman.json("container", "inspect", name)
+    except PodmanError as error:
+        if "no such container" in error.said or "no container with name" in error.said:
+            return None
+        raise
+    return dict(told[0])
+
+
+def _prepare_repository(home: Home, uid: int) -> None:
+    """What is bound of the repository is there, and ours: the keep writes it with the PM's rights alone."""
+    packed = f"{home.remote}/packed-refs"
+    with contextlib.suppress(FileExistsError):
+        # Bound too, or refs that `git pack-refs` moved there would be missing inside.
+        os.close(os.open(packed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    for name in ("HEAD", "config", "packed-refs", "objects", "refs"):
+        path = f"{home.remote}/{name}"
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            raise Trouble(Exit.NOT_FOUND, f"{path} is missing; put the repository back from a copy") from None
+        is_right = stat.S_ISDIR(status.st_mode) if name in ("objects", "refs") else stat.S_ISREG(status.st_mode)
+        if not is_right:
+            raise Trouble(Exit.DENIED, f"{path} is no plain file or directory; see 'minifram doctor'")
+        if status.st_uid != uid:
+            raise Trouble(
+                Exit.CONFLICT,
+                f"{path} belongs to uid {status.st_uid}, not to you (uid {uid}): the container could not write the "
+                f"repository. As root: chown -R {uid} {home.remote}",
+            )
+
+
+def _make_volume(podman: Podman, volume: Volume, home: Home) -> None:
+    """A volume is only a name for a directory of the host's: one that stands for another place is made anew."""
+    try:
+        told = podman.json("volume", "inspect", volume.name)[0]
+    except PodmanError as error:
+        if "no such volume" not in error.said:
+            raise
+    else:
+        labels, options = told.get("Labels") or {}, told.get("Options") or {}
+        if labels.get(AGENT) != home.agent:
+            raise Trouble(
+                Exit.CONFLICT,
+                f"the volume name {volume.name} is taken by something that minifram did not make; rename or remove "
+                f"that volume, or give this agent another name",
+            )
+        if labels.get(HOME) == home.data and volume_options(volume).items() <= options.items():
+            return
+        _remove_volume(podman, volume.name)
+    podman(*volume_words(volume, home.agent, home.data))
+
+
+def _remove_volume(podman: Podman, name: str) -> None:
+    try:
+        podman("volume", "rm", name)
+    except PodmanError as error:
+        raise Trouble(
+            Exit.CONFLICT, f"the volume {name} stands for another directory and is in use: {error.said}"
+        ) from None
+
+
+def _make_secret(podman: Podman, home: Home, name: str, key: str) -> None:
+    """Over stdin: a key in an argument or a variable could be read by others."""
+    remove_secret(podman, home)
+    podman(*secret_words(name, home.agent), stdin=key.encode())
+
+
+def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
+    try:
+        podman(*create_words(sealed))
+    except PodmanError as error:
+        if "no such secret" in error.said or "no secret with name" in error.said:
+            raise Trouble(
+                Exit.NOT_FOUND,
+                f"podman has no secret {sealed.secrets[0].name}: export the key again and run 'minifram up'",
+            ) from None
+        if "already in use" in error.said:
+            raise Trouble(Exit.CONFLICT, f"another command made {sealed.name} at this moment; try again") from None
+        raise Trouble(
+            Exit.FAILURE, f"the container could not be made: {error.said}; 'minifram doctor' checks podman"
+        ) from None
+    made = _settled(podman, sealed)
+    wrong = _wrong_orders(sealed, made)
+    if wrong:
+        raise Trouble(
+            Exit.DENIED,
+            "podman made the container otherwise than it was asked to, so it is not started: "
+            + "; ".join(wrong)
+            + ". Look into your containers.conf",
+        )
+    return made
+
+
+def _settled(podman: Podman, sealed: Sealing) -> Seen:
+    """Have podman settle what the runtime will do: its first process is there, and waits. Raises Trouble."""
+    try:
+        podman("init", sealed.name)
+    except PodmanError as error:
+        raise Trouble(
+            Exit.FAILURE, f"the container could not be set up: {error.said}; 'minifram doctor' checks podman"
+        ) from None
+    return seen(_inspected(podman, sealed.name) or {})
+
+
+def _wrong_orders(sealed: Sealing, made: Seen) -> list[str]:
+    try:
+        with open(made.orders, "rb") as file:
+            orders = json.load(file)
+        with open(sealed.seccomp, "rb") as file:
+            profile = json.load(file)
+    except (OSError, ValueError) as error:
+        return [f"what the runtime is told cannot be read ({error})"]
+    return differences(sealed, orders, profile)

@@ -1,0 +1,144 @@
+"""`up`, `down` and what stands between them, for an agent in its container: the story, told in order.
+
+What can take long or fail for the machine's reasons comes before anything of the running agent is touched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from host import starting, watching
+from host.caller import Caller
+from host.container import control, image
+from host.container.inspection import Seen
+from host.container.machine import Machine
+from host.container.podman import Podman, PodmanError
+from host.container.words import Image, Sealing, sealing
+from host.homes import Home
+from host.starting import Running
+from host.trouble import Trouble
+from host.watching import Say
+from infra.contract.exit_codes import Exit
+from infra.contract.files import write_whole
+from infra.contract.settings import Settings
+
+
+class Ship(NamedTuple):
+    """What a container of this agent is made with."""
+
+    podman: Podman
+    machine: Machine
+    image: Image
+    root: str
+    network: str
+    """Instead of the machine's own way out; empty for that."""
+
+
+class Container:
+    """The first process of a container, watched from before its start without asking podman again and again."""
+
+    def __init__(self, podman: Podman, home: Home, made: Seen) -> None:
+        self._podman, self._home = podman, home
+        self.pid = made.pid
+        # It waits for its start and cannot have ended: this is no other process's number.
+        self._descriptor = os.pidfd_open(made.pid)
+
+    def poll(self) -> int | None:
+        """How it ended; None while it has not."""
+        if self._descriptor >= 0:
+            if not select.select([self._descriptor], [], [], 0)[0]:
+                return None
+            self.close()
+        found = control.look(self._podman, self._home)  # which learns of the end a moment later
+        return None if found and found.runs else found.exit_code if found else int(Exit.FAILURE)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def fit_out(caller: Caller, podman: Podman, machine: Machine, settings: Settings, anew: bool, say: Say) -> Ship:
+    """Find or build the image. Raises Trouble."""
+    with _as_trouble():
+        found = image.find_or_build(podman, machine, caller.environ, caller.root, settings.podman.base, anew, say)
+    return Ship(podman, machine, found, caller.root, caller.network)
+
+
+def up(home: Home, settings: Settings, ship: Ship, key: str, has_key: bool, say: Say, seconds: float) -> Running:
+    """Make and start the container, wait until its agent works. Raises Trouble.
+
+    With `has_key` and no `key`, podman still holds the one of the agent that just ended."""
+    podman = ship.podman
+    sealed = sealing(home, settings, ship.machine, ship.image, ship.root, has_key, ship.network)
+    with _as_trouble():
+        with control.alone(home):
+            before = starting.before_start(home)
+            try:
+                container = _begun(podman, ship.machine, home, sealed, key)
+            except BaseException:
+                _clear(podman, home)
+                raise
+        say(f"container {sealed.name} started; waiting for the seal and for the agent to boot")
+        try:
+            ended = starting.wait_until_running(home, container, before, seconds, say, in_container=True)
+        finally:
+            container.close()
+        if isinstance(ended, Running):
+            return ended
+        write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
+        _clear(podman, home)
+    raise Trouble(Exit.FAILURE, f"the container ended at once with {ended}; {watching.last_words(home)}")
+
+
+def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:
+    """End the agent and take container and key away; gives the pid it had. Raises Trouble, also when none ran."""
+    with _as_trouble(), control.alone(home):
+        found = control.look(podman, home)
+        runs = found is not None and found.runs
+        if found and runs:
+            ended = control.stop(podman, home, found, seconds, say)
+            if ended.was_killed:
+                say(f"it had not ended after {seconds:g} s and was killed; nothing that was pushed is lost")
+        if found:
+            write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
+            control.remove(podman, home)
+        if not (runs and keep_key):
+            control.remove_secret(podman, home)
+    if not (found and runs):
+        left = " (what was left of its container is removed)" if found else ""
+        raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running{left}; 'minifram up' starts it")
+    return found.pid
+
+
+def _begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: str) -> Container:
+    if not sealed.secrets:
+        control.remove_secret(podman, home)  # of an earlier start with another provider
+    made = control.make(podman, machine, home, sealed, key)
+    write_whole(home.watcher_output, b"", mode=0o600)
+    container = Container(podman, home, made)
+    try:
+        control.start(podman, home)
+    except BaseException:
+        container.close()
+        raise
+    return container
+
+
+def _clear(podman: Podman, home: Home) -> None:
+    """No agent, no key: also of a start that failed half-way."""
+    found = control.look(podman, home)
+    if found is None or not found.runs:
+        control.remove(podman, home)
+        control.remove_secret(podman, home)
+
+
+@contextlib.contextmanager
+def _as_trouble() -> Iterator[None]:
+    try:
+        yield
+    except PodmanError as error:
+        raise Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None

@@ -1,0 +1,306 @@
+"""How the container is sealed (DESIGN §4), as one value, and the words of `podman create` that say it.
+
+Pure: every flag that isolates stands here in the open, none is left to podman's defaults or to the PM's
+containers.conf. What else runs the container (units, manifests) is to be made from the same value."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from host.container.machine import Machine
+from host.homes import Home
+from infra.contract.places import CONTAINER
+from infra.contract.settings import Settings
+
+CELL_UID = CELL_GID = 1000
+"""The user `agent` of the image."""
+
+AGENT, HOME, VERSION, WORDS = "minifram.agent", "minifram.home", "minifram.version", "minifram.words"
+"""Labels: whose container it is, where that agent lives, the version of its image, and of these words."""
+
+CAPABILITIES = ("KILL", "NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
+"""What the entrypoint starts with; it gives NET_ADMIN and SETPCAP up before anything of the cell runs."""
+
+SETTINGS_FILE = "/etc/minifram/minifram.yaml"
+KEY_FILE = f"{CONTAINER.secrets}/anthropic_api_key"
+"""Not below /run/secrets: podman 4 cannot put a secret there when the root is read-only."""
+
+MIB = 1 << 20
+
+
+class Bind(NamedTuple):
+    """A file or directory of the host's. Nothing in one is ever executed."""
+
+    source: str
+    target: str
+    is_read_only: bool
+
+
+class Volume(NamedTuple):
+    """A named volume that stands for a directory of the host's, so that the PM reads there what the agent writes."""
+
+    name: str
+    source: str
+    target: str
+    owner: int
+    """In the container; group likewise."""
+    executable: bool
+
+
+class Scratch(NamedTuple):
+    """Memory that is gone with the container."""
+
+    target: str
+    mode: int
+    bytes: int
+    executable: bool = False
+
+
+class Secret(NamedTuple):
+    name: str
+    target: str
+    mode: int = 0o400
+
+
+class Network(NamedTuple):
+    """How packets leave the container's own network namespace."""
+
+    mode: str
+    upstream: str
+    """The resolver that the keep's own one asks."""
+
+
+NETWORKS = {
+    # The host's loopback stays out of reach from inside: both would offer it otherwise, on an address of their own.
+    "slirp4netns": Network("slirp4netns:allow_host_loopback=false", "10.0.2.3"),
+    "pasta": Network("pasta:--no-map-gw,--dns-forward,169.254.1.1", "169.254.1.1"),
+    "none": Network("none", "10.0.2.3"),
+}
+"""By the program that makes it; `none` leaves the loopback device alone."""
+
+
+class Limits(NamedTuple):
+    """None for what this machine cannot limit."""
+
+    processes: int
+    """Of one user in the container."""
+    open_files: int
+    pids: int | None
+    """Of the whole container."""
+    memory_bytes: int | None
+    cpus: float | None
+
+
+class Sealing(NamedTuple):
+    """Everything that `podman create` is told."""
+
+    agent: str
+    name: str
+    home: str
+    image: str
+    version: str
+    seccomp: str
+    binds: tuple[Bind, ...]
+    volumes: tuple[Volume, ...]
+    scratch: tuple[Scratch, ...]
+    secrets: tuple[Secret, ...]
+    limits: Limits
+    network: Network
+    stop_seconds: int
+    log_driver: str
+    log_bytes: int
+    relabels: bool
+    """SELinux is on: what is bound must get the container's label."""
+    command: tuple[str, ...]
+    """The arguments of the image's entrypoint."""
+
+
+class Names(NamedTuple):
+    """What belongs to one agent in podman."""
+
+    container: str
+    bot: str
+    state: str
+    key: str
+
+
+def names(agent: str) -> Names:
+    base = f"minifram-{agent}"
+    return Names(base, f"{base}-bot", f"{base}-state", f"{base}-anthropic_api_key")
+
+
+class Image(NamedTuple):
+    """A built image: what to call it by, and which inputs it was made from."""
+
+    name: str
+    version: str
+
+
+def sealing(
+    home: Home, settings: Settings, machine: Machine, image: Image, root: str, has_key: bool, network: str = ""
+) -> Sealing:
+    """The container of `home` on `machine`; `network`, if given, instead of the way out that this machine has."""
+    named, podman = names(home.agent), settings.podman
+    way_out = NETWORKS[network or ("none" if podman.network == "none" else machine.network)]
+    remote = CONTAINER.remote
+    return Sealing(
+        agent=home.agent,
+        name=named.container,
+        home=home.data,
+        image=image.name,
+        version=image.version,
+        seccomp=f"{root}/podman/seccomp.json",
+        binds=(
+            # The top level of the repository is memory: whatever is planted there never reaches the PM's git.
+            Bind(f"{home.remote}/HEAD", f"{remote}/HEAD", True),
+            Bind(f"{home.remote}/config", f"{remote}/config", True),
+            Bind(f"{home.remote}/packed-refs", f"{remote}/packed-refs", True),
+            Bind(f"{home.remote}/objects", f"{remote}/objects", False),
+            Bind(f"{home.remote}/refs", f"{remote}/refs", False),
+            Bind(home.settings, SETTINGS_FILE, True),
+        ),
+        volumes=(
+            Volume(named.bot, home.places.bot, CONTAINER.bot, CELL_UID, True),
+            Volume(named.state, home.places.var, CONTAINER.var, 0, True),
+        ),
+        scratch=(
+            Scratch(remote, 0o700, MIB),
+            Scratch(CONTAINER.run, 0o711, 16 * MIB),
+            # Builds and tests run what they make there; the cell can do the same in /bot, so nothing is lost.
+            Scratch("/tmp", 0o1777, podman.tmp_bytes, executable=True),  # noqa: S108 - the container's own
+            Scratch("/var/tmp", 0o1777, 64 * MIB),  # noqa: S108 - likewise
+        ),
+        secrets=(Secret(named.key, KEY_FILE),) if has_key else (),
+        limits=Limits(
+            processes=min(podman.pids, machine.hard_processes),
+            open_files=min(podman.open_files, machine.hard_files),
+            pids=podman.pids if "pids" in machine.controllers else None,
+            memory_bytes=podman.memory_bytes if "memory" in machine.controllers else None,
+            cpus=podman.cpus if "cpu" in machine.controllers else None,
+        ),
+        network=way_out,
+        stop_seconds=round(2 * settings.limits.grace_seconds) + 40,
+        log_driver=machine.log_driver,
+        log_bytes=settings.limits.log_bytes,
+        relabels=machine.selinux,
+        command=(f"--settings={SETTINGS_FILE}", f"--upstream={way_out.upstream}"),
+    )
+
+
+def create_words(sealed: Sealing) -> list[str]:
+    """Behind `podman`, all that makes the container."""
+    labels = {AGENT: sealed.agent, HOME: sealed.home, VERSION: sealed.version, WORDS: fingerprint(sealed)}
+    labelled = [f"--label={name}={value}" for name, value in labels.items()]
+    return ["create", f"--name={sealed.name}", *labelled, *_isolation(sealed), sealed.image, *sealed.command]
+
+
+def fingerprint(sealed: Sealing) -> str:
+    """Another value whenever a container has to be made anew."""
+    told = "\0".join([*_isolation(sealed), sealed.image, *sealed.command])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def volume_words(volume: Volume, agent: str, home: str) -> list[str]:
+    """Behind `podman`, what makes the volume. With `uid` given podman leaves the directory's owner alone."""
+    options = f"bind,uid={volume.owner},gid={volume.owner}"
+    labels = [f"--label={AGENT}={agent}", f"--label={HOME}={home}"]
+    kind = ["--opt=type=none", f"--opt=o={options}", f"--opt=device={volume.source}"]
+    return ["volume", "create", *labels, *kind, volume.name]
+
+
+def volume_options(volume: Volume) -> dict[str, str]:
+    """What podman tells of a volume that is as it should be."""
+    return {"type": "none", "o": f"bind,uid={volume.owner},gid={volume.owner}", "device": volume.source}
+
+
+def secret_words(name: str, agent: str) -> list[str]:
+    """Behind `podman`; the secret itself comes on stdin."""
+    return ["secret", "create", f"--label={AGENT}={agent}", name, "-"]
+
+
+def _isolation(sealed: Sealing) -> Iterator[str]:
+    yield "--pull=never"
+    yield "--user=0:0"
+    yield "--workdir=/"
+    yield "--hostname=minifram"
+    yield "--cap-drop=all"
+    yield f"--cap-add={','.join(CAPABILITIES)}"
+    yield "--security-opt=no-new-privileges"
+    yield f"--security-opt=seccomp={sealed.seccomp}"
+    yield "--read-only"
+    yield "--read-only-tmpfs=false"
+    yield "--userns=host"  # the user's own namespace, in which the keep's root is the PM
+    yield from ("--ipc=private", "--uts=private", "--pid=private", "--cgroupns=private")
+    yield "--systemd=false"
+    yield "--init=false"  # the watcher reaps
+    yield "--sdnotify=conmon"  # no socket of systemd's inside
+    yield "--env-host=false"
+    yield "--http-proxy=false"
+    yield "--unsetenv-all"
+    yield from (f"--env={name}={value}" for name, value in ENVIRONMENT.items())
+    yield from _network(sealed.network)
+    yield from _limits(sealed.limits)
+    yield f"--stop-timeout={sealed.stop_seconds}"
+    yield "--stop-signal=SIGTERM"
+    yield "--restart=no"
+    yield f"--log-driver={sealed.log_driver}"
+    if sealed.log_driver == "k8s-file":
+        yield f"--log-opt=max-size={sealed.log_bytes}"
+    yield "--shm-size=16m"
+    for scratch in sealed.scratch:
+        yield f"--tmpfs={scratch.target}:{','.join(_scratch_options(scratch))}"
+    for bind in sealed.binds:
+        how = ["ro=true" if bind.is_read_only else "ro=false", "nosuid", "nodev", "noexec", "bind-propagation=rprivate"]
+        label = ["relabel=private"] if sealed.relabels else []
+        yield f"--mount={_fields('type=bind', f'src={bind.source}', f'dst={bind.target}', *how, *label)}"
+    for volume in sealed.volumes:
+        how = ["rw", "nosuid", "nodev"] + ([] if volume.executable else ["noexec"]) + (["Z"] if sealed.relabels else [])
+        yield f"--volume={volume.name}:{volume.target}:{','.join(how)}"
+    for secret in sealed.secrets:
+        yield f"--secret={secret.name},type=mount,uid=0,gid=0,mode={secret.mode:04o},target={secret.target}"
+
+
+ENVIRONMENT = {
+    "PATH": "/opt/minifram/.venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    "LANG": "C.UTF-8",
+    "HOME": "/root",
+}
+"""All that the entrypoint finds in its environment, beside what podman adds."""
+
+
+def _network(network: Network) -> Iterator[str]:
+    yield f"--network={network.mode}"
+    yield "--no-hosts"
+    yield "--sysctl=net.ipv4.ip_unprivileged_port_start=53"  # the keep's resolver is no root and has no capability
+    if network.mode != "none":  # podman refuses the two together
+        yield "--dns=127.0.0.1"
+        yield "--dns-search=."
+
+
+def _limits(limits: Limits) -> Iterator[str]:
+    yield f"--ulimit=nofile={limits.open_files}:{limits.open_files}"
+    yield f"--ulimit=nproc={limits.processes}:{limits.processes}"
+    yield "--ulimit=core=0:0"
+    if limits.pids is not None:
+        yield f"--pids-limit={limits.pids}"
+    if limits.memory_bytes is not None:
+        yield f"--memory={limits.memory_bytes}"
+    if limits.cpus is not None:
+        yield f"--cpus={limits.cpus:g}"
+
+
+def _scratch_options(scratch: Scratch) -> list[str]:
+    how = ["rw", "nosuid", "nodev"] + ([] if scratch.executable else ["noexec"])
+    # notmpcopyup: it begins empty, with this mode, whatever the image has in its place.
+    return [*how, "notmpcopyup", f"mode={scratch.mode:04o}", f"size={scratch.bytes}"]
+
+
+def _fields(*fields: str) -> str:
+    """podman reads the value of --mount as one line of CSV: a path may hold commas and quotes."""
+    line = io.StringIO()
+    csv.writer(line).writerow(fields)
+    return line.getvalue().removesuffix("\r\n")

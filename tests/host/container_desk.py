@@ -1,0 +1,211 @@
+"""A desk of an ordinary user of this machine, whose agents live in real containers with a stand-in for the seal.
+
+The code is copied to where that user can read it. Nothing here touches a network: containers have none, and podman
+knows no registry."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from host.container.image import PARTS
+from host.container.machine import Machine
+from host.container.words import names
+from host.homes import Home, home_of
+from tests.host.desk import FILES, HERE, PROJECT, Ended
+from tests.sealed.rootless import Rootless
+
+ENTRYPOINT = "podman/entrypoint"
+CONTAINERFILE = """\
+ARG BASE
+FROM ${BASE}
+COPY . /opt/minifram/
+COPY podman/hosts /etc/hosts
+RUN mkdir -p /bot /mnt/remote /run/minifram /var/lib/minifram && chmod 700 /mnt/remote && chmod 711 /run/minifram
+ENTRYPOINT ["/opt/minifram/podman/entrypoint"]
+"""
+"""Of the real one, as much as the stand-in needs: it is built in a second."""
+WAIT_SECONDS = 900
+"""The first `up` on a machine makes the base image."""
+
+
+class Workshop:
+    """What all desks of a test run share: a user, a copy of the command, a project with a stand-in entrypoint."""
+
+    def __init__(self, user: Rootless) -> None:
+        self.user = user
+        self.place = user.directory("workshop")
+        self.code = self.place / "code"
+        self.project = self.place / "project"
+        self.empty = user.put("registries.conf", "unqualified-search-registries = []\n")
+        for name in ("host", "infra"):
+            shutil.copytree(PROJECT / name, self.code / name, ignore=shutil.ignore_patterns("__pycache__"))
+        (self.code / "tests/host").mkdir(parents=True)
+        shutil.copy(HERE / "launcher.py", self.code / "tests/host/launcher.py")
+        write_project(self.project)
+        self.python, self.path = self._interpreter()
+        self._give(self.place)
+
+    def _interpreter(self) -> tuple[str, str]:
+        """A Python that this user can run, and where its packages are."""
+        packages = sysconfig.get_path("purelib")
+        ours = self.user.run("test", "-r", f"{packages}/click/__init__.py", check=False)
+        if ours.returncode:
+            shutil.copytree(packages, self.place / "packages", ignore=shutil.ignore_patterns("__pycache__"))
+            packages = str(self.place / "packages")
+        for python in (sys.executable, "/usr/bin/python3.11", "/usr/bin/python3", "/usr/local/bin/python3.11"):
+            version = self.user.run("env", python, "-c", "import sys; print(sys.version_info[:2])", check=False)
+            if version.stdout.strip() == str(sys.version_info[:2]):
+                return python, f"{self.code}:{packages}"
+        raise AssertionError("no Python of this version that an ordinary user can run; install python3.11")
+
+    def copy_project(self, place: Path) -> None:
+        """The real project at `place`, as much of it as goes into the image."""
+        for name in (*PARTS, "Containerfile"):
+            copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy
+            copy(PROJECT / name, place / name)
+        self._give(place)
+
+    def _give(self, place: Path) -> None:
+        for path in [place, *place.rglob("*")]:
+            os.chown(path, self.user.uid, self.user.gid, follow_symlinks=False)
+
+
+def write_project(project: Path, **more: str) -> None:
+    """A small whole project; `more` are files of its `infra`, by name."""
+    files = FILES | {
+        "nftables/egress.nft": "# none here\n",
+        "podman/hosts": (PROJECT / "podman/hosts").read_text(),
+        "podman/seccomp.json": (PROJECT / "podman/seccomp.json").read_text(),
+        ENTRYPOINT: (HERE / "container_stand_in.py").read_text(),
+        "requirements.lock": "",
+        "Containerfile": CONTAINERFILE,
+    }
+    for name, content in (files | {f"infra/{name}": content for name, content in more.items()}).items():
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    (project / ENTRYPOINT).chmod(0o755)
+
+
+class ContainerDesk:
+    """One agent of that user's, under a name of its own."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self.workshop = workshop
+        self.user = workshop.user
+        self.agent = f"t{secrets.token_hex(4)}"
+        self.project = workshop.project
+        self.names = names(self.agent)
+        self.environ = self.user.environ | {
+            "MINIFRAM_AGENT": self.agent,
+            "PYTHONPATH": workshop.path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CONTAINERS_REGISTRIES_CONF": str(workshop.empty),
+            "LAUNCH_WITH_NETWORK": "none",
+        }
+
+    @property
+    def home(self) -> Home:
+        return home_of(self.agent, self.environ, self.user.uid)
+
+    def spawn(self, *words: str, **environ: str) -> subprocess.Popen[str]:
+        launcher = str(self.workshop.code / "tests/host/launcher.py")
+        me = os.geteuid() == self.user.uid
+        return subprocess.Popen(
+            [self.workshop.python, "-s", launcher, str(self.project), "no-watcher-of-this-kind", *words],
+            env=self.environ | environ,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            user=None if me else self.user.uid,
+            group=None if me else self.user.gid,
+            extra_groups=None if me else (),
+        )
+
+    def call(self, *words: str, **environ: str) -> Ended:
+        with self.spawn(*words, **environ) as process:
+            try:
+                out, err = process.communicate(timeout=WAIT_SECONDS)
+            except BaseException:
+                process.send_signal(signal.SIGINT)
+                raise
+        return Ended(process.returncode, out, err)
+
+    def done(self, *words: str, **environ: str) -> Ended:
+        ended = self.call(*words, **environ)
+        assert ended.code == 0, ended
+        return ended
+
+    def settings(self, text: str) -> None:
+        Path(self.home.settings).write_text(text)
+
+    def behave(self, how: str) -> None:
+        self.settings(f"sandbox: podman\nmodel: {{provider: scripted, script: {how}}}\n")
+
+    def podman(self, *words: str, check: bool = True, stdin: str | None = None) -> str:
+        return self.user.podman(*words, check=check, stdin=stdin).stdout.strip()
+
+    def is_there(self, kind: str, name: str) -> bool:
+        return (
+            name
+            in self.podman(
+                *([kind] if kind != "container" else []), *_LIST[kind], "--format={{." + _NAME[kind] + "}}"
+            ).split()
+        )
+
+    def inspected(self) -> dict[str, Any]:
+        told = json.loads(self.podman("container", "inspect", self.names.container))
+        return dict(told[0])
+
+    def seen(self) -> dict[str, Any]:
+        """What the stand-in saw inside."""
+        return dict(json.loads(Path(self.home.state, "seen.json").read_text()))
+
+    def clear(self) -> None:
+        self.podman("rm", "--force", "--time=0", "--ignore", self.names.container)
+        for volume in (self.names.bot, self.names.state):
+            self.podman("volume", "rm", "--force", volume, check=False)
+        self.podman("secret", "rm", self.names.key, check=False)
+        home = self.home
+        places = [home.data, home.state, os.path.dirname(home.settings), home.run]
+        self.user.podman("unshare", "rm", "-rf", *places)
+
+    def machine(self) -> Machine:
+        """As this user sees it."""
+        program = (
+            "import json, os; from host.container.machine import look; "
+            "machine = look(os.environ, os.getuid()); "
+            "print(json.dumps(machine._replace(controllers=sorted(machine.controllers))))"
+        )
+        words = [self.workshop.python, "-c", program]
+        told = self.user.run("env", f"PYTHONPATH={self.workshop.path}", *words).stdout
+        machine = Machine(*json.loads(told))
+        return machine._replace(controllers=frozenset(machine.controllers))
+
+
+_LIST = {"container": ("ps", "--all"), "volume": ("ls",), "secret": ("ls",)}
+_NAME = {"container": "Names", "volume": "Name", "secret": "Name"}
+
+
+@contextlib.contextmanager
+def a_desk(workshop: Workshop) -> Iterator[ContainerDesk]:
+    """A desk with an initialised agent, cleared away afterwards."""
+    desk = ContainerDesk(workshop)
+    try:
+        desk.done("init", "--sandbox", "podman", "--model", "scripted")
+        yield desk
+    finally:
+        desk.clear()
