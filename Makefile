@@ -1,6 +1,6 @@
 # The one entry point for people, for CI and for the agent. `make help` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-bench demo test check format bench lock clean
+.PHONY: help setup setup-dev setup-bench demo test check format attacks seccomp bench lock clean
 
 # Not called PYTHON: that is the caller's word for the interpreter to build the environment with.
 python := .venv/bin/python
@@ -29,6 +29,14 @@ check: setup-dev ## formatting, lint and types
 format: setup-dev ## put imports and layout in order
 	@$(python) -m ruff check --quiet --select I --fix
 	@$(python) -m ruff format
+
+attacks: setup-dev ## try to get out of the sealed container, and print what held
+	@$(python) -m tests.sealed.rows
+	@$(python) -m tests.egress.table
+	@$(python) -m tests.host.planted.examination
+
+seccomp: setup-dev ## write podman/seccomp.json from host/container/seccomp.py
+	@$(python) -m host.container.seccomp
 
 bench: setup-dev setup-bench ## measure minifram beside its peers
 	@$(python) -m bench
