@@ -115,7 +115,7 @@ def test_an_unknown_user_is_named() -> None:
 def test_without_the_right_it_says_so() -> None:
     """Who may not become somebody else is told, and stays who it is."""
     code = (
-        "import os; from infra.contract.identity import Identity\n"
+        "import ctypes, os; from infra.contract.identity import Identity\n"
         "os.geteuid() or (os.setgroups([]), os.setresgid(65534, 65534, 65534), os.setresuid(65534, 65534, 65534))\n"
         "try:\n    with Identity(1, 1).acting(): print('became')\n"
         "except PermissionError as error: print(error)\n"
