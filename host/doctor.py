@@ -30,6 +30,8 @@ GIT_NEEDED = (2, 38)
 DISK_WARN_BYTES = 1 << 30
 DISK_FAIL_BYTES = 100 << 20
 DOOR_SECONDS = 3.0
+IMAGES_KEPT = 3
+"""More than so many built images are worth a word."""
 
 
 class Diagnosis(NamedTuple):
@@ -137,20 +139,27 @@ def _podman(caller: Caller, home: Home) -> Iterator[Result]:
 def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
     from host.container import base, choice
     from host.container.podman import PodmanError
+    from host.container.words import VERSION
+    from host.display import counted
 
     podman = choice.podman_of(caller, found)
     try:
+        built = podman("image", "ls", f"--filter=label={VERSION}", "--quiet").split()
         is_there = base.look(podman, f"{base.NAME}:{base.recipe()}") is not None
     except PodmanError as error:
         yield Result("image", FAIL, str(error))
         return
     if is_there:
-        yield Result("image", OK, "its base is here")
+        yield Result("image", OK, f"its base is here; {counted(len(set(built)), 'image')} built")
     elif found.registries or found.mmdebstrap:
         yield Result("image", OK, "'minifram up' makes its base and builds it, which takes some minutes")
     else:
         text = "there is nothing to build it on: apt-get install mmdebstrap, or name an image in podman.base"
         yield Result("image", WARN if wanted == running.PODMAN else NOTE, text)
+
+    if len(set(built)) > IMAGES_KEPT:
+        text = f"podman image prune --all --filter label={VERSION}"
+        yield Result("image", NOTE, f"those of earlier versions take room; this removes what is not in use: {text}")
 
 
 def _sandbox_wanted(home: Home) -> str:

@@ -50,7 +50,8 @@ MAKE_SECONDS = 1800.0
 
 class Base(NamedTuple):
     name: str
-    id: str
+    content: str
+    """The digests of its layers: the same files are the same base, whenever they were put together."""
     is_complete: bool
     """It holds all packages: the build needs no network."""
 
@@ -83,13 +84,13 @@ MADE_HERE = "minifram.base"
 def look(podman: Podman, name: str) -> Base | None:
     """The local image of this name; None when there is none. Raises PodmanError."""
     try:
-        told = podman("image", "inspect", f'--format={{{{.Id}}}} {{{{index .Labels "{MADE_HERE}"}}}}', name)
+        told = podman("image", "inspect", f'--format={{{{index .Labels "{MADE_HERE}"}}}}|{{{{.RootFS.Layers}}}}', name)
     except PodmanError as error:
         if "image not known" in error.said or "no such image" in error.said:
             return None
         raise
-    identity, _, made_here = told.partition(" ")
-    return Base(name, identity, made_here == "yes")
+    made_here, _, layers = told.partition("|")
+    return Base(name, layers, made_here == "yes")
 
 
 def _named(podman: Podman, name: str, environ: Mapping[str, str], anew: bool, say: Say) -> Base:

@@ -84,7 +84,7 @@ def look_over(root: str, chosen: base.Base) -> Inputs:
         with open(source.file, "rb") as file:
             content = hashlib.file_digest(file, "sha256").hexdigest()
         told.update(f"{source.path}\0{source.executable:d}\0{content}\n".encode())
-    told.update(chosen.id.encode())
+    told.update(chosen.content.encode())
     return Inputs(files, chosen, told.hexdigest()[:12])
 
 

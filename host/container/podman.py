@@ -32,6 +32,8 @@ FETCHING = frozenset(
 
 CALL_SECONDS = 60.0
 SAID_CHARS = 2000
+PIPE_BYTES = 65_536
+"""pipe(7)"""
 TELL_SECONDS = 10.0
 """How often a long piece of work shows that it goes on."""
 
@@ -95,7 +97,7 @@ def call(
     It gets a session of its own: Ctrl-C ends the waiting, never a podman in the middle of a change. A long piece of
     work, one with `meanwhile` (called with the seconds so far), ends with us instead."""
     try:
-        with _in_memory(stdin) as source:
+        with _pipe_with(stdin) as source:
             process = subprocess.Popen(
                 words,
                 cwd="/",
@@ -122,12 +124,14 @@ def call(
     return out.decode(errors="replace")
 
 
-def _in_memory(content: bytes) -> IO[bytes]:
-    """A file that is in no directory: what is read from it may be a key, and may come in any size."""
-    file = os.fdopen(os.memfd_create("stdin"), "w+b")
-    file.write(content)
-    file.seek(0)
-    return file
+def _pipe_with(content: bytes) -> IO[bytes]:
+    """A pipe that holds all of it already: podman takes a secret from nothing else, and it never lies in a file."""
+    if len(content) > PIPE_BYTES:
+        raise ValueError(f"{len(content)} bytes are more than a pipe holds ({PIPE_BYTES})")
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    with open(writer, "wb", buffering=0) as file:
+        file.write(content)
+    return open(reader, "rb", buffering=0)
 
 
 def _talk(

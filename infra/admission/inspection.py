@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 from infra.admission import cargo
 from infra.admission.bounded_git import BoundedGit, TooMuch
 from infra.admission.cargo import Hit
+from infra.admission.changes import EMPTY_TREE, Change, changes
 from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, Commit, File, Leak, Page, Update
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.secret_shapes import find_secrets
@@ -161,7 +162,7 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
     if max(len(commits), len(moved)) > MAX_COMMITS:
         return update._replace(unseen=f"the push brings over {MAX_COMMITS} commits at once")
     described = _describe(git, dict.fromkeys([*commits, *moved]))
-    changes = _changes(git, base if based.type == "commit" else EMPTY_TREE, new)
+    changed = changes(git, base if based.type == "commit" else EMPTY_TREE, new)
 
     leaks = [leak for id in commits for leak in _leaks_of_commit(id, suspect.hits.pop(id, ()))]
     for id in [id for id in suspect.hits if id in objects]:
@@ -170,19 +171,19 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
         descends=old is None or git.ok("merge-base", "--is-ancestor", old, new),
         new_commits=tuple(described[id] for id in commits),
         moved_over=tuple(described[id] for id in moved),
-        changed=tuple(changes),
-        present=tuple(path for path, mode in changes.items() if mode),
+        changed=tuple(changed),
+        present=tuple(path for path, change in changed.items() if change.mode),
         large_files=tuple(File(objects[id], suspect.large.pop(id)) for id in [*suspect.large] if id in objects),
         leaks=tuple(leaks),
-        page=_page(answers.pages, changes) if is_main and old else None,
+        page=_page(answers.pages, changed) if is_main and old else None,
     )
 
 
-def _page(texts: list[str | None], changes: Mapping[str, str]) -> Page | None:
+def _page(texts: list[str | None], changed: Mapping[str, Change]) -> Page | None:
     """COMMS.md, when it differs: a link has a text as well, which nobody would ever read, so its mode counts."""
-    if PAGE in changes:
-        return Page(texts[0], texts[-1] if changes[PAGE].startswith("100") else None)
-    return Page(texts[0], None) if any(path.startswith(f"{PAGE}/") for path in changes) else None
+    if PAGE in changed:
+        return Page(texts[0], texts[-1] if changed[PAGE].mode.startswith("100") else None)
+    return Page(texts[0], None) if any(path.startswith(f"{PAGE}/") for path in changed) else None
 
 
 def _leaks_of_commit(id: str, hits: Iterable[Hit]) -> list[Leak]:
@@ -214,24 +215,6 @@ def _origin(git: Git, id: str, path: str, commits: list[str]) -> tuple[str, str]
         elif _SHA.fullmatch(field):
             commit = field
     return found
-
-
-def _changes(git: Git, base: str, new: str) -> dict[str, str]:
-    """Every file that differs, with its mode at `new`; empty for what is not there any more. Raises TooMuch."""
-    # A tree that holds itself over and over has paths without end: listing says so before it takes any room, while
-    # comparing would take all there is and then say nothing.
-    git.raw("ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", new)
-    words = ("-r", "--raw", "--no-renames", "--ignore-submodules=none", "-z")
-    answer = git.raw("diff-tree", *words, base, new, "--").decode(errors="surrogateescape")
-    changes = {}
-    fields = iter(answer.split("\0"))
-    for field in fields:
-        if field:
-            changes[next(fields)] = "" if field.endswith("D") else field.split(" ")[1]
-    return changes
-
-
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 class _Kind(NamedTuple):

@@ -1,8 +1,8 @@
 """What in a text is a secret: values that are known, and what has the shape of a provider's key.
 
 A shape alone is no secret: what stands where the random part should be is looked at too, so that names, placeholders
-and counted-up test keys pass. Nothing is found that is encoded, compressed, encrypted or put together from pieces;
-README says so. Pure, and linear in the text; the expressions are compiled when a text first has need of them."""
+and counted-up test keys pass. Nothing is found that is encoded, compressed, encrypted or put together from pieces
+(SPEC_SYSTEM.md). Pure, and linear in the text; the expressions are compiled when a text first has need of them."""
 
 from __future__ import annotations
 

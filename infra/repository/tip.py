@@ -210,14 +210,14 @@ def commit_tree(git: Git, tree: str, parents: tuple[str, ...], message: str) -> 
     return git("commit-tree", tree, *words, stdin=message.replace("\0", "?").encode(errors="replace"))
 
 
-def rollback_commit(git: Git, seen: str, target: str, message: str) -> str:
+def rollback_commit(git: Git, seen: str, target: str, message: str, kept: dict[str, Entry | None] | None = None) -> str:
     """A new commit on `seen` whose tree is `target`'s, with COMMS.md kept from `seen`: history only grows.
 
-    `target` is any ref; raises LookupError when it names no commit."""
+    `target` is any ref; raises LookupError when it names no commit. `kept`: how other files are to stand."""
     wanted = resolve_commit(git, target)
     if wanted is None:
         raise LookupError(f"{target!r} names no commit in the repository; see 'git log --oneline --all'")
-    tree = tree_with_entries(git, wanted, {"COMMS.md": file_at(git, seen, "COMMS.md")})
+    tree = tree_with_entries(git, wanted, {**(kept or {}), "COMMS.md": file_at(git, seen, "COMMS.md")})
     return commit_tree(git, tree, (seen,), message)
 
 

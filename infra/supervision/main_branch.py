@@ -4,13 +4,17 @@ what is there, in the bare repository, so that a PM or an agent who pushes meanw
 from __future__ import annotations
 
 import os
+import time
 
+from infra.admission.bounded_git import BoundedGit, TooMuch
+from infra.admission.changes import changes
 from infra.contract import comms
 from infra.contract.branches import MAIN
 from infra.contract.places import Places
-from infra.repository.git import WATCHER, Git
+from infra.contract.protection import protecting
+from infra.repository.git import WATCHER, Git, resolve_commit
 from infra.repository.merge import PAGE
-from infra.repository.tip import BareTip, advance, edit_file, rollback_commit
+from infra.repository.tip import BareTip, Entry, advance, edit_file, rollback_commit
 
 
 def report(places: Places, title: str, text: str, at: str) -> None:
@@ -23,9 +27,9 @@ def report(places: Places, title: str, text: str, at: str) -> None:
     advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {title}"))
 
 
-def roll_back(places: Places, target: str, autonomy: str, signal_file: str) -> str:
+def roll_back(places: Places, target: str, autonomy: str, signal_file: str, protected: tuple[str, ...] = ()) -> str:
     """Give main the tree of `target`; gives the new commit, or the one that this same signal file led to before: a
-    watcher that was killed in between must not go back twice.
+    watcher that was killed in between must not go back twice. Files that the PM protects stay as they are.
 
     Raises PermissionError when the agent may not move main, LookupError when `target` names no commit, GitError,
     TipBusy, OSError."""
@@ -39,9 +43,36 @@ def roll_back(places: Places, target: str, autonomy: str, signal_file: str) -> s
         if found == mark:
             return commit
     message = f"Roll back to {target}\n\nThe tree of {target}; COMMS.md is kept. Asked for by the agent.\n\n{mark}"
-    return advance(BareTip(git), lambda seen: rollback_commit(git, seen, target, message))
+
+    def next_commit(seen: str) -> str:
+        return rollback_commit(git, seen, target, message, _kept(places, seen, target, protected))
+
+    return advance(BareTip(git), next_commit)
 
 
+def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) -> dict[str, Entry | None]:
+    """How the protected files stand at `seen`, where `target` has them otherwise.
+
+    The target is the agent's to choose, and may be something that the git door never let onto main."""
+    git = BoundedGit(places.remote, time.monotonic() + _LOOK_SECONDS, {"GIT_DIR": places.remote})
+    wanted = resolve_commit(git, target)
+    if wanted is None:
+        return {}
+    try:
+        found = changes(git, seen, wanted)
+    except TooMuch:
+        raise LookupError(f"{target!r} has more files than can be looked through; choose another commit") from None
+    guarded = {path: change for path, change in found.items() if path != PAGE and protecting(protected, path)}
+    stays = {
+        path: Entry(change.mode_before, change.id_before) for path, change in guarded.items() if change.mode_before
+    }
+    # What the target has below a file that stays goes with the directory that the file takes the place of.
+    below = tuple(f"{path}/" for path in stays)
+    goes = {path: None for path in guarded if path not in stays and not path.startswith(below)}
+    return {**goes, **stays}
+
+
+_LOOK_SECONDS = 30.0
 _LOOKED_BACK = 200
 
 STALE_SECONDS = 30.0

@@ -357,7 +357,8 @@ class World:
 
     def _roll_back(self, target: str, signal_file: str) -> None:
         try:
-            commit = main_branch.roll_back(self._places, target, self._settings.autonomy, signal_file)
+            protected = self._settings.protected.files
+            commit = main_branch.roll_back(self._places, target, self._settings.autonomy, signal_file, protected)
         except (GitError, TipBusy, LookupError, OSError) as error:
             self._log.error("rollback.failed", target=target, reason=brief(error))
             self._enqueue(states.RollbackFailed(target, brief(error)))

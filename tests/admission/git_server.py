@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from infra.admission import daemon
+from infra.admission.door_files import memory_bytes
 from tests.admission.world import BLOB_BYTES, World, until
 
 
@@ -22,7 +23,7 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         self.log = root / "daemon.log"
-        self.start(daemon.command(self.world.places, self.port))
+        self.start(daemon.command(self.world.places, self.port, memory_bytes(BLOB_BYTES)))
         self.url = daemon.url(self.world.places, self.port)
         self.world.agent.git("remote", "set-url", "origin", self.url)
 

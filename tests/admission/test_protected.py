@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from infra.contract.settings import ProtectedSettings
-from tests.admission.world import World
+from infra.supervision.main_branch import roll_back
+from tests.admission.world import PAGE, World
 
 FILES = ProtectedSettings(files=("SYSTEM.md", "spec/", "*.lock"))
 WORDS = "is the PM's to change on main (protected.files has "
@@ -123,3 +124,60 @@ def test_the_pms_branches(world: World, autonomy: str) -> None:
     world.settings(autonomy, protected=ProtectedSettings(branches=("release",)))
     assert "this branch is the PM's" in world.agent.refused("HEAD:refs/heads/release/1")
     world.agent.push("HEAD:refs/heads/pm/x")
+
+
+def show(world: World, path: str) -> str | None:
+    done = world.pm.run("--git-dir", world.places.remote, "show", f"main:{path}")
+    return None if done.returncode else done.stdout
+
+
+def test_no_way_round_by_a_rollback(guarded: World) -> None:
+    """The agent may ask the watcher for the tree of any commit; what is protected in it stays as it is on main."""
+    agent = guarded.agent
+    good = guarded.main
+    agent.git("checkout", "--quiet", "-b", "proposal")
+    agent.commit({"SYSTEM.md": "be bad\n", "spec/new.md": "may\n", "src/b.py": "b = 1\n", "COMMS.md": "gone\n"})
+    agent.git("rm", "--quiet", "a/b.lock")
+    agent.commit({})
+    agent.push("proposal")
+
+    roll_back(guarded.places, "proposal", "merge", "1", FILES.files)
+
+    assert show(guarded, "src/b.py") == "b = 1\n"
+    assert show(guarded, "SYSTEM.md") == "be good\n"
+    assert show(guarded, "spec/new.md") is None
+    assert show(guarded, "a/b.lock") == "1\n"
+    assert show(guarded, "COMMS.md") == PAGE
+    roll_back(guarded.places, str(good), "merge", "2", FILES.files)
+    assert guarded.pm.git("--git-dir", guarded.places.remote, "diff", "--stat", str(good), "main") == ""
+    roll_back(guarded.places, "proposal", "merge", "3", ())
+    assert show(guarded, "SYSTEM.md") == "be bad\n", "the control: nothing is protected"
+
+
+@pytest.mark.parametrize("how", ["a file for the directory", "a directory for the file"])
+def test_a_rollback_to_what_stands_in_the_way(guarded: World, how: str) -> None:
+    """Protected files come back whatever took their place."""
+    agent = guarded.agent
+    agent.git("rm", "--quiet", "-r", "spec" if how == "a file for the directory" else "SYSTEM.md")
+    agent.commit(
+        {"spec": "1\n"} if how == "a file for the directory" else {"SYSTEM.md/x/y": "1\n", "SYSTEM.md/z": "1\n"}
+    )
+    agent.push("main:proposal")
+    roll_back(guarded.places, "proposal", "merge", "1", FILES.files)
+    assert show(guarded, "SYSTEM.md") == "be good\n"
+    assert show(guarded, "spec/SPEC_A.md") == "must\n"
+
+
+def test_no_rollback_to_a_tree_without_end(guarded: World) -> None:
+    """A commit in the middle of a push may have one; the watcher does not take it up."""
+    tree = guarded.agent.git("mktree", stdin=f"100644 blob {guarded.agent.git('rev-parse', 'HEAD:COMMS.md')}\tf\n")
+    for _ in range(10):
+        tree = guarded.agent.git("mktree", stdin="".join(f"040000 tree {tree}\t{name}\n" for name in "abcdefghij"))
+    bomb = guarded.agent.git("commit-tree", tree, "-p", "HEAD", "-m", "bomb")
+    tip = guarded.agent.git("commit-tree", "HEAD^{tree}", "-p", bomb, "-m", "gone again")
+    guarded.agent.push(f"{tip}:refs/heads/work")
+    before = guarded.main
+    with pytest.raises(LookupError, match="more files than can be looked through"):
+        roll_back(guarded.places, bomb, "merge", "1", FILES.files)
+    assert guarded.main == before
+    roll_back(guarded.places, tip, "merge", "2", FILES.files)

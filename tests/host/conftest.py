@@ -32,7 +32,7 @@ def born(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A desk with an initialised agent, to be copied: no path stands in what init makes."""
     desk = Desk(tmp_path_factory.mktemp("born"))
     desk.write_project()
-    desk.done("init")
+    desk.done("init", "--sandbox", "process")
     return desk
 
 

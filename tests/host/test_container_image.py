@@ -32,7 +32,7 @@ def test_the_same_inputs_are_the_same_version(tmp_path: Path) -> None:
     (tmp_path / "host/cli.py").write_text("changed")
     (tmp_path / "infra/__pycache__/x.pyc").write_bytes(b"changed")
     assert look_over(str(tmp_path), BASE).version == version
-    seen = {version, look_over(str(tmp_path), BASE._replace(id="another")).version}
+    seen = {version, look_over(str(tmp_path), BASE._replace(content="another")).version}
     for name in ("Containerfile", "requirements.lock", "infra/runner.py", "podman/seccomp.json", "nftables/egress.nft"):
         with (tmp_path / name).open("a") as file:
             file.write("\n")
@@ -99,6 +99,7 @@ def test_the_project_s_own_image(desk: ContainerDesk) -> None:
     """It is built with progress and a size; what runs as root in it, its users, its code and its rights are right."""
     desk.project = desk.user.directory(f"whole-{desk.agent}")
     desk.workshop.copy_project(desk.project)
+    (desk.project / "spec" / "of-this-test.md").write_text(desk.agent)  # an image that is not there yet
 
     built = desk.call("up", "--timeout", "1")
 
