@@ -15,13 +15,12 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from host.container.cell_tree import give_to_cell
 from host.container.inspection import Seen, differences, seen
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import (
     AGENT,
-    CELL_GID,
-    CELL_UID,
     HOME,
     Sealing,
     Volume,
@@ -37,7 +36,6 @@ from host.watching import Say
 from infra.contract.exit_codes import Exit
 
 LOG_LINES = 40
-HAND_OVER_SECONDS = 600.0
 
 
 class Ended(NamedTuple):
@@ -153,44 +151,6 @@ def alone(home: Home) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-# --- whose the cell's files are ------------------------------------------------------------------
-
-
-def give_to_cell(podman: Podman, machine: Machine, home: Home) -> None:
-    """The cell's tree belongs to the cell's user, and the PM (a stranger there) may read it. Raises Trouble."""
-    _hand_over(podman, home, CELL_UID, CELL_GID, machine.host_uid(CELL_UID))
-
-
-def give_to_pm(podman: Podman, home: Home, uid: int) -> None:
-    """The cell's tree belongs to the PM again, as in the process sandbox. Raises Trouble."""
-    _hand_over(podman, home, 0, 0, uid)
-
-
-def owner_of_cell(home: Home) -> int:
-    return os.stat(home.places.bot).st_uid
-
-
-def _hand_over(podman: Podman, home: Home, uid: int, gid: int, host_uid: int) -> None:
-    """From the leaves up, never through a link; the top last, since its owner says that all is done."""
-    bot = home.places.bot
-    if os.lstat(bot).st_uid == host_uid:
-        return
-    # One shell in the user namespace, where both users are ours to give to. $0 is the directory.
-    script = (
-        f'find "$0" -xdev -depth ! -path "$0" -exec chown --no-dereference {uid}:{gid} {{}} + && '
-        'find "$0" -xdev ! -type l -exec chmod u+rwX,go+rX {} + && '
-        f'chmod 755 "$0" && chown --no-dereference {uid}:{gid} "$0"'
-    )
-    try:
-        podman("unshare", "sh", "-c", script, bot, seconds=HAND_OVER_SECONDS)
-    except PodmanError as error:
-        raise Trouble(
-            Exit.FAILURE,
-            f"{bot} could not be given to {'the cell' if uid else 'you'}: {error.said}; is there something in it that "
-            "belongs to another user?",
-        ) from None
 
 
 # --- the parts -----------------------------------------------------------------------------------

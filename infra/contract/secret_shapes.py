@@ -104,7 +104,7 @@ class _Shape(NamedTuple):
     kind: str
     anchors: tuple[bytes, ...]
     expression: bytes
-    """Its group is the random part. Bounded, or a long text could take for ever."""
+    """Its group is the random part. Bounded, and without ways back (`}+`), or a long text could take for ever."""
     is_random: Callable[[str], bool] = _is_random
     beside: bool = False
     """The anchor is the name beside the secret, in small or capital letters; its group alone is the secret."""
@@ -119,8 +119,8 @@ _NAMES = (
     *(b"access_token", b"accesstoken", b"auth_token", b"authtoken", b"refresh_token", b"refreshtoken", b"bot_token"),
     *(b"private_key", b"privatekey"),
 )
-_VALUE = rb"""(?: \\?["'`] ([a-z0-9_\-+/=.~!@\#%^&*]{20,512}) \\?["'`]
-  | ([a-z0-9_\-+/=.~]{20,512}) (?= [\s,;&"'`\\)}\]<] | \Z ) )"""
+_VALUE = rb"""(?: \\?["'`] ([a-z0-9_\-+/=.~!@\#%^&*]{20,512}+) \\?["'`]
+  | ([a-z0-9_\-+/=.~]{20,512}+) (?= [\s,;&"'`\\)}\]<] | \Z ) )"""
 
 _SHAPES = (
     _Shape(
@@ -185,12 +185,12 @@ _SHAPES = (
     _Shape(
         "what looks like a signed web token (JWT)",
         (b"eyJ",),
-        _ALONE + rb"eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,8000}\.([A-Za-z0-9_-]{20,2000})",
+        _ALONE + rb"eyJ[A-Za-z0-9_-]{8,2000}+\.eyJ[A-Za-z0-9_-]{8,8000}+\.([A-Za-z0-9_-]{20,2000})",
     ),
     _Shape(
         "what looks like a password in an address",
         (b"://",),
-        rb"""://[^\s/:@"'<>]{0,100}:([^\s/:@"'<>]{12,200})@""",
+        rb"""://[^\s/:@"'<>]{0,100}+:([^\s/:@"'<>]{12,200}+)@""",
         _is_random_under_a_name,
         beside=True,
     ),
