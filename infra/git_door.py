@@ -48,8 +48,11 @@ def pre_receive(config: str) -> int:
         updates = inspection.inspect_all(repository, lines, rules, known)
     except ValueError as error:
         return refuse(str(error), known=known)
-    except (OSError, GitError) as error:
-        return refuse(f"the git door could not look at this push ({error}); push less at once, or tell the PM")
+    except (OSError, GitError, MemoryError) as error:
+        why = str(error) or "out of memory"
+        return refuse(
+            f"the git door could not look at this push ({why}); push less at once, or tell the PM", known=known
+        )
     problems = [(update.ref, refusal(update, rules)) for update in updates]
     reasons = [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in problems if problem]
     return refuse(*reasons, known=known) if reasons else Exit.OK

@@ -36,6 +36,8 @@ class Hit(NamedTuple):
     kind: str
     line: int
     """From 1; 0 in a directory, which has names only."""
+    value: bytes
+    """To compare with, and never to show."""
 
 
 def read_known(directory: str) -> tuple[bytes, ...]:
@@ -101,7 +103,8 @@ def _hits(windows: Iterable[bytes], known: tuple[bytes, ...], is_text: bool) -> 
         texts = [window, window.replace(b"\0", b"")] if is_text and b"\0" in window else [window]
         for text in texts:
             for found in find_secrets(text, known):
-                hits[Hit(found.kind, line + text.count(b"\n", 0, found.start) if is_text else 0)] = None
+                at = line + text.count(b"\n", 0, found.start) if is_text else 0
+                hits[Hit(found.kind, at, text[found.start : found.end])] = None
         line += window.count(b"\n", 0, WINDOW_BYTES - OVERLAP_BYTES)
     return list(hits)
 

@@ -15,6 +15,7 @@ from infra.admission.bounded_git import BoundedGit, TooMuch
 from infra.admission.cargo import Hit
 from infra.admission.changes import EMPTY_TREE, Change, changes
 from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, Commit, File, Leak, Page, Update
+from infra.admission.leaks import leaks_of_commit, leaks_of_object
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.secret_shapes import find_secrets
 from infra.repository.git import Git, GitError
@@ -164,9 +165,11 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
     described = _describe(git, dict.fromkeys([*commits, *moved]))
     changed = changes(git, base if based.type == "commit" else EMPTY_TREE, new)
 
-    leaks = [leak for id in commits for leak in _leaks_of_commit(id, suspect.hits.pop(id, ()))]
+    leaks = [
+        leak for id in commits if id in suspect.hits for leak in leaks_of_commit(git, id, suspect.hits.pop(id), base)
+    ]
     for id in [id for id in suspect.hits if id in objects]:
-        leaks += _leaks_of_object(git, id, objects[id], suspect.hits.pop(id), commits)
+        leaks += leaks_of_object(git, id, objects[id], suspect.hits.pop(id), commits, base)
     return update._replace(
         descends=old is None or git.ok("merge-base", "--is-ancestor", old, new),
         new_commits=tuple(described[id] for id in commits),
@@ -184,37 +187,6 @@ def _page(texts: list[str | None], changed: Mapping[str, Change]) -> Page | None
     if PAGE in changed:
         return Page(texts[0], texts[-1] if changed[PAGE].mode.startswith("100") else None)
     return Page(texts[0], None) if any(path.startswith(f"{PAGE}/") for path in changed) else None
-
-
-def _leaks_of_commit(id: str, hits: Iterable[Hit]) -> list[Leak]:
-    return [Leak(hit.kind, "in its message, or the name of who made it", id) for hit in hits]
-
-
-def _leaks_of_object(git: Git, id: str, path: str, hits: list[Hit], commits: list[str]) -> list[Leak]:
-    """Where in the push an object with secrets is; its path may itself be one."""
-    commit, path = _origin(git, id, path, commits)
-    names = f"in the name of something in {path!r}" if path else "in a name at the top"
-    return [Leak(hit.kind, f"in {path!r}, line {hit.line}" if hit.line else names, commit) for hit in hits]
-
-
-def _origin(git: Git, id: str, path: str, commits: list[str]) -> tuple[str, str]:
-    """The oldest of these commits that brings the object in, and its path there."""
-    words = ("--root", "-m", "-r", "-t", "--raw", "--no-renames", "-z", f"--find-object={id}")
-    asked = "".join(f"{id}\n" for id in commits)
-    try:
-        answer = git.raw("diff-tree", "--stdin", *words, stdin=asked.encode(), timeout=5.0).decode(errors="replace")
-    except (GitError, TooMuch):  # the push is refused in any case
-        return "", path
-    found, commit = ("", path), ""
-    fields = iter(answer.split("\0"))
-    for field in fields:
-        if field.startswith(":"):
-            name = next(fields)
-            if field.split(" ")[3] == id:
-                found = commit, name
-        elif _SHA.fullmatch(field):
-            commit = field
-    return found
 
 
 class _Kind(NamedTuple):

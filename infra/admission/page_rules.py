@@ -26,7 +26,7 @@ def problem_with_page(before: str, after: str) -> str | None:
 
 def _problem_with_sections(before: str, after: str) -> str | None:
     for section in (comms.DIRECTIVES, comms.REPORTS):
-        if _text(before, section) is not None and _text(after, section) is None:
+        if _text(after, section) is None and _text(before, section) is not None:
             return f"the push would take the section '## {section}' out of main's {PAGE}; put it back and push again"
     return None
 
@@ -120,7 +120,7 @@ def _meanings(document: str) -> list[tuple[str, bool]]:
 
 
 def _problem_with_reports(before: str, after: str) -> str | None:
-    old, new = _reports(before), _reports(after)
+    (preface_before, *old), (preface, *new) = _preface_and_reports(before), _preface_and_reports(after)
     kept, gone = _kept(old, new)
     headings = {_heading(report) for report in gone}
     for report in new[kept:]:
@@ -140,7 +140,7 @@ def _problem_with_reports(before: str, after: str) -> str | None:
             f"the push would take the watcher's report {_shown(report)} out of main's {PAGE}; put it back: you may "
             "remove old reports of your own, whole ones, and the PM those of the watcher"
         )
-    if _preface(before) != _preface(after):
+    if preface_before != preface:
         return (
             f"in main's {PAGE} what stands above the reports would change; put it back, and add what you have to say "
             "at the end of the section, under a heading '### <time> <title>'"
@@ -163,14 +163,10 @@ def _kept(old: list[str], new: list[str]) -> tuple[int, list[str]]:
     return len(new), gone + old[at:]
 
 
-def _reports(document: str) -> list[str]:
-    return comms.reports(document.replace("\r\n", "\n")) if _text(document, comms.REPORTS) is not None else []
-
-
-def _preface(document: str) -> str:
-    """What stands in the Reports section before the first report."""
+def _preface_and_reports(document: str) -> list[str]:
+    """What stands in the Reports section before the first report, then each report as `comms.reports` gives it."""
     text = _text(document.replace("\r\n", "\n"), comms.REPORTS) or ""
-    return re.split("^### ", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
+    return [part.strip("\n").rstrip() for part in re.split(r"^(?=### )", f"\n{text}", flags=re.MULTILINE)]
 
 
 def _heading(report: str) -> str:

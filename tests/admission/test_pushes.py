@@ -464,6 +464,7 @@ def test_a_tree_without_end_is_refused(world: World, leaf: str) -> None:
     world.agent.push(f"{commits[2]}:refs/heads/bomb")
 
 
+@pytest.mark.heavy
 def test_a_page_without_end_is_refused(world: World) -> None:
     """What git has to say about a push is read up to 32 MiB and no further."""
     world.settings(blob_bytes=100 * 1024 * 1024)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from infra.admission.cargo import OVERLAP_BYTES, WINDOW_BYTES, read_known
+from infra.contract.comms import add_directive, add_report, directives, tick
 from tests.admission.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
-from tests.admission.world import World
+from tests.admission.world import PAGE, World
 from tests.contract.test_secret_shapes import BASE64URL, MAKERS, ROOT, some
 
 CHANCE = random.Random(3)
@@ -159,6 +160,7 @@ def test_wide_letters_hide_no_key(world: World, encoding: str) -> None:
     world.agent.push("main")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("at", [0, WINDOW_BYTES - 50, WINDOW_BYTES - OVERLAP_BYTES, 2 * WINDOW_BYTES - 60])
 def test_a_key_is_found_in_a_large_file(world: World, at: int) -> None:
     """Large files are looked at in portions, and no edge between two hides anything."""
@@ -173,14 +175,37 @@ def test_a_key_is_found_in_a_large_file(world: World, at: int) -> None:
 
 
 def test_what_the_repository_has_already_is_not_judged_again(world: World) -> None:
-    """What the PM let in may be copied and moved; a changed copy is new."""
-    world.pm.commit({"tests/keys.py": f"KEY = '{KEY}'\n"})
+    """What the PM let in may be copied, and the file that holds it changed; elsewhere in a new text it is refused."""
+    world.pm.commit({"tests/keys.py": f"a = 1\nKEY = '{KEY}'\n", "wide.txt": "x"})
+    (world.pm.path / "wide.txt").write_bytes(f"KEY = {KEY}\n".encode("utf-16"))
+    world.pm.commit({})
     world.pm.push("main")
     world.agent.git("pull", "--quiet")
-    world.agent.commit({"src/copy.py": f"KEY = '{KEY}'\n"})
+    world.agent.commit({"src/copy.py": f"a = 1\nKEY = '{KEY}'\n"})
     world.agent.push("main")
-    world.agent.commit({"src/copy.py": f"KEY = '{KEY}'  # changed\n"})
-    assert f"{AN_ANTHROPIC_KEY} in 'src/copy.py', line 1" in refused(world, "main")
+    world.agent.commit({"tests/keys.py": f"a = 2\n\nKEY = '{KEY}'\n"})
+    (world.agent.path / "wide.txt").write_bytes(f"a\nKEY = {KEY}\n".encode("utf-16"))
+    world.agent.commit({})
+    world.agent.push("main")
+    world.agent.commit({"src/other.py": f"KEY = '{KEY}'  # changed\n"})
+    assert f"{AN_ANTHROPIC_KEY} in 'src/other.py', line 1" in refused(world, "main")
+    same_again(world)
+    world.agent.commit({"tests/keys.py": f"KEY = '{KEY}'\nOTHER = '{MAKERS['Anthropic'](CHANCE)}'\n"})
+    assert f"{AN_ANTHROPIC_KEY} in 'tests/keys.py', line 2" in refused(world, "main")
+
+
+def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
+    """What the PM writes on the page stands there, and the agent goes on ticking and reporting."""
+    world.secret(KNOWN)
+    page = add_directive(PAGE, f"use {KEY}, or {KNOWN}")
+    world.pm.commit({"COMMS.md": page})
+    world.pm.push("main")
+    world.agent.git("pull", "--quiet")
+    done = add_report(tick(page, tuple(item.id for item in directives(page))), "done", "Used it.", "2026-01-31")
+    world.agent.commit({"COMMS.md": done}, f"report: use {KEY}, or {KNOWN}")
+    world.agent.push("main")
+    world.agent.commit({"COMMS.md": add_report(done, "well", f"it was {MAKERS['GitHub'](CHANCE)}", "2026-02-01")})
+    assert "holds what looks like a GitHub token in 'COMMS.md', line" in refused(world, "main")
 
 
 def test_several_are_told_at_once(world: World) -> None:
@@ -225,6 +250,7 @@ def test_the_whole_project_can_be_pushed(world: World) -> None:
     world.agent.push("main")
 
 
+@pytest.mark.heavy
 def test_more_than_can_be_looked_at_is_refused(world: World) -> None:
     """A push unpacks to 256 MiB at most, however small it comes."""
     world.settings(blob_bytes=100 * 1024 * 1024)
