@@ -7,6 +7,7 @@ written there, every push meets the door's hook."""
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 
 from infra.admission.door_files import LEAST_MEMORY_BYTES, PUSH_SECONDS, door_settings
@@ -29,13 +30,15 @@ def url(places: Places, port: int = PORT) -> str:
 def command(places: Places, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) -> list[str]:
     """Serves until SIGTERM; what it was about then is ended by its client's going. Raises GitError.
 
-    `memory`: bytes, for each process of a push. The limits are the daemon's own and so each connection's: to put them
-    on a connection's process from beside it would be to put them on whoever has adopted its child by then.
+    `memory`: bytes, for each process of a push; less where the machine allows less. The limits are the daemon's own and
+    so each connection's: to put them on a connection's process from beside it would be to put them on whoever has
+    adopted its child by then.
 
     Started as itself and not by `git daemon`, which would stay in between and not hand on a SIGKILL."""
     programs = Git("/")("--exec-path")
+    memory, seconds = at_most(memory, resource.RLIMIT_AS), at_most(PUSH_SECONDS, resource.RLIMIT_CPU)
     return [
-        *("prlimit", f"--as={memory}", f"--cpu={PUSH_SECONDS}", "--"),
+        *("prlimit", f"--as={memory}", f"--cpu={seconds}", "--"),
         f"{programs}/git-daemon",
         "--listen=127.0.0.1",
         f"--port={port}",
@@ -53,6 +56,12 @@ def command(places: Places, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) 
         f"--timeout={SILENT_SECONDS}",
         places.remote,
     ]
+
+
+def at_most(wanted: int, resource_limit: int) -> int:
+    """As much of it as this process may allow its children (setrlimit(2))."""
+    hard = resource.getrlimit(resource_limit)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
 def environment(places: Places, blob_bytes: int) -> dict[str, str]:

@@ -139,7 +139,8 @@ if ! [ -x {shlex.quote(f"{door}/hooks/pre-receive")} ] || ! [ -r {shlex.quote(f"
     echo "{_NOT_IN_PLACE}" >&2
     exit 1
 fi
-ulimit -v {memory >> 10} || exit 1
+# A machine that allows less than that gives less.
+ulimit -v {memory >> 10} 2>/dev/null || [ "$(ulimit -H -v)" -lt {memory >> 10} ] || exit 1
 
 # Settings given on the command line are read after the repository's own.
 exec /usr/bin/env -i {_environment(HOME="/nonexistent", GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null")} \\

@@ -4,8 +4,11 @@ loopback; beside each refusal stands what is served."""
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -227,8 +230,17 @@ def test_what_serves_a_push_is_bounded(server: Server) -> None:
         receiving = [text for pid, text in zip(children, limits, strict=True) if b"receive-pack\0" in _words(pid)]
         assert receiving
         for text in receiving:
-            assert _soft(text, "Max address space") == memory_bytes(BLOB_BYTES)
+            assert _soft(text, "Max address space") == daemon.at_most(memory_bytes(BLOB_BYTES), resource.RLIMIT_AS)
             assert _soft(text, "Max cpu time") == 300
+
+
+def test_a_machine_that_allows_less_gives_less() -> None:
+    """A limit cannot be raised; to ask for it would be to serve nobody."""
+    show = "from infra.admission.daemon import command; from infra.contract.places import CONTAINER as places;"
+    show += " print(*command(places))"
+    words = ["prlimit", "--as=400000000", "--cpu=100", "--", sys.executable, "-c", show]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("prlimit --as=400000000 --cpu=100 -- ")
 
 
 def _descendants(pid: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 from pathlib import Path
@@ -217,16 +218,34 @@ def test_input_that_is_too_large_is_refused(world: World) -> None:
 
 
 def test_a_push_has_little_memory(world: World) -> None:
-    """Each of its processes has a gibibyte, and four times the largest file that the PM allows."""
+    """Each of its processes has a gibibyte, and four times the largest file that the PM allows; where the machine
+    allows less than that, it is what the machine allows."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     for blob_bytes in (10_000, 100 * 1024 * 1024):
         world.settings(blob_bytes=blob_bytes)
         wanted = (1024 * 1024 * 1024 + 4 * blob_bytes) // 1024 * 1024
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
         seen = world.root / "seen"
         hook = Path(f"{world.places.var}/door/hooks/pre-receive")
         hook.write_text(f"#!/bin/sh\ncat /proc/self/limits >'{seen}'\nexit 1\n")
         world.agent.refused("HEAD:refs/heads/work")
         line = next(line for line in seen.read_text().splitlines() if line.startswith("Max address space"))
         assert line.split()[3:5] == [str(wanted)] * 2
+
+
+def test_a_machine_that_allows_less_memory_is_no_closed_door(world: World) -> None:
+    """The push goes on within what there is."""
+    least = 400 * 1024 * 1024
+    seen = world.root / "seen"
+    hook = Path(f"{world.places.var}/door/hooks/pre-receive")
+    judges = hook.read_text()
+    hook.write_text(judges.replace("\n", f"\ncat /proc/self/limits >'{seen}'\n", 1))
+    world.agent.commit({"a": "b"})
+    push = ["prlimit", f"--as={least}", "--", "git", "push", "--quiet", "origin", "HEAD:refs/heads/work"]
+    subprocess.run(push, cwd=world.agent.path, env=world.agent.env, check=True)
+    line = next(line for line in seen.read_text().splitlines() if line.startswith("Max address space"))
+    assert line.split()[3:5] == [str(least)] * 2
     world.settings()
     world.agent.push("HEAD:refs/heads/work")
 
