@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-from typing import NamedTuple
 
 from infra.admission import daemon
 from infra.admission.door_files import memory_bytes
@@ -32,47 +31,46 @@ from infra.supervision.services import Service, begin
 from infra.supervision.zones import Zones, sealed_container
 from infra.watcher import watch
 
+CELL_USER, RESOLVER_USER = "agent", "resolver"
+"""Of the image."""
+
 
 class Refused(Exception):
-    """The seal cannot be put on; carries every reason that is known."""
-
-    def __init__(self, *reasons: str) -> None:
-        super().__init__("; ".join(reasons))
-        self.reasons = reasons
-
-
-class Users(NamedTuple):
-    cell: Identity
-    resolver: Identity
+    """The seal cannot be put on; says why."""
 
 
 def main(argv: list[str]) -> int:
     parser = arguments.parser("seal", "Seal the container, then supervise its agent until asked to stop (SIGTERM).")
     parser.add_argument("--upstream", required=True, help="the resolver that names are asked of")
-    parser.add_argument("--cell-user", default="agent", help="default agent")
-    parser.add_argument("--resolver-user", default="resolver", help="default resolver")
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NETWORK",
+        help="a public network of the machine's own; repeatable",
+    )
     given = parser.parse_args(argv)
     places = arguments.places(given)
     os.umask(0o022)
     try:
-        zones = put_on(given.settings, places, given.upstream, given.cell_user, given.resolver_user)
+        zones = put_on(given.settings, places, given.upstream, given.host)
     except (Refused, SettingsError, GitError, OSError, ValueError, LookupError) as error:
         return refuse(places, str(error))
     forget_refusal(places)
     return watch(zones)
 
 
-def put_on(settings_path: str, places: Places, upstream: str, cell_user: str, resolver_user: str) -> Zones:
+def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -> Zones:
     """The whole seal. Raises Refused, SettingsError, GitError, OSError, ValueError, LookupError: nothing may run."""
     found = list(surroundings.problems(surroundings.look(places, secrets(places)), places))
     found += bare_repository.problems(places.remote)
     if found:
-        raise Refused(*found)
+        raise Refused("; ".join(found))
     settings = read_settings(settings_path)
-    users = Users(user_named(cell_user), user_named(resolver_user))
+    cell, who_asks = user_named(CELL_USER), user_named(RESOLVER_USER)
     leave_groups()
-    prove = seal_egress.put_on(settings.egress, upstream, users.resolver)
-    names = resolver(settings, upstream, users.resolver)
+    prove = seal_egress.put_on(settings.egress, upstream, who_asks, host)
+    names = resolver(settings, upstream, who_asks)
     if names.once:
         begin(names, places.var)
     keep_only(FOR_WATCHING)
@@ -84,7 +82,7 @@ def put_on(settings_path: str, places: Places, upstream: str, cell_user: str, re
     why = holds()  # once more, as the watcher will: with nothing left that could mend it
     if why:
         raise Refused(why)
-    return sealed_container(settings_path, places, users.cell, [git_daemon(places, settings), names], holds)
+    return sealed_container(settings_path, places, cell, [git_daemon(places, settings), names], holds)
 
 
 def secrets(places: Places) -> list[str]:

@@ -12,7 +12,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from host.container.podman import Podman, PodmanError, environment
+from host.container.podman import Podman, PodmanError, call, environment
+from infra.egress.host_networks import networks_of
 
 PODMAN_NEEDED = (4, 3)
 IDS_NEEDED = 65_536
@@ -56,6 +57,10 @@ class Machine(NamedTuple):
     """Where podman looks for an image by its short name."""
     runtime_directory: str = ""
     """Why XDG_RUNTIME_DIR cannot be used; empty when it can."""
+    networks: tuple[str, ...] = ()
+    """The machine's own public ones, which a container would reach as if it stood in them."""
+    addresses: str = ""
+    """Why they are not known; empty when they are."""
     namespaces: str = ""
     """Why the kernel lets this user make no user namespace; empty when it does."""
 
@@ -104,6 +109,10 @@ def lacks(machine: Machine) -> Iterator[Lack]:
         return
     if machine.runtime_directory:
         yield Lack(machine.runtime_directory, "log in as this user itself (not by su), or: loginctl enable-linger")
+    if machine.addresses:
+        yield Lack(
+            machine.addresses, "apt-get install iproute2; without them the agent could reach this machine by them"
+        )
     if machine.namespaces:
         yield Lack(machine.namespaces, "allow user namespaces to ordinary users")
     if machine.refusal:
@@ -189,6 +198,10 @@ def look(environ: Mapping[str, str], uid: int) -> Machine:
         runtime_directory=_problem_with_runtime_directory(handed, uid),
         namespaces=_problem_with_namespaces(),
     )
+    try:
+        machine = machine._replace(networks=networks_of(call(("ip", "-json", "address"), handed)))
+    except (PodmanError, ValueError) as error:
+        machine = machine._replace(addresses=f"this machine's own addresses cannot be learned ({error})")
     try:
         return told(machine, Podman(program, handed).json("info", "--format=json"))
     except PodmanError as error:

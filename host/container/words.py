@@ -30,6 +30,8 @@ KEY_FILE = f"{CONTAINER.secrets}/anthropic_api_key"
 """Not below /run/secrets: podman 4 cannot put a secret there when the root is read-only."""
 
 MIB = 1 << 20
+SHARED_PAGES = 65_536
+"""256 MiB."""
 
 
 class Bind(NamedTuple):
@@ -160,6 +162,8 @@ def sealing(
             Bind(f"{home.remote}/config", f"{remote}/config", True),
             Bind(f"{home.remote}/packed-refs", f"{remote}/packed-refs", True),
             Bind(f"{home.remote}/objects", f"{remote}/objects", False),
+            # What git would read objects from somewhere else by; nothing that is pushed needs it.
+            Bind(f"{home.remote}/objects/info", f"{remote}/objects/info", True),
             Bind(f"{home.remote}/refs", f"{remote}/refs", False),
             Bind(home.settings, SETTINGS_FILE, True),
         ),
@@ -187,7 +191,11 @@ def sealing(
         log_driver=machine.log_driver,
         log_bytes=settings.limits.log_bytes,
         relabels=machine.selinux,
-        command=(f"--settings={SETTINGS_FILE}", f"--upstream={way_out.upstream}"),
+        command=(
+            f"--settings={SETTINGS_FILE}",
+            f"--upstream={way_out.upstream}",
+            *(f"--host={network}" for network in machine.networks),
+        ),
     )
 
 
@@ -274,6 +282,7 @@ ENVIRONMENT = {
 
 def _network(network: Network) -> Iterator[str]:
     yield f"--network={network.mode}"
+    yield f"--sysctl=kernel.shmall={SHARED_PAGES}"  # System V's: it would outlive who made it, without a bound
     yield "--no-hosts"
     yield "--sysctl=net.ipv4.ip_unprivileged_port_start=53"  # the keep's resolver is no root and has no capability
     if network.mode != "none":  # podman refuses the two together

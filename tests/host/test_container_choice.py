@@ -73,7 +73,7 @@ def test_who_asks_for_podman_and_cannot_have_it_is_told_all_that_is_missing(unus
     assert refused.value.code == 1
 
     old = INFO | {"version": {"Version": "3.4.1"}, "host": {**INFO["host"], "idMappings": None}}
-    (Path(usable.environ["PATH"]) / "words").write_text(json.dumps(old))
+    (Path(usable.environ["PATH"]) / "podman.words").write_text(json.dumps(old))
     with pytest.raises(Trouble, match=r"podman is 3\.4(.|\n)*--add-subuids"):
         choose(usable, "podman", "")
 

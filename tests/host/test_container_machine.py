@@ -46,14 +46,18 @@ INFO: dict[str, Any] = {
 """Of what `podman info --format=json` says, what is read."""
 
 
+def a_program(path: Path, says: str, status: int = 0) -> None:
+    """One that says just this."""
+    path.with_suffix(".words").write_text(says)
+    stream = "1" if status == 0 else "2"
+    path.write_text(f"#!/bin/sh\n/bin/cat {path.with_suffix('.words')} >&{stream}\nexit {status}\n")
+    path.chmod(0o755)
+
+
 def a_podman(directory: Path, says: str, status: int = 0) -> dict[str, str]:
     """An environment whose podman says just this."""
     directory.mkdir()
-    (directory / "words").write_text(says)
-    program = directory / "podman"
-    stream = "1" if status == 0 else "2"
-    program.write_text(f"#!/bin/sh\n/bin/cat {directory}/words >&{stream}\nexit {status}\n")
-    program.chmod(0o755)
+    a_program(directory / "podman", says, status)
     return {"PATH": str(directory), "HOME": str(directory), "USER": "pm"}
 
 
@@ -77,6 +81,7 @@ def test_a_good_machine_lacks_nothing() -> None:
         ({"hard_files": 256}, "256 open files"),
         ({"hard_processes": 100}, "100 processes"),
         ({"runtime_directory": "XDG_RUNTIME_DIR is /run/user/0"}, "log in as this user"),
+        ({"addresses": "this machine's own addresses cannot be learned"}, "apt-get install iproute2"),
         ({"namespaces": "/proc/sys/user/max_user_namespaces is 0"}, "user namespace"),
         ({"refusal": "stat /x: not a directory"}, "stat /x: not a directory"),
     ],
@@ -156,6 +161,22 @@ def test_looking_asks_the_podman_on_the_pm_s_path(tmp_path: Path) -> None:
     assert refused.refusal == 'XDG_RUNTIME_DIR directory "/x" is not owned by you'
     garbled = look(a_podman(tmp_path / "garbled", "no JSON"), PM)
     assert "not JSON" in garbled.refusal
+
+
+def test_the_machine_s_own_networks_are_learned_or_no_container_runs(tmp_path: Path) -> None:
+    """Without them the agent could reach the machine by its public address."""
+    environ = a_podman(tmp_path / "here", json.dumps(INFO))
+    answers = {
+        json.dumps([{"addr_info": [{"local": "93.184.216.34", "prefixlen": 24}]}]): (("93.184.216.0/24",), ""),
+        json.dumps([{"addr_info": [{"local": "127.0.0.1", "prefixlen": 8}]}]): ((), ""),
+        "no JSON": ((), "cannot be learned"),
+    }
+    for answer, (networks, why) in answers.items():
+        a_program(tmp_path / "here/ip", answer)
+        machine = look(environ, PM)
+        assert machine.networks == networks
+        assert why in machine.addresses
+        assert bool(machine.addresses) == bool(why)
 
 
 def test_root_and_a_machine_without_podman_start_nothing(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_the_words_are_these() -> None:
         "--env=LANG=C.UTF-8",
         "--env=HOME=/root",
         "--network=slirp4netns:allow_host_loopback=false",
+        "--sysctl=kernel.shmall=65536",
         "--no-hosts",
         "--sysctl=net.ipv4.ip_unprivileged_port_start=53",
         "--dns=127.0.0.1",
@@ -94,6 +95,7 @@ def test_the_words_are_these() -> None:
                 ("/data/blue/remote.git/config", "/mnt/remote/config", "true"),
                 ("/data/blue/remote.git/packed-refs", "/mnt/remote/packed-refs", "true"),
                 ("/data/blue/remote.git/objects", "/mnt/remote/objects", "false"),
+                ("/data/blue/remote.git/objects/info", "/mnt/remote/objects/info", "true"),
                 ("/data/blue/remote.git/refs", "/mnt/remote/refs", "false"),
                 ("/config/blue/minifram.yaml", "/etc/minifram/minifram.yaml", "true"),
             ]
@@ -119,6 +121,14 @@ def test_a_limit_that_the_machine_cannot_keep_is_not_asked_for() -> None:
 
     assert not any(word.startswith(("--memory", "--pids-limit", "--cpus")) for word in words)
     assert {"--ulimit=nofile=2000:2000", "--ulimit=nproc=1500:1500"} <= set(words)
+
+
+def test_the_machine_s_own_public_networks_are_closed() -> None:
+    """The seal is told of each; the container is made anew when they change."""
+    here = a_sealing(GOOD._replace(networks=("93.184.216.0/24", "2606:2800::/32")))
+
+    assert create_words(here)[-2:] == ["--host=93.184.216.0/24", "--host=2606:2800::/32"]
+    assert fingerprint(here) != fingerprint(a_sealing())
 
 
 def test_the_pm_s_limits_are_the_container_s() -> None:
