@@ -172,13 +172,16 @@ def _prepare_repository(home: Home, uid: int) -> None:
     with contextlib.suppress(FileExistsError):
         # Bound too, or refs that `git pack-refs` moved there would be missing inside.
         os.close(os.open(packed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-    for name in ("HEAD", "config", "packed-refs", "objects", "refs"):
+    with contextlib.suppress(FileExistsError, FileNotFoundError):
+        os.mkdir(f"{home.remote}/objects/info")
+    directories = ("objects", "objects/info", "refs")
+    for name in ("HEAD", "config", "packed-refs", *directories):
         path = f"{home.remote}/{name}"
         try:
             status = os.lstat(path)
         except FileNotFoundError:
             raise Trouble(Exit.NOT_FOUND, f"{path} is missing; put the repository back from a copy") from None
-        is_right = stat.S_ISDIR(status.st_mode) if name in ("objects", "refs") else stat.S_ISREG(status.st_mode)
+        is_right = stat.S_ISDIR(status.st_mode) if name in directories else stat.S_ISREG(status.st_mode)
         if not is_right:
             raise Trouble(Exit.DENIED, f"{path} is no plain file or directory; see 'minifram doctor'")
         if status.st_uid != uid:

@@ -14,7 +14,7 @@ from infra.sealing.capabilities import FOR_SEALING, Held, bits, held, names
 
 INNER = ("objects", "refs")
 """What of the bare repository may be written from inside."""
-OUTER = ("HEAD", "config", "packed-refs")
+OUTER = ("HEAD", "config", "packed-refs", "objects/info")
 """What of it may only be read."""
 
 

@@ -30,6 +30,7 @@ def right(**changes: Any) -> Seen:
         f"{REMOTE}/HEAD": Mount(6, True, FILE | 0o644, 0),
         f"{REMOTE}/config": Mount(6, True, FILE | 0o644, 0),
         f"{REMOTE}/packed-refs": Mount(6, True, FILE | 0o644, 0),
+        f"{REMOTE}/objects/info": Mount(6, True, DIRECTORY | 0o755, 0),
     }
     seen = Seen(0, 1, rights, mounts, {SECRET: Mount(7, False, FILE | 0o400, 0)})
     if "held" in changes:
@@ -58,6 +59,10 @@ WRONG = {
     "refs read-only": (right(mounts={f"{REMOTE}/refs": Mount(6, True, DIRECTORY, 0)}), "nothing could be pushed"),
     "HEAD writable": (right(mounts={f"{REMOTE}/HEAD": Mount(6, False, FILE | 0o644, 0)}), "HEAD can be written"),
     "config in the tmpfs": (right(mounts={f"{REMOTE}/config": Mount(5, True, FILE, 0)}), "config can be written"),
+    "objects/info writable": (
+        right(mounts={f"{REMOTE}/objects/info": Mount(6, False, DIRECTORY | 0o755, 0)}),
+        "objects/info can be written",
+    ),
     "secret for all": (right(secrets={SECRET: Mount(7, False, FILE | 0o444, 0)}), "mode 0444"),
     "secret of the cell": (right(secrets={SECRET: Mount(7, False, FILE | 0o400, 1000)}), "owner 1000"),
     "secret that is a link": (right(secrets={SECRET: Mount(7, False, stat.S_IFLNK | 0o777, 0)}), "no regular file"),
@@ -74,7 +79,7 @@ def test_what_is_right_passes() -> None:
 def test_one_thing_wrong_is_named(seen: Seen, words: str) -> None:
     """The problem, in words that name the thing; the whole directory in one piece is wrong in each of its parts."""
     found = list(problems(seen, CONTAINER))
-    assert len(found) == (5 if "top level" in words else 1)
+    assert len(found) == (6 if "top level" in words else 1)
     assert words in found[0]
 
 
