@@ -173,7 +173,7 @@ def prepared() -> Iterator[Rootless]:
         runtime_dir = Path(os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{user.pw_uid}"))
         if not runtime_dir.is_dir():
             raise Unprepared(f"{runtime_dir} is missing: log in as {user.pw_name}, or set XDG_RUNTIME_DIR")
-    with tempfile.TemporaryDirectory(prefix="minifram-test-", dir=user.pw_dir) as place:
+    with _small_stacks(), tempfile.TemporaryDirectory(prefix="minifram-test-", dir=user.pw_dir) as place:
         scratch = Path(place)
         scratch.chmod(0o755)
         os.chown(scratch, user.pw_uid, user.pw_gid)
@@ -193,6 +193,18 @@ def _runtime() -> tuple[str, str]:
     """crun, podman's own choice, refuses machines whose cgroups are not all of version 2."""
     unified = Path("/sys/fs/cgroup/cgroup.controllers").exists()
     return "--runtime", "crun" if unified and shutil.which("crun") else "runc"
+
+
+@contextlib.contextmanager
+def _small_stacks() -> Iterator[None]:
+    """podman has many threads: where addresses are limited (`ulimit -v`), their stacks leave it none to start with."""
+    before = resource.getrlimit(resource.RLIMIT_STACK)
+    if resource.getrlimit(resource.RLIMIT_AS)[1] != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, before)
 
 
 @contextlib.contextmanager
