@@ -1,12 +1,12 @@
 # The one entry point for people, for CI and for the agent. `make help` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-bench demo test check format attacks seccomp bench lock clean
+.PHONY: help setup setup-dev setup-containers setup-bench demo test check format attacks seccomp bench lock clean
 
 # Not called PYTHON: that is the caller's word for the interpreter to build the environment with.
 python := .venv/bin/python
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=process picks the sandbox)
 	@.venv/bin/minifram demo $(if $(SANDBOX),--sandbox $(SANDBOX))
@@ -14,7 +14,7 @@ demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=pr
 # The tests' servers start many short threads, and glibc reserves 64 MiB of addresses for each one's memory: more than
 # there is on a machine that limits them (ulimit -v).
 test: export MALLOC_ARENA_MAX := 2
-test: check ## check, then run every test
+test: check setup-containers ## check, then run every test
 	@echo '== tests, one worker for each core: pytest -n auto -m "not heavy"'
 	@$(python) -m pytest -n auto -m "not heavy"
 	@echo '== heavy tests, one after another: pytest -m heavy'
@@ -33,7 +33,7 @@ format: setup-dev ## put imports and layout in order
 	@$(python) -m ruff check --quiet --select I --fix
 	@$(python) -m ruff format
 
-attacks: setup-dev ## try to get out of the sealed container, and print what held
+attacks: setup-containers ## try to get out of the sealed container, and print what held
 	@$(python) -m tests.sealed.rows
 	@$(python) -m tests.egress.table
 	@$(python) -m tests.host.planted.examination
@@ -49,6 +49,9 @@ setup: ## install what minifram needs to run, into .venv
 
 setup-dev: ## the same, and what working on it needs
 	@scripts/setup dev
+
+setup-containers: setup-dev ## what the tests with containers need: a user, Debian's base and the image
+	@$(python) -m tests.sealed.prepare
 
 setup-bench: ## the peers for `make bench`, into .venv-bench
 	@scripts/setup bench

@@ -13,8 +13,10 @@ import pytest
 from host import watching
 from tests.host.container_desk import Workshop
 from tests.host.desk import Desk, wait_for
-from tests.sealed import rootless
+from tests.sealed.project import user
 from tests.sealed.rootless import Rootless
+
+__all__ = ["user"]
 
 
 @pytest.fixture
@@ -41,16 +43,6 @@ def desk(bare_desk: Desk, born: Desk) -> Desk:
     """A desk with an initialised agent."""
     bare_desk.like(born)
     return bare_desk
-
-
-@pytest.fixture(scope="session")
-def user() -> Iterator[Rootless]:
-    """An ordinary user who may run containers; without podman the tests fail and say what to install."""
-    try:
-        with rootless.prepared() as prepared:
-            yield prepared
-    except rootless.Unprepared as missing:
-        pytest.fail(str(missing), pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,8 +33,7 @@ RUN mkdir -p /bot /mnt/remote /run/minifram /var/lib/minifram && chmod 700 /mnt/
 ENTRYPOINT ["/opt/minifram/podman/entrypoint"]
 """
 """Of the real one, as much as the stand-in needs: it is built in a second."""
-WAIT_SECONDS = 900
-"""The first `up` on a machine makes the base image."""
+WAIT_SECONDS = 300
 
 
 class Workshop:
@@ -53,21 +50,8 @@ class Workshop:
         (self.code / "tests/host").mkdir(parents=True)
         shutil.copy(HERE / "launcher.py", self.code / "tests/host/launcher.py")
         write_project(self.project)
-        self.python, self.path = self._interpreter()
+        self.python, self.path = str(user.python()), str(self.code)
         self._give(self.place)
-
-    def _interpreter(self) -> tuple[str, str]:
-        """A Python that this user can run, and where its packages are."""
-        packages = sysconfig.get_path("purelib")
-        ours = self.user.run("test", "-r", f"{packages}/click/__init__.py", check=False)
-        if ours.returncode:
-            shutil.copytree(packages, self.place / "packages", ignore=shutil.ignore_patterns("__pycache__"))
-            packages = str(self.place / "packages")
-        for python in (sys.executable, "/usr/bin/python3.11", "/usr/bin/python3", "/usr/local/bin/python3.11"):
-            version = self.user.run("env", python, "-c", "import sys; print(sys.version_info[:2])", check=False)
-            if version.stdout.strip() == str(sys.version_info[:2]):
-                return python, f"{self.code}:{packages}"
-        raise AssertionError("no Python of this version that an ordinary user can run; install python3.11")
 
     def copy_project(self, place: Path) -> None:
         """The real project at `place`, as much of it as goes into the image."""

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.sealed import rootless, rows
+from tests.sealed import rows
+from tests.sealed.project import project, user
 from tests.sealed.rootless import Rootless
 
-
-@pytest.fixture(scope="session")
-def user() -> Iterator[Rootless]:
-    """An ordinary user who may run containers; without podman the tests fail and say what to install."""
-    try:
-        with rootless.prepared() as prepared:
-            yield prepared
-    except rootless.Unprepared as missing:
-        pytest.fail(str(missing), pytrace=False)
+__all__ = ["project", "user"]
 
 
 @pytest.fixture(scope="session")

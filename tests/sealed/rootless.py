@@ -1,4 +1,4 @@
-"""Rootless podman for tests: an ordinary user of the machine who may run containers, and a base image of its own.
+"""Rootless podman for tests: an ordinary user of the machine who may run containers.
 
 As root, `prepare` makes what is missing (the user `minifram-test`, its range of uids, the machine's small matters);
 as an ordinary user it takes the caller. It never skips: a machine without podman is told so, and the tests fail.
@@ -10,35 +10,25 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import hashlib
 import os
 import pwd
 import resource
 import shutil
 import stat
 import subprocess
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from host.container import base
+
 USER = "minifram-test"
 RANGE = 65536  # uids in a container
-SUITE = "bookworm"
-PACKAGES = (
-    "ca-certificates",
-    "dnsmasq-base",
-    "git",
-    "iproute2",
-    "make",
-    "nftables",
-    "procps",
-    "python3.11-minimal",
-    "python3.11-venv",
-    "util-linux",
-)
-HOSTS = "127.0.0.1 localhost"  # the image's own, for containers that are told nothing of the host's
-BASE = "localhost/minifram-test-base:" + hashlib.sha256(" ".join((SUITE, HOSTS, *PACKAGES)).encode()).hexdigest()[:12]
+PYTHON = "/usr/bin/python3.11"
+"""Debian's: the one that the tests run with may lie where only its owner can read."""
+BASE = f"{base.NAME}:{base.recipe()}"
 
 Ended = subprocess.CompletedProcess[str]
 
@@ -136,23 +126,22 @@ class Rootless:
         return words
 
     def base(self) -> str:
-        """The name of a small Debian image, made when it is not there (half a minute, needs Debian's packages)."""
-        with _locked(self.runtime_dir):
-            if self.podman("image", "exists", BASE, check=False).returncode:
-                self._make_base()
+        """The name of the image that ours is built on, which holds Debian and its programs. Raises Unprepared."""
+        if self.podman("image", "exists", BASE, check=False).returncode:
+            raise Unprepared(f"the image {BASE} is not there. Run: python -m tests.sealed.prepare (make test does)")
         return BASE
 
-    def _make_base(self) -> None:
-        _need("mmdebstrap", "mmdebstrap")
-        tar = self.scratch / "base.tar"
-        words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
-        words += [f"--customize-hook=echo '{HOSTS}' >\"$1/etc/hosts\"", SUITE, str(tar)]
-        made = subprocess.run(words, capture_output=True, text=True)
-        if made.returncode:
-            raise Unprepared(f"{' '.join(words)} failed: {made.stderr.strip()[-2000:]}")
-        tar.chmod(0o644)
-        self.podman("import", "--quiet", tar, BASE, timeout=120.0)
-        tar.unlink()
+    def python(self) -> Path:
+        """One that this user can run, with the packages that are here already, pip among them."""
+        venv = self.scratch / "venv"
+        if not venv.exists():
+            _need(PYTHON, "python3.11")
+            subprocess.run([PYTHON, "-I", "-m", "venv", "--without-pip", venv], check=True)
+            into = venv / "lib/python3.11/site-packages"
+            leave = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(sysconfig.get_path("purelib"), into, ignore=leave, dirs_exist_ok=True)
+            subprocess.run(["chmod", "-R", "a+rX", venv], check=True)
+        return venv / "bin/python"
 
 
 @contextlib.contextmanager

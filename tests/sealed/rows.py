@@ -22,6 +22,7 @@ from tests.sealed.inside.attempts import attempts
 from tests.sealed.inside.calls import Attempt
 from tests.sealed.rootless import Rootless, prepared
 
+ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "inside"
 MARK = errno.EXFULL  # no call of the kernel fails with it
 BOT = Scratch("/bot", 0o1777, 256 * MIB, executable=True)  # in the place of the agent's volume
@@ -65,6 +66,7 @@ class Cages:
         self.user = user
         shutil.copytree(PROGRAMS, user.scratch / PROGRAMS.name, ignore=shutil.ignore_patterns("__pycache__"))
         user.put("seccomp.json", seccomp.text())
+        user.put("hosts", (ROOT / "podman/hosts").read_text())
         user.put("marked.json", json.dumps(seccomp.profile(MARK)))
 
     def sealed(
@@ -100,7 +102,8 @@ class Cages:
         )
         told = [word for word in create_words(sealing)[1:] if word != "--name="]
         image = told.index(sealing.image)
-        return [*RUN, *told[:image], *self._probe(), *words, *told[image:]]
+        hosts = f"--volume={self.user.scratch / 'hosts'}:/etc/hosts:ro"  # as the project's image has it
+        return [*RUN, *told[:image], *self._probe(), hosts, *words, *told[image:]]
 
     def open(self, *command: str) -> list[str]:
         """A container without fences, as far as podman lets an ordinary user have one."""
@@ -118,6 +121,7 @@ class Cages:
     def _probe(self) -> list[str]:
         return [
             f"--volume={self.user.scratch / PROGRAMS.name}:/probe/{PROGRAMS.name}:ro",
+            "--env=MALLOC_ARENA_MAX=2",  # many threads also where addresses are limited (ulimit -v)
             "--env=PYTHONPATH=/probe",
             "--env=PYTHONDONTWRITEBYTECODE=1",
         ]

@@ -6,9 +6,7 @@ import re
 
 import pytest
 
-from tests.sealed.project import Project, project
-
-__all__ = ["project"]
+from tests.sealed.project import Project
 
 
 @pytest.mark.heavy

@@ -1,0 +1,62 @@
+"""Before the tests with containers: all that they would have to fetch. The tests themselves touch no network.
+
+`python -m tests.sealed.prepare` makes the user who runs them, the base image and the image of this project, as
+`minifram up` would; what is there already stays. `make test` begins with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from host.container import image
+from host.container.machine import look
+from host.container.podman import FETCHING, Podman, environment
+from host.trouble import Trouble
+from tests.sealed.project import ROOT, Project
+from tests.sealed.rootless import Rootless, Unprepared, prepared
+
+MINUTES = 30
+
+
+def main() -> int:
+    """As root, or as the ordinary user who will run the tests."""
+    try:
+        with prepared() as user:
+            return _in_a_copy(user)
+    except Unprepared as missing:
+        print(missing, file=sys.stderr)
+        return 1
+
+
+def _in_a_copy(user: Rootless) -> int:
+    project = Project(user)
+    fetching = {name: value for name, value in os.environ.items() if name in FETCHING or name.startswith("PIP_")}
+    command = project.command("tests.sealed.prepare", "here", **fetching)
+    with user.popen(*command) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+        process.wait(MINUTES * 60)
+    return process.returncode
+
+
+def here() -> int:
+    """The images, made by this user from the project that this module belongs to. No registry is asked."""
+    began = time.monotonic()
+    machine = look(os.environ, os.getuid())
+    podman = Podman(machine.podman, environment(os.environ), machine.words)
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - began:5.1f} s] {text}", flush=True)
+
+    try:
+        image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
+    except Trouble as trouble:
+        say(str(trouble))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(here() if sys.argv[1:] == ["here"] else main())
