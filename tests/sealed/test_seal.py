@@ -1,0 +1,134 @@
+"""The seal on a running container: what is left of its rights, that it stands before the agent's first line however the
+container was started, and that the agent does not run without it. The agent is whole and real; it has no network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.contract.exit_codes import Exit
+from infra.sealing.capabilities import FOR_WATCHING, bits
+from tests.sealed.project import Project
+from tests.sealed.sealed_agent import SealedAgent, born, until
+
+pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
+
+KEY = "sk-ant-api03-" + "of-a-test-and-of-nobody-" * 4 + "AA"
+REJECTED, WITHOUT_RULES = "EHOSTUNREACH", "ECONNREFUSED"
+
+
+@pytest.fixture
+def agent(project: Project) -> Iterator[SealedAgent]:
+    with born(project) as agent:
+        yield agent
+
+
+def test_each_process_has_only_what_it_needs(agent: SealedAgent) -> None:
+    """The watcher three capabilities, everything else none; no process could gain one, and all are under the filter."""
+    agent.minifram("up")
+    found = agent.inside()
+    first, *others = found
+
+    assert first.held.permitted == first.held.bounding == bits(FOR_WATCHING)
+    for program in ("infra.git_door", "infra.model_door", "git-daemon", "dnsmasq", "infra.runner"):
+        assert [one for one in others if program in one.words], (program, [one.words for one in others])
+    for one in others:
+        assert one.held.permitted == one.held.effective == one.held.ambient == one.held.inheritable == 0, one
+        assert one.held.bounding & ~bits(FOR_WATCHING) == 0, one
+    assert all(one.held.no_new_privileges and one.held.seccomp for one in found)
+    runners = {one.uid for one in others if "infra.runner" in one.words}
+    assert len(runners) == 1
+    assert runners.isdisjoint({agent.user.uid, 0, 1000}), "the cell is nobody on the host"
+
+
+def test_the_key_is_the_model_door_s_alone(agent: SealedAgent) -> None:
+    """It is in no environment, no command line, no file that the cell can read, not with podman, not in the image."""
+    agent.settings("model: {provider: anthropic}\n")
+    agent.minifram("up", ANTHROPIC_API_KEY=KEY)
+    found = agent.inside()
+    (door,) = (one for one in found if "infra.model_door" in one.words)
+
+    for one in found:
+        assert KEY not in one.words
+        assert KEY.encode() not in Path(f"/proc/{one.pid}/environ").read_bytes()
+    secret = "/run/minifram/secrets/anthropic_api_key"
+    inside = agent.podman("exec", agent.container, "sh", "-c", f"stat -c '%a %u' {secret}; wc -c <{secret}")
+    assert inside.split() == ["400", "0", str(len(KEY))], "the control: it is there"
+    pid = agent.podman("exec", agent.container, "pgrep", "-f", "infra.model_door").split()[0]
+    for command in (f"cat {secret}", f"cat /proc/{pid}/environ", f"cat /proc/{pid}/mem", f"ls /proc/{pid}/fd"):
+        assert "Permission denied" in agent.as_agent(command), command
+    everything = agent.as_agent("grep -rlsF -- '" + KEY + "' /bot /tmp /var/tmp /run /etc /opt /proc/[0-9]*/environ")
+    assert everything == ""
+    assert door.uid != int(agent.podman("exec", "--user=1000:1000", agent.container, "id", "-u"))
+    told = agent.podman("container", "inspect", agent.container) + agent.podman("logs", agent.container)
+    image = agent.podman("container", "inspect", "--format={{.Image}}", agent.container)
+    told += agent.podman("image", "inspect", image) + agent.podman("image", "history", "--no-trunc", image)
+    told += "".join(path.read_text() for path in Path(agent.home.state).glob("*.log"))
+    assert len(told) > 1000
+    assert KEY not in told
+
+
+def test_the_rules_stand_before_the_first_line_however_it_was_started(agent: SealedAgent) -> None:
+    """Up, restarted, stopped and started, and started after its first process was killed: the first line of the agent's
+    code finds the canary rejected. The control: without rules it finds something else."""
+    agent.probe()
+    agent.minifram("up")
+    until(lambda: agent.serves(1), "it serves")
+    agent.podman("restart", "--time=20", agent.container)
+    until(lambda: agent.serves(2), "it serves after podman restart")
+    agent.podman("stop", "--time=20", agent.container)
+    agent.podman("start", agent.container)
+    until(lambda: agent.serves(3), "it serves after podman stop and start")
+    agent.podman("kill", "--signal=KILL", agent.container)
+    until(lambda: agent.state()["Status"] == "exited", "the container ends with its first process")
+    agent.podman("start", agent.container)
+    until(lambda: agent.serves(4), "it serves after its first process was killed")
+    agent.minifram("restart")
+    until(lambda: agent.serves(5), "it serves after minifram restart")
+
+    assert agent.starts() == [REJECTED] * 5
+    _flush(agent)
+    ask = "python3.11 -c \"import socket; socket.create_connection(('10.255.255.254', 9))\""
+    assert "Connection refused" in agent.as_agent(ask)
+
+
+def test_rules_that_are_gone_end_the_container(agent: SealedAgent) -> None:
+    """However they went: the next proof fails, the container ends, and the PM reads why."""
+    agent.minifram("up")
+    before = agent.page()
+    _flush(agent)
+
+    assert agent.exit_code() == Exit.DENIED
+    said = agent.page().removeprefix(before)
+    assert "the egress rules are not in force" in said
+    assert "infra.runner" not in "".join(one.words for one in agent.inside())
+
+
+def test_what_is_planted_in_the_repository_keeps_the_agent_out(agent: SealedAgent) -> None:
+    """Whoever starts the container, the agent's first line is not reached; the PM is told once, and all is well when it
+    is gone."""
+    agent.probe()
+    agent.minifram("up")
+    until(lambda: agent.serves(1), "it serves")
+    agent.podman("stop", "--time=20", agent.container)
+    config = Path(agent.home.remote, "config")
+    good = config.read_text()
+    config.write_text(good + "[core]\n\tfsmonitor = touch /tmp/planted\n")
+    for _ in range(2):
+        agent.podman("start", agent.container)
+        assert agent.exit_code() == Exit.DENIED
+    assert len(agent.starts()) == 1
+    assert agent.page().count("the container could not be sealed") == 1
+    assert "core.fsmonitor" in agent.page()
+
+    config.write_text(good)
+    agent.podman("start", agent.container)
+    until(lambda: agent.serves(2), "it serves again")
+
+
+def _flush(agent: SealedAgent) -> None:
+    """From outside, as root of the user's namespace; the cell cannot."""
+    assert "Operation not permitted" in agent.as_agent("nft flush ruleset")
+    agent.podman("unshare", "nsenter", f"--target={agent.pid()}", "--net", "nft", "flush", "ruleset")
