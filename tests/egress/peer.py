@@ -43,6 +43,11 @@ def ask(to: IO[str], back: IO[str], call: str, words: Mapping[str, Any]) -> Any:
     return reply["value"]
 
 
+FRUGAL = {"MALLOC_ARENA_MAX": "2"}
+"""There is a thread for each listener, and addresses may be limited (`ulimit -v`); so their stacks are small, too."""
+STACK_BYTES = 1 << 18
+
+
 class Peer:
     """A program started with such pipes."""
 
@@ -55,7 +60,7 @@ class Peer:
                 stderr=stderr,
                 text=True,
                 cwd=ROOT,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"},
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"} | FRUGAL,
             )
 
     @property
