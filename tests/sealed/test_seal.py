@@ -3,6 +3,7 @@ container was started, and that the agent does not run without it. The agent is 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,6 +127,22 @@ def test_what_is_planted_in_the_repository_keeps_the_agent_out(agent: SealedAgen
     config.write_text(good)
     agent.podman("start", agent.container)
     until(lambda: agent.serves(2), "it serves again")
+
+
+def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
+    """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container."""
+    agent.minifram("up")
+    agent.as_agent("for each in a b c; do getent hosts $each.tunnel.example; done")
+    # Loopback is for loopback addresses: here an attempt that needs no other network.
+    odd = "socket.create_connection(('127.0.0.1', 80), 5, ('10.255.255.254', 0))"
+    assert "No route to host" in agent.as_agent(f'python3.11 -c "import socket; {odd}"')
+
+    told = json.loads(agent.minifram("egress", "--json").stdout)
+    assert told["names"]["tunnel.example"]["questions"] >= 3
+    assert told["rejected"]["loopback"]["packets"] >= 1
+    shown = agent.minifram("egress").stdout
+    assert "tunnel.example" in shown
+    assert "loopback" in shown
 
 
 def _flush(agent: SealedAgent) -> None:

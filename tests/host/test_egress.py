@@ -1,0 +1,71 @@
+"""What a contained agent asked of the network, as the PM sees it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from host.container.podman import Podman
+from host.egress import egress
+from host.homes import Home
+from infra.egress.counters import Count
+from infra.egress.query_log import Asked
+from tests.host.desk import Desk
+
+QUESTIONS = """\
+dnsmasq[9]: query[A] deep.in.example.org from 127.0.0.1
+dnsmasq[9]: forwarded deep.in.example.org to 10.0.2.3
+dnsmasq[9]: query[A] example.org from 127.0.0.1
+no line of dnsmasq's \x1b[2J
+"""
+COUNTERS = {
+    "nftables": [
+        {"counter": {"name": "private_10", "packets": 3, "bytes": 180}},
+        {"counter": {"name": "cell_out", "packets": 9, "bytes": 900}},
+    ]
+}
+
+
+def a_home(tmp_path: Path) -> Home:
+    return Home("blue", f"{tmp_path}/data", str(tmp_path), f"{tmp_path}/run", f"{tmp_path}/minifram.yaml")
+
+
+def a_podman(tmp_path: Path, script: str) -> Podman:
+    program = tmp_path / "podman"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return Podman(str(program), {"PATH": "/usr/bin:/bin"})
+
+
+def test_names_and_rejections(tmp_path: Path) -> None:
+    """Both logs count; the rules are asked of the container that is the agent's."""
+    (tmp_path / "resolver.log.1").write_text(QUESTIONS)
+    (tmp_path / "resolver.log").write_text("dnsmasq[9]: query[A] other.example from 127.0.0.1\n" + "x" * 5000)
+    podman = a_podman(tmp_path, f'[ "$4" = nft ] && [ "$3" = minifram-blue ] && echo \'{json.dumps(COUNTERS)}\'')
+
+    found = egress(a_home(tmp_path), podman, 20)
+
+    assert found.total == Asked(questions=3, sent=1, bytes=6)
+    assert found.names == {"example.org": Asked(2, 1, 6), "other.example": Asked(1, 0, 0)}
+    assert found.rejected == {"private_10": Count(3, 180)}
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    """The names are shown all the same; an agent that never asked has none."""
+    failing = egress(a_home(tmp_path), a_podman(tmp_path, "echo no such container >&2; exit 125"), 20)
+    garbled = egress(a_home(tmp_path), a_podman(tmp_path, "echo '[]'"), 20)
+    down = egress(a_home(tmp_path), None, 20)
+
+    assert (failing.rejected, garbled.rejected, down.rejected) == (None, None, None)
+    assert "no such container" in failing.why_unknown
+    assert "cannot be understood" in garbled.why_unknown
+    assert down.why_unknown == "the agent is not running"
+    assert (down.total, down.names) == (Asked(), {})
+
+
+def test_without_a_container_there_is_nothing_to_count(desk: Desk) -> None:
+    """That is no error of the PM's machine, and is said."""
+    refused = desk.run("egress")
+
+    assert refused.code == 6
+    assert "was not started in a container" in refused.err
