@@ -16,6 +16,21 @@ from infra.supervision.services import keep_command, keep_environment
 
 T = TypeVar("T")
 
+POLITER = """
+git checkout -q -b politer
+python - <<'END'
+from pathlib import Path
+path = Path("infra/life/unit.py")
+text = path.read_text()
+call = "    _report(home, outcome, steering.tasks)\\n"
+assert text.count(call) == 1
+path.write_text(text.replace(call, call.replace("outcome", 'outcome._replace(text=outcome.text + " Thank you.")')))
+END
+git commit -qam "life: a report ends with a thank you"
+git push -q -u origin politer
+"""
+"""Shell, in a clone of the agent's: an improvement of itself on branch `politer`, with what it is seen by."""
+
 
 class Owner:
     """One PM with one agent named `agent`."""

@@ -11,25 +11,11 @@ import pytest
 import yaml
 
 from tests.models.wire import Answer, Broken, Reaction, Say, Status, Use, Wire, error_event
-from tests.whole.owner import Owner
+from tests.whole.owner import POLITER, Owner
 
 KEY = "sk-ant-test-0123456789abcdefghijklmnop"
 DIRECTIVE = "Improve yourself on branch politer: end each report with a thank you."
-IMPROVEMENT = """
-set -e
-cd {clone}
-git checkout -q -b politer
-python - <<'END'
-from pathlib import Path
-path = Path("infra/life/unit.py")
-text = path.read_text()
-call = "    _report(home, outcome, steering.tasks)\\n"
-assert text.count(call) == 1
-path.write_text(text.replace(call, call.replace("outcome", 'outcome._replace(text=outcome.text + " Thank you.")')))
-END
-git commit -qam "life: a report ends with a thank you"
-git push -q -u origin politer
-"""
+IMPROVEMENT = "set -e\ncd {clone}\n" + POLITER
 
 
 class Claude:

@@ -11,25 +11,14 @@ import pytest
 import yaml
 
 from infra.contract import comms
-from tests.whole.owner import Owner
+from tests.whole.owner import POLITER, Owner
 
-HOP = """
+HOP = f"""
 set -e
 bot=$(cd ../.. && pwd)
 git clone -q "$(git remote get-url origin)" "$bot/politer/minifram"
 cd "$bot/politer/minifram"
-git checkout -q -b politer
-python - <<'END'
-from pathlib import Path
-path = Path("infra/life/unit.py")
-text = path.read_text()
-call = "    _report(home, outcome, steering.tasks)\\n"
-assert text.count(call) == 1
-path.write_text(text.replace(call, call.replace("outcome", 'outcome._replace(text=outcome.text + " Thank you.")')))
-END
-git commit -qam "life: a report ends with a thank you"
-git push -q -u origin politer
-"""
+{POLITER}"""
 NOT_ALLOWED = "git -C ../../politer/minifram push origin HEAD:main"
 SCRIPT = {
     "scenes": [
