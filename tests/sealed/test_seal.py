@@ -71,6 +71,36 @@ def test_the_key_is_the_model_door_s_alone(agent: SealedAgent) -> None:
     assert KEY not in told
 
 
+def test_the_cell_cannot_touch_what_is_the_keep_s(agent: SealedAgent) -> None:
+    """Not one byte of the repository, the keep's state, its code or the settings; and the keep's own root writes no more
+    of the repository than objects and refs."""
+    agent.minifram("up")
+    remote, state = "/mnt/remote", "/var/lib/minifram"
+    for command in (
+        *(
+            f"{look} {remote}{path}"
+            for look in ("ls", "cat", "stat")
+            for path in ("/HEAD", "/objects", "/refs/heads/main")
+        ),
+        *(f"touch {place}/x" for place in (remote, f"{remote}/refs/heads", f"{remote}/objects", state)),
+        *(f"git --git-dir={remote} {words}" for words in ("log", "push . HEAD:x", "update-ref refs/heads/x HEAD")),
+        f"cat {state}/watcher.json",
+        f"cat {state}/door/gitconfig >/dev/full",
+    ):
+        said = agent.as_agent(command)
+        assert "Permission denied" in said or "not a git repository" in said, (command, said)
+    for command in ("touch /opt/minifram/infra/x", "touch /etc/minifram/x", ": >/etc/minifram/minifram.yaml"):
+        assert "Read-only file system" in agent.as_agent(command) or "Permission denied" in agent.as_agent(command)
+    as_keep = ("exec", agent.container, "bash", "-c")
+    for path in ("HEAD", "config", "packed-refs", "objects/info/alternates"):
+        assert "Read-only" in agent.podman(*as_keep, f"{{ : >>{remote}/{path}; }} 2>&1; true"), path
+    agent.podman(*as_keep, f"touch {remote}/planted {remote}/objects/pack/kept {remote}/refs/heads/x.lock")
+    here = Path(agent.home.remote)
+    assert not (here / "planted").exists(), "the top level is the container's own memory"
+    assert (here / "objects/pack/kept").exists(), "the control: what is pushed lands here"
+    assert agent.as_agent("touch /bot/x && echo made").endswith("made")
+
+
 def test_the_rules_stand_before_the_first_line_however_it_was_started(agent: SealedAgent) -> None:
     """Up, restarted, stopped and started, and started after its first process was killed: the first line of the agent's
     code finds the canary rejected. The control: without rules it finds something else."""
