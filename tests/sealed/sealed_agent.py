@@ -64,6 +64,11 @@ class SealedAgent:
     def state(self) -> dict[str, Any]:
         return dict(json.loads(self.podman("container", "inspect", self.container))[0]["State"])
 
+    def created_by(self) -> list[str]:
+        """Behind `podman`, the words that made the container."""
+        words = json.loads(self.podman("container", "inspect", self.container))[0]["Config"]["CreateCommand"]
+        return list(words[words.index("create") :])
+
     def exit_code(self) -> int:
         until(lambda: self.state()["Status"] == "exited", "the container ends")
         return int(self.state()["ExitCode"])

@@ -72,8 +72,8 @@ def test_the_key_is_the_model_door_s_alone(agent: SealedAgent) -> None:
 
 
 def test_the_cell_cannot_touch_what_is_the_keep_s(agent: SealedAgent) -> None:
-    """Not one byte of the repository, the keep's state, its code or the settings; and the keep's own root writes no more
-    of the repository than objects and refs."""
+    """Not one byte of the repository, the keep's state, its code or the settings. The keep's own root writes no more of
+    the repository than objects and refs."""
     agent.minifram("up")
     remote, state = "/mnt/remote", "/var/lib/minifram"
     for command in (
@@ -173,6 +173,59 @@ def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
     shown = agent.minifram("egress").stdout
     assert "tunnel.example" in shown
     assert "loopback" in shown
+
+
+LOOSER: dict[str, tuple[str, str, str]] = {
+    # What of the words is replaced, by what, and what the PM then reads.
+    "no nft": ("", "--volume=/dev/null:/usr/sbin/nft:ro", "nft"),
+    "rules that do not load": ("", "--volume={broken}:/opt/minifram/nftables/egress.nft:ro", "nft"),
+    "rules that reject nothing": ("", "--volume={empty}:/opt/minifram/nftables/egress.nft:ro", "do not hold"),
+    "a root that can be written": ("--read-only", "--read-only=false", "root file system can be written"),
+    "a capability more": ("", "--cap-add=SYS_ADMIN", "capabilities that it must not have"),
+    "no filter": ("--security-opt=seccomp=", "--security-opt=seccomp=unconfined", "no seccomp filter"),
+    "new privileges": ("--security-opt=no-new-privileges", "", "no-new-privileges is not set"),
+    "a HEAD that can be written": ("HEAD,ro=true", "HEAD,ro=false", "HEAD can be written"),
+    "a secret for everybody": ("mode=0400", "mode=0444", "has mode 0444"),
+}
+
+
+def test_a_container_that_is_looser_does_not_run_the_agent(agent: SealedAgent) -> None:
+    """Whoever made it so: made again by the very words of `up` but for one, it ends before the agent's first line, and
+    the PM reads why. The control: by the same words it serves."""
+    agent.probe()
+    agent.settings("model: {provider: anthropic}\n")
+    agent.minifram("up", ANTHROPIC_API_KEY=KEY)
+    until(lambda: agent.serves(1), "it serves")
+    words = agent.created_by()
+    assert "mode=0400" in " ".join(words)
+    files = {
+        "broken": agent.user.put("broken.nft", "table inet minifram { no such thing }\n"),
+        "empty": agent.user.put("empty.nft", "table inet minifram { }\n"),
+    }
+    for what, (old, new, told) in LOOSER.items():
+        looser = new.format(**files)
+        changed = _changed(words, old, looser) if old else [words[0], looser, *words[1:]]
+        assert changed != words, what
+        agent.podman("rm", "--force", "--time=20", agent.container)
+        before = agent.page()
+        agent.podman(*changed)
+        agent.podman("start", agent.container)
+        assert agent.exit_code() == Exit.DENIED, what
+        said = agent.page().removeprefix(before)
+        assert told in said, (what, said, agent.podman("logs", agent.container))
+    assert len(agent.starts()) == 1
+    agent.podman("rm", agent.container)
+    agent.podman(*words)
+    agent.podman("start", agent.container)
+    until(lambda: agent.serves(2), "it serves again")
+
+
+def _changed(words: list[str], old: str, new: str) -> list[str]:
+    """A part of a word is replaced; a whole option, or the rest of one after its `=`, goes or is another."""
+    if not old.startswith("--"):
+        return [word.replace(old, new) for word in words]
+    kept = [new if word == old or (old.endswith("=") and word.startswith(old)) else word for word in words]
+    return [word for word in kept if word]
 
 
 def _flush(agent: SealedAgent) -> None:
