@@ -32,6 +32,8 @@ class Machine(NamedTuple):
     refusal: str = ""
     """What podman said when it could not even tell about itself."""
     runtime: str = ""
+    runtime_release: str = ""
+    """What the runtime says it is; empty when it was not asked."""
     has_runc: bool = False
     cgroups: int = 2
     controllers: frozenset[str] = frozenset()
@@ -150,6 +152,13 @@ def _lacks_of_the_runtime(machine: Machine) -> Iterator[Lack]:
             f"an agent needs {FILES_NEEDED} of each",
             "raise them in /etc/security/limits.conf and log in again",
         )
+    if machine.runtime == "runc" and is_known_to_leak(machine.runtime_release):
+        yield Lack(
+            f"runc is {machine.runtime_release}: releases before {_MENDED_TEXT} can be made to write outside of a "
+            "container (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881)",
+            "upgrade it, or see whether your distribution has mended its own",
+            is_fatal=False,
+        )
     if machine.driver == "vfs":
         yield Lack(
             "podman stores with vfs: every container is a whole copy of its image, and starts seconds later",
@@ -167,6 +176,21 @@ def _lacks_of_the_runtime(machine: Machine) -> Iterator[Lack]:
         )
     if not machine.is_shared:
         yield Lack("/ is no shared mount, podman warns of it", "as root: mount --make-rshared /", is_fatal=False)
+
+
+_MENDED = {(1, 2): 8, (1, 3): 3}
+"""The first release of each series of runc without those faults (its CHANGELOG, 5 November 2025); newer series have
+none, older ones were not mended."""
+_MENDED_TEXT = ", ".join(f"{major}.{minor}.{patch}" for (major, minor), patch in _MENDED.items())
+
+
+def is_known_to_leak(release: str) -> bool:
+    """Of runc, by its own words (`1.1.5+ds1`); one that cannot be read is not known to."""
+    read = re.match(r"(\d+)\.(\d+)\.(\d+)", release)
+    if not read:
+        return False
+    major, minor, patch = map(int, read.groups())
+    return patch < _MENDED[major, minor] if (major, minor) in _MENDED else (major, minor) < min(_MENDED)
 
 
 def fatal(machine: Machine) -> list[Lack]:
@@ -220,12 +244,15 @@ def told(machine: Machine, info: dict[str, Any]) -> Machine:
     host, store = info.get("host") or {}, info.get("store") or {}
     security = host.get("security") or {}
     version = re.match(r"(\d+)\.(\d+)", str((info.get("version") or {}).get("Version", "")))
+    runtime = host.get("ociRuntime") or {}
+    release = re.search(r"version (\S+)", str(runtime.get("version", "")))
     mapped = (host.get("idMappings") or {}).get("uidmap") or []
     cgroups = 1 if host.get("cgroupVersion") == "v1" else 2
     rootless_limits = frozenset(host.get("cgroupControllers") or ()) if cgroups == 2 else frozenset[str]()
     return machine._replace(
         version=(int(version[1]), int(version[2])) if version else (0, 0),
-        runtime=str((host.get("ociRuntime") or {}).get("name", "")),
+        runtime=str(runtime.get("name", "")),
+        runtime_release=release[1] if release else "",
         cgroups=cgroups,
         controllers=rootless_limits,
         driver=str(store.get("graphDriverName", machine.driver)),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from host.container.machine import Machine, fatal, lacks, look, told
+from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, told
 
 PM = 1001
 GOOD = Machine(
@@ -101,6 +101,7 @@ def test_what_is_missing_is_named_with_what_to_do(worse: dict[str, Any], words: 
         ({"cgroups": 1, "controllers": frozenset()}, "memory and pids"),
         ({"controllers": frozenset(["pids"])}, "limits on memory cannot"),
         ({"is_shared": False}, "--make-rshared"),
+        ({"runtime_release": "1.1.5+ds1"}, "CVE-2025-31133"),
     ],
 )
 def test_what_is_only_worse_is_told_and_no_obstacle(worse: dict[str, Any], words: str) -> None:
@@ -109,6 +110,20 @@ def test_what_is_only_worse_is_told_and_no_obstacle(worse: dict[str, Any], words
 
     assert fatal(machine) == []
     assert [words in lack.text for lack in lacks(machine)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("release", "leaks"),
+    [
+        *[(old, True) for old in ("1.0.0", "1.1.5+ds1", "1.1.99", "1.2.7", "1.3.2", "1.3.0-rc.1")],
+        *[(new, False) for new in ("1.2.8", "1.2.9", "1.3.3", "1.4.0", "2.0.0", "", "git")],
+    ],
+)
+def test_an_old_runc_is_named(release: str, leaks: bool) -> None:
+    """Each series was mended with a release of its own; of crun these are not known."""
+    assert is_known_to_leak(release) == leaks
+    assert bool(list(lacks(GOOD._replace(runtime_release=release)))) == leaks
+    assert list(lacks(GOOD._replace(runtime="crun", runtime_release=release))) == []
 
 
 def test_podman_is_told_to_use_runc_only_where_crun_would_refuse() -> None:
@@ -146,6 +161,8 @@ def test_what_podman_tells_is_taken_over() -> None:
     assert told(GOOD, {}).network == "slirp4netns"
     newer = {"host": {"cgroupVersion": "v2", "cgroupControllers": ["memory"]}, "version": {"Version": "5.4.2-dev"}}
     assert (told(GOOD, newer).version, told(GOOD, newer).controllers) == ((5, 4), frozenset(["memory"]))
+    told_of = {"host": {"ociRuntime": {"name": "runc", "version": "runc version 1.1.5+ds1\ncommit: x"}}}
+    assert told(GOOD, told_of).runtime_release == "1.1.5+ds1"
     assert told(GOOD, {"registries": {"search": ["here"]}}).registries == ("here",)
     unmapped = {"host": {"idMappings": {"uidmap": [{"container_id": 0, "host_id": 5, "size": 1}]}}}
     assert told(GOOD, unmapped).ids == 1
