@@ -76,10 +76,10 @@ def give_birth(home: Home, root: str, settings_text: str | None, default_text: s
     `settings_text` is what the PM asked for; None takes a settings file that is already there, or `default_text`.
     Raises Trouble when there is such an agent, or when the project is not whole."""
     sources = first_files(root)
-    _refuse_long_sockets(home)
+    refuse_long_sockets(home)
     base = os.path.dirname(home.data)
     os.makedirs(base, mode=0o700, exist_ok=True)
-    with _alone_in(base):
+    with alone_in(base):
         _refuse_what_is_there(home, settings_text)
         kept = os.path.lexists(home.settings)
         unfinished = f"{base}/.{home.agent}.new"
@@ -116,12 +116,7 @@ def first_files(root: str) -> list[Source]:
 
 def make_repository(path: str, agent: str, sources: list[Source], pm: Person) -> str:
     """A bare repository of ours at `path` with the first commit on main; gives that commit."""
-    os.mkdir(path, 0o700)
-    Git(path)("init", "--quiet", "--bare", "--template=", "--initial-branch=main", path)
-    git = git_on(path, pm)
-    for key, value in (*SETTINGS, (MARKER, agent)):
-        git("config", "--file", f"{path}/config", key, value)
-    put_guard(path)
+    git = make_empty_repository(path, agent, pm)
     # One pack instead of one object for each file: every object of its own would be synced to disk by itself.
     git(
         "-c",
@@ -133,6 +128,17 @@ def make_repository(path: str, agent: str, sources: list[Source], pm: Person) ->
         stdin=_import_stream(agent, sources, pm),
     )
     return git("rev-parse", "--verify", "refs/heads/main")
+
+
+def make_empty_repository(path: str, agent: str, pm: Person) -> Git:
+    """A bare repository of ours that has no commit yet."""
+    os.mkdir(path, 0o700)
+    Git(path)("init", "--quiet", "--bare", "--template=", "--initial-branch=main", path)
+    git = git_on(path, pm)
+    for key, value in (*SETTINGS, (MARKER, agent)):
+        git("config", "--file", f"{path}/config", key, value)
+    put_guard(path)
+    return git
 
 
 def _import_stream(agent: str, sources: list[Source], pm: Person) -> bytes:
@@ -197,13 +203,14 @@ def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:
         )
 
 
-def _refuse_long_sockets(home: Home) -> None:
+def refuse_long_sockets(home: Home) -> None:
+    """Raises Trouble for a home whose sockets nobody could connect to."""
     longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
     if longest > MAX_PATH_BYTES:
         raise Trouble(
             Exit.USAGE,
             f"sockets in {home.run} would have paths of {longest} bytes; at most {MAX_PATH_BYTES} are possible: "
-            "choose a shorter agent name or set XDG_RUNTIME_DIR to a shorter directory",
+            "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory",
         )
 
 
@@ -224,14 +231,15 @@ def _remove(made: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def _alone_in(directory: str) -> Iterator[None]:
-    """Hold a lock on `directory` itself. Raises Trouble when another init is at work."""
+def alone_in(directory: str) -> Iterator[None]:
+    """Hold a lock on `directory` itself: of one name there is one maker. Raises Trouble when another is at work."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Trouble(Exit.TRY_AGAIN, f"another 'minifram init' works in {directory}; try again") from None
+            text = f"another 'minifram init' or 'restore' works in {directory}; try again"
+            raise Trouble(Exit.TRY_AGAIN, text) from None
         yield
     finally:
         os.close(descriptor)

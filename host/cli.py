@@ -33,6 +33,8 @@ VERBS = {
     "merge": "merge a branch into main",
     "reject": "take a branch away, keep its commit, tell the agent",
     "rollback": "give main the content of an earlier version",
+    "backup": "write an agent to one file",
+    "restore": "make an agent from such a file",
     "config": "each setting: value, origin, meaning",
     "doctor": "check this machine and the agent's places",
     "demo": "watch an agent live, improve itself, fail and recover",
