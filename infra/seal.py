@@ -24,7 +24,7 @@ from infra.egress import seal_egress
 from infra.egress.resolver import as_resolver, names_of_model, resolver_command
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
-from infra.sealing import bare_repository, surroundings
+from infra.sealing import bare_repository, loopback, surroundings
 from infra.sealing.capabilities import FOR_WATCHING, keep_only
 from infra.supervision import main_branch
 from infra.supervision.services import Service, begin
@@ -70,6 +70,7 @@ def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -
     cell, who_asks = user_named(CELL_USER), user_named(RESOLVER_USER)
     leave_groups()
     prove = seal_egress.put_on(settings.egress, upstream, who_asks, host)
+    loopback.answer_at_once()
     names = resolver(settings, upstream, who_asks)
     if names.once:
         begin(names, places.var)

@@ -31,6 +31,7 @@ def test_each_process_has_only_what_it_needs(agent: SealedAgent) -> None:
     agent.minifram("up")
     found = agent.inside()
     first, *others = found
+    assert agent.as_agent("ip route show table local dev lo").count("quickack 1") == 2, "a push waits for no timer"
 
     assert first.held.permitted == first.held.bounding == bits(FOR_WATCHING)
     for program in ("infra.git_door", "infra.model_door", "git-daemon", "dnsmasq", "infra.runner"):
