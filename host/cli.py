@@ -37,6 +37,7 @@ VERBS = {
     "restore": "make an agent from such a file",
     "config": "each setting: value, origin, meaning",
     "doctor": "check this machine and the agent's places",
+    "generate": "print a quadlet unit or kube manifest of an agent",
     "demo": "watch an agent live, improve itself, fail and recover",
     "completion": "print the completion script of your shell",
 }

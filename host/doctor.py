@@ -50,7 +50,7 @@ def diagnose(caller: Caller) -> Diagnosis:
     initialised = os.path.lexists(home.remote)
     checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
     if initialised:
-        checks += [_settings, _repository, _run_directory, _state_directory, _container, _key, _watcher, _doors]
+        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _key, _watcher, _doors]
     results = [result for check in checks for result in check(caller, home)]
     if not initialised:
         text = (
@@ -195,6 +195,12 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("container", OK, "none; the agent is down")
     if has_secret and not (found and found.runs):
         yield Result("container", WARN, "podman holds the key though the agent is down; 'minifram down' removes it")
+
+
+def _unit(caller: Caller, home: Home) -> Iterator[Result]:
+    from host.container import generated
+
+    yield from generated.of_unit(caller, home)
 
 
 def _settings(caller: Caller, home: Home) -> Iterator[Result]:

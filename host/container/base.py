@@ -147,8 +147,8 @@ def _made(podman: Podman, ours: str, machine: Machine, environ: Mapping[str, str
         try:
             call(
                 (machine.mmdebstrap, *mmdebstrap_words(tar)),
-                _for_apt(environ) | {"SOURCE_DATE_EPOCH": "0"},
-                "\n".join(_sources()).encode(),
+                for_apt(environ) | {"SOURCE_DATE_EPOCH": "0"},
+                "\n".join(sources(RELEASE)).encode(),
                 MAKE_SECONDS,
                 telling(say, "installing Debian packages"),
             )
@@ -178,12 +178,13 @@ def mmdebstrap_words(tar: str) -> list[str]:
     ]
 
 
-def _sources() -> list[str]:
+def sources(release: str) -> list[str]:
+    """Where this machine gets its Debian packages, as lines of sources.list(5) for `release`; empty if it has none."""
     files = {}
     for path in ["/etc/apt/sources.list", *glob.glob("/etc/apt/sources.list.d/*")]:
         with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
             files[path] = file.read()
-    return apt_sources.lines(files, _codename() or RELEASE, RELEASE)
+    return apt_sources.lines(files, _codename() or RELEASE, release)
 
 
 def _codename() -> str:
@@ -193,7 +194,7 @@ def _codename() -> str:
     return ""
 
 
-def _for_apt(environ: Mapping[str, str]) -> dict[str, str]:
+def for_apt(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of mmdebstrap. It does not read apt's settings here, so their proxy is told by variables."""
     kept = environment(environ, fetching=True)
     for scheme in ("http", "https"):

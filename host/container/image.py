@@ -63,10 +63,20 @@ def find_or_build(
     os.makedirs(cache, mode=0o700, exist_ok=True)
     chosen = base.find_or_make(podman, machine, environ, cache, named_base, anew, say)
     inputs = look_over(root, chosen)
-    image = Image(f"{NAME}:{inputs.version}", inputs.version)
+    image = _named(inputs)
     if anew or base.look(podman, image.name) is None:
         _build(podman, environ, root, cache, inputs, image, say)
     return image
+
+
+def known(podman: Podman, root: str, named_base: str | None) -> Image | None:
+    """What `find_or_build` would give, built or not; None when its base is not here. Raises Trouble and PodmanError."""
+    chosen = base.look(podman, named_base or f"{base.NAME}:{base.recipe()}")
+    return _named(look_over(root, chosen)) if chosen else None
+
+
+def _named(inputs: Inputs) -> Image:
+    return Image(f"{NAME}:{inputs.version}", inputs.version)
 
 
 def cache_of(environ: Mapping[str, str]) -> str:

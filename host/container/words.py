@@ -209,7 +209,7 @@ def create_words(sealed: Sealing) -> list[str]:
 def fingerprint(sealed: Sealing) -> str:
     """Another value whenever a container has to be made anew."""
     told = "\0".join([*_isolation(sealed), sealed.image, *sealed.command])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def volume_words(volume: Volume, agent: str, home: str) -> list[str]:

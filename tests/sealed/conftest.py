@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.sealed import rows
+from tests.sealed.newer import podman5
 from tests.sealed.project import project, user
 from tests.sealed.rootless import Rootless
 
-__all__ = ["project", "user"]
+__all__ = ["podman5", "project", "user"]
 
 
 @pytest.fixture(scope="session")

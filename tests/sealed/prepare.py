@@ -1,22 +1,30 @@
 """Before the tests with containers: all that they would have to fetch. The tests themselves touch no network.
 
 `python -m tests.sealed.prepare` makes the user who runs them, the base image and the image of this project, as
-`minifram up` would; what is there already stays. `make test` begins with it."""
+`minifram up` would, and unpacks a podman 5; what is there already stays. `make test` begins with it."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 
-from host.container import image
-from host.container.machine import look
-from host.container.podman import FETCHING, Podman, environment
+from host.container import base, image
+from host.container.machine import Machine, look
+from host.container.podman import FETCHING, Podman, PodmanError, call, environment
 from host.trouble import Trouble
+from infra.contract.exit_codes import Exit
 from tests.sealed.project import ROOT, Project
 from tests.sealed.rootless import Rootless, Unprepared, prepared
 
 MINUTES = 30
+NEWER, PACKAGES = "trixie", ("podman", "systemd", "runc", "catatonit")
+"""The Debian whose podman has the generator of quadlet units, and systemd what checks them."""
+PLACE = ".cache/minifram/trixie-podman-systemd-runc-catatonit"
+"""Below the home of the user who runs the tests: the files of these packages, and of what they need."""
 
 
 def main() -> int:
@@ -52,10 +60,36 @@ def here() -> int:
 
     try:
         image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
-    except Trouble as trouble:
+        unpack_newer(machine, Path(os.environ["HOME"], PLACE), say)
+    except (Trouble, PodmanError) as trouble:
         say(str(trouble))
         return 1
     return 0
+
+
+def unpack_newer(machine: Machine, place: Path, say: Callable[[str], None]) -> None:
+    """A directory that one can change the root to; nothing is installed or set up. Raises Trouble and PodmanError."""
+    if place.exists():
+        return
+    if not machine.mmdebstrap:
+        raise Trouble(Exit.NOT_FOUND, "mmdebstrap, which unpacks it, is not installed: apt-get install mmdebstrap")
+    say(f"unpacking {', '.join(PACKAGES)} of Debian's {NEWER} into {place}")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="newer-", dir=place.parent) as name:
+        tar, root = Path(name, "files.tar"), Path(name, "root")
+        words = ("--quiet", "--mode=unshare", "--variant=extract", f"--include={','.join(PACKAGES)}", NEWER, str(tar))
+        sources = "\n".join(base.sources(NEWER)).encode()
+        call((machine.mmdebstrap, *words, "-"), base.for_apt(os.environ), sources, MINUTES * 60)
+        root.mkdir()
+        call(
+            ("tar", "-xf", str(tar), "-C", str(root), "--no-same-owner", "--exclude=./usr/share", "--exclude=./dev"),
+            environment(os.environ),
+        )
+        for directory in ("bin", "lib", "lib64", "sbin"):  # which a package makes that is not among these
+            (root / directory).symlink_to(f"usr/{directory}")
+        for directory in ("dev", "home", "oldroot", "proc", "run", "sys", "tmp", "var/tmp"):
+            (root / directory).mkdir(parents=True, exist_ok=True)
+        root.rename(place)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,181 @@
+"""The container as a pod for `podman kube play`: the same sealing, in the words of Kubernetes.
+
+Made from the words of `podman create`, each of which is said here, said on the command line that plays it, or listed
+as what a pod is by itself. The seal judges the outcome: it lets no agent run in a looser one. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from host.caller import as_option
+from host.container.words import AGENT, Sealing, create_words
+from host.trouble import Trouble
+from infra.contract.exit_codes import Exit
+
+NEEDED = (5, 4)
+"""The podman whose pods have memory for emptyDir, sysctls and modes of secrets; this one was seen to."""
+MARK = "# Made by 'minifram generate kube"
+CONTAINER = "agent"
+"""In the pod; podman puts the pod's name before it."""
+
+SAID = frozenset(
+    [
+        *("--name", "--label", "--pull", "--user", "--workdir", "--hostname", "--cap-drop", "--cap-add"),
+        *("--security-opt", "--read-only", "--env", "--sysctl", "--ulimit", "--pids-limit", "--memory", "--cpus"),
+        *("--stop-timeout", "--restart", "--tmpfs", "--mount", "--volume", "--secret", "--dns", "--dns-search"),
+    ]
+)
+PLAYED = frozenset(["--network", "--no-hosts", "--log-driver", "--log-opt", "--userns"])
+"""Options of `podman kube play`."""
+BY_ITSELF = frozenset(
+    [
+        *("--ipc", "--uts", "--pid", "--cgroupns", "--systemd", "--init", "--sdnotify", "--stop-signal"),
+        *("--env-host", "--http-proxy", "--unsetenv-all", "--shm-size", "--read-only-tmpfs"),
+    ]
+)
+"""How a pod is without being told, or near to it: 64 MB of shared memory, a writable /run that nothing is run from."""
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def manifest(sealed: Sealing) -> str:
+    """The whole file. Raises Trouble for an agent whose name no pod can have."""
+    if not _NAME.fullmatch(sealed.name):
+        raise Trouble(
+            Exit.USAGE,
+            f"a pod cannot be named {sealed.name!r}: only letters, digits and '-' within; "
+            "such an agent runs by 'minifram up' or as a quadlet unit",
+        )
+    return "".join(f"{line}\n" for line in _head(sealed)) + yaml.safe_dump(_pod(sealed), sort_keys=False)
+
+
+def play_words(sealed: Sealing) -> list[str]:
+    """Behind `podman`, what plays the manifest; its path comes behind them."""
+    said = options(sealed)
+    words = [f"{option}={value}" if value else option for option in sorted(PLAYED) for value in said.get(option, ())]
+    return ["kube", "play", *words, f"--seccomp-profile-root={sealed.seccomp.rpartition('/')[0]}"]
+
+
+def options(sealed: Sealing) -> dict[str, list[str]]:
+    """The values of each option of `podman create`."""
+    found: dict[str, list[str]] = {}
+    for word in create_words(sealed)[1 : -1 - len(sealed.command)]:
+        option, _, value = word.partition("=")
+        found.setdefault(option, []).append(value)
+    return found
+
+
+def secret_name(sealed: Sealing) -> str:
+    """Of the Secret with the key; empty when there is none."""
+    return sealed.secrets[0].name.replace("_", "-") if sealed.secrets else ""
+
+
+def _head(sealed: Sealing) -> Iterator[str]:
+    own, file = as_option(sealed.agent), f"{sealed.name}.yaml"
+    yield f"{MARK}{own}' from the words that 'minifram up' makes the container with. Not to be edited:"
+    yield f"# 'minifram generate kube{own} --check FILE' shows what differs. After 'minifram down', play it with"
+    yield f"#   podman {shlex.join([*play_words(sealed), file])}"
+    yield f"# and end it with: podman kube down --force {file}"
+    if sealed.secrets:
+        secret = (
+            f"apiVersion: v1\\nkind: Secret\\nmetadata: {{name: {secret_name(sealed)}}}\\nstringData: {{%s: %s}}\\n"
+        )
+        yield "# Before the first time, give podman the key:"
+        yield f"#   printf '{secret}' anthropic_api_key \"$ANTHROPIC_API_KEY\" | podman kube play -"
+
+
+def _pod(sealed: Sealing) -> dict[str, Any]:
+    said = options(sealed)
+    labels = dict(label.split("=", 1) for label in said["--label"])
+    profile = sealed.seccomp.rpartition("/")[2]
+    ulimits = ",".join(said["--ulimit"])
+    annotations = {
+        **{name: value for name, value in labels.items() if name != AGENT},
+        # podman reads these two and no other place for them.
+        f"container.seccomp.security.alpha.kubernetes.io/{CONTAINER}": f"localhost/{profile}",
+        "io.podman.annotations.ulimit": ulimits,
+        **{f"io.podman.annotations.pids-limit/{CONTAINER}": limit for limit in said.get("--pids-limit", ())},
+    }
+    volumes, mounts = zip(*_storage(sealed), strict=True)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": sealed.name, "labels": {AGENT: labels[AGENT]}, "annotations": annotations},
+        "spec": {
+            "hostname": said["--hostname"][0],
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": int(said["--stop-timeout"][0]),
+            **_dns(said),
+            "securityContext": {"sysctls": _pairs(said["--sysctl"])},
+            "containers": [_container(sealed, said, profile, list(mounts))],
+            "volumes": list(volumes),
+        },
+    }
+
+
+def _container(sealed: Sealing, said: dict[str, list[str]], profile: str, mounts: list[Any]) -> dict[str, Any]:
+    user, group = (int(number) for number in said["--user"][0].split(":"))
+    limits = {"memory": said.get("--memory"), "cpu": said.get("--cpus")}
+    limited = {name: values[0] for name, values in limits.items() if values}
+    return {
+        "name": CONTAINER,
+        "image": sealed.image,
+        "imagePullPolicy": said["--pull"][0].capitalize(),
+        "args": list(sealed.command),
+        "workingDir": said["--workdir"][0],
+        "env": _pairs(said["--env"]),
+        **({"resources": {"limits": limited}} if limited else {}),
+        "securityContext": {
+            "runAsUser": user,
+            "runAsGroup": group,
+            "readOnlyRootFilesystem": "--read-only" in said,
+            "allowPrivilegeEscalation": "no-new-privileges" not in said["--security-opt"],
+            "capabilities": {"drop": [said["--cap-drop"][0].upper()], "add": said["--cap-add"][0].split(",")},
+            "seccompProfile": {"type": "Localhost", "localhostProfile": profile},
+        },
+        "volumeMounts": mounts,
+    }
+
+
+def _storage(sealed: Sealing) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each volume of the pod, and where it is mounted. Memory gets the mode of the image's directory beneath it."""
+    for number, scratch in enumerate(sealed.scratch):
+        name = f"memory-{number}"
+        yield (
+            {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": str(scratch.bytes)}},
+            {"name": name, "mountPath": scratch.target},
+        )
+    for number, bind in enumerate(sealed.binds):
+        name = f"bind-{number}"
+        yield (
+            {"name": name, "hostPath": {"path": bind.source}},
+            {"name": name, "mountPath": bind.target, "readOnly": bind.is_read_only},
+        )
+    for number, volume in enumerate(sealed.volumes):
+        name = f"volume-{number}"
+        yield {"name": name, "hostPath": {"path": volume.source}}, {"name": name, "mountPath": volume.target}
+    for secret in sealed.secrets:
+        key = secret.target.rpartition("/")[2]
+        items = [{"key": key, "path": key}]
+        yield (
+            {"name": "key", "secret": {"secretName": secret_name(sealed), "defaultMode": secret.mode, "items": items}},
+            # By itself, not in a directory of links: the seal takes nothing but regular files.
+            {"name": "key", "mountPath": secret.target, "subPath": key, "readOnly": True},
+        )
+
+
+def _dns(said: dict[str, list[str]]) -> dict[str, Any]:
+    if "--dns" not in said:
+        return {}
+    return {"dnsPolicy": "None", "dnsConfig": {"nameservers": said["--dns"], "searches": said["--dns-search"]}}
+
+
+def _pairs(values: list[str]) -> list[dict[str, str]]:
+    found = (value.partition("=") for value in values)
+    return [{"name": name, "value": value} for name, _, value in found]
