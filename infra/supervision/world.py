@@ -342,7 +342,7 @@ class World:
 
     def _sweep(self) -> None:
         try:
-            ended = processes.sweep(self.services.pids())
+            ended = processes.sweep(self.services.pids(), self._zones.cell)
             if self._adopted:  # what its runner left behind was handed to init, not to us
                 with self._zones.cell.acting():
                     ended += processes.end_strays(self._places, "")

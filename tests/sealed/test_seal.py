@@ -4,6 +4,7 @@ container was started, and that the agent does not run without it. The agent is 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,6 +175,42 @@ def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
     shown = agent.minifram("egress").stdout
     assert "tunnel.example" in shown
     assert "loopback" in shown
+
+
+COMET = """
+import os, sys, time
+if os.fork(): os._exit(0)
+os.setsid()
+while True:
+    try:
+        if os.fork(): os._exit(0)
+        os.close(os.open(f'/bot/beat{sys.argv[1]}', os.O_CREAT | os.O_WRONLY))
+        os.utime(f'/bot/beat{sys.argv[1]}')
+    except OSError:
+        pass
+    time.sleep(0.0005)
+"""
+
+
+def test_what_forks_and_leaves_without_rest_ends_with_its_runner(agent: SealedAgent) -> None:
+    """No list of processes holds it for long enough; the next runner is alone all the same."""
+    agent.probe()
+    agent.minifram("up")
+    until(lambda: agent.serves(1), "it serves")
+    comets = "; ".join(f'python3.11 -S -E -c "$comet" {number}' for number in range(5))
+    agent.as_agent(f"comet=$(cat <<'END'\n{COMET}\nEND\n); {comets}")
+
+    def beats() -> list[str]:
+        return agent.as_agent("stat -c %.Y /bot/beat*").split()
+
+    before = beats()
+    assert len(before) == 5
+    until(lambda: not set(before) & set(beats()), "the control: they live")
+    agent.as_agent("pkill -f '[i]nfra.runner'")
+    until(lambda: agent.serves(2), "the next runner serves")
+    after = beats()
+    time.sleep(1)
+    assert beats() == after
 
 
 LOOSER: dict[str, tuple[str, str, str]] = {
