@@ -30,8 +30,13 @@ KEY_FILE = f"{CONTAINER.secrets}/anthropic_api_key"
 """Not below /run/secrets: podman 4 cannot put a secret there when the root is read-only."""
 
 MIB = 1 << 20
-SHARED_PAGES = 65_536
-"""256 MiB."""
+SYSTEM_V = {
+    "kernel.shmall": "65536",  # pages: 256 MiB
+    "kernel.shmmni": "128",
+    "kernel.sem": "250 4096 32 128",
+    "kernel.msgmni": "32",
+}
+"""sysvipc(7): what outlives whoever made it, in the kernel's memory and without a bound otherwise."""
 
 
 class Bind(NamedTuple):
@@ -282,7 +287,7 @@ ENVIRONMENT = {
 
 def _network(network: Network) -> Iterator[str]:
     yield f"--network={network.mode}"
-    yield f"--sysctl=kernel.shmall={SHARED_PAGES}"  # System V's: it would outlive who made it, without a bound
+    yield from (f"--sysctl={name}={value}" for name, value in SYSTEM_V.items())
     yield "--no-hosts"
     yield "--sysctl=net.ipv4.ip_unprivileged_port_start=53"  # the keep's resolver is no root and has no capability
     if network.mode != "none":  # podman refuses the two together
