@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.admission.rules import Autonomy, Rules
-from infra.contract.branches import MAIN, MIND, RESCUE, problem_with_branch
+from infra.contract.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
 from infra.contract.protection import protecting
 
 MAX_REFS = 50
@@ -109,7 +109,7 @@ def _problem_with_name(update: Update, protected: Iterable[str]) -> str | None:
     if ref.startswith(HEADS):
         return _problem_with_branch(ref.removeprefix(HEADS), protected)
     if ref.startswith(TAGS):
-        if _SNAPSHOT.fullmatch(ref):
+        if _SNAPSHOT.fullmatch(ref) and ref.count("/") < _SNAPSHOT_SLASHES:
             return None
         return "the only tags are snapshots: push it as refs/tags/snapshot/<name>, letters, digits and . _ + / -"
     for prefix, words in _CLOSED.items():
@@ -135,6 +135,7 @@ def _problem_with_branch(branch: str, protected: Iterable[str]) -> str | None:
     return None
 
 
+_SNAPSHOT_SLASHES = SNAPSHOTS.count("/") + MAX_PARTS
 _SNAPSHOT = re.compile(rf"{SNAPSHOTS}[A-Za-z0-9][A-Za-z0-9._+/-]{{0,199}}")
 _CLOSED = {
     "HEAD": "which branch is the first is the PM's to say; push a branch by its name",

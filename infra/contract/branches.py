@@ -12,6 +12,8 @@ RESCUE = "rescue/"
 """What is saved before a reset goes to `rescue/<time>`; nobody runs it."""
 
 MAX_LENGTH = 200
+MAX_PARTS = 12
+"""Each but the last is a directory of the bare repository."""
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]*")
 _SHA = re.compile(r"[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}")
 _TAKEN_DIRECTORIES = ("mind", "minifram")
@@ -29,6 +31,8 @@ def problem_with_branch(name: str) -> str | None:
             f"branch name {shown} is not allowed: it must begin with a letter or digit and hold only "
             "letters, digits and . _ + / -"
         )
+    if name.count("/") >= MAX_PARTS:
+        return f"branch name {shown} has over {MAX_PARTS} parts between its slashes; give a flatter one"
     if ".." in name or "//" in name or name.endswith(("/", ".")):
         return f"branch name {shown} is not allowed: no '..', no '//', no '/' or '.' at its end"
     for part in name.split("/"):

@@ -20,6 +20,12 @@ PARTS = st.sampled_from(
 NAMES = st.one_of(CLOSE_CALLS, st.lists(PARTS, max_size=5).map("".join))
 
 
+def test_a_branch_is_not_deeper_than_anybody_looks() -> None:
+    """Each part but the last is a directory of the repository, and whoever searches that goes only so deep."""
+    assert problem_with_branch("/".join("a" * 12)) is None
+    assert "flatter" in str(problem_with_branch("/".join("a" * 13)))
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.lists(NAMES, min_size=30, max_size=30))
 def test_git_accepts_every_branch_name_that_is_allowed(names: list[str]) -> None:
