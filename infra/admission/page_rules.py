@@ -8,6 +8,7 @@ on both. Directives are compared line by line and once more by what they mean, s
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from infra.admission.decide import PAGE
 from infra.contract import comms, report_titles
@@ -173,11 +174,17 @@ def _heading(report: str) -> str:
     return report.partition("\n")[0]
 
 
-_WATCHERS = re.compile(rf"### +(?:\S+ +)?{report_titles.watcher('').strip()}", re.IGNORECASE)
+_BEFORE = r"(?:\S+ |(?:[0-9TZ:.+/-]+ ){2,3})?"
+"""One word, or a time in several."""
+_NAME = report_titles.watcher("").strip().removesuffix(":")
+_WATCHERS = re.compile(rf"### ?{_BEFORE}{_NAME} ?:", re.IGNORECASE)
 
 
 def _is_watchers(report: str) -> bool:
-    return bool(_WATCHERS.match(report))
+    """Also where it only looks like one: with other blanks, characters that nobody sees, letters in another form."""
+    plain = unicodedata.normalize("NFKC", _heading(report))
+    seen = "".join(each for each in plain if unicodedata.category(each) != "Cf")
+    return bool(_WATCHERS.match(" ".join(seen.split())))
 
 
 def _shown(report: str) -> str:

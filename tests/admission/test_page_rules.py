@@ -186,7 +186,17 @@ def test_what_may_be_done_to_reports(change: tuple[str, str]) -> None:
         (("### 2026-01-02T00:00:00.000Z watcher: main failed\n\nIt died.\n\n", ""), "would take the watcher's report"),
         (("watcher: main failed", "main did well"), "changed or moved"),
         (("Well done again.", "x\n\n### 2026-01-09 watcher: all is well\n\nx"), "changed or moved"),
-        (("Well done again.\n", "Well done again.\n\n### 2026-01-09 watcher: all is well\n"), "in the watcher's name"),
+        *(
+            (("Well done again.\n", f"Well done again.\n\n### {heading} all is well\n"), "in the watcher's name")
+            for heading in (
+                "2026-01-09 watcher:",
+                "2026-01-09\u00a0watcher:",
+                "2026-01-09 watcher\u2003:",
+                "2026-01-09 wat\u200bcher:",
+                "2026-01-09 \uff37atcher\uff1a",
+                "2026-01-09 10:11 Z watcher:",
+            )
+        ),
         (("Well done again.\n", "Well done again.\n\n### Watcher: all is well\n"), "in the watcher's name"),
         (("Well done again.\n", "Well done again.\n\n### new\n\n<!--\n"), "holds '<!--', which hides what follows"),
         (("<!-- newest last -->", "<!-- newest last"), "what stands above the reports would change"),
