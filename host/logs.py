@@ -65,8 +65,11 @@ def files(places: Places, source: str) -> list[File]:
 
 def last_lines(places: Places, source: str, count: int) -> list[Line]:
     """The last `count` lines of all logs, by time."""
-    tails = {file: _tail(file) for file in files(places, source)}
-    return _newest([line for file, piece in tails.items() if piece for line in _of_tail(file, piece)], count)
+    found: list[Line] = []
+    for file in files(places, source):  # one after the other: an agent may have a great many
+        piece = _tail(file)
+        found += _last(_of_tail(file, piece), count) if piece else []
+    return _newest(found, count)
 
 
 def follow(places: Places, source: str, count: int, pause: Callable[[float], None] = time.sleep) -> Iterator[Line]:
@@ -77,9 +80,9 @@ def follow(places: Places, source: str, count: int, pause: Callable[[float], Non
     for file in files(places, source):
         piece = _tail(file)
         if piece:
-            seen[file] = piece
+            seen[file] = piece._replace(content=b"")
             whole, newline, rest[file] = piece.content.rpartition(b"\n")
-            old += _of_tail(file, piece._replace(content=whole + newline))
+            old += _last(_of_tail(file, piece._replace(content=whole + newline)), count)
     yield from _newest(old, count)
     while True:
         new: list[Line] = []
@@ -87,13 +90,17 @@ def follow(places: Places, source: str, count: int, pause: Callable[[float], Non
             fresh = _fresh(file, seen.get(file))
             if fresh is None:
                 continue
-            seen[file] = fresh[1]
+            seen[file] = fresh[1]._replace(content=b"")
             whole, newline, rest[file] = (rest.get(file, b"") + fresh[0]).rpartition(b"\n")
             if len(rest[file]) > TAIL_BYTES:  # a line without an end must not fill our memory
                 whole, newline, rest[file] = rest[file], b"\n", b""
             new += _lines(file, whole + newline, timestamp(fresh[1].modified))
         yield from _newest(new, len(new))
         pause(FOLLOW_SECONDS)
+
+
+def _last(lines: list[Line], count: int) -> list[Line]:
+    return lines[-count:] if count else []
 
 
 def _tail(file: File) -> Piece | None:

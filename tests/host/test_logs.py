@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tracemalloc
 from pathlib import Path
 
 from host import logs
@@ -47,6 +48,23 @@ def test_all_logs_are_merged_by_time(desk: Desk) -> None:
         ("05", "watcher", ""),
     ]
     assert [line.text for line in found[2:5]] == [f"{_time(3)} hello", "Traceback", "  boom"]
+
+
+def test_many_long_logs_are_never_all_in_memory(desk: Desk) -> None:
+    """An agent may have a great many checkouts; what is asked for is a few lines."""
+    for number in range(8):
+        desk.log(f"b{number}", "errors.log", "a\n" * 100_000)
+    places = desk.home().places
+    tracemalloc.start()
+    try:
+        assert len(logs.last_lines(places, "runner", 5)) == 5
+        one = next(iter(logs.follow(places, "runner", 5)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert one.text == "a"
+    assert peak < 4 * 100_000 * 200, "the lines of one log are 30 MB"
 
 
 def test_a_source_and_a_number_choose(desk: Desk) -> None:
