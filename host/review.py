@@ -6,6 +6,7 @@ COMMS.md when the tests of that very commit passed: it says that they ran, not t
 from __future__ import annotations
 
 import difflib
+import functools
 import shlex
 from typing import NamedTuple
 
@@ -159,16 +160,21 @@ def evidence(page: str, branch: str, commit: str) -> Evidence:
     passed = report_titles.validated(branch, commit, "").strip()
     failed = report_titles.not_validated(branch, commit, "").strip()
     verdict, found = NO_EVIDENCE, []
-    try:
-        reports = comms.reports(page)
-    except comms.CommsError:
-        reports = []
-    for report in reports:
+    for report in _reports(page):
         title = report_title(report)
         if title.startswith((passed, failed)):
             found.append(report)
             verdict = VALIDATED if title.startswith(passed) else NOT_VALIDATED
     return Evidence(verdict, tuple(found))
+
+
+@functools.lru_cache(maxsize=2)
+def _reports(page: str) -> tuple[str, ...]:
+    """Read once, however many branches ask: a page may be long. None when it makes no sense."""
+    try:
+        return tuple(comms.reports(page))
+    except comms.CommsError:
+        return ()
 
 
 def report_title(report: str) -> str:

@@ -98,7 +98,12 @@ def git_daemon(places: Places, settings: Settings) -> Service:
     """The git door's way in for the cell's clones."""
     env = daemon.environment(places, settings.limits.blob_bytes)
     return Service(
-        "git_daemon", daemon.command(places, memory=memory_bytes(settings.limits.blob_bytes)), port=daemon.PORT, env=env
+        "git_daemon",
+        daemon.command(places, memory=memory_bytes(settings.limits.blob_bytes)),
+        port=daemon.PORT,
+        # It repeats what it is asked for; the doors' log is the keep's own words.
+        output="git_daemon.log",
+        env=env,
     )
 
 
