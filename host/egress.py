@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from host import keep_files
 from host.container.podman import Podman, PodmanError
 from host.container.words import names
 from host.homes import Home
@@ -19,7 +20,7 @@ from infra.egress.query_log import Asked, QueryLog
 LOG = "resolver.log"
 LINES = 2_000_000
 """Of each file; the watcher moves a log away long before (`limits.log_bytes`)."""
-LINE_CHARS = 2000
+LINE_BYTES = 2000
 
 
 class Egress(NamedTuple):
@@ -32,7 +33,7 @@ class Egress(NamedTuple):
 
 
 def egress(home: Home, podman: Podman | None, most: int) -> Egress:
-    """`podman` is None when no container runs; `most` names have a line of their own. Raises OSError."""
+    """`podman` is None when no container runs; `most` names have a line of their own. Raises OSError, ValueError."""
     log = QueryLog()
     log.note_all(_lines(home))
     counted, why = None, "the agent is not running"
@@ -53,8 +54,6 @@ def stopped(podman: Podman, home: Home) -> dict[str, Count]:
 def _lines(home: Home) -> Iterator[str]:
     """The older log first. The resolver speaks to the cell: its lines are input."""
     for name in (f"{LOG}.1", LOG):
-        with (
-            contextlib.suppress(FileNotFoundError),
-            open(f"{home.state}/{name}", encoding="utf-8", errors="replace") as file,
-        ):
-            yield from itertools.islice(iter(lambda: file.readline(LINE_CHARS), ""), LINES)
+        with contextlib.suppress(FileNotFoundError), keep_files.opened(f"{home.state}/{name}") as file:
+            lines = itertools.islice(iter(lambda: file.readline(LINE_BYTES), b""), LINES)
+            yield from (line.decode(errors="replace") for line in lines)

@@ -47,7 +47,7 @@ class Home(NamedTuple):
     @property
     def watcher_output(self) -> str:
         """What the watcher wrote to stdout and stderr: empty unless it could not even begin to log."""
-        return f"{self.state}/watcher.err"
+        return f"{self.data}/watcher.err"
 
     @property
     def doors_log(self) -> str:
@@ -55,8 +55,8 @@ class Home(NamedTuple):
 
     @property
     def started_file(self) -> str:
-        """With what the last `minifram up` started the agent."""
-        return f"{self.state}/up.json"
+        """With what the last `minifram up` started the agent. Not in the state, which is written from the container."""
+        return f"{self.data}/up.json"
 
 
 def problem_with_agent_name(name: str) -> str | None:

@@ -10,7 +10,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host import bare, starting, watching
+from host import bare, keep_files, starting, watching
 from host.caller import Caller
 from host.guard import put_guard
 from host.homes import Home, secure_directory, secure_run_directory
@@ -285,8 +285,7 @@ def _remember(ready: Readiness) -> None:
 def _remembered(home: Home) -> dict[str, Any]:
     """With what the last `up` started; empty when that is not known (a convenience, never a condition)."""
     try:
-        with open(home.started_file, encoding="utf-8") as file:
-            found = json.load(file)
+        found = json.loads(keep_files.whole(home.started_file))
     except (FileNotFoundError, ValueError):
         return {}
     return found if isinstance(found, dict) and isinstance(found.get("settings"), dict) else {}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from host import bare, cell_files, review, running, talk, watching
+from host import bare, cell_files, keep_files, review, running, talk, watching
 from host.homes import Home
 from infra.contract import comms, watcher_file
 from infra.contract.branches import MAIN, problem_with_branch
@@ -167,7 +167,7 @@ def spent_today(home: Home, settings: Settings, now: float) -> Spent:
     limits = settings.budget
     limit = Cost(round(limits.daily_usd * NANO), limits.daily_tokens)
     try:
-        with open(home.places.ledger, "rb") as file:
+        with keep_files.opened(home.places.ledger) as file:
             budget = replay(lines_of_day(file.fileno(), day), day, limit)
     except FileNotFoundError:
         budget = replay([], day, limit)
@@ -186,7 +186,7 @@ def spent_today(home: Home, settings: Settings, now: float) -> Spent:
 
 def _refusal(home: Home) -> Trouble | None:
     try:
-        with open(f"{home.state}/{REFUSAL}", "rb") as file:
+        with keep_files.opened(f"{home.state}/{REFUSAL}") as file:
             why, told_at = json.loads(file.read(LIFE_BYTES)), os.fstat(file.fileno()).st_mtime
     except (OSError, ValueError):
         return None

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from host import keep_files
 from host.homes import Home
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
@@ -58,8 +59,7 @@ def known_state(home: Home) -> WatcherFile | None:
     from infra.contract import watcher_file  # costs msgspec; who only asks for the holder need not pay
 
     try:
-        with open(home.places.watcher_state, "rb") as file:
-            return watcher_file.decode(file.read())
+        return watcher_file.decode(keep_files.whole(home.places.watcher_state))
     except FileNotFoundError:
         return None
 
@@ -131,11 +131,13 @@ def last_words(home: Home) -> str:
 
 def _end_of(path: str) -> list[str]:
     try:
-        with open(path, "rb") as file:
+        with keep_files.opened(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
-            return file.read().decode(errors="replace").splitlines()
+            return file.read(4096).decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []
+    except ValueError as error:
+        return [str(error)]
 
 
 def _complaints_of_doors(home: Home) -> list[str]:

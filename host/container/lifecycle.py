@@ -104,7 +104,8 @@ def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -
             if ended.was_killed:
                 say(f"it had not ended after {seconds:g} s and was killed; nothing that was pushed is lost")
         if found:
-            write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
+            with contextlib.suppress(OSError):  # of a full disk, say: the container goes all the same
+                write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
             control.remove(podman, home)
         if not (runs and keep_key):
             control.remove_secret(podman, home)
