@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from secrets import token_hex
 
 from infra.admission import daemon
 from infra.admission.door_files import memory_bytes
@@ -20,6 +21,7 @@ from infra.contract.files import write_whole
 from infra.contract.identity import Identity, leave_groups, user_named
 from infra.contract.places import Places
 from infra.contract.settings import Settings, SettingsError, read_settings
+from infra.contract.watcher_file import Report
 from infra.egress import seal_egress
 from infra.egress.resolver import as_resolver, names_of_model, resolver_command
 from infra.repository.git import GitError
@@ -128,7 +130,8 @@ def refuse(places: Places, why: str) -> int:
     title = report_titles.watcher("the container could not be sealed, the agent was not started")
     try:
         if _last_refusal(path) != why:
-            main_branch.report(places, title, f"{why}.", timestamp(time.time()))
+            told = Report(id=token_hex(8), at=timestamp(time.time()), title=title, text=f"{why}.")
+            main_branch.report(places, told)
             write_whole(path, json.dumps(why).encode(), 0o600)
     except (GitError, TipBusy, OSError, ValueError) as error:
         print(f"seal: this could not be written to COMMS.md: {error}", file=sys.stderr)

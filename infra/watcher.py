@@ -61,7 +61,7 @@ def supervise(world: World) -> State:
     while state.phase is not Phase.STOPPED:
         event = world.next_event(state)
         state, actions = decide(state, event, now())
-        world.remember(state)
+        world.remember(state, actions)
         for action in actions:
             world.perform(action, state)
     return state

@@ -42,6 +42,16 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What the PM is still to be told in COMMS.md."""
+
+    id: str
+    """In the message of the commit that tells it, so that it is told once."""
+    at: str
+    title: str
+    text: str
+
+
 class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = SCHEMA
     phase: str = STARTING
@@ -63,6 +73,8 @@ class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
     """The last ones, oldest first."""
     troubles: tuple[Trouble, ...] = ()
     """The last ones, oldest first."""
+    untold: tuple[Report, ...] = ()
+    """Oldest first. Kept with the decision that they tell of: neither is there without the other."""
 
 
 def encode(state: WatcherFile) -> bytes:

@@ -68,8 +68,8 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return _died(state, state.runner, how, last_words, now)
         case Asked(request):
             return _asked(state, request, now)
-        case SignalRefused(why):
-            return _note(state, why, now), [Tell(report_titles.watcher("a signal was refused"), why)]
+        case SignalRefused(why, identity):
+            return _note(state, why, now), [Tell(report_titles.watcher("a signal was refused"), why, identity)]
         case RolledBack(target, commit):
             told = Tell(
                 report_titles.watcher(f"rolled back to {target}"),

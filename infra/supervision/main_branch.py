@@ -12,19 +12,39 @@ from infra.contract import comms
 from infra.contract.branches import MAIN
 from infra.contract.places import Places
 from infra.contract.protection import protecting
+from infra.contract.watcher_file import Report
 from infra.repository.git import WATCHER, Git, resolve_commit
 from infra.repository.merge import PAGE
 from infra.repository.tip import BareTip, Entry, advance, edit_file, rollback_commit
 
 
-def report(places: Places, title: str, text: str, at: str) -> None:
+def report(places: Places, told: Report) -> None:
     """Append a report to COMMS.md. Raises GitError, TipBusy, OSError."""
     git = Git(places.remote, WATCHER)
 
     def edit(document: str) -> str:
-        return comms.add_report(comms.with_sections(document), title, text, at)
+        return comms.add_report(comms.with_sections(document), told.title, told.text, told.at)
 
-    advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {title}"))
+    advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {told.title}\n\n{_REPORT}: {told.id}"))
+
+
+def was_told(places: Places, id: str) -> bool:
+    """The last commits of main tell this very report. Raises GitError."""
+    return _marked(Git(places.remote), _REPORT, id) != ""
+
+
+def _marked(git: Git, trailer: str, value: str) -> str:
+    """The last commit of main with this trailer; '' for none among those that are looked at."""
+    shown = f"--format=%H %(trailers:key={trailer},valueonly,separator=%x20)"
+    for line in git("log", f"--max-count={_LOOKED_BACK}", shown, f"refs/heads/{MAIN}").splitlines():
+        commit, _, found = line.partition(" ")
+        if found == value:
+            return commit
+    return ""
+
+
+_REPORT = "Report"
+_SIGNAL_FILE = "Signal-File"
 
 
 def roll_back(places: Places, target: str, autonomy: str, signal_file: str, protected: tuple[str, ...] = ()) -> str:
@@ -36,13 +56,11 @@ def roll_back(places: Places, target: str, autonomy: str, signal_file: str, prot
     if autonomy != "merge":
         raise PermissionError(f"autonomy is {autonomy}: only the PM moves main")
     git = Git(places.remote, WATCHER)
-    mark = f"Signal-File: {signal_file}"
-    shown = "--format=%H Signal-File: %(trailers:key=Signal-File,valueonly,separator=%x20)"
-    for line in git("log", f"--max-count={_LOOKED_BACK}", shown, f"refs/heads/{MAIN}").splitlines():
-        commit, _, found = line.partition(" ")
-        if found == mark:
-            return commit
-    message = f"Roll back to {target}\n\nThe tree of {target}; COMMS.md is kept. Asked for by the agent.\n\n{mark}"
+    done = _marked(git, _SIGNAL_FILE, signal_file)
+    if done:
+        return done
+    why = f"The tree of {target}; COMMS.md is kept. Asked for by the agent."
+    message = f"Roll back to {target}\n\n{why}\n\n{_SIGNAL_FILE}: {signal_file}"
 
     def next_commit(seen: str) -> str:
         return rollback_commit(git, seen, target, message, _kept(places, seen, target, protected))

@@ -9,11 +9,11 @@ import time
 from infra.contract.branches import problem_with_branch
 from infra.contract.clock import timestamp
 from infra.contract.files import write_whole
-from infra.contract.watcher_file import WatcherFile, decode, encode
+from infra.contract.watcher_file import Report, WatcherFile, decode, encode
 from infra.supervision.states import Instant, Patience, Phase, State
 
 
-def to_file(state: State, now: Instant) -> WatcherFile:
+def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFile:
     """What is worth keeping of `state`; the runner stays named while it may be alive."""
     runner = state.runner
     waiting = state.phase is Phase.WAITING and state.deadline is not None
@@ -32,6 +32,7 @@ def to_file(state: State, now: Instant) -> WatcherFile:
         handled=state.handled,
         boots=state.boots,
         troubles=state.troubles,
+        untold=untold,
     )
 
 

@@ -1,22 +1,27 @@
-"""What the watcher has to tell the PM: appended to COMMS.md at once; what cannot be is kept, over its own death too."""
+"""What the watcher has to tell the PM: appended to COMMS.md at once, and kept until that has come about.
+
+A report is kept in `watcher.json` with the decision that it tells of, and its id stands in the commit that tells it:
+whenever the watcher is killed, each is told once."""
 
 from __future__ import annotations
 
-import json
-import os
+import secrets
 from collections import deque
 
 import structlog
 
+from infra.contract import report_titles
 from infra.contract.clock import timestamp
-from infra.contract.files import write_whole
 from infra.contract.places import Places
+from infra.contract.watcher_file import Report
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
 from infra.supervision import main_branch
 from infra.supervision.states import Instant, Tell
 
 LONGEST_DELAY = 60.0
+MOST_KEPT = 100
+"""While nothing can be told; what comes then is in the watcher's log, and the last report says so."""
 
 
 class Reports:
@@ -25,57 +30,56 @@ class Reports:
     def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
         self._places = places
         self._log = log
-        self._path = f"{places.var}/untold.json"
-        self._untold: deque[Tell] = deque()
-        self._kept = 0
-        """How many of them, from the first, are on the disk."""
+        self._untold: deque[Report] = deque()
+        self._perhaps_told: set[str] = set()
+        """Ids of those that an earlier watcher may have told without living to note it."""
         self._delay = 0.0
         self._due = 0.0
 
-    def load(self) -> None:
-        """Take up what an earlier watcher could not tell."""
-        try:
-            with open(self._path, encoding="utf-8") as file:
-                self._untold.extend(Tell(str(title), str(text)) for title, text in json.load(file))
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            self._log.error("reports.unreadable", path=self._path, reason=str(error))
-        self._kept = len(self._untold)
+    @property
+    def untold(self) -> tuple[Report, ...]:
+        return tuple(self._untold)
 
-    def add(self, report: Tell) -> None:
-        self._untold.append(report)
+    def take_up(self, untold: tuple[Report, ...]) -> None:
+        """Go on with what an earlier watcher had to tell."""
+        self._untold.extend(untold)
+        self._perhaps_told.update(report.id for report in untold)
+
+    def add(self, tell: Tell, now: Instant) -> None:
+        if any(report.id == tell.about for report in self._untold):
+            return
+        if len(self._untold) >= MOST_KEPT:
+            self._log.error("report.dropped", title=tell.title, text=tell.text)
+            tell = _TOO_MANY
+            if self._untold[-1].title == tell.title:
+                return
+        if tell.about:
+            self._perhaps_told.add(tell.about)
+        id = tell.about or secrets.token_hex(8)
+        self._untold.append(Report(id=id, at=timestamp(now.wall), title=tell.title, text=tell.text))
 
     def send(self, now: Instant, at_last: bool = False) -> None:
         """Append what is untold to COMMS.md, unless an attempt failed a moment ago and this is not the last one."""
-        if not self._untold or (now.monotonic < self._due and not at_last):
+        if now.monotonic < self._due and not at_last:
             return
-        told = 0
         while self._untold:
-            title, text = self._untold[0]
+            report = self._untold[0]
             try:
-                main_branch.report(self._places, title, text, timestamp(now.wall))
+                if not (report.id in self._perhaps_told and main_branch.was_told(self._places, report.id)):
+                    main_branch.report(self._places, report)
             except (GitError, TipBusy, OSError, ValueError) as error:
-                self._log.error("report.failed", title=title, reason=str(error)[:1000])
+                self._log.error("report.failed", title=report.title, reason=str(error)[:1000])
                 self._delay = min(max(1.0, 2 * self._delay), LONGEST_DELAY)
+                self._due = now.monotonic + self._delay
                 removed = main_branch.remove_stale_locks(self._places, now.wall)
                 if removed:
                     self._log.warning("locks.removed", paths=removed)
-                break
-            self._untold.popleft()
-            told += 1
+                return
+            self._perhaps_told.discard(self._untold.popleft().id)
             self._delay = 0.0
-        self._due = now.monotonic + self._delay
-        if told or len(self._untold) != self._kept:
-            self._keep()
 
-    def _keep(self) -> None:
-        try:
-            if self._untold:
-                write_whole(self._path, json.dumps(list(self._untold)).encode(), mode=0o600)
-            elif self._kept:
-                os.unlink(self._path)
-        except OSError as error:
-            self._log.error("reports.not_kept", reason=str(error))
-            return
-        self._kept = len(self._untold)
+
+_TOO_MANY = Tell(
+    report_titles.watcher("some reports are in the log alone"),
+    f"More than {MOST_KEPT} waited while main could not be moved; 'minifram logs' has the rest as report.dropped.",
+)

@@ -121,6 +121,8 @@ class Asked(NamedTuple):
 
 class SignalRefused(NamedTuple):
     why: str
+    identity: str = ""
+    """Of the refused file, which is found again when a watcher is killed before it could delete it."""
 
 
 class RolledBack(NamedTuple):
@@ -197,6 +199,8 @@ class Tell(NamedTuple):
 
     title: str
     text: str
+    about: str = ""
+    """Names what happened, where it can be seen twice: it is told once."""
 
 
 class Leave(NamedTuple):

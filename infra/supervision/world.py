@@ -12,6 +12,7 @@ import select
 import signal
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import psutil
@@ -88,7 +89,7 @@ class World:
             self._log.error("memory.unreadable", reason=problem)
         at = now()
         self._last_trouble = file.troubles[-1] if file.troubles else None
-        self._reports.load()
+        self._reports.take_up(file.untold)
         processes.become_subreaper()
         try:
             self._inbox.make()
@@ -142,14 +143,19 @@ class World:
             self._decided.append(claimed)
         return event
 
-    def remember(self, state: State) -> None:
+    def remember(self, state: State, actions: Iterable[Action] = ()) -> None:
         """Keep what changed, durably; then the files of the signals that were decided upon are no longer needed.
 
+        What the PM is to be told is kept with it: a watcher that is killed now has decided nothing in silence.
         A disk that refuses is logged and tried again at the next look: supervision goes on meanwhile."""
+        at = now()
+        for action in actions:
+            if isinstance(action, states.Tell):
+                self._reports.add(action, at)
         if state.troubles and state.troubles[-1] != self._last_trouble:
             self._last_trouble = state.troubles[-1]
             self._log.warning("trouble", text=self._last_trouble.text)
-        file = memory.to_file(state, now())
+        file = memory.to_file(state, self._reports.untold, at)
         if file != self._remembered:
             try:
                 memory.save(self._places.watcher_state, file)
@@ -190,10 +196,10 @@ class World:
             case states.RollBack(target):
                 self._roll_back(target, state.request.identity if state.request else "")
             case states.Tell():
-                self._reports.add(action)
                 self._reports.send(now())
             case states.Leave():
                 self._reports.send(now(), at_last=True)
+                self.remember(state)
                 self.services.end(min(self._settings.limits.grace_seconds, DOORS_GRACE_SECONDS))
                 self.wake.close()
                 self._log.info("watcher.left")
@@ -251,10 +257,10 @@ class World:
             and not any(isinstance(each.event, states.Died) for each in self._queue)
         ):
             self._enqueue(states.Died(state.runner.boot_id, "how is unknown: the watcher lost sight of it"))
-        if self._unsaved:
-            self.remember(state)
         processes.reap_orphans(self.services.pids() | {runner.pid for runner in (state.runner,) if runner})
         self._reports.send(now())
+        if self._unsaved or self._reports.untold != self._remembered.untold:
+            self.remember(state)
 
     def _take_signals(self) -> None:
         try:
@@ -268,7 +274,7 @@ class World:
                 self._enqueue(states.Asked(claimed.request), claimed)
             else:
                 self._log.warning("signal.refused", reason=claimed.refusal)
-                self._enqueue(states.SignalRefused(claimed.refusal), claimed)
+                self._enqueue(states.SignalRefused(claimed.refusal, claimed.identity), claimed)
 
     def _check(self) -> None:
         """The check every 10 minutes (seed 001): is the runner that we count on there?"""
@@ -289,6 +295,10 @@ class World:
             self._door_files.put()
             self.services.await_ports(self._settings.limits.door_seconds)
             ready = checkouts.ready(self._clones, branch, at.wall)
+            if ready.rescued:
+                text = f"The clone of main held work that was nowhere else; it is saved {ready.rescued}."
+                self._log.warning("work.rescued", where=ready.rescued)
+                self._reports.add(states.Tell(report_titles.watcher("work was rescued"), text), at)
             boot = self._boot(branch, ready.commit, reason)
             self._spend(boot, state, at)
             with self._zones.cell.acting():
@@ -313,10 +323,6 @@ class World:
             pid=process.pid,
             reason=reason,
         )
-        if ready.rescued:
-            text = f"The clone of main held work that was nowhere else; it is saved {ready.rescued}."
-            self._log.warning("work.rescued", where=ready.rescued)
-            self._reports.add(states.Tell(report_titles.watcher("work was rescued"), text))
 
     def _boot(self, branch: str, commit: str, reason: str) -> Boot:
         return Boot(
@@ -336,7 +342,7 @@ class World:
         spent, _ = decide(state, states.Launched(runner, boot.reason), at)
         # The request stays until the runner is known to live, so that a cut between the two repeats the launch.
         spent = dataclasses.replace(spent, request=state.request, handled=state.handled)
-        file = memory.to_file(spent, at)
+        file = memory.to_file(spent, self._reports.untold, at)
         memory.save(self._places.watcher_state, file)
         self._remembered = file
 

@@ -330,7 +330,7 @@ def test_no_path_leads_to_two_runners_or_to_standing_still(steps: list[object], 
     def follow(event: Event) -> list[Action]:
         nonlocal state
         state, found = decide(state, event, at(clock))
-        memory.from_file(memory.to_file(state, at(clock)), PATIENCE, at(clock))
+        memory.from_file(memory.to_file(state, (), at(clock)), PATIENCE, at(clock))
         return found
 
     todo = list(actions)

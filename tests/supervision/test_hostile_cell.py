@@ -195,7 +195,7 @@ def test_a_report_outlives_the_watcher_that_could_not_make_it(make_agent: MakeAg
     agent.start()
     comms = agent.told("a signal was refused")
     assert comms.count("a signal was refused") == 1
-    within(20.0, lambda: not os.path.exists(f"{agent.places.var}/untold.json"), "nothing left to tell")
+    within(20.0, lambda: not agent.state().untold, "nothing left to tell")
 
 
 @heavy

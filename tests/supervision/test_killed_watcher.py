@@ -95,6 +95,28 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(make_ag
     assert "action.failed" not in agent.log()
 
 
+def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: MakeAgent) -> None:
+    """Refused signals, each with a reason of its own, and a watcher that is killed at any moment of telling them."""
+    chance = random.Random(3)
+    agent = make_agent()
+    for number in range(REPORTS):
+        watcher = agent.start()
+        within(20.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
+        half = Path(agent.places.signals, ".tmp")
+        half.write_text(f"-no-branch-{number}-\n")
+        half.rename(f"{agent.places.signals}/bootstrap")
+        time.sleep(chance.uniform(0.0, 0.15))  # the moment is the test
+        watcher.kill()
+        watcher.wait()
+    agent.start()
+    within(30.0, lambda: agent.state().phase == "running" and not agent.state().untold, "nothing left to tell")
+    words = agent.comms()
+    assert [words.count(f"-no-branch-{number}-") for number in range(REPORTS)] == [1] * REPORTS
+
+
+REPORTS = 12
+
+
 def _settled(agent: Agent) -> bool:
     state = agent.state()
     alive = [process.pid for process in runners(agent)]
