@@ -34,6 +34,7 @@ from infra.supervision.states import (
     RolledBack,
     Runner,
     SealBroken,
+    SealUnproved,
     Served,
     SignalRefused,
     Started,
@@ -59,6 +60,8 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return _settled(state), []
         case Launched(runner, reason):
             return _launched(state, runner, reason, now)
+        case LaunchFailed() if state.broken:
+            return _next(state, "", now)
         case LaunchFailed(branch, why):
             return _failed(state, branch, f"{branch} could not be launched: {why}", "", now)
         case Served(boot_id) if _is_current(state, boot_id) and state.phase is Phase.BOOTING:
@@ -84,6 +87,10 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return state, [told, *actions]
         case TimeIsUp() if state.deadline is not None and now.monotonic >= state.deadline:
             return _time_is_up(state, now)
+        case SealUnproved(boot_id, why) if state.runner and _is_current(state, boot_id) and not state.failed:
+            why = f"while {_named(state.runner)} ran the seal could not be proved: {why}"
+            failing = state if state.stopping else replace(state, failed=why)
+            return _enter(failing, Phase.ENDING, now, now.monotonic + state.patience.grace), [EndNow(state.runner)]
         case SealBroken(why) if not state.broken:
             told = Tell(
                 report_titles.watcher("the seal is broken, the agent is stopped"),

@@ -139,8 +139,15 @@ class TimeIsUp(NamedTuple):
     pass
 
 
+class SealUnproved(NamedTuple):
+    """While this boot ran it could not be proved that the cell is kept in. It may be the boot's own doing."""
+
+    boot_id: str
+    why: str
+
+
 class SealBroken(NamedTuple):
-    """What keeps the cell in does not hold any more."""
+    """Nothing of the cell runs, and what keeps it in does not hold."""
 
     why: str
 
@@ -161,6 +168,7 @@ Event = (
     | RolledBack
     | RollbackFailed
     | TimeIsUp
+    | SealUnproved
     | SealBroken
     | StopAsked
 )

@@ -38,8 +38,6 @@ LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 DOORS_GRACE_SECONDS = 3.0
 """The doors are our own and end at once; an orderly stop is not to wait for two graces."""
-PROOF_SECONDS = 30.0
-"""How often the seal is proved again (DESIGN §4)."""
 BOOTING_POLL_SECONDS = 0.05
 """While a boot is awaited its log is looked at so often: a boot is short, and the PM waits for it."""
 
@@ -120,7 +118,7 @@ class World:
         self._take_signals()
         self._enqueue(states.Started(found, served, age))
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
-        self._next_proof = at.monotonic + PROOF_SECONDS
+        self._next_proof = at.monotonic + self._zones.proof_seconds
         return state
 
     def _enqueue(self, event: Event, claimed: inbox.Claimed | None = None) -> None:
@@ -241,11 +239,8 @@ class World:
         if died:
             self._enqueue(died)
         if at >= self._next_proof:
-            self._next_proof = at + PROOF_SECONDS
-            why = self._zones.proof()
-            if why:
-                self._log.critical("seal.broken", reason=why)
-                self._enqueue(states.SealBroken(why))
+            self._next_proof = at + self._zones.proof_seconds
+            self._prove(runner)
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
             self._check()
@@ -261,6 +256,24 @@ class World:
         self._reports.send(now())
         if self._unsaved or self._reports.untold != self._remembered.untold:
             self.remember(state)
+
+    def _prove(self, runner: Runner | None) -> None:
+        """What runs may keep the proof from being made: it is ended first, and the seal is judged without it."""
+        why = self._zones.proof()
+        if why and runner:
+            self._log.error("seal.unproved", reason=why, pid=runner.pid)
+            self._enqueue(states.SealUnproved(runner.boot_id, why))
+        elif why:
+            self._sweep()
+            self._holds()
+
+    def _holds(self) -> bool:
+        """The seal, with nothing of the cell's alive."""
+        why = self._zones.proof()
+        if why:
+            self._log.critical("seal.broken", reason=why)
+            self._enqueue(states.SealBroken(why))
+        return not why
 
     def _take_signals(self) -> None:
         try:
@@ -292,6 +305,8 @@ class World:
         try:
             if self._unswept:
                 raise OSError(f"what an earlier runner left behind is still there: {self._unswept}")
+            if not self._holds():
+                raise OSError("the seal does not hold")
             self._door_files.put()
             self.services.await_ports(self._settings.limits.door_seconds)
             ready = checkouts.ready(self._clones, branch, at.wall)

@@ -29,6 +29,8 @@ class Zones(NamedTuple):
     """The clones reach the git door by git:// and need to name no program."""
     proof: Callable[[], str] = nothing_to_prove
     """Why the seal does not hold; empty when it does."""
+    proof_seconds: float = 30.0
+    """How often it is proved again (DESIGN §4)."""
 
 
 def plain_directories(settings_path: str, places: Places) -> Zones:

@@ -169,6 +169,27 @@ def listen(key: str, port: int, kind: str = "tcp") -> str:
     return REACHED
 
 
+def answer_from(port: int, address: str = "127.0.0.1") -> str:
+    """A datagram over the loopback device from this port of ours, which may be somebody's already."""
+    with (
+        socket.socket(_family(address), socket.SOCK_DGRAM) as asker,
+        socket.socket(_family(address), socket.SOCK_DGRAM) as answerer,
+    ):
+        asker.settimeout(QUIET_SECONDS)
+        asker.bind((address, 0))
+        answerer.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _tell_errors(answerer, address)
+        try:
+            answerer.bind((address, port))
+            answerer.connect(asker.getsockname())
+            answerer.send(b"an answer")
+            return REACHED if asker.recv(100) else SILENT
+        except TimeoutError:
+            return SILENT
+        except OSError as error:
+            return _word(error)
+
+
 def accept(key: str, call: str) -> str:
     try:
         _held[call], _ = _held[key].accept()

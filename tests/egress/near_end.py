@@ -71,7 +71,18 @@ def become(user: User) -> None:
 CALLS: dict[str, Callable[..., Any]] = {
     name: getattr(attempts, name)
     for name in (
-        *("accept", "connect_plainly", "dns", "dns_by_tcp", "hear", "hold", "listen", "many", "many_datagrams"),
+        *(
+            "accept",
+            "answer_from",
+            "connect_plainly",
+            "dns",
+            "dns_by_tcp",
+            "hear",
+            "hold",
+            "listen",
+            "many",
+            "many_datagrams",
+        ),
         *("many_names", "named", "packet_socket", "ping", "raw", "release", "run", "say", "sit", "tcp", "udp", "who"),
         "write",
     )
@@ -121,6 +132,7 @@ class NearEnd:
         ):
             subprocess.run(["ip", *command.split()], check=True)
         Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 64000")
+        Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("53")  # as `up` has it for the resolver
         resolv = self.folder / "resolv.conf"
         resolv.write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:2\n")
         subprocess.run(["mount", "--bind", resolv, os.path.realpath("/etc/resolv.conf")], check=True)

@@ -52,6 +52,19 @@ def test_names_are_resolved_for_everybody(resolving: Nets) -> None:
     assert not any(counted[name] for name in ("private_10", "resolver_elsewhere", "dns", "dns_rate", "dns_long"))
 
 
+def test_only_the_resolver_answers_from_its_port(resolving: Nets) -> None:
+    """Anybody may bind the port beside it and be asked in its place; what they answer does not arrive."""
+    nets = resolving
+    for address in ("127.0.0.1", "::1"):
+        before = nets.counted()["dns_forged"]
+        for who in ("agent", "keep"):
+            assert nets.try_as(who, "answer_from", port=53, address=address) == "EPERM", (who, address)
+            assert nets.try_as(who, "answer_from", port=5300, address=address) == REACHED, (who, address)
+        assert nets.counted()["dns_forged"] == before + 2
+        assert nets.try_as("resolver", "answer_from", port=53, address=address) == REACHED
+    assert nets.try_as("keep", "dns", name="www.example") == [0, [PUBLIC4]]
+
+
 def test_the_resolver_has_next_to_no_rights(resolving: Nets) -> None:
     """Its own user, one capability, and no way to more; it listens on loopback alone."""
     nets = resolving

@@ -106,11 +106,11 @@ class Agent:
         subprocess.run(["git", "clone", "-q", "-b", name, self.places.remote, self.places.checkout(name)], check=True)
         return commit
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, program: str = "infra.watcher") -> subprocess.Popen[bytes]:
         words = arguments.words(str(self.settings), self.places)
         with open(self.directory / "watcher.err", "ab") as errors:
             self.watcher = subprocess.Popen(
-                keep_command("infra.watcher", *words), env=keep_environment(), cwd="/", stderr=errors, stdout=errors
+                keep_command(program, *words), env=keep_environment(), cwd="/", stderr=errors, stdout=errors
             )
         return self.watcher
 

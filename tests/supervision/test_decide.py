@@ -32,6 +32,7 @@ from infra.supervision.states import (
     RolledBack,
     Runner,
     SealBroken,
+    SealUnproved,
     Served,
     SignalRefused,
     Started,
@@ -287,6 +288,26 @@ def test_a_broken_seal_ends_everything_and_says_why() -> None:
     waiting = a_state(phase=Phase.WAITING, runner=None, deadline=60.0)
     state, actions = decide(waiting, SealBroken("no canary"), at(1))
     assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Tell, Leave])
+
+
+def test_a_runner_that_keeps_the_seal_from_being_proved_is_ended_at_once() -> None:
+    """It counts as failed; of another boot, or of one that is being ended for a failure, nothing follows."""
+    state, actions = decide(a_state(), SealUnproved("a" * 32, "no port is left"), at(1))
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [EndNow])
+    assert decide(state, SealUnproved("a" * 32, "no port is left"), at(2)) == (state, [])
+    assert decide(a_state(), SealUnproved("b" * 32, "no port is left"), at(1)) == (a_state(), [])
+    state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(3))
+    assert (state.phase, kinds(actions)) == (Phase.STARTING, [Sweep, Launch, Tell])
+    assert "no port is left" in str(actions[-1])
+
+
+def test_a_launch_that_the_seal_forbids_is_the_last() -> None:
+    """With nothing of the cell's alive the seal was not proved: no failure of the version, and the end."""
+    starting = a_state(phase=Phase.STARTING, runner=None)
+    state, actions = decide(starting, SealBroken("no canary"), at(1))
+    assert kinds(actions) == [Tell]
+    state, actions = decide(state, LaunchFailed("better", "the seal does not hold"), at(1))
+    assert (state.phase, state.failures, kinds(actions)) == (Phase.STOPPED, 0, [Sweep, Leave])
 
 
 def test_stop_ends_a_row_of_failures() -> None:
