@@ -37,6 +37,7 @@ attacks: setup-containers ## try to get out of the sealed container, and print w
 	@$(python) -m tests.sealed.rows
 	@$(python) -m tests.egress.table
 	@$(python) -m tests.host.planted.examination
+	@$(python) -m tests.sealed.held
 
 seccomp: setup-dev ## write podman/seccomp.json from host/container/seccomp.py
 	@$(python) -m host.container.seccomp
