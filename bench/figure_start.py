@@ -142,7 +142,7 @@ class _Runner:
         error_log, _ = cell_files.open_error_log(self._checkout, 1 << 30)
         try:
             began = now()
-            process = processes.spawn(boot, error_log)
+            process = processes.spawn(boot, processes.runner_command(), error_log)
         finally:
             os.close(error_log)
         with _killed_afterwards(process):

@@ -47,6 +47,10 @@ class Boot(NamedTuple):
     """`merge`, `propose` or `frozen`."""
     places: Places
     limits: Limits
+    instead_of: str = ""
+    """The commit of main that this start stands in for, because it could not live; empty for main itself."""
+    prompt: str = ""
+    """Path of the base prompt when it is not the checkout's own SYSTEM.md: the image's, in safe mode."""
 
 
 def to_json(boot: Boot) -> str:

@@ -77,6 +77,8 @@ CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/
 
 BODY = ("infra", "requirements.txt")
 """In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over."""
+VERSION = (*BODY, "SYSTEM.md")
+"""What a start can fail for: two commits that have the same of it are the same version."""
 BOOT_LOG = "logs/bootstrap.log"
 """In a checkout: one line per step of a boot (`boot_log`)."""
 ERROR_LOG = "logs/errors.log"

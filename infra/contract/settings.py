@@ -87,6 +87,8 @@ class LimitSettings(Section, frozen=True):
     """The longest the tests of a branch may run."""
     boot_seconds: float = 60.0
     """A runner that has not said SUCCESS by then is ended."""
+    probation_seconds: float = 600.0
+    """A version that has served so long can live: it is what leads again when a later one cannot."""
     door_seconds: float = 10.0
     """How long a boot waits for the doors to answer."""
     grace_seconds: float = 10.0

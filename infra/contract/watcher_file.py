@@ -12,6 +12,35 @@ SCHEMA = "minifram.watcher/1"
 
 STARTING, BOOTING, RUNNING, ENDING, WAITING, STOPPED = "starting", "booting", "running", "ending", "waiting", "stopped"
 """Phases: no runner yet; launched, no SUCCESS yet; SUCCESS seen; asked to end; to be launched later; watcher left."""
+BRANCH_RUNG, MAIN_RUNG, GOOD_RUNG, SAFE_RUNG = "branch", "main", "last good", "safe mode"
+"""Who leads: the branch that was asked for; main; an earlier main; the image's own runner."""
+LIVED = ("success", "left", "died")
+"""Outcomes of a boot that came to SUCCESS."""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """What a runner is made of."""
+
+    commit: str = ""
+    id: str = ""
+    """Of the files that matter to a runner, so that commits which only report have the same."""
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """A version that is not led again until main holds another or the PM says so (`minifram retry`)."""
+
+    version: str
+    commit: str
+    branch: str
+    why: str
+    at: str
+    proven: bool = False
+    """Another version has lived since, so it was this one's fault."""
+
+
+class Strikes(msgspec.Struct, frozen=True, kw_only=True):
+    version: str
+    count: int
 
 
 class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +55,8 @@ class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`booting`, `success` (running), `left` (it signalled and went), `failed` (no SUCCESS), `died` (after SUCCESS)."""
     ended_at: str = ""
     detail: str = ""
+    rung: str = MAIN_RUNG
+    version: str = ""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +95,19 @@ class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
     runner_pid: int = 0
     runner_started: float = 0.0
     """The kernel's start time of that pid (psutil create_time): together they name one process for ever."""
+    rung: str = MAIN_RUNG
+    version: str = ""
+    main: Version = Version()
+    """What main held when it was last looked at."""
+    goods: tuple[Version, ...] = ()
+    """Versions of main that have served their probation, the latest first."""
+    pins: tuple[Pin, ...] = ()
+    strikes: tuple[Strikes, ...] = ()
+    """Failures of versions that are not pinned yet."""
+    forgiven: int = 0
+    """How often in a row not even safe mode could live."""
     failures: int = 0
-    """Launches of main that failed in a row; sets the delay before the next."""
+    """Launches in a row that failed; sets the delay before the next."""
     pending: Request | None = None
     handled: str = ""
     """Identity of the last signal that was carried out."""

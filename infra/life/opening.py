@@ -38,6 +38,8 @@ class Facts(NamedTuple):
     error_lines: tuple[str, ...]
     """The last words of a runner that failed, if one did."""
     error_log: str
+    instead_of: str = ""
+    """The commit of main that cannot live, which this runner stands in for; or nothing."""
 
 
 _AUTONOMY = {
@@ -57,6 +59,7 @@ def text_of(facts: Facts) -> str:
         f"- this checkout: {facts.bot}/{facts.branch}/minifram, {facts.standing}",
         f"- a branch's clone: git clone -b BRANCH {facts.remote_url} {facts.bot}/BRANCH/minifram",
         f"  (a new branch: leave out -b BRANCH, then git -C {facts.bot}/BRANCH/minifram checkout -b BRANCH)",
+        *_stand_in(facts),
         f"- branches not in main: {', '.join(facts.unmerged) or 'none'}",
         "",
         "## Open directives",
@@ -70,6 +73,12 @@ def text_of(facts: Facts) -> str:
     if facts.error_lines:
         lines += ["", f"## Last lines of {facts.error_log}", "", *(f"    {line}" for line in facts.error_lines)]
     return "\n".join(lines) + "\n"
+
+
+def _stand_in(facts: Facts) -> Iterator[str]:
+    if facts.instead_of:
+        yield f"- main at {facts.instead_of[:12]} is pinned: it could not live, and something older runs in its place."
+        yield "  To mend it: a branch from origin/main, then bootstrap; or rollback. Commit nothing in this checkout."
 
 
 def gather(home: Home, main: str, tasks: Sequence[Directive], look_back: bool) -> Facts:
@@ -89,6 +98,7 @@ def gather(home: Home, main: str, tasks: Sequence[Directive], look_back: bool) -
         standing=_standing(home, main),
         tasks=tuple(tasks),
         unmerged=_unmerged(home, main),
+        instead_of=boot.instead_of,
         boot_lines=tuple(_last_lines(os.path.join(home.checkout, BOOT_LOG), BOOT_LINES)),
         error_lines=tuple(line for line in _last_lines(error_log, ERROR_LINES) if boot.id not in line)
         if failed

@@ -78,7 +78,7 @@ def broken(error: Exception, boot: Boot | None) -> Unfit:
 def _look_at_everything(boot: Boot, checkout: str) -> None:
     command = _start_command()  # runs while the doors are asked
     try:
-        _read_prompt(f"{checkout}/SYSTEM.md")
+        _read_prompt(boot.prompt or f"{checkout}/SYSTEM.md")
         _write_life(f"{checkout}/{LIFE_FILE}")
         until = time.monotonic() + boot.limits.door_seconds
         _ask_door("model door", boot.places.model_socket, _is_healthy, until, boot.limits.door_seconds)

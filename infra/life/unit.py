@@ -90,9 +90,13 @@ def _open(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, 
 
 
 def _base_prompt(home: Home, seen: Seen) -> str:
-    """SYSTEM.md of the checkout; main's when the agent has lost its own. Raises NoPrompt, OSError, GitError."""
+    """SYSTEM.md of the checkout, or what the boot names in its place; main's when the agent has lost its own.
+
+    Raises NoPrompt, OSError, GitError."""
     try:
-        with open(os.path.join(home.checkout, "SYSTEM.md"), encoding="utf-8", errors="replace") as file:
+        with open(
+            home.boot.prompt or os.path.join(home.checkout, "SYSTEM.md"), encoding="utf-8", errors="replace"
+        ) as file:
             text = file.read()
     except FileNotFoundError:
         text = read_file(home.git, seen.commit, "SYSTEM.md") or ""

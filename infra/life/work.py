@@ -11,7 +11,7 @@ import time
 from infra.contract import report_titles
 from infra.contract.comms import Directive
 from infra.contract.exit_codes import Exit
-from infra.contract.places import BODY
+from infra.contract.places import BODY, VERSION
 from infra.life import clones, handover, unit
 from infra.life.home import Home
 from infra.life.page import Seen
@@ -109,9 +109,10 @@ class Work:
         sent = home.page.send()
         seen = home.page.look()
         self._wakes.seen(seen.commit)
-        if changes_beyond_page(home.git, home.boot.commit, seen.commit, *BODY):
+        if is_outdated(home, seen.commit):
             return self._make_way(seen, ticked)
-        catch_up(home, seen.commit)
+        if not home.boot.instead_of:
+            catch_up(home, seen.commit)
         if seen.missing and sent:  # an unsent report puts them back as well
             title = f"{home.version()} put back into COMMS.md: {', '.join(seen.missing)}"
             sent = home.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
@@ -193,6 +194,15 @@ class Work:
             return
         title = report_titles.stopped(home.boot.branch, home.head_or_boot(), seen.open[0].text, why)
         home.page.report(title, f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}")
+
+
+def is_outdated(home: Home, main: str) -> bool:
+    """Main holds other code than this runner was started for. Raises GitError.
+
+    One that stands in for a main that cannot live makes way for another, whatever in it was mended."""
+    if home.boot.instead_of:
+        return changes_beyond_page(home.git, home.boot.instead_of, main, *VERSION)
+    return changes_beyond_page(home.git, home.boot.commit, main, *BODY)
 
 
 def catch_up(home: Home, main: str) -> None:

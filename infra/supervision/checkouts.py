@@ -46,12 +46,13 @@ class Cell(NamedTuple):
         return Git(directory, AGENT, env, self.identity)
 
 
-def ready(cell: Cell, branch: str, now_wall: float) -> Ready:
-    """Make or check the clone of `branch` and name the commit it will run. Raises CheckoutError.
+def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
+    """Make or check the clone of `branch` and name the commit it will run; main's is brought to `commit`, or to what
+    main holds. Raises CheckoutError.
 
     Everything but the look at the shared main is done as the cell."""
     try:
-        wanted = _shared_main(cell.places) if branch == MAIN else ""
+        wanted = commit or (_shared_main(cell.places) if branch == MAIN else "")
         with cell.identity.acting():
             return _main_ready(cell, wanted, now_wall) if branch == MAIN else _branch_ready(cell, branch)
     except GitError as error:
@@ -88,7 +89,7 @@ def _main_ready(cell: Cell, wanted: str, now_wall: float) -> Ready:
     checkout = cell.places.main_checkout
     set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
     if not _is_plain_clone(checkout):
-        return _new_clone(cell, now_wall, "it was no clone")
+        return _new_clone(cell, wanted, now_wall, "it was no clone")
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
@@ -96,7 +97,7 @@ def _main_ready(cell: Cell, wanted: str, now_wall: float) -> Ready:
         return _bring_to(git, wanted, now_wall)
     except (GitError, OSError, rescue.CannotSave) as error:
         # The door refuses what it would refuse in any push, or the clone is damaged: it is kept as it is.
-        return _new_clone(cell, now_wall, f"it could not be pushed or reset ({error})")
+        return _new_clone(cell, wanted, now_wall, f"it could not be pushed or reset ({error})")
 
 
 def _bring_to(git: Git, wanted: str, now_wall: float) -> Ready:
@@ -106,6 +107,7 @@ def _bring_to(git: Git, wanted: str, now_wall: float) -> Ready:
         if status == rescue.Status(wanted, MAIN, dirty=False):
             return Ready(wanted, f"on branch {' and '.join(saved)}" if saved else "")
         git("fetch", "--quiet", "--prune", "origin", "+refs/heads/*:refs/remotes/origin/*")
+        _fetch(git, wanted)
         if status.dirty or rescue.has_hidden_changes(git) or not rescue.is_pushed(git):
             saved.append(rescue.save(git, status, now_wall + number / 1000))
         in_the_way = rescue.would_be_overwritten(git, wanted)
@@ -125,7 +127,7 @@ def _is_plain_clone(checkout: str) -> bool:
     return all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git"))
 
 
-def _new_clone(cell: Cell, now_wall: float, why: str) -> Ready:
+def _new_clone(cell: Cell, wanted: str, now_wall: float, why: str) -> Ready:
     """Main's clone made anew; what stood in its place is set aside, and only when there is something better.
 
     Made beside and renamed, so that half a clone never stands there."""
@@ -135,7 +137,11 @@ def _new_clone(cell: Cell, now_wall: float, why: str) -> Ready:
     set_aside_unless(stat.S_ISDIR, half)
     shutil.rmtree(half, ignore_errors=True)  # of a watcher that was killed
     cell.git(parent)("clone", "--quiet", "--branch", MAIN, cell.remote_url, half)
-    commit = cell.git(half)("rev-parse", "--verify", "HEAD")
+    git = cell.git(half)
+    commit = git("rev-parse", "--verify", "HEAD")
+    if commit != wanted:  # main is not to lead, or has moved meanwhile
+        _fetch(git, wanted)
+        git("reset", "--quiet", "--hard", wanted)
     aside = ""
     if os.path.lexists(checkout):
         aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}", 1
@@ -143,7 +149,13 @@ def _new_clone(cell: Cell, now_wall: float, why: str) -> Ready:
             aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}-{number}", number + 1
         os.rename(checkout, aside)
     os.rename(half, checkout)
-    return Ready(commit, f"in {aside}, because {why}" if aside else "")
+    return Ready(wanted, f"in {aside}, because {why}" if aside else "")
+
+
+def _fetch(git: Git, wanted: str) -> None:
+    """Have the commit here, also one that no branch of origin holds any more."""
+    if resolve_commit(git, wanted) is None:
+        git("fetch", "--quiet", "origin", wanted)
 
 
 def _remove_stale_locks(checkout: str) -> None:

@@ -1,19 +1,20 @@
 """What the watcher does about what happens: `decide(state, event, now)` gives the next state and the actions.
 
-One runner at a time. A runner leaves by signalling and exiting; any other end is a failure: of a branch, then
-main leads again at once; of main, then main again after a growing delay. It never gives up. Durations are
+One runner at a time. A runner leaves by signalling and exiting; any other end is a failure: of a branch, then main
+leads again at once; of main, then whoever the ladder says, after a growing delay. It never gives up. Durations are
 taken on the monotonic clock, wall times are only written down for people."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
-from infra.contract import report_titles
+from infra.contract import report_titles, watcher_file
 from infra.contract.branches import MAIN
 from infra.contract.clock import timestamp
 from infra.contract.signals import SignalName
-from infra.contract.watcher_file import BootRecord, Request, Trouble
-from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds, worth_telling
+from infra.contract.watcher_file import BootRecord, Request, Trouble, Version
+from infra.supervision import ladder
+from infra.supervision.restarts import delay_seconds, worth_telling
 from infra.supervision.states import (
     Action,
     Asked,
@@ -28,10 +29,16 @@ from infra.supervision.states import (
     LaunchFailed,
     LaunchFound,
     Leave,
+    LookAtMain,
+    MainMoved,
+    MainSeen,
+    MainUnseen,
     Phase,
+    RetryAsked,
     RollBack,
     RollbackFailed,
     RolledBack,
+    Rung,
     Runner,
     SealBroken,
     SealUnproved,
@@ -62,13 +69,27 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return _launched(state, runner, reason, now)
         case LaunchFailed() if state.broken:
             return _next(state, "", now)
-        case LaunchFailed(branch, why):
-            return _failed(state, branch, f"{branch} could not be launched: {why}", "", now)
+        case LaunchFailed(branch, why, version):
+            return _failed(state, branch, version, f"{branch} could not be launched: {why}", "", now)
+        case MainSeen(main, reason) if state.phase is Phase.STARTING and not state.runner:
+            state = _at_main(state, main)
+            return (state, [ladder.lead(state, reason)]) if not state.stopping else _next(state, "", now)
+        case MainUnseen(why) if state.phase is Phase.STARTING and not state.runner:
+            return _failed(state, MAIN, None, f"main could not be looked at: {why}", "", now)
+        case MainMoved(main):
+            moved = _at_main(state, main)
+            if state.phase is Phase.WAITING and main.id != state.main.id:
+                return _next(moved, "restart: main holds another version", now)
+            return moved, []
+        case RetryAsked():
+            state = ladder.unpinned(state)
+            return _next(state, "restart: the PM asked for it", now) if state.phase is Phase.WAITING else (state, [])
         case Served(boot_id) if _is_current(state, boot_id) and state.phase is Phase.BOOTING:
-            serving = _enter(state, Phase.RUNNING, now, deadline=_leave_by(state, now))
+            serving = _enter(state, Phase.RUNNING, now)
+            serving = replace(serving, deadline=_look_again(serving, now))
             return _record(serving, boot_id, "success", "", now), []
-        case Died(boot_id, how, last_words) if state.runner and _is_current(state, boot_id):
-            return _died(state, state.runner, how, last_words, now)
+        case Died(boot_id) if state.runner and _is_current(state, boot_id):
+            return _died(state, state.runner, event, now)
         case Asked(request):
             return _asked(state, request, now)
         case SignalRefused(why, identity):
@@ -107,7 +128,9 @@ def _started(state: State, event: Started, now: Instant) -> Decision:
     runner = event.found
     if runner is None:
         for boot in state.boots:
-            if boot.outcome in ("booting", "success"):
+            if boot.outcome == watcher_file.BOOTING:
+                state = _unwatched(_record(state, boot.id, "failed", _UNWATCHED, now), boot, now)
+            elif boot.outcome == "success":
                 state = _record(state, boot.id, "died", _UNWATCHED, now)
         return _start_anew(state, now)
     state = replace(state, runner=runner)
@@ -116,10 +139,20 @@ def _started(state: State, event: Started, now: Instant) -> Decision:
     if state.stopping:
         return _end(state, runner, now)
     if event.served:
-        state = _enter(state, Phase.RUNNING, now, deadline=_leave_by(state, now))
         began = Instant(now.monotonic - event.age, now.wall - event.age)
-        return replace(state, since=began), []
+        state = replace(_enter(state, Phase.RUNNING, now), since=began)
+        return replace(state, deadline=_look_again(state, now)), []
     return _enter(state, Phase.BOOTING, now, deadline=now.monotonic + state.patience.boot), []
+
+
+def _unwatched(state: State, boot: BootRecord, now: Instant) -> State:
+    """An attempt was spent and no watcher was left to see what came of it. Once or twice that is a power cut; then it
+    is likelier what was led."""
+    last = [each for each in state.boots if each.version == boot.version][-TRIES:]
+    if len(last) < TRIES or any((each.outcome, each.detail) != ("failed", _UNWATCHED) for each in last):
+        return state
+    gone = Runner(boot.id, boot.branch, boot.commit, 0, 0.0, Rung(boot.rung), boot.version)
+    return ladder.struck(state, gone, f"{TRIES} times in a row it {_UNWATCHED}", now).state
 
 
 _UNWATCHED = "ended while no watcher was running"
@@ -149,9 +182,11 @@ def _launched(state: State, runner: Runner, reason: str, now: Instant) -> Decisi
         commit=runner.commit,
         reason=reason,
         started_at=timestamp(now.wall),
+        rung=runner.rung.value,
+        version=runner.version,
     )
     boots = (*(old for old in state.boots if old.id != boot.id), boot)[-BOOTS_KEPT:]
-    if state.request and _is_answered(state.request, runner.branch, reason):
+    if state.request and _is_answered(state.request, runner.branch, _BOOTSTRAP if runner.branch == MAIN else reason):
         state = _settled(state)
     state = replace(state, runner=runner, boots=boots, failed="")
     if state.stopping:
@@ -167,21 +202,24 @@ def _is_answered(request: Request, branch: str, reason: str) -> bool:
 _BOOTSTRAP = "bootstrap"
 
 
-def _died(state: State, runner: Runner, how: str, last_words: str, now: Instant) -> Decision:
+def _died(state: State, runner: Runner, death: Died, now: Instant) -> Decision:
+    how, guilty = death.how, None if death.outage else runner
     if state.failed:
-        return _failed(state, runner.branch, f"{state.failed} ({how})", last_words, now)
+        return _failed(state, runner.branch, guilty, f"{state.failed} ({how})", death.last_words, now)
     if state.phase is Phase.BOOTING and not state.stopping:
         why = f"{_named(runner)} ended before SUCCESS: {how}"
-        return _failed(state, runner.branch, why, last_words, now)
+        return _failed(state, runner.branch, guilty, why, death.last_words, now)
     if state.stopping or state.request:
         state = _credited(state, now)
         state = replace(_record(state, runner.boot_id, "left", how, now), runner=None)
         return _next(state, "", now)
-    return _failed(state, runner.branch, f"{_named(runner)} died after SUCCESS: {how}", last_words, now)
+    return _failed(state, runner.branch, guilty, f"{_named(runner)} died after SUCCESS: {how}", death.last_words, now)
 
 
-def _failed(state: State, branch: str, why: str, last_words: str, now: Instant) -> Decision:
-    """A launch or a life went wrong: main leads again, at once after a branch, after a delay after main."""
+def _failed(state: State, branch: str, guilty: Runner | None, why: str, last_words: str, now: Instant) -> Decision:
+    """A launch or a life went wrong: main leads again, at once after a branch, after a delay after main.
+
+    `guilty`: whose version's fault it may be; nobody's, when it is an outage."""
     runner = state.runner
     state = _credited(state, now)
     if runner:
@@ -191,6 +229,7 @@ def _failed(state: State, branch: str, why: str, last_words: str, now: Instant) 
     if state.request and _is_answered(state.request, branch, _BOOTSTRAP):
         state = _settled(state)
     text = f"{why}.{_quoted(last_words)}"
+    state, pinned = ladder.struck(state, guilty, why, now) if guilty else (state, False)
     if branch != MAIN:
         told = Tell(report_titles.watcher(f"{branch} failed, main leads again"), text)
         state, actions = _next(state, f"fallback: {why}", now)
@@ -199,21 +238,48 @@ def _failed(state: State, branch: str, why: str, last_words: str, now: Instant) 
     failures = state.failures + 1
     state = replace(state, failures=failures)
     told_now: list[Action] = []
-    if worth_telling(failures):
+    if pinned and guilty:
+        title = report_titles.watcher(f"{_named(guilty)} is pinned, an earlier version leads")
+        told_now = [Tell(title, f"{text}\n\n{_UNTIL}")]
+    elif worth_telling(failures):
         told_now = [Tell(report_titles.watcher(f"main failed ({failures} in a row), trying again"), text)]
     seed = runner.boot_id if runner else ""
-    delay = delay_seconds(failures, seed)
+    # Whoever is next has failed nowhere yet, unless all of them have.
+    delay = 0.0 if pinned and not state.forgiven else delay_seconds(failures, seed)
     if delay == 0.0 or state.stopping or state.request:
         state, actions = _next(state, f"restart: {why}", now)
         return state, [*actions, *told_now] if not state.stopping else [*told_now, *actions]
     return _enter(state, Phase.WAITING, now, deadline=now.monotonic + delay), [Sweep(), *told_now]
 
 
+_UNTIL = (
+    "It is not led again until main holds another version, or you ask for it with 'minifram retry'. Main itself is as "
+    "it was."
+)
+
+
+def _at_main(state: State, main: Version) -> State:
+    """Another version than the one that failed begins with a fresh count."""
+    return replace(state, main=main, failures=0 if main.id != state.main.id else state.failures)
+
+
 def _credited(state: State, now: Instant) -> State:
-    """A main that has served for long has earned a fresh count, however it leaves."""
+    """Who has served for long has earned a fresh count, however it leaves; a branch is soon gone and earns nothing."""
     runner, served = state.runner, now.monotonic - state.since.monotonic
-    healthy = state.phase is Phase.RUNNING and served >= HEALTHY_SECONDS
-    return replace(state, failures=0) if runner and runner.branch == MAIN and healthy else state
+    if not runner or runner.rung is Rung.BRANCH or state.phase is not Phase.RUNNING:
+        return state
+    if served >= ladder.STEADY_SECONDS:
+        state = ladder.steady(state, runner)
+    return replace(ladder.lived(state, runner), failures=0) if served >= state.patience.probation else state
+
+
+def _look_again(state: State, now: Instant) -> float | None:
+    """When something is due while a runner serves: its exit, or what a long service earns."""
+    if state.request or not state.runner or state.runner.rung is Rung.BRANCH:
+        return _leave_by(state, now)
+    since = state.since.monotonic
+    moments = (since + state.patience.probation, since + ladder.STEADY_SECONDS)
+    return next((moment for moment in moments if moment > now.monotonic), None)
 
 
 def _next(state: State, reason: str, now: Instant) -> Decision:
@@ -224,9 +290,11 @@ def _next(state: State, reason: str, now: Instant) -> Decision:
     request = state.request
     state = _enter(state, Phase.STARTING, now)
     if request is None:
-        return state, [Sweep(), Launch(MAIN, reason or "restart")]
+        return state, [Sweep(), LookAtMain(reason or "restart")]
     if request.name == SignalName.ROLLBACK.value:
         return state, [Sweep(), RollBack(request.target)]
+    if request.target == MAIN:
+        return state, [Sweep(), LookAtMain(_BOOTSTRAP)]
     return state, [Sweep(), Launch(request.target, _BOOTSTRAP)]
 
 
@@ -258,6 +326,9 @@ def _time_is_up(state: State, now: Instant) -> Decision:
         case Phase.BOOTING if state.runner and not state.request:
             late = f"{_named(state.runner)} did not say SUCCESS within {state.patience.boot:g} s"
             return _end(replace(state, failed=late), state.runner, now)
+        case Phase.RUNNING if state.runner and not state.request:
+            state = _credited(state, now)
+            return replace(state, deadline=_look_again(state, now)), []
         case Phase.BOOTING | Phase.RUNNING if state.runner:
             return _end(state, state.runner, now)
         case Phase.ENDING if state.runner:
@@ -299,16 +370,7 @@ def _is_current(state: State, boot_id: str) -> bool:
 def _record(state: State, boot_id: str, outcome: str, detail: str, now: Instant) -> State:
     def updated(boot: BootRecord) -> BootRecord:
         ended_at = "" if outcome == "success" else timestamp(now.wall)
-        return BootRecord(
-            id=boot.id,
-            branch=boot.branch,
-            commit=boot.commit,
-            reason=boot.reason,
-            started_at=boot.started_at,
-            outcome=outcome,
-            ended_at=ended_at,
-            detail=detail,
-        )
+        return replace(boot, outcome=outcome, ended_at=ended_at, detail=detail)
 
     boots = tuple(updated(boot) if boot.id == boot_id else boot for boot in state.boots)
     return replace(state, boots=boots)

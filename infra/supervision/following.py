@@ -8,6 +8,7 @@ import subprocess
 from typing import NamedTuple
 
 import structlog
+from msgspec.structs import replace
 
 from infra.contract import boot_log
 from infra.contract.boot_log import BootLine
@@ -15,7 +16,7 @@ from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.contract.watcher_file import WatcherFile
 from infra.supervision import cell_files, processes
-from infra.supervision.states import Died, Runner
+from infra.supervision.states import Died, Rung, Runner
 
 BRIEF_CHARS = 1000
 
@@ -47,8 +48,10 @@ class Following:
     def pidfds(self) -> list[int]:
         return [self._tracked.pidfd] if self._tracked else []
 
-    def start(self, process: subprocess.Popen[bytes], boot_id: str, branch: str, commit: str, log_size: int) -> Runner:
-        """Follow a process that was just started. Raises OSError; then it was ended, as nobody could follow it."""
+    def start(self, process: subprocess.Popen[bytes], launched: Runner, log_size: int) -> Runner:
+        """Follow a process that was just started; gives `launched` with its pid.
+
+        Raises OSError; then it was ended, as nobody could follow it."""
         try:
             started = processes.start_time(process.pid) or 0.0
             pidfd = os.pidfd_open(process.pid)
@@ -56,7 +59,7 @@ class Following:
             processes.ask_group(process.pid, signal.SIGKILL)
             process.wait()
             raise
-        runner = Runner(boot_id, branch, commit, process.pid, started)
+        runner = replace(launched, pid=process.pid, started=started)
         self._tracked = _Tracked(runner, pidfd, process, log_size)
         return runner
 
@@ -76,7 +79,7 @@ class Following:
         if not processes.is_alive(pid, started):  # the pid was another's before it was held
             os.close(pidfd)
             return None
-        runner = Runner(file.boot_id, file.branch, file.commit, pid, started)
+        runner = Runner(file.boot_id, file.branch, file.commit, pid, started, Rung(file.rung), file.version)
         self._tracked = _Tracked(runner, pidfd, None, 0)
         return runner
 

@@ -10,7 +10,7 @@ from infra.contract.branches import problem_with_branch
 from infra.contract.clock import timestamp
 from infra.contract.files import write_whole
 from infra.contract.watcher_file import Report, WatcherFile, decode, encode
-from infra.supervision.states import Instant, Patience, Phase, State
+from infra.supervision.states import Instant, Patience, Phase, Rung, State
 
 
 def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFile:
@@ -27,6 +27,13 @@ def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFi
         boot_id=runner.boot_id if runner else "",
         runner_pid=runner.pid if runner else 0,
         runner_started=runner.started if runner else 0.0,
+        rung=runner.rung.value if runner else "main",
+        version=runner.version if runner else "",
+        main=state.main,
+        goods=state.goods,
+        pins=state.pins,
+        strikes=state.strikes,
+        forgiven=state.forgiven,
         failures=state.failures,
         pending=state.request,
         handled=state.handled,
@@ -43,6 +50,11 @@ def from_file(file: WatcherFile, patience: Patience, now: Instant) -> State:
         since=now,
         patience=patience,
         request=file.pending,
+        main=file.main,
+        goods=file.goods,
+        pins=file.pins,
+        strikes=file.strikes,
+        forgiven=file.forgiven,
         failures=file.failures,
         handled=file.handled,
         boots=file.boots,
@@ -60,6 +72,8 @@ def load(path: str) -> tuple[WatcherFile, str]:
         problem = problem_with_branch(file.branch) if file.branch else None
         if problem or bool(file.branch) != bool(file.boot_id):
             raise ValueError(problem or "a branch without its boot")
+        for rung in (file.rung, *(boot.rung for boot in file.boots)):
+            Rung(rung)
         return file, ""
     except FileNotFoundError:
         return WatcherFile(), ""

@@ -37,9 +37,18 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
 
 
-def runner_command() -> list[str]:
-    """`-E -s`: no PYTHON* variable and no user site directory; the checkout is the first place modules come from."""
+def runner_command(safe: bool = False) -> list[str]:
+    """`-E -s`: no PYTHON* variable and no user site directory; the checkout is the first place modules come from.
+
+    In safe mode that is the keep's own code, which the cell may read and nobody there can change."""
+    if safe:
+        return [sys.executable, "-E", "-s", "-P", "-c", _SAFELY]
     return [sys.executable, "-E", "-s", "-m", "infra.runner"]
+
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""The keep's own code."""
+_SAFELY = f"import runpy, sys; sys.path.insert(0, {ROOT!r}); runpy.run_module('infra.runner', run_name='__main__')"
 
 
 def cell_environment(boot: Boot) -> dict[str, str]:
@@ -56,11 +65,11 @@ def cell_environment(boot: Boot) -> dict[str, str]:
     } | ({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})
 
 
-def spawn(boot: Boot, error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
+def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
     """Start the runner of `boot` as the cell, in its checkout and a session of its own. Raises OSError."""
     with cell.acting():  # it may be alone in being allowed into its directory
         return subprocess.Popen(
-            runner_command(),
+            command,
             cwd=boot.places.checkout(boot.branch),
             env=cell_environment(boot),
             stdin=subprocess.DEVNULL,
@@ -111,7 +120,7 @@ def find_runner(boot_id: str) -> tuple[int, float] | None:
         return None
     for process, boot in _booted():
         try:
-            ours = process.cmdline()[1:] == runner_command()[1:]
+            ours = process.cmdline()[1:] in (runner_command()[1:], runner_command(safe=True)[1:])
             if boot.id == boot_id and ours and os.getsid(process.pid) == process.pid:
                 return process.pid, process.create_time()
         except (psutil.Error, OSError):

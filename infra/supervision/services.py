@@ -25,11 +25,15 @@ from infra.supervision import processes
 from infra.supervision.cell_files import set_aside_unless
 from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = processes.ROOT
 """The keep's own code: the image's copy, never a checkout's."""
 
 OPEN_SECONDS = 30.0
 """A door makes its socket in about a second; on a machine that is all but standing still it has this long."""
+
+
+SETTLING_SECONDS = 5.0
+"""What died in the first moments of a service that had died may have died of that."""
 
 
 @dataclass
@@ -144,6 +148,13 @@ class Services:
             service.began = now
         service.seen = there
         return shut
+
+    def trouble(self, now: float) -> str:
+        """A service that is down, or was a moment ago; empty when all are up."""
+        for service in self._all:
+            if service.process is None or (service.deaths and now - service.started < SETTLING_SECONDS):
+                return f"{service.name} is down" if service.process is None else f"{service.name} has just come back"
+        return ""
 
     def pids(self) -> frozenset[int]:
         return frozenset(service.process.pid for service in self._all if service.process)

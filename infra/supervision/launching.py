@@ -1,0 +1,115 @@
+"""From the decision to launch to a runner that runs: its clone made ready, its boot made up, its process started.
+
+Nothing here decides who leads. What goes wrong is said with whose fault it can be: an outage is no version's."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import subprocess
+from typing import NamedTuple
+
+from infra.contract.boot import Boot
+from infra.contract.settings import Settings, runner_limits
+from infra.repository.git import GitError
+from infra.supervision import cell_files, checkouts, ladder, processes
+from infra.supervision.services import Services
+from infra.supervision.states import Launch, Rung, Runner, State
+from infra.supervision.versions import candidate_of
+from infra.supervision.zones import Zones
+
+
+class NotLaunched(Exception):
+    """Says why; `guilty` is the version that cannot be launched, None when it was not the version's fault."""
+
+    def __init__(self, why: str, guilty: Runner | None = None) -> None:
+        super().__init__(why)
+        self.guilty = guilty
+
+
+class Candidate(NamedTuple):
+    boot: Boot
+    runner: Runner
+    """As it will be, without its pid."""
+    rescued: str
+    """Where what main's clone held lies; empty when it held nothing."""
+
+
+class Launcher:
+    """Launches of one agent."""
+
+    def __init__(self, settings: Settings, zones: Zones, services: Services) -> None:
+        self._settings = settings
+        self._zones = zones
+        self._places = zones.places
+        self._services = services
+        self._clones = checkouts.Cell(zones.places, zones.remote_url, zones.cell)
+
+    def candidate(self, launch: Launch, state: State, wall: float) -> Candidate:
+        """Make ready what `launch` names. Raises NotLaunched."""
+        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.rung, _known(launch, state))
+        try:
+            self._services.await_ports(self._settings.limits.door_seconds)
+            ready = checkouts.ready(self._clones, launch.branch, wall, launch.commit)
+        except OSError as error:
+            raise NotLaunched(str(error)) from error
+        except checkouts.CheckoutError as error:
+            outage = launch.rung is Rung.BRANCH or _OUTAGE.search(str(error))
+            raise NotLaunched(str(error), None if outage else nobody) from error
+        version = nobody.version
+        if launch.rung is Rung.BRANCH:
+            version = self._version(launch.branch, ready.commit)
+            pin = ladder.pin_of(state, version)
+            if pin:
+                what_to_do = "change it, or the PM allows it again with 'minifram retry'"
+                raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
+        boot = self._boot(launch, ready.commit)
+        runner = Runner(boot.id, launch.branch, ready.commit, 0, 0.0, launch.rung, version)
+        return Candidate(boot, runner, ready.rescued)
+
+    def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
+        """Its process, and the size of its error log when it began. Raises OSError."""
+        checkout = self._places.checkout(candidate.boot.branch)
+        with self._zones.cell.acting():
+            error_log, size = cell_files.open_error_log(checkout, self._settings.limits.log_bytes)
+        try:
+            words = processes.runner_command(safe=candidate.runner.rung is Rung.SAFE)
+            return processes.spawn(candidate.boot, words, error_log, self._zones.cell), size
+        finally:
+            os.close(error_log)
+
+    def _version(self, branch: str, commit: str) -> str:
+        try:
+            return candidate_of(self._clones.git(self._places.checkout(branch)), commit).id
+        except GitError as error:
+            raise NotLaunched(f"the clone of {branch} cannot be read: {error}") from error
+
+    def _boot(self, launch: Launch, commit: str) -> Boot:
+        return Boot(
+            id=secrets.token_hex(16),
+            branch=launch.branch,
+            commit=commit,
+            reason=launch.reason,
+            remote_url=self._zones.remote_url,
+            autonomy=self._settings.autonomy,
+            places=self._places,
+            limits=runner_limits(self._settings),
+            instead_of=launch.instead_of,
+            prompt=f"{processes.ROOT}/SYSTEM.md" if launch.rung is Rung.SAFE else "",
+        )
+
+
+def _known(launch: Launch, state: State) -> str:
+    """The version of what main has to offer; safe mode runs none of them."""
+    if launch.rung is Rung.SAFE:
+        return ""
+    known = {good.commit: good.id for good in state.goods} | {state.main.commit: state.main.id}
+    return known.get(launch.commit, "")
+
+
+_OUTAGE = re.compile(
+    "No space left|quota exceeded|Cannot allocate memory|Too many open files|Connection refused|hung up|timed out"
+    "|ran out of time|Could not read from remote|unable to connect|Input/output error|Read-only file system"
+)
+"""In git's words: nothing that a version could be to blame for."""

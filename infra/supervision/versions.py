@@ -1,0 +1,96 @@
+"""What main holds, looked at as cheaply as can be: a ref is a small file, and asking git costs a process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+
+from infra.contract.branches import MAIN
+from infra.contract.places import VERSION, Places
+from infra.contract.watcher_file import Version
+from infra.repository.git import Git, GitError, resolve_commit
+from infra.repository.merge import PAGE
+
+RETRY_REF = "refs/minifram/retry"
+"""Made by the PM, who alone can (`minifram retry`, or a plain push of anything to it): pinned versions may be tried."""
+_COMMIT = re.compile(rb"[0-9a-f]{40}\n")
+
+
+def version_of(git: Git, commit: str) -> Version:
+    """The version of a commit of main: what a start can fail for. Raises GitError."""
+    listed = git.raw("ls-tree", "-z", "--full-tree", commit, "--", *VERSION)
+    return Version(commit=commit, id=hashlib.sha256(listed).hexdigest()[:16])
+
+
+def candidate_of(git: Git, commit: str) -> Version:
+    """The version of a branch: all that it holds but the page. A branch fails for itself: main, which may start from
+    the same files, is not to be pinned with it. Raises GitError."""
+    entries = git.raw("ls-tree", "-z", "--full-tree", commit).split(b"\0")
+    listed = b"\0".join(entry for entry in entries if not entry.endswith(b"\t" + PAGE.encode()))
+    return Version(commit=commit, id="branch-" + hashlib.sha256(listed).hexdigest()[:16])
+
+
+class Mainline:
+    """Main of the shared repository over time."""
+
+    def __init__(self, places: Places) -> None:
+        self._remote = places.remote
+        self._seen = Version()
+
+    def look(self) -> Version:
+        """What it holds now. Raises GitError, and LookupError when there is no main."""
+        commit = self._loose() or resolve_commit(Git(self._remote), f"refs/heads/{MAIN}")
+        if not commit:
+            raise LookupError(f"{self._remote} has no branch main; push one")
+        if commit != self._seen.commit:
+            self._seen = version_of(Git(self._remote), commit)
+        return self._seen
+
+    def moved(self) -> Version | None:
+        """What it holds when that is seen without asking git and is news; never raises."""
+        commit = self._loose()
+        if not commit or commit == self._seen.commit:
+            return None
+        try:
+            return self.look()
+        except (GitError, LookupError):
+            return None
+
+    def _loose(self) -> str:
+        """The ref's own file, which a ref that ever moves has."""
+        try:
+            descriptor = os.open(
+                f"{self._remote}/refs/heads/{MAIN}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            )
+        except OSError:
+            return ""
+        try:
+            content = os.read(descriptor, 64)
+        except OSError:
+            return ""
+        finally:
+            os.close(descriptor)
+        return content[:40].decode() if _COMMIT.fullmatch(content) else ""
+
+    def retry_asked(self) -> bool:
+        """The PM made the ref; it is removed, so that each asking counts once. Raises GitError."""
+        if not os.path.lexists(f"{self._remote}/{RETRY_REF}"):
+            return False
+        Git(self._remote)("update-ref", "--no-deref", "-d", RETRY_REF)
+        return True
+
+    def keep(self, goods: tuple[Version, ...]) -> None:
+        """Have the shared repository keep these commits, whatever becomes of main. Raises GitError."""
+        git = Git(self._remote)
+        wanted = {f"{_GOODS}{good.id}": good.commit for good in goods}
+        there = dict(
+            line.split(" ", 1) for line in git("for-each-ref", "--format=%(refname) %(objectname)", _GOODS).splitlines()
+        )
+        orders = [f"update {ref} {commit}" for ref, commit in wanted.items() if there.get(ref) != commit]
+        orders += [f"delete {ref}" for ref in there if ref not in wanted]
+        if orders:
+            git("update-ref", "--stdin", stdin=("\n".join(orders) + "\n").encode())
+
+
+_GOODS = "refs/minifram/good/"

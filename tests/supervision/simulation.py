@@ -1,0 +1,426 @@
+"""Years of supervision in a minute: the real `decide` in a played world with a clock of its own. Versions that are bad
+in their own ways, outages, hops, rollbacks, stops, and a watcher that is killed at any moment, with its memory as it
+lay on the disk then. Everything comes from one seed; a broken rule is told with it.
+
+`python -m tests.supervision.simulation SEED [YEARS]` plays one world and prints what happened in it."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from infra.contract.watcher_file import Request, Version, WatcherFile
+from infra.supervision import ladder, memory, states
+from infra.supervision.decide import decide
+from infra.supervision.states import Event, Instant, Patience, Phase, Rung, Runner, State
+
+YEAR = 365 * 86400.0
+PATIENCE = Patience(boot=60.0, grace=10.0, probation=600.0)
+WALL = 1_800_000_000.0
+
+
+Decide = Callable[[State, Event, Instant], states.Decision]
+
+
+class Nature(NamedTuple):
+    """How a version is. Seconds; a death that never comes is None."""
+
+    serves_after: float | None
+    dies_after: float | None
+
+    @property
+    def good(self) -> bool:
+        return self.serves_after is not None and self.serves_after < PATIENCE.boot and self.dies_after is None
+
+
+GOOD = Nature(0.1, None)
+NATURES = (
+    (GOOD, 6),
+    (Nature(None, 0.1), 3),  # cannot be imported
+    (Nature(None, None), 1),  # hangs
+    (Nature(None, 59.0), 1),
+    (Nature(0.1, 0.2), 1),
+    (Nature(0.1, 3600.0), 1),  # after an hour
+    (Nature(0.1, 605.0), 1),  # right after its probation
+    (Nature(70.0, None), 1),  # too late
+)
+
+
+class Broken(AssertionError):
+    """A rule that did not hold."""
+
+
+@dataclass
+class Alive:
+    runner: Runner
+    nature: Nature
+    began: float
+    served: bool = False
+    ends_at: float | None = None
+    """It was asked to end, or leaves by itself."""
+
+
+@dataclass
+class Play:
+    """One world."""
+
+    seed: int
+    decide: Decide = decide
+    events: int = 0
+    now: float = 0.0
+    state: State = field(default_factory=lambda: State(Phase.STARTING, Instant(0.0, WALL), PATIENCE))
+    disk: WatcherFile = field(default_factory=WatcherFile)
+    alive: Alive | None = None
+    outage_until: float = 0.0
+    outage_ended: float = 0.0
+    natures: dict[str, Nature] = field(default_factory=dict)
+    main: Version = field(default_factory=Version)
+    main_since: float = 0.0
+    failures: Counter[str] = field(default_factory=Counter)
+    """Of each version, since it was last allowed to be tried."""
+    seen: Counter[str] = field(default_factory=Counter)
+    asked: dict[str, str] = field(default_factory=dict)
+    """Requests by identity that nothing has come of yet."""
+    carried: Counter[str] = field(default_factory=Counter)
+    """Launches while a request was waiting."""
+    told: int = 0
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self.inbox: deque[Event] = deque()
+        self.serial = 0
+        self.move_main(GOOD)
+
+    # The world.
+
+    def new_version(self, nature: Nature | None = None) -> Version:
+        self.serial += 1
+        made = Version(commit=f"{self.serial:040x}", id=f"{self.serial:016x}")
+        kinds, weights = zip(*NATURES, strict=True)
+        self.natures[made.id] = nature or self.chance.choices(kinds, weights)[0]
+        return made
+
+    def move_main(self, nature: Nature | None = None) -> None:
+        self.main = self.new_version(nature)
+        self.main_since = self.now
+
+    def report_on_main(self) -> None:
+        """A commit that changes no version."""
+        self.serial += 1
+        self.main = Version(commit=f"{self.serial:040x}", id=self.main.id)
+
+    @property
+    def outage(self) -> bool:
+        return self.now < self.outage_until
+
+    def instant(self) -> Instant:
+        return Instant(self.now, WALL + self.now)
+
+    # The watcher.
+
+    def follow(self, event: Event) -> None:
+        """Decide, remember, act: as `infra.watcher` does."""
+        self.events += 1
+        before = self.state
+        self.seen[f"{before.phase.value} {type(event).__name__}"] += 1
+        self.state, actions = self.decide(self.state, event, self.instant())
+        if self.chance.random() < 0.0005:  # killed before it could remember: the decision was never made
+            self.state = before
+            self.restart()
+            return
+        self.disk = memory.to_file(self.state, (), self.instant())
+        if isinstance(event, states.Asked):
+            self.note_request(event.request)
+        self.check(before, event, actions)
+        for action in actions:
+            if self.chance.random() < 0.0003:  # killed with the decision remembered and not acted upon
+                self.restart()
+                return
+            self.act(action)
+
+    def act(self, action: states.Action) -> None:
+        match action:
+            case states.LookAtMain(reason):
+                seen = states.MainUnseen("gone") if self.outage else states.MainSeen(self.main, reason)
+                self.inbox.append(seen)
+            case states.Launch():
+                self.launch(action)
+            case states.AskToEnd() if self.alive:
+                if self.state.failed and not self.outage:
+                    self.count_failure(self.alive.runner.version)
+                patient = self.chance.random() < 0.8
+                self.alive.ends_at = self.now + self.chance.uniform(0.0, 5.0) if patient else self.alive.ends_at
+            case states.EndNow() if self.alive:
+                self.alive.ends_at = self.now + self.chance.uniform(0.0, 0.1)
+            case states.RollBack(target):
+                if self.outage or self.chance.random() < 0.1:
+                    self.inbox.append(states.RollbackFailed(target, "it cannot be"))
+                else:
+                    self.move_main(GOOD)
+                    self.inbox.append(states.RolledBack(target, self.main.commit))
+            case states.Tell():
+                self.told += 1
+                self.report_on_main()
+
+    def launch(self, action: states.Launch) -> None:
+        if self.alive:
+            raise Broken("a second runner would be launched beside the first")
+        if self.outage and self.chance.random() < 0.7:
+            self.inbox.append(states.LaunchFailed(action.branch, "no space left"))
+            return
+        if self.state.request:
+            self.carried[self.state.request.identity] += 1
+            if self.carried[self.state.request.identity] > MOST_FAILURES:
+                raise Broken(f"{self.state.request} is carried out again and again")
+        version = self.offered(action)
+        self.serial += 1
+        runner = Runner(
+            f"{self.serial:032x}", action.branch, action.commit, self.serial, self.now, action.rung, version
+        )
+        pin = ladder.pin_of(self.state, version)
+        if pin and action.rung is Rung.BRANCH:
+            self.inbox.append(states.LaunchFailed(action.branch, "pinned"))
+            return
+        if pin:
+            raise Broken(f"{action.rung.value}: version {version} is pinned ({pin.why}) and led")
+        spent, _ = self.decide(self.state, states.Launched(runner, action.reason), self.instant())
+        spent = replace(spent, request=self.state.request, handled=self.state.handled)
+        self.disk = memory.to_file(spent, (), self.instant())
+        if self.chance.random() < 0.002:  # killed between spending the attempt and making it
+            self.restart()
+            return
+        self.alive = Alive(runner, self.nature_of(version), self.now)
+        self.inbox.append(states.Launched(runner, action.reason))
+
+    def offered(self, action: states.Launch) -> str:
+        """The version that the launch leads."""
+        if action.rung is Rung.BRANCH:
+            return action.branch
+        if action.rung is Rung.SAFE:
+            return ""
+        if action.rung is Rung.MAIN:
+            return self.state.main.id
+        return next(good.id for good in self.state.goods if good.commit == action.commit)
+
+    def nature_of(self, version: str) -> Nature:
+        return self.natures.get(version, GOOD)
+
+    def count_failure(self, version: str) -> None:
+        """Bad versions fail a known number of times and no more."""
+        self.failures[version] += 1
+        if version and self.failures[version] > MOST_FAILURES:
+            raise Broken(f"bad version {version} ({self.nature_of(version)}) failed {self.failures[version]} times")
+
+    def restart(self) -> None:
+        """The watcher is gone, without a word, and another begins with what lay on the disk."""
+        file, self.inbox = self.disk, deque()
+        found = None
+        if self.alive and self.chance.random() < 0.5 and file.boot_id == self.alive.runner.boot_id:
+            found = self.alive.runner
+        if found is None:
+            self.alive = None
+        self.now += self.chance.uniform(0.1, 2.0)
+        self.state = memory.from_file(file, PATIENCE, self.instant())
+        known = {boot.id: boot for boot in file.boots}
+        served = bool(found and self.alive and (self.alive.served or known[found.boot_id].outcome == "success"))
+        age = self.now - self.alive.began if self.alive else 0.0
+        if found and not file.runner_pid:
+            self.inbox.append(states.LaunchFound(found.branch))
+        # A signal whose file was not deleted is claimed again.
+        for identity, target in list(self.asked.items()):
+            name, _, words = target.partition(" ")
+            self.inbox.append(states.Asked(Request(name=name, target=words, identity=identity)))
+        self.inbox.append(states.Started(found, served, age))
+        self.disk = memory.to_file(self.state, (), self.instant())
+
+    # What happens by itself.
+
+    def note_request(self, request: Request) -> None:
+        """Claimed and decided upon: from now on the watcher's memory answers for it."""
+        known = self.state.request
+        pending = known is not None and known.identity == request.identity
+        dropped = any(f"{request.name} {request.target} was dropped" in each.text for each in self.state.troubles)
+        if not (pending or dropped or self.state.handled == request.identity):
+            raise Broken(f"the request {request} was lost")
+        self.asked.pop(request.identity, None)
+
+    def ask(self, name: str, target: str) -> None:
+        self.serial += 1
+        identity = f"1:{self.serial}:1"
+        self.asked[identity] = f"{name} {target}"
+        self.inbox.append(states.Asked(Request(name=name, target=target, identity=identity)))
+        if self.alive and self.chance.random() < 0.9:
+            self.alive.ends_at = self.now + self.chance.uniform(0.0, 9.0)
+
+    def next_moment(self) -> float:
+        moments = [self.now + self.chance.expovariate(1 / 200.0)]
+        if self.state.deadline is not None:
+            moments.append(self.state.deadline)
+        if self.alive:
+            moments.append(self.death() or moments[0])
+            if not self.alive.served and self.alive.nature.serves_after is not None:
+                moments.append(self.alive.began + self.alive.nature.serves_after)
+        return max(self.now, min(moments))
+
+    def death(self) -> float | None:
+        assert self.alive
+        own = self.alive.began + self.alive.nature.dies_after if self.alive.nature.dies_after is not None else None
+        both = [moment for moment in (own, self.alive.ends_at) if moment is not None]
+        return min(both) if both else None
+
+    def step(self) -> None:
+        if self.inbox:
+            self.follow(self.inbox.popleft())
+            return
+        if self.state.phase is Phase.STOPPED:
+            self.now += self.chance.uniform(1.0, 3600.0)
+            self.restart()
+            return
+        was_out = self.outage
+        self.now = self.next_moment()
+        if was_out and not self.outage:
+            self.outage_ended = self.now
+        if self.alive:
+            self.let_live(self.alive)
+            if self.inbox:
+                return
+        if self.state.deadline is not None and self.now >= self.state.deadline:
+            deadline = self.state.deadline
+            self.follow(states.TimeIsUp())
+            if self.state.deadline == deadline and not self.inbox and not self.alive:
+                raise Broken("a deadline passed and nothing came of it")
+            return
+        self.surprise()
+
+    def let_live(self, alive: Alive) -> None:
+        death = self.death()
+        serves = alive.nature.serves_after
+        if not alive.served and serves is not None and self.now >= alive.began + serves and not self.outage:
+            alive.served = True
+            self.inbox.append(states.Served(alive.runner.boot_id))
+        if death is not None and self.now >= death:
+            self.alive = None
+            if (alive.ends_at is None or alive.ends_at > death) and not self.outage:
+                self.count_failure(alive.runner.version)
+            how = self.chance.choice(["exit status 0", "exit status 1", "SIGKILL"])
+            self.inbox.append(states.Died(alive.runner.boot_id, how, "words", self.outage))
+
+    def surprise(self) -> None:
+        chance = self.chance.random()
+        if chance < 0.02:
+            self.move_main()
+            self.inbox.append(states.MainMoved(self.main))
+            if self.alive and self.alive.served and self.alive.runner.rung is not Rung.BRANCH:
+                self.ask("bootstrap", "main")  # the runner sees that main holds other code, and makes way
+        elif chance < 0.10:
+            self.report_on_main()
+            self.inbox.append(states.MainMoved(self.main))
+        elif chance < 0.16 and self.alive:
+            candidate = self.new_version()
+            self.ask("bootstrap", self.chance.choice([candidate.id, candidate.id, "main"]))
+        elif chance < 0.18:
+            self.ask("rollback", "main~1")
+        elif chance < 0.185:
+            self.outage_until = self.now + self.chance.expovariate(1 / 600.0)
+        elif chance < 0.20:
+            self.restart()
+        elif chance < 0.205:
+            self.inbox.append(states.StopAsked())
+        elif chance < 0.21:
+            self.failures.clear()
+            self.inbox.append(states.RetryAsked())
+        elif chance < 0.22 and self.alive and not self.alive.nature.good:
+            self.inbox.append(states.SealUnproved(self.alive.runner.boot_id, "no port"))
+        elif chance < 0.30 and self.alive and self.outage:
+            self.alive.ends_at = self.now
+        else:
+            self.follow(self.stale())
+
+    def stale(self) -> Event:
+        """News of nobody, too early, too late, or twice."""
+        other = "f" * 32
+        news: list[Event] = [
+            states.Served(other),
+            states.Died(other, "SIGKILL"),
+            states.SealUnproved(other, "no port"),
+            states.TimeIsUp(),
+            states.MainMoved(self.main),
+            states.SignalRefused("it is empty"),
+            states.MainSeen(self.main, "nobody asked"),
+            states.MainUnseen("nobody asked"),
+        ]
+        return self.chance.choice(news)
+
+    # What must hold.
+
+    def check(self, before: State, event: Event, actions: list[states.Action]) -> None:
+        state = self.state
+        leads = [each for each in actions if isinstance(each, states.Launch | states.RollBack | states.LookAtMain)]
+        if len(leads) > 1 or (leads and self.alive):
+            raise Broken(f"{event}: {leads} with {self.alive}")
+        if state.forgiven > before.forgiven or state.pins == () != before.pins:
+            self.failures.clear()
+        coming = leads or self.inbox or any(isinstance(each, states.Leave) for each in actions)
+        if not (state.runner or coming or state.deadline is not None or state.phase is Phase.STOPPED):
+            raise Broken(f"{event}: nothing is due any more in {state.phase}")
+        if state.runner and self.alive is None and not self.inbox:
+            raise Broken(f"{event}: {state.runner} is said to be alive")
+        if state.phase is Phase.STOPPED and (state.runner or self.alive):
+            raise Broken("the watcher left a runner behind")
+        for pin in state.pins:
+            by_chance = self.nature_of(pin.version).good and "no watcher was running" not in pin.why
+            if by_chance and pin not in before.pins:
+                raise Broken(f"{event}: the good version {pin.version} was pinned: {pin.why}")
+        self.check_service()
+
+    def check_service(self) -> None:
+        """Whatever main is, somebody serves soon after the last outage; and a good main is not passed over."""
+        calm = self.now - max(self.main_since, self.outage_ended, self.quiet_since) > SOON
+        if not calm or self.outage or self.state.phase is not Phase.RUNNING or not self.state.runner:
+            return
+        rung = self.state.runner.rung
+        if rung in (Rung.GOOD, Rung.SAFE) and self.nature_of(self.state.main.id).good and self.state.main == self.main:
+            raise Broken(f"{rung.value} leads although main is good")
+
+    quiet_since: float = 0.0
+
+
+SOON = 1800.0
+MOST_FAILURES = 6
+"""Of a bad version before it is pinned: its tries, and those that a killed watcher could not note."""
+
+
+def play(seed: int, years: float, decide: Decide = decide) -> Play:
+    """Raises Broken with the seed."""
+    world = Play(seed, decide)
+    world.inbox.append(states.Started())
+    try:
+        while world.now < years * YEAR:
+            world.step()
+    except Exception as error:
+        raise Broken(f"seed {seed}, event {world.events}, at {world.now:.1f} s: {error}") from error
+    return world
+
+
+def main(argv: list[str]) -> int:
+    seed, years = int(argv[0]), float(argv[1]) if len(argv) > 1 else 1.0
+    began = time.perf_counter()
+    world = play(seed, years)
+    took = time.perf_counter() - began
+    print(
+        f"seed {seed}: {years:g} years, {world.events:,} events in {took:.1f} s ({world.events / took:,.0f} a second)"
+    )
+    for name, count in sorted(world.seen.items()):
+        print(f"  {count:>9,}  {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,122 @@
+"""A main that cannot live, with real processes and real git: who leads instead, what the PM reads, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from infra.contract.signals import SignalName
+from infra.contract.watcher_file import WatcherFile
+from infra.repository.git import Git
+from infra.supervision.versions import version_of
+from tests.supervision.agents import Agent, within
+
+pytestmark = pytest.mark.heavy
+MakeAgent = Callable[..., Agent]
+SETTINGS = "limits: {grace_seconds: 1, boot_seconds: 1.5, probation_seconds: 0.5}\n"
+GOOD = "serve()"
+WAYS = {
+    "cannot be imported": "import no_such_module",
+    "ends at once with status 0": 'say("BOOTSTRAPPING")',
+    "hangs": "time.sleep(600)",
+    "says SUCCESS and dies": 'say("BOOTSTRAPPING"); say("SUCCESS"); time.sleep(0.1); os.kill(os.getpid(), 9)',
+    "forges another's SUCCESS": 'say("BOOTSTRAPPING", "0" * 32); say("SUCCESS", "0" * 32); time.sleep(600)',
+}
+
+
+def rung(agent: Agent, name: str, commit: str = "") -> WatcherFile:
+    """The state once this rung serves."""
+
+    def look() -> WatcherFile | None:
+        state = agent.state()
+        return state if (state.phase, state.rung) == ("running", name) and commit in ("", state.commit) else None
+
+    return within(30.0, look, f"{name} serving; now {agent.state()}")
+
+
+def grown(make_agent: MakeAgent) -> tuple[Agent, str]:
+    """An agent whose first main has shown that it can live; and that main."""
+    agent = make_agent(GOOD, SETTINGS)
+    agent.start()
+    agent.serving()
+    good = within(10.0, lambda: agent.state().goods, "a good version")
+    return agent, good[0].commit
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, way: str) -> None:
+    """Whatever is wrong with it: it is tried, pinned, and the PM reads why; main itself stays as the PM left it, until
+    the PM mends it, and then it leads at once."""
+    agent, good = grown(make_agent)
+    (agent.clone / "infra/runner.py").write_text((agent.clone / "infra/runner.py").read_text() + f"# {way}\n")
+    bad = agent.commit(WAYS[way])
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    bad = agent.git("rev-parse", "HEAD")
+    agent.git("push", "-q", "origin", "main")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    state = rung(agent, "last good", good)
+    assert [(pin.branch, pin.version) for pin in state.pins] == [("main", version_of(agent.git, bad).id)]
+    assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, an earlier version leads")
+    assert agent.git("ls-remote", "origin", "main").split()[0] != good
+    assert agent.git("merge-base", "--is-ancestor", bad, "origin/main") == ""
+
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    (agent.clone / "infra/runner.py").write_text((agent.clone / "infra/runner.py").read_text() + "# mended\n")
+    agent.commit(GOOD)
+    agent.git("push", "-q", "origin", "main")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    assert rung(agent, "main").commit == agent.git("rev-parse", "HEAD")
+
+
+def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(make_agent: MakeAgent) -> None:
+    """Nor do reports on main, which change no version, bring it back."""
+    agent, good = grown(make_agent)
+    (agent.clone / "infra/runner.py").write_text("raise SystemExit(os.path.exists('/') and 3)\n")
+    agent.commit("broken")
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    agent.git("push", "-q", "origin", "main")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    rung(agent, "last good", good)
+    assert agent.watcher
+    agent.watcher.kill()
+    agent.watcher.wait()
+    first = agent.state().boot_id
+    agent.start()
+    assert rung(agent, "last good", good).boot_id == first, "the runner outlived it"
+    agent.stop()
+    failures = agent.log().count('"rung": "main"')
+    agent.start()
+    within(10.0, lambda: agent.state().boot_id != first and rung(agent, "last good", good), "a fresh start")
+    assert agent.log().count('"rung": "main"') == failures, "a pinned version was led again"
+    Git(agent.places.remote)("update-ref", "refs/minifram/retry", "refs/heads/main")
+    within(10.0, lambda: not agent.state().pins, "no pins")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    within(10.0, lambda: agent.log().count('"rung": "main"') > failures, "another try")
+    rung(agent, "last good", good)
+    assert Git(agent.places.remote)("for-each-ref", "refs/minifram/retry") == ""
+
+
+def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -> None:
+    """Nothing was ever good: the image's own runner serves, on the shared main, and the PM reads why."""
+    agent = make_agent("import no_such_module", SETTINGS)
+    agent.start()
+    state = rung(agent, "safe mode")
+    assert state.main.id == state.pins[0].version
+    agent.told("is pinned, an earlier version leads")
+    assert "no_such_module" in agent.comms()
+
+
+def test_a_bad_branch_is_not_led_twice(make_agent: MakeAgent) -> None:
+    """The same version again is refused with the reason; the PM may allow it."""
+    agent, _ = grown(make_agent)
+    agent.branch("bad", "import no_such_module")
+    agent.ask(SignalName.BOOTSTRAP, "bad")
+    agent.told("bad failed, main leads again")
+    agent.serving("main")
+    launches = agent.log().count('"branch": "bad"')
+    agent.ask(SignalName.BOOTSTRAP, "bad")
+    agent.told("this very version failed at")
+    agent.serving("main")
+    assert agent.log().count('"rung": "branch"') == 2, "one launch, and one that was refused"
+    assert launches

@@ -1,0 +1,77 @@
+"""Years of supervision, played; `python -m tests.supervision.simulation SEED YEARS` plays one world again."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from infra.supervision.decide import decide
+from infra.supervision.states import Asked, Decision, Died, Event, Instant, LookAtMain, Phase, State
+from tests.supervision.simulation import Broken, Decide, play
+
+SEEDS = range(10)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_rule_is_broken_in_a_year(seed: int) -> None:
+    """One runner at a time, always something due, no request lost or carried out twice, bad versions led a few times
+    and no more, good ones never pinned, and never passed over for long."""
+    world = play(seed, 1.0)
+    assert world.events > 100_000
+    assert world.told > 100
+    phases = {phase.value for phase in Phase} - {Phase.STOPPED.value}
+    kinds = {kind.__name__ for kind in Event.__args__}
+    met = {tuple(each.split(" ")) for each in world.seen}
+    assert {phase for phase, _ in met} == phases
+    assert kinds <= {kind for _, kind in met} | {"SealBroken", "LaunchFound"}
+
+
+def test_the_same_seed_is_the_same_world() -> None:
+    """A failure that is told with its seed can be looked at again."""
+    one, other = play(7, 0.02), play(7, 0.02)
+    assert (one.events, one.now, one.state, one.seen) == (other.events, other.now, other.state, other.seen)
+    assert one.seen != play(8, 0.02).seen
+
+
+def forgetful(state: State, event: Event, now: Instant) -> Decision:
+    """Knows nothing of versions that failed."""
+    return decide(replace(state, strikes=(), pins=()), event, now)
+
+
+def careless(state: State, event: Event, now: Instant) -> Decision:
+    """Loses what is asked for while a runner boots."""
+    after, actions = decide(state, event, now)
+    return (replace(after, request=None) if state.phase is Phase.BOOTING else after), actions
+
+
+def hasty(state: State, event: Event, now: Instant) -> Decision:
+    """Launches main beside a runner that is asked to make way."""
+    after, actions = decide(state, event, now)
+    return after, [*actions, LookAtMain("haste")] if isinstance(event, Asked) and state.runner else actions
+
+
+def lazy(state: State, event: Event, now: Instant) -> Decision:
+    """Forgets to try again."""
+    after, actions = decide(state, event, now)
+    return (replace(after, deadline=None) if after.phase is Phase.WAITING else after), actions
+
+
+def suspicious(state: State, event: Event, now: Instant) -> Decision:
+    """Takes an outage for a bad version."""
+    return decide(state, event._replace(outage=False) if isinstance(event, Died) else event, now)
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "rule"),
+    [
+        (forgetful, "failed 7 times"),
+        (careless, "was lost|is said to be alive|again and again"),
+        (hasty, "LookAtMain"),
+        (lazy, "nothing is due"),
+        (suspicious, "good version .* was pinned"),
+    ],
+)
+def test_a_broken_rule_is_found(spoiled: Decide, rule: str) -> None:
+    """The control: decisions that are wrong in one thing each do not pass for a year; the seed is told."""
+    with pytest.raises(Broken, match=rf"^seed 1, event \d+, at [\d.]+ s: .*({rule})"):
+        play(1, 1.0, spoiled)
