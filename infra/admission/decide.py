@@ -16,6 +16,8 @@ from infra.contract.protection import protecting
 
 MAX_REFS = 50
 """Refs in one push."""
+MAX_REFS_THERE = 2_000
+"""Branches and tags of the repository: beyond that none is created."""
 MAX_COMMITS = 10_000
 """New commits on one ref."""
 MAX_PATH_BYTES, MAX_NAME_BYTES = 1000, 255
@@ -69,6 +71,8 @@ class Update(NamedTuple):
     """The commit it is at; None when it is to be created."""
     new: str | None
     """The commit it is to be at; None when it is to be deleted."""
+    refs_there: int = 0
+    """Branches and tags that the repository would have with all that the push creates."""
     stands_for: str = ""
     """The ref that would be moved in its place, when this one is only another name for it."""
     descends: bool = True
@@ -152,6 +156,12 @@ def _problem_with_move(update: Update) -> str | None:
         return "a snapshot stays where it is; give the new one another name"
     if update.old is not None and update.ref.startswith(HEADS + RESCUE):
         return f"a rescue branch is written once; push to a new name under {RESCUE}"
+    if update.old is None and update.refs_there > MAX_REFS_THERE:
+        return (
+            f"the repository would have {update.refs_there} branches and tags, over the limit of {MAX_REFS_THERE}; "
+            "push to a branch that is there, and ask the PM in a report to delete old ones (git branch -D and git tag "
+            "-d in the repository)"
+        )
     if not update.names_commit:
         return "it would point to something that is no commit; push a commit"
     if not update.descends:

@@ -47,6 +47,7 @@ paths = st.sampled_from(
 odd: dict[str, st.SearchStrategy[Any]] = {
     "ref": other_refs,
     "new": st.none(),
+    "refs_there": st.sampled_from([2000, 2001]),
     "descends": st.just(False),
     "names_commit": st.just(False),
     "new_commits": histories,
@@ -100,6 +101,7 @@ def test_nothing_outside_the_allowed_shape_is_admitted(update: Update, autonomy:
     assert update.names_commit
     assert update.descends
     assert not update.unseen
+    assert update.old is not None or update.refs_there <= 2000
     assert all("logs" not in commit.introduced for commit in update.new_commits)
     assert all(file.size <= LIMIT for file in update.large_files)
     if name.startswith("rescue/"):
