@@ -237,15 +237,14 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     if update.ref != MAIN_REF:
         return None
     for path in update.changed:
-        # The page has rules of its own, whatever the patterns say.
-        pattern = None if path == PAGE else protecting(protected, path)
+        pattern = protecting_on_main(protected, path)
         if pattern:
             return (
                 f"{_shown(path)} is the PM's to change on main (protected.files has {_shown(pattern)}); leave it as it "
                 "is on main, and propose the change on a branch of its own"
             )
     for path in update.present:
-        if path.casefold() == PAGE.casefold() and path != PAGE:
+        if is_second_page(path):
             return f"{_shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
     if update.page is None:
         return None
@@ -254,6 +253,17 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     from infra.admission.page_rules import problem_with_page  # most pushes do without
 
     return problem_with_page(update.page.before or "", update.page.after)
+
+
+def protecting_on_main(protected: Iterable[str], path: str) -> str | None:
+    """The pattern that keeps this file of main for the PM. The page has rules of its own, whatever the patterns say."""
+    return None if path == PAGE else protecting(protected, path)
+
+
+def is_second_page(path: str) -> bool:
+    """Where capital letters count for nothing, this file, or a directory above it, stands in the place of the page."""
+    top = path.partition("/")[0]
+    return top != PAGE and top.casefold() == PAGE.casefold()
 
 
 def _shown(name: str) -> str:
