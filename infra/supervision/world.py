@@ -296,7 +296,7 @@ class World:
             self.services.await_ports(self._settings.limits.door_seconds)
             ready = checkouts.ready(self._clones, branch, at.wall)
             if ready.rescued:
-                text = f"The clone of main held work that was nowhere else; it is saved {ready.rescued}."
+                text = f"What the clone of main held and origin did not is saved {ready.rescued}."
                 self._log.warning("work.rescued", where=ready.rescued)
                 self._reports.add(states.Tell(report_titles.watcher("work was rescued"), text), at)
             boot = self._boot(branch, ready.commit, reason)
