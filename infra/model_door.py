@@ -35,6 +35,7 @@ from infra.contract.sockets import SocketTaken, listen
 from infra.models import log_lines
 from infra.models.accounts import Accounts
 from infra.models.anthropic import AnthropicModel
+from infra.models.bodies import Bodies, Calls, weight_of
 from infra.models.budget import Cost
 from infra.models.incoming import read_request
 from infra.models.keys import read_key
@@ -43,7 +44,7 @@ from infra.models.model import CallFailure, Model
 from infra.models.prices import FREE, Tariff, nano_dollars, tariff
 from infra.models.script import ScriptError, read_script
 from infra.models.scripted import DEMO, ScriptedModel
-from infra.models.serving import BUDGET_PATH, ERROR_HANDLERS, body_of, serve
+from infra.models.serving import BUDGET_PATH, ERROR_HANDLERS, serve
 from infra.models.surroundings import remove_foreign_settings
 
 log = structlog.get_logger("model_door")
@@ -124,9 +125,11 @@ def price_of(model: ModelSettings) -> Tariff | None:
 class Door:
     """What the door answers."""
 
-    def __init__(self, model: Model, accounts: Accounts | None) -> None:
+    def __init__(self, model: Model, accounts: Accounts | None, bodies: Bodies | None = None) -> None:
         self.model = model
         self.accounts = accounts
+        self._bodies = bodies or Bodies()
+        self._calls = Calls()
         self.app = Starlette(
             routes=[
                 Route(HEALTH_PATH, self.health, methods=["GET"]),
@@ -148,8 +151,11 @@ class Door:
 
     async def complete(self, http: HttpRequest) -> Response:
         try:
-            request = read_request(await body_of(http))
-            return JSONResponse(completion_to_dict(await self.call(request)))
+            body = await self._bodies.receive(http)
+            with self._calls.room_for(weight_of(body)):
+                request = read_request(body)
+                del body
+                return JSONResponse(completion_to_dict(await self.call(request)))
         except asyncio.CancelledError:
             # Only a door that was asked to leave cancels. A call that was under way keeps its worst case in the ledger.
             raise CallFailure("unavailable", "the model door is being stopped; try again when it is back") from None

@@ -16,6 +16,8 @@ from infra.contract.protection import protecting
 
 MAX_REFS = 50
 """Refs in one push."""
+MAX_REFS_THERE = 2_000
+"""Branches and tags of the repository: beyond that none is created."""
 MAX_COMMITS = 10_000
 """New commits on one ref."""
 MAX_PATH_BYTES, MAX_NAME_BYTES = 1000, 255
@@ -69,6 +71,8 @@ class Update(NamedTuple):
     """The commit it is at; None when it is to be created."""
     new: str | None
     """The commit it is to be at; None when it is to be deleted."""
+    refs_there: int = 0
+    """Branches and tags that the repository would have with all that the push creates."""
     stands_for: str = ""
     """The ref that would be moved in its place, when this one is only another name for it."""
     descends: bool = True
@@ -152,6 +156,12 @@ def _problem_with_move(update: Update) -> str | None:
         return "a snapshot stays where it is; give the new one another name"
     if update.old is not None and update.ref.startswith(HEADS + RESCUE):
         return f"a rescue branch is written once; push to a new name under {RESCUE}"
+    if update.old is None and update.refs_there > MAX_REFS_THERE:
+        return (
+            f"the repository would have {update.refs_there} branches and tags, over the limit of {MAX_REFS_THERE}; "
+            "push to a branch that is there, and ask the PM in a report to delete old ones (git branch -D and git tag "
+            "-d in the repository)"
+        )
     if not update.names_commit:
         return "it would point to something that is no commit; push a commit"
     if not update.descends:
@@ -227,15 +237,14 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     if update.ref != MAIN_REF:
         return None
     for path in update.changed:
-        # The page has rules of its own, whatever the patterns say.
-        pattern = None if path == PAGE else protecting(protected, path)
+        pattern = protecting_on_main(protected, path)
         if pattern:
             return (
                 f"{_shown(path)} is the PM's to change on main (protected.files has {_shown(pattern)}); leave it as it "
                 "is on main, and propose the change on a branch of its own"
             )
     for path in update.present:
-        if path.casefold() == PAGE.casefold() and path != PAGE:
+        if is_second_page(path):
             return f"{_shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
     if update.page is None:
         return None
@@ -244,6 +253,17 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     from infra.admission.page_rules import problem_with_page  # most pushes do without
 
     return problem_with_page(update.page.before or "", update.page.after)
+
+
+def protecting_on_main(protected: Iterable[str], path: str) -> str | None:
+    """The pattern that keeps this file of main for the PM. The page has rules of its own, whatever the patterns say."""
+    return None if path == PAGE else protecting(protected, path)
+
+
+def is_second_page(path: str) -> bool:
+    """Where capital letters count for nothing, this file, or a directory above it, stands in the place of the page."""
+    top = path.partition("/")[0]
+    return top != PAGE and top.casefold() == PAGE.casefold()
 
 
 def _shown(name: str) -> str:

@@ -14,7 +14,7 @@ from infra.admission import cargo
 from infra.admission.bounded_git import BoundedGit, TooMuch
 from infra.admission.cargo import Hit
 from infra.admission.changes import EMPTY_TREE, Change, changes
-from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, Commit, File, Leak, Page, Update
+from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, TAGS, Commit, File, Leak, Page, Update
 from infra.admission.leaks import leaks_of_commit, leaks_of_object
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.secret_shapes import find_secrets
@@ -78,7 +78,8 @@ def pushed(directory: str, environment: Mapping[str, str], deadline: float) -> P
 
 def inspect_all(repository: Pushed, lines: list[RefLine], rules: Rules, known: tuple[bytes, ...]) -> list[Update]:
     """Everything that the rules may ask about a push; `known` are secrets. Raises GitError, ValueError."""
-    updates = [Update(line.ref, line.old, line.new, stands_for=_stands_for(repository, line.ref)) for line in lines]
+    there = _refs_there(repository, lines)
+    updates = [Update(line.ref, line.old, line.new, there, _stands_for(repository, line.ref)) for line in lines]
     try:
         suspect = _suspect(repository, rules, known)
     except TooMuch as error:
@@ -117,6 +118,14 @@ def _suspect(repository: Pushed, rules: Rules, known: tuple[bytes, ...]) -> _Sus
 
 def _flat(hits: Mapping[str, list[Hit]]) -> list[Hit]:
     return [hit for each in hits.values() for hit in each]
+
+
+def _refs_there(repository: Pushed, lines: list[RefLine]) -> int:
+    """How many branches and tags there are with those that are to be created; 0 when none is."""
+    created = sum(line.old is None for line in lines)
+    if not created:
+        return 0
+    return created + len(repository.kept("for-each-ref", "--format=x", HEADS, TAGS).split())
 
 
 def _stands_for(repository: Pushed, ref: str) -> str:

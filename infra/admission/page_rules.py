@@ -19,9 +19,20 @@ from infra.contract.comms_lines import ITEM, Kind, blocks_of, kinds_of, lines_of
 def problem_with_page(before: str, after: str) -> str | None:
     """Why the agent may not make this page of that one, and what to do instead; None when it may."""
     return (
-        _problem_with_sections(before, after)
+        _problem_with_size(before, after)
+        or _problem_with_sections(before, after)
         or _problem_with_directives(before, after)
         or _problem_with_reports(before, after)
+    )
+
+
+def _problem_with_size(before: str, after: str) -> str | None:
+    old, new = (len(text.encode(errors="surrogateescape")) for text in (before, after))
+    if new <= comms.MAX_BYTES or new < old:  # one that the PM or the watcher made long may be pruned bit by bit
+        return None
+    return (
+        f"main's {PAGE} would have {new} bytes, over the limit of {comms.MAX_BYTES}; prune it: take old reports of "
+        "your own out of it, whole ones, and push again (git keeps them); the PM can take out any"
     )
 
 

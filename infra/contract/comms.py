@@ -14,6 +14,8 @@ from infra.contract.comms_lines import FENCE, ITEM, Kind, blocks_of, kinds_of, l
 
 DIRECTIVES = "Directives"
 REPORTS = "Reports"
+MAX_BYTES = 1 << 20
+"""The agent makes the page no longer than that: each unit of work reads it whole."""
 
 
 class Directive(NamedTuple):

@@ -1,9 +1,10 @@
-"""The door's HTTP: a socket that listens already, bodies up to a limit, and one form for every error.
+"""The door's HTTP: a socket that listens already, few connections that nobody can keep, one form for every error.
 
-What is answered is the door's own business (`infra.model_door`)."""
+What is answered is the door's own business (`infra.model_door`), how much may come in that of `bodies`."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -11,20 +12,28 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from infra.contract.conversation import COMPLETE_PATH, ERROR_TYPES, HEALTH_PATH
-from infra.models.incoming import MAX_BYTES, too_large
+from infra.models.bodies import RECEIVING_SECONDS
 from infra.models.model import CallFailure
 
 BUDGET_PATH = "/v1/budget"
 MAX_CONNECTIONS = 64
 
 
-def serve(app: Starlette, listening: socket.socket, when_ready: Callable[[], None] | None = None) -> None:
-    """Answer until a signal asks to leave; `when_ready` is called once the first answer can be given."""
-    config = uvicorn.Config(
+def serve(
+    app: Starlette,
+    listening: socket.socket,
+    when_ready: Callable[[], None] | None = None,
+    waiting_seconds: float = RECEIVING_SECONDS,
+) -> None:
+    """Answer until a signal asks to leave; `when_ready` is called once the first answer can be given.
+
+    `waiting_seconds`: how long a connection may take to ask, and to hear the answer."""
+    config = _Config(
         app,
         loop="asyncio",
         lifespan="off",
@@ -34,9 +43,14 @@ def serve(app: Starlette, listening: socket.socket, when_ready: Callable[[], Non
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=1,
-        limit_concurrency=MAX_CONNECTIONS,
+        http=_Connection,
     )
+    config.waiting_seconds = waiting_seconds
     _Server(config, when_ready).run(sockets=[listening])
+
+
+class _Config(uvicorn.Config):
+    waiting_seconds = RECEIVING_SECONDS
 
 
 class _Server(uvicorn.Server):
@@ -57,21 +71,44 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def body_of(http: Request) -> bytes:
-    """The whole body. Raises CallFailure for one over the limit, after its end: a client that is still sending
-    would not hear the answer."""
-    content = bytearray()
-    size = 0
-    try:
-        async for part in http.stream():
-            size += len(part)
-            if size <= MAX_BYTES:
-                content += part
-    except ClientDisconnect:
-        raise CallFailure("invalid_request", "the client left in the middle of its request") from None
-    if size > MAX_BYTES:
-        raise too_large()
-    return bytes(content)
+class _Connection(H11Protocol):
+    """Not silent for long between requests. When there are too many, the oldest goes that no call is made for: whoever
+    opens them without end keeps nobody else out."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._began = self.loop.time()
+        self._limit = self.loop.call_later(self._seconds, self._leave_when_idle)
+        there = [each for each in self.connections if isinstance(each, _Connection) and not each.is_leaving]
+        if len(there) > MAX_CONNECTIONS:
+            idle = (each for each in there if each is not self and not each.is_in_call)
+            min(idle, key=lambda each: each._began, default=self).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limit.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._limit.cancel()
+        self._limit = self.loop.call_later(self._seconds, self._leave_when_idle)
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.transport.is_closing() and not self.transport.get_write_buffer_size()
+
+    @property
+    def is_in_call(self) -> bool:
+        return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+
+    @property
+    def _seconds(self) -> float:
+        return self.config.waiting_seconds if isinstance(self.config, _Config) else RECEIVING_SECONDS
+
+    def _leave_when_idle(self) -> None:
+        """Also while a request is not whole, or an answer not taken; a request under way has a limit of its own."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.abort()
 
 
 async def _failed(_: Request, error: Exception) -> Response:

@@ -1,7 +1,7 @@
 """The clones that runners start from. Main's is brought exactly to the shared main before each launch; what it
 held that is nowhere else is saved to a pushed `rescue/<time>` branch first; when that cannot be, or the clone is
-damaged, the whole clone is set aside and a new one made (DESIGN §5). Another branch's clone is the agent's own
-work and is only looked at."""
+damaged, or somebody left words for git in it, the whole clone is set aside and a new one made (DESIGN §5). Another
+branch's clone is the agent's own work and is only looked at."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from infra.contract.places import Places
 from infra.repository.git import AGENT, Git, GitError, resolve_commit
 from infra.supervision import rescue
 from infra.supervision.cell_files import set_aside_unless
+from infra.supervision.planted import planted
 from infra.supervision.processes import KEEPS_GIT
 
 ROUNDS = 3
@@ -93,6 +94,16 @@ def _main_ready(cell: Cell, wanted: str, now_wall: float) -> Ready:
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
+        found = planted(f"{checkout}/.git", cell.remote_url)
+        if found:
+            half = _half_clone(cell)
+            found -= planted(f"{half}/.git", cell.remote_url)  # another git may write something of its own
+            if found:
+                what = ", ".join(sorted({each.where for each in found})[:_MOST_TOLD])
+                return _in_its_place(
+                    cell, half, wanted, now_wall, f"it holds {what}, which git would follow in main as well"
+                )
+            shutil.rmtree(half)
         _remove_stale_locks(checkout)
         return _bring_to(git, wanted, now_wall)
     except (GitError, OSError, rescue.CannotSave) as error:
@@ -128,18 +139,25 @@ def _is_plain_clone(checkout: str) -> bool:
 
 
 def _new_clone(cell: Cell, wanted: str, now_wall: float, why: str) -> Ready:
-    """Main's clone made anew; what stood in its place is set aside, and only when there is something better.
+    """Main's clone made anew; what stood in its place is set aside, and only when there is something better."""
+    return _in_its_place(cell, _half_clone(cell), wanted, now_wall, why)
 
-    Made beside and renamed, so that half a clone never stands there."""
-    checkout = cell.places.main_checkout
-    parent, half = os.path.dirname(checkout), f"{checkout}.half-made"
+
+def _half_clone(cell: Cell) -> str:
+    """A new clone beside main's, to be renamed, so that half a clone never stands there."""
+    half = f"{cell.places.main_checkout}.half-made"
+    parent = os.path.dirname(half)
     os.makedirs(parent, exist_ok=True)
     set_aside_unless(stat.S_ISDIR, half)
     shutil.rmtree(half, ignore_errors=True)  # of a watcher that was killed
     cell.git(parent)("clone", "--quiet", "--branch", MAIN, cell.remote_url, half)
+    return half
+
+
+def _in_its_place(cell: Cell, half: str, wanted: str, now_wall: float, why: str) -> Ready:
+    checkout = cell.places.main_checkout
     git = cell.git(half)
-    commit = git("rev-parse", "--verify", "HEAD")
-    if commit != wanted:  # main is not to lead, or has moved meanwhile
+    if git("rev-parse", "--verify", "HEAD") != wanted:  # main is not to lead, or has moved meanwhile
         _fetch(git, wanted)
         git("reset", "--quiet", "--hard", wanted)
     aside = ""
@@ -156,6 +174,9 @@ def _fetch(git: Git, wanted: str) -> None:
     """Have the commit here, also one that no branch of origin holds any more."""
     if resolve_commit(git, wanted) is None:
         git("fetch", "--quiet", "origin", wanted)
+
+
+_MOST_TOLD = 5
 
 
 def _remove_stale_locks(checkout: str) -> None:

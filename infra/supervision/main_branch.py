@@ -8,10 +8,10 @@ import time
 
 from infra.admission.bounded_git import BoundedGit, TooMuch
 from infra.admission.changes import changes
+from infra.admission.decide import is_second_page, protecting_on_main
 from infra.contract import comms
 from infra.contract.branches import MAIN
 from infra.contract.places import Places
-from infra.contract.protection import protecting
 from infra.contract.watcher_file import Report
 from infra.repository.git import WATCHER, Git, resolve_commit
 from infra.repository.merge import PAGE
@@ -49,7 +49,7 @@ _SIGNAL_FILE = "Signal-File"
 
 def roll_back(places: Places, target: str, autonomy: str, signal_file: str, protected: tuple[str, ...] = ()) -> str:
     """Give main the tree of `target`; gives the new commit, or the one that this same signal file led to before: a
-    watcher that was killed in between must not go back twice. Files that the PM protects stay as they are.
+    watcher that was killed in between must not go back twice. What the git door guards on main stays as it is.
 
     Raises PermissionError when the agent may not move main, LookupError when `target` names no commit, GitError,
     TipBusy, OSError."""
@@ -69,9 +69,9 @@ def roll_back(places: Places, target: str, autonomy: str, signal_file: str, prot
 
 
 def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) -> dict[str, Entry | None]:
-    """How the protected files stand at `seen`, where `target` has them otherwise.
+    """How the files stand at `seen` that the git door would not let the agent change as `target` has them.
 
-    The target is the agent's to choose, and may be something that the git door never let onto main."""
+    The target is the agent's to choose, and may be something that the door never let onto main."""
     git = BoundedGit(places.remote, time.monotonic() + _LOOK_SECONDS, {"GIT_DIR": places.remote})
     wanted = resolve_commit(git, target)
     if wanted is None:
@@ -80,7 +80,11 @@ def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) ->
         found = changes(git, seen, wanted)
     except TooMuch:
         raise LookupError(f"{target!r} has more files than can be looked through; choose another commit") from None
-    guarded = {path: change for path, change in found.items() if path != PAGE and protecting(protected, path)}
+    guarded = {
+        path: change
+        for path, change in found.items()
+        if protecting_on_main(protected, path) or (change.mode and is_second_page(path))
+    }
     stays = {
         path: Entry(change.mode_before, change.id_before) for path, change in guarded.items() if change.mode_before
     }

@@ -68,7 +68,7 @@ def cell_environment(boot: Boot) -> dict[str, str]:
 def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
     """Start the runner of `boot` as the cell, in its checkout and a session of its own. Raises OSError."""
     with cell.acting():  # it may be alone in being allowed into its directory
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             cwd=boot.places.checkout(boot.branch),
             env=cell_environment(boot),
@@ -78,6 +78,20 @@ def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS)
             start_new_session=True,
             **cell.for_child,
         )
+        _let_it_go_first(process.pid)
+    return process
+
+
+_FIRST_TO_GO = "1000"
+
+
+def _let_it_go_first(pid: int) -> None:
+    """When memory is short, the kernel is to end the runner and what it started, and not the keep (proc(5),
+    oom_score_adj). Written from here, before the interpreter has read a line of the checkout; all children inherit it.
+    Who runs there may set it back to ours, never below."""
+    # It may have ended already, or this kernel not have it: that is no reason not to run.
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
+        file.write(_FIRST_TO_GO)
 
 
 def start_time(pid: int) -> float | None:

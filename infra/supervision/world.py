@@ -359,7 +359,7 @@ class World:
             candidate = self._launcher.candidate(action, state, at.wall)
             if candidate.rescued:
                 self._log.warning("work.rescued", where=candidate.rescued)
-                text = f"The clone of main held work that was nowhere else; it is saved {candidate.rescued}."
+                text = f"What the clone of main held and origin did not is saved {candidate.rescued}."
                 self._reports.add(states.Tell(report_titles.watcher("work was rescued"), text), at)
             self._spend(candidate, state, at)
             process, size = self._launcher.spawn(candidate)

@@ -7,7 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infra.admission.page_rules import _preface_and_reports, problem_with_page
-from infra.contract.comms import add_directive, add_report, directives, reports, tick, with_sections
+from infra.contract.comms import MAX_BYTES, add_directive, add_report, directives, reports, tick, with_sections
+from infra.contract.watcher_file import Report
+from infra.supervision.main_branch import report
 from tests.admission.world import PAGE as SMALL
 from tests.admission.world import World
 from tests.contract.test_comms_properties import AT, LINES, TEXTS, documents, often
@@ -278,6 +280,35 @@ def test_a_long_page_is_judged_in_time() -> None:
     assert problem_with_page(page, page.replace("- [ ] wish 199", "- [x] wish 199", 1)) is None
     assert problem_with_page(page, page.replace("### report 0\n\nwell\n\n", "")) is None
     assert problem_with_page(page, page.replace("well", "ill", 1))
+
+
+def test_a_page_has_a_greatest_size(world: World) -> None:
+    """Up to 1 MiB a report lands, and no byte more; where the PM and the watcher, whom no rule of the door binds, made
+    it longer, whole reports can be taken out until it is short again."""
+    world.settings(blob_bytes=2 * MAX_BYTES)
+    room = MAX_BYTES - len(add_report(SMALL, "full", "x", "now").encode()) + 1
+    full = add_report(SMALL, "full", "x" * room, "now")
+    assert len(full.encode()) == MAX_BYTES
+    world.agent.commit({"COMMS.md": full.replace("xx", "xxx", 1)})
+    said = world.agent.refused("main").replace("\nremote: ", " ")
+    assert f"would have {MAX_BYTES + 1} bytes, over the limit of {MAX_BYTES}; prune it" in said
+    world.agent.push("main:work")
+    world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
+    world.agent.commit({"COMMS.md": full})
+    world.agent.push("main")
+
+    report(world.places, Report(id="1", at="later", title="watcher: it failed", text="Why it did."))
+    assert "Why it did." in world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
+    world.agent.git("pull", "--quiet")
+    page = (world.agent.path / "COMMS.md").read_text()
+    assert len(page) > MAX_BYTES
+    world.agent.commit({"COMMS.md": add_report(page, "mine", "words", "now")})
+    assert "prune it" in world.agent.refused("main")
+    world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
+    world.agent.commit({"COMMS.md": page.replace("### first\n\nborn\n\n", "", 1)}, "prune")
+    world.agent.push("main")
+    world.agent.commit({"src/b.py": "1\n"})
+    world.agent.push("main")
 
 
 def test_the_agent_ticks_and_the_pm_writes(world: World) -> None:

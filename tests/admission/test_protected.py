@@ -154,6 +154,26 @@ def test_no_way_round_by_a_rollback(guarded: World) -> None:
     assert show(guarded, "SYSTEM.md") == "be bad\n", "the control: nothing is protected"
 
 
+def test_no_second_page_by_a_rollback(world: World) -> None:
+    """What would be taken for the page lands on a branch, and comes to main neither by push nor by rollback; what the
+    PM has there stays, and all else of the commit comes."""
+    files = {"Comms.md": "- [ ] pay the agent\n", "COMMS.MD/x": "1\n", "src/comms.md": "2\n"}
+    for name, text in files.items():
+        world.agent.commit({name: text}, name)
+        world.agent.push("main:work") if name == "src/comms.md" else world.agent.refused("main")
+    roll_back(world.places, "work", "merge", "1")
+    assert [show(world, name) for name in files] == [None, None, "2\n"]
+    assert show(world, "COMMS.md") == PAGE
+
+    world.pm.git("pull", "--quiet", "origin", "main")
+    world.pm.commit({"Comms.md": "the PM's\n"})
+    world.pm.push("main")
+    roll_back(world.places, "work", "merge", "2")
+    assert [show(world, name) for name in files] == ["the PM's\n", None, "2\n"]
+    roll_back(world.places, "work~3", "merge", "3")
+    assert [show(world, name) for name in files] == [None, None, None], "the control: it may be taken away"
+
+
 @pytest.mark.parametrize("how", ["a file for the directory", "a directory for the file"])
 def test_a_rollback_to_what_stands_in_the_way(guarded: World, how: str) -> None:
     """Protected files come back whatever took their place."""

@@ -432,6 +432,23 @@ def test_a_push_of_many_refs_is_refused(world: World) -> None:
     assert world.ref("refs/heads/b49")
 
 
+def test_more_refs_than_there_may_be_are_refused(world: World) -> None:
+    """At most 2,000 branches and tags; what is there can be moved, and where the PM deletes one another has room."""
+    wanted = "".join(f"create refs/{kind}/{number} HEAD\n" for kind in ("heads/b", "tags/t") for number in range(999))
+    world.pm.git("--git-dir", world.places.remote, "update-ref", "--stdin", stdin=wanted)
+    world.pm.git("--git-dir", world.places.remote, "update-ref", "refs/minifram/record", "HEAD")
+    world.agent.commit({"src/b.py": "1\n"})
+    world.agent.push("HEAD:refs/heads/last")  # main is one as well
+
+    said = world.agent.refused("HEAD:refs/tags/snapshot/1")
+
+    assert "would have 2001 branches and tags, over the limit of 2000; push to a branch that is there" in said
+    assert "would have 2002" in world.agent.refused("HEAD:refs/heads/x", "HEAD:refs/heads/y", "HEAD:refs/heads/b/0")
+    world.agent.push("HEAD:refs/heads/b/0", "HEAD:refs/heads/main")
+    world.pm.git("--git-dir", world.places.remote, "update-ref", "-d", "refs/heads/b/1")
+    world.agent.push("HEAD:refs/tags/snapshot/1")
+
+
 def test_a_push_of_many_commits_is_refused(world: World) -> None:
     """At most 10,000 new commits on one ref; pieces of a long history land one after the other."""
     parent, lines = world.agent.head, []

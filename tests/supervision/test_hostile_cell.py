@@ -82,6 +82,29 @@ def test_main_starts_whatever_stands_in_its_way(
 
 
 @heavy
+def test_when_memory_is_short_the_cell_goes_first(make_agent: MakeAgent) -> None:
+    """The runner and what it starts have the kernel's highest score; the control: the watcher and its doors do not."""
+    agent = make_agent("""child = subprocess.Popen(["sleep", "1000"])
+open("logs/child", "w").write(str(child.pid))
+serve()
+""")
+    agent.start()
+    served = agent.serving()
+    assert agent.watcher
+    child = int((Path(agent.places.main_checkout) / "logs/child").read_text())
+    ours = psutil.Process(agent.watcher.pid)
+    doors = [each.pid for each in ours.children() if each.pid != served.runner_pid]
+    assert [_score(pid) for pid in (served.runner_pid, child)] == [1000, 1000]
+    assert doors
+    assert {_score(pid) for pid in (ours.pid, *doors)} == {_score(os.getpid())}
+    assert _score(os.getpid()) < 1000
+
+
+def _score(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+@heavy
 def test_a_signal_directory_that_was_removed_is_no_matter(make_agent: MakeAgent) -> None:
     """It is made again by whoever signals, and its signals are noticed by the poll."""
     agent = make_agent()

@@ -102,9 +102,11 @@ def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: Ma
     for number in range(REPORTS):
         watcher = agent.start()
         within(20.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
+        signal_file = Path(agent.places.signals, "bootstrap")
+        within(20.0, lambda: not signal_file.exists(), "the one before to be claimed")  # noqa: B023
         half = Path(agent.places.signals, ".tmp")
         half.write_text(f"-no-branch-{number}-\n")
-        half.rename(f"{agent.places.signals}/bootstrap")
+        half.rename(signal_file)
         time.sleep(chance.uniform(0.0, 0.15))  # the moment is the test
         watcher.kill()
         watcher.wait()
