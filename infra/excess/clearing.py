@@ -3,6 +3,7 @@ as the cell, and looked at once more before it goes; each call has a bound on it
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import stat
@@ -170,7 +171,7 @@ def _rescues(bare: Git) -> tuple[Rescue, ...]:
 
 def remove(removals: Iterable[Removal], cell: Cell) -> list[Outcome]:
     """Remove these, as far as they are still what they were; nothing is raised, each has its outcome."""
-    return [Outcome(removal, _problem(lambda removal=removal: _remove(removal, cell))) for removal in removals]  # type: ignore[misc]
+    return [Outcome(removal, _problem(functools.partial(_remove, removal, cell))) for removal in removals]
 
 
 def _problem(act: Callable[[], str]) -> str:

@@ -61,7 +61,7 @@ class Progress(NamedTuple):
     """What the keep itself saw the agent do, counted from the first look; nothing here is the agent's own word."""
 
     calls: int = 0
-    """Model calls that ended."""
+    """Model calls that ended with an answer."""
     tokens: int = 0
     """That they took. What a provider had cached is not counted: each step reads the whole conversation again."""
     moves: int = 0
@@ -84,7 +84,8 @@ class Sample:
     """Processors that the cell may use."""
     processes: tuple[Process, ...]
     reaped: float
-    """Processor seconds of what the watcher has waited for: what lost its parent is handed to it."""
+    """Processor seconds of what the watcher has waited for: what lost its parent is handed to it. Its own git calls are
+    in it as well, which is some milliseconds a look."""
     group_seconds: float | None
     """Processor seconds of the container without the keep's, where the kernel counts for it alone."""
     logs: tuple[Log, ...]

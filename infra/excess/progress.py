@@ -23,6 +23,7 @@ class _Line(msgspec.Struct, frozen=True):
     """What is of interest of a line of the ledger."""
 
     event: str = ""
+    error: str | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     cache_write_tokens: int = 0
@@ -37,7 +38,8 @@ def look(places: Places, before: Progress | None) -> Progress:
     settled = [line for line in lines if line.event == "settled"]
     tokens = sum(max(0, line.input_tokens + line.output_tokens + line.cache_write_tokens) for line in settled)
     moved = has_moved(places, dict(before.heads), dict(heads))
-    return Progress(before.calls + len(settled), before.tokens + tokens, before.moves + moved, end, heads)
+    calls = before.calls + sum(line.error is None for line in settled)
+    return Progress(calls, before.tokens + tokens, before.moves + moved, end, heads)
 
 
 def has_moved(places: Places, before: dict[str, str], after: dict[str, str]) -> bool:

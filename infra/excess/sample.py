@@ -28,8 +28,8 @@ def take(
     before: Sample | None = None,
     weigh: bool = False,
 ) -> Sample:
-    """Look once. `before` is the look before this one, from which counters go on; with `weigh`, the agent's whole
-    directory is looked through as well (at most a second)."""
+    """Look once. `before` is the look that the judge remembers, from which counters go on; with `weigh`, the agent's
+    whole directory is looked through as well (at most a second)."""
     monotonic, boottime = time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)
     left_out: list[str] = []
 

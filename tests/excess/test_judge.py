@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from infra.contract.settings import LimitSettings
 from infra.excess.findings import Finding, Remedy, Rule
 from infra.excess.judge import BUSY_WINDOWS, Memory, cpu_window, judge, next_due
-from infra.excess.observed import Progress
+from infra.excess.observed import TICKS, Process, Progress
 from tests.excess.looks import BEGINNING, RUNNER, Series, log, remedies
 
 WINDOW = 1800.0
@@ -30,6 +30,17 @@ def test_a_runaway_is_told_after_one_window_and_ended_after_two() -> None:
     assert end.runner == RUNNER
     assert "2.00 of 2 processors, for 3600 s" in end.text
     assert "python (pid 4242)" in end.text
+
+
+def test_a_fork_bomb_is_a_runaway() -> None:
+    """Thousands of processes, at each look others, each of which has used next to nothing."""
+    series, found = Series(), []
+    for number in range(121):
+        born = int((series.last.boottime + 1) * TICKS)
+        bomb = tuple(Process(number * 2000 + each, born, "bomb", 0.03, 0.0) for each in range(2000))
+        found += series.look(processes=(series.last.processes[0], *bomb))
+    assert remedies(found, Rule.CPU) == [Remedy.TELL, Remedy.END]
+    assert "of 2001 processes" in found[-1].text
 
 
 def test_a_runaway_that_goes_on_is_named_again() -> None:

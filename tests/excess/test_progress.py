@@ -15,7 +15,7 @@ from infra.repository.tip import commit_tree
 from tests.repository.history import commit, plain
 
 
-def _settled(call: str, tokens: int) -> Settled:
+def _settled(call: str, tokens: int, error: str | None = None) -> Settled:
     return Settled(
         time="2026-01-31T10:00:00.000Z",
         day="2026-01-31",
@@ -29,6 +29,7 @@ def _settled(call: str, tokens: int) -> Settled:
         cache_read_tokens=1_000_000,
         usd=0.0,
         duration_ms=1,
+        error=error,
     )
 
 
@@ -46,7 +47,7 @@ def _opened(call: str) -> Opened:
 
 
 def test_calls_that_ended_are_counted_from_the_first_look_on(places: Places) -> None:
-    """Those before it, those under way and what was cached are not; a torn line counts when it is whole."""
+    """Those before it, those under way, that failed or were cached are not; a torn line counts once whole."""
     ledger = Ledger(places.ledger)
     ledger.append(_settled("0", 5))
     first = progress.look(places, None)
@@ -55,6 +56,9 @@ def test_calls_that_ended_are_counted_from_the_first_look_on(places: Places) -> 
     ledger.append(_settled("1", 100))
     second = progress.look(places, first)
     assert (second.calls, second.tokens) == (1, 123)
+    ledger.append(_settled("2", 10, "timeout"))
+    second, before = progress.look(places, second), second
+    assert (second.calls, second.tokens) == (before.calls, before.tokens + 33)
     with open(places.ledger, "ab") as file:
         file.write(b'{"event":"settled","input_tokens":7')
     third = progress.look(places, second)
@@ -62,7 +66,7 @@ def test_calls_that_ended_are_counted_from_the_first_look_on(places: Places) -> 
     with open(places.ledger, "ab") as file:
         file.write(b"}\nno line\n\xff\n[]\n")
     last = progress.look(places, third)
-    assert (last.calls, last.tokens) == (2, 130)
+    assert (last.calls, last.tokens) == (2, 163)
     assert progress.look(places, last) == last
     ledger.close()
 
