@@ -96,7 +96,23 @@ class LimitSettings(Section, frozen=True):
     blob_bytes: int = 10 * 1024 * 1024
     """The largest file the git door lets in."""
     log_bytes: int = 20 * 1024 * 1024
-    """A log file over this is moved aside at the next start."""
+    """A log file over this is moved aside at the next start. While the agent runs, logs that grow by so much in a
+    minute, or one of three times this, are cut; when they go on like that, the runner is ended."""
+    sample_seconds: float = 30.0
+    """So often the watcher looks at what the agent takes of the machine."""
+    cpu_seconds: float = 1800.0
+    """All processors taken for so long, twice in a row, with no model call and no push: the runner is ended. Not less
+    than the longest that a command or the tests of a branch may run."""
+    cpu_fraction: float = 0.95
+    """So much of the processors' time counts as all of it."""
+    cpu_cores: float | None = None
+    """Processors that count as all; None: those that the agent may use."""
+    free_bytes: int = 256 * 1024 * 1024
+    """Less than this free on a disk, or 5 % of its files: room is made, and an agent that fills it further is ended."""
+    tokens_per_hour: int = 5_000_000
+    """More than this within an hour, without what was cached, twice in a row with no push: the runner is ended."""
+    branch_dirs: int = 20
+    """So many clones of branches are kept; of more, the oldest that hold nothing of their own are removed."""
 
 
 class ProtectedSettings(Section, frozen=True):
