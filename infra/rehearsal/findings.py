@@ -59,20 +59,27 @@ def as_outage(what: str) -> Iterator[None]:
 
 
 class Patience:
-    """The time that a candidate has. A stretch in which we were not run ourselves counts for hardly anything: a
-    machine that was suspended, or stood still, must not make good code look slow."""
+    """The time that a candidate has: that in which the machine could have done its work.
+
+    A stretch in which we were not run ourselves counts for hardly anything (a machine that was suspended, or stood
+    still), and one in which programs waited for a processor or a disk for a part: good code must not look slow on a
+    busy machine. A part it is, so that a candidate that keeps the machine busy itself comes to an end as well."""
 
     LONGEST_TICK_SECONDS = 0.1
+    SLOWEST = 1 / 3
+    """Of the time goes by on the busiest machine."""
 
-    def __init__(self, seconds: float, now: float) -> None:
+    def __init__(self, seconds: float, now: float, waited: float) -> None:
+        """`now` is the monotonic time; `waited`, of a clock that grows while programs have to wait."""
         self._left = seconds
-        self._last = now
+        self._last, self._waited = now, waited
         self._wall_end = now + seconds * WALL_FACTOR
 
-    def left(self, now: float) -> float:
-        """What is left at the monotonic time `now`. Raises Outage when the machine stood still for too long."""
-        self._left -= min(max(0.0, now - self._last), self.LONGEST_TICK_SECONDS)
-        self._last = now
+    def left(self, now: float, waited: float) -> float:
+        """What is left by then. Raises Outage when the machine stood still for too long."""
+        passed = min(max(0.0, now - self._last), self.LONGEST_TICK_SECONDS)
+        self._left -= max(passed * self.SLOWEST, passed - max(0.0, waited - self._waited))
+        self._last, self._waited = now, waited
         if self._left > 0 and now > self._wall_end:
             raise Outage("the machine is too slow for a rehearsal just now: it stood still most of the time; try again")
         return self._left

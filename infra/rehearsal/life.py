@@ -119,7 +119,7 @@ class Rehearsal:
         try:
             self._doors.wait_until_open()
             if self._patience is None:
-                self._patience = Patience(self._seconds, time.monotonic())
+                self._patience = Patience(self._seconds, *_clocks())
             self._until(player, step, lambda: _came_up(player, step), f"{SUCCESS} of this boot in logs/bootstrap.log")
         except BaseException:
             self._end(player)
@@ -191,9 +191,9 @@ class Rehearsal:
         return False
 
     def _until_gone(self, player: Player, step: Step, after: str) -> None:
-        patience = Patience(GRACE_SECONDS, time.monotonic())
+        patience = Patience(GRACE_SECONDS, *_clocks())
         while not player.is_over():
-            if patience.left(time.monotonic()) <= 0:
+            if patience.left(*_clocks()) <= 0:
                 raise Unfit(step, f"it still runs {GRACE_SECONDS:g} s after {after}")
             self._pause(player)
         self.tell(f"{step.value}: gone with {player.how_it_ended()}")
@@ -211,7 +211,7 @@ class Rehearsal:
             self._pause(player)
 
     def _patience_left(self) -> float:
-        return self._patience.left(time.monotonic()) if self._patience else self._seconds
+        return self._patience.left(*_clocks()) if self._patience else self._seconds
 
     def _pause(self, player: Player) -> None:
         """A moment, or until the candidate has ended."""
@@ -241,6 +241,10 @@ class Rehearsal:
             raise Unfit(Step.BOUNDS, f"its processes cannot be ended: {error}") from error
         if left:
             self.tell(f"ended what it had left running: {', '.join(left[:5])}{', …' if len(left) > 5 else ''}")
+
+
+def _clocks() -> tuple[float, float]:
+    return time.monotonic(), running.waited_seconds()
 
 
 def _came_up(player: Player, step: Step) -> bool:

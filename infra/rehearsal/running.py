@@ -93,7 +93,7 @@ def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds:
         errors, _ = open_error_log(places.main_checkout, ROTATE_OVER)
         try:
             process = subprocess.Popen(
-                [*_bounded(seconds), candidate.python, *processes.runner_command()[1:]],
+                [*bounded(seconds), candidate.python, *processes.runner_command()[1:]],
                 cwd=places.main_checkout,
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -106,7 +106,7 @@ def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds:
         return Player(boot, process, os.pidfd_open(process.pid))
 
 
-def _bounded(seconds: float) -> list[str]:
+def bounded(seconds: float) -> list[str]:
     """Ended with us, and with limits of its own; where the machine allows less than these, it has less."""
     wanted = (
         ("as", MEMORY_BYTES, resource.RLIMIT_AS),
@@ -130,6 +130,19 @@ def _threads_now() -> int:
     return count
 
 
+def waited_seconds() -> float:
+    """For how long, since the machine came up, some program had to wait for a processor or a disk
+    (/proc/pressure); always 0 on a machine that does not say."""
+    waited = 0
+    for name in ("cpu", "io"):
+        try:
+            with open(f"/proc/pressure/{name}", encoding="ascii") as file:
+                waited += int(file.readline().rpartition("total=")[2])
+        except (OSError, ValueError):
+            continue
+    return waited / 1e6
+
+
 def log_bytes(scene: Scene) -> int:
     try:
         return os.lstat(f"{scene.places.main_checkout}/{ERROR_LOG}").st_size
@@ -138,7 +151,7 @@ def log_bytes(scene: Scene) -> int:
 
 
 def bytes_below(path: str, enough: int) -> int:
-    """What the files below a directory take; no more is counted than `enough`."""
+    """What lies below a directory takes, a page of 4 KiB at least for each name; not counted far beyond `enough`."""
     taken, waiting = 0, [path]
     while waiting and taken <= enough:
         try:
@@ -146,8 +159,9 @@ def bytes_below(path: str, enough: int) -> int:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    else:
-                        taken += entry.stat(follow_symlinks=False).st_blocks * 512
+                    taken += max(4096, entry.stat(follow_symlinks=False).st_blocks * 512)
+                    if taken > enough:
+                        break
         except OSError:  # it went meanwhile, or is closed to us
             continue
     return taken

@@ -6,6 +6,7 @@ hooks and filters counts for anything."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -40,7 +41,7 @@ _SCRIPT = os.path.join(os.path.dirname(__file__), "script.yaml")
 _SETTINGS = """\
 # minifram writes this file for a rehearsal.
 autonomy: merge
-model: {{provider: scripted, script: "{script}"}}
+model: {{provider: scripted, script: {script}}}
 intervals: {{poll_seconds: 0.25}}
 protected: {{branches: []}}
 """
@@ -148,7 +149,7 @@ def _furnish(scene: Scene) -> None:
     for path in (places.bot, places.run, places.var, scene.temporary, places.signals):
         os.mkdir(path, mode=0o700)
     with open(scene.settings_path, "w", encoding="utf-8") as file:
-        file.write(_SETTINGS.format(script=_SCRIPT))
+        file.write(_SETTINGS.format(script=json.dumps(_SCRIPT)))
     # The git door's part in a clone is a program: where none runs, every candidate would look unfit.
     probe = f"{scene.root}/probe"
     with open(probe, "w", encoding="utf-8") as file:

@@ -201,6 +201,13 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "bounds",
         "printed over 4 MiB",
     ),
+    "writes a file without end": (
+        "infra/runner.py",
+        LIVE,
+        f"{LIVE}    with open('logs/large', 'wb') as file:\n        file.write(bytes(65 << 20))\n",
+        "directive",
+        "File too large",
+    ),
     "says SUCCESS for another boot": (
         "infra/life/start.py",
         "SUCCESS, boot.branch, boot.commit, boot.id)",

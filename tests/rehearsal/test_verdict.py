@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -104,29 +105,48 @@ def test_a_usage_error_or_a_traceback_is_no_verdict() -> None:
         assert read_verdict(b"", code).fit is None
 
 
-@given(st.lists(st.floats(0, 50), max_size=200), st.floats(0.1, 20))
-def test_time_in_which_nobody_ran_hardly_counts(pauses: list[float], seconds: float) -> None:
-    """A suspended machine takes a tick at most from the candidate, and never makes the wait longer than its bound."""
-    patience, now, counted = Patience(seconds, 0.0), 0.0, 0.0
-    for pause in pauses:
-        now += pause
-        counted += min(pause, Patience.LONGEST_TICK_SECONDS)
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50)), max_size=200), st.floats(0.1, 20))
+def test_patience_ends_and_is_never_shorter_than_it_was_said(pauses: list[tuple[float, float]], seconds: float) -> None:
+    """Whatever the machine does: not before that time, not for ever, and a clock that jumps takes a tick at most."""
+    patience, now, waited, before = Patience(seconds, 0.0, 0.0), 0.0, 0.0, seconds
+    for pause, wait in pauses:
+        now, waited = now + pause, waited + wait
         try:
-            left = patience.left(now)
+            left = patience.left(now, waited)
         except Outage:
             assert now > seconds
             return
-        assert abs(left - (seconds - counted)) < 1e-6
+        assert before - Patience.LONGEST_TICK_SECONDS - 1e-9 <= left <= before
+        assert left >= seconds - now - 1e-6
+        before = left
         if left <= 0:
             return
         assert now <= longest_seconds(seconds)
 
 
 def test_time_in_which_we_ran_counts_whole() -> None:
-    """The control: ten looks a second, and the time is over when it is over."""
-    patience = Patience(2.0, 100.0)
+    """The control: on an idle machine the time is over when it is over."""
+    patience = Patience(2.0, 100.0, 7.0)
 
-    left = [patience.left(100.0 + tick / 20) for tick in range(1, 41)]
+    left = [patience.left(100.0 + tick / 20, 7.0) for tick in range(1, 41)]
 
     assert left[0] > 1.9
     assert abs(left[-1]) < 1e-6
+
+
+def test_a_busy_machine_gives_more_time_and_not_without_end() -> None:
+    """While all wait for a processor, a third of the time counts; while they wait for a half of it, the other half."""
+    busy, half = Patience(2.0, 0.0, 0.0), Patience(2.0, 0.0, 0.0)
+
+    ticks = [tick / 20 for tick in range(1, 121)]
+
+    assert next(now for now in ticks if busy.left(now, now) <= 1e-9) == 6.0
+    assert next(now for now in ticks if half.left(now, now / 2) <= 1e-9) == 4.0
+
+
+def test_a_machine_that_stands_still_is_an_outage() -> None:
+    """Not run but once in ten seconds: nobody can tell what the candidate would have done."""
+    patience = Patience(2.0, 0.0, 0.0)
+
+    with pytest.raises(Outage, match="too slow"):
+        list(map(patience.left, (10.0, 20.0, 30.0), (0.0, 0.0, 0.0)))
