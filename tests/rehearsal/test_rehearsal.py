@@ -14,7 +14,7 @@ from infra.rehearsal import verdict
 from infra.rehearsal.verdict import Verdict
 from tests.rehearsal.candidates import BRANCH, BROKEN, LIVE, SLOW, Bench
 
-FEW_SECONDS = 8.0
+FEW_SECONDS = 6.0
 
 
 def test_this_version_is_fit(bench: Bench) -> None:
