@@ -1,2 +1,2 @@
-"""The runner's parts by subject: its start, its page, its work, its sleep, its hop to another version. They know
-the loop; the loop does not know them."""
+"""The keep's trial of a version before it may lead: a scene, doors, the candidate's life between them, a verdict. The
+watcher knows of all this only `verdict`."""
