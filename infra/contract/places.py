@@ -40,6 +40,16 @@ class Places(NamedTuple):
         return f"{self.bot}/.signal"
 
     @property
+    def environments(self) -> str:
+        """The cell's own: what branches have installed that ask for other packages than the keep has."""
+        return f"{self.bot}/.environments"
+
+    @property
+    def wheels(self) -> str:
+        """The cell's own: wheels that were fetched for `environments`, so that they are fetched once."""
+        return f"{self.bot}/.cache/wheels"
+
+    @property
     def cell_git_config(self) -> str:
         """The git configuration of everything in the cell: who commits, and which door pushes go through."""
         return f"{self.bot}/.gitconfig"
@@ -75,7 +85,7 @@ class Places(NamedTuple):
 
 CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 
-BODY = ("infra", "requirements.txt")
+BODY = ("infra", "requirements.lock", "requirements.txt")
 """In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over."""
 VERSION = (*BODY, "SYSTEM.md")
 """What a start can fail for: two commits that have the same of it are the same version."""

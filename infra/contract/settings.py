@@ -85,6 +85,8 @@ class LimitSettings(Section, frozen=True):
     """The longest one unit of work may take."""
     validation_seconds: float = 900.0
     """The longest the tests of a branch may run."""
+    install_seconds: float = 600.0
+    """The longest that installing a branch's requirements may take."""
     boot_seconds: float = 60.0
     """A runner that has not said SUCCESS by then is ended."""
     probation_seconds: float = 600.0

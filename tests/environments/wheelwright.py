@@ -1,0 +1,103 @@
+"""Wheels made by hand, and an index on loopback (PEP 503) that serves them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+def make_wheel(directory: Path, name: str, version: str, code: str = "", requires: tuple[str, ...] = ()) -> Path:
+    """One module `name` with this code, and a program of the same name."""
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    files = {
+        f"{name}.py": f"VERSION = {version!r}\n{code}\ndef main():\n    print(VERSION)\n",
+        f"{info}/METADATA": metadata + "".join(f"Requires-Dist: {each}\n" for each in requires),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: by-hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{name} = {name}:main\n",
+    }
+    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+    directory.mkdir(parents=True, exist_ok=True)
+    wheel = directory / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, content in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(zipfile.ZipInfo(path), content)  # its fixed date: the same content is the same hash
+    return wheel
+
+
+def sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+class Index:
+    """What an index has, and what it was asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.asked: list[str] = []
+        self.stall = threading.Event()
+        """While set, no question is answered."""
+        self.go_on = threading.Event()
+        self.status = 200
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/simple/"
+
+    def settings(self, file: Path) -> dict[str, str]:
+        """pip's environment that makes this the only index."""
+        file.write_text(f"[global]\nindex-url = {self.url}\n")
+        return {"PIP_CONFIG_FILE": str(file)}
+
+
+@contextlib.contextmanager
+def serving(index: Index) -> Iterator[Index]:
+    """The index in reach for as long as the block lasts; at the same port each time."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            index.asked.append(self.path)
+            if index.stall.is_set():
+                index.go_on.wait(30)
+                return
+            body = _body(index, self.path) if index.status == 200 else b""
+            self.send_response(index.status if body is not None else 404)
+            kind = "text/html" if self.path.endswith("/") else "application/octet-stream"
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", index.port), Handler)
+    index.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield index
+    finally:
+        index.go_on.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _body(index: Index, path: str) -> bytes | None:
+    wheels = sorted(index.directory.glob("*.whl"))
+    if path.startswith("/simple/"):
+        package = path.split("/")[2].replace("-", "_")
+        found = [wheel for wheel in wheels if wheel.name.split("-")[0].lower() == package]
+        if not found:
+            return None
+        return "".join(f'<a href="/files/{wheel.name}">{wheel.name}</a>\n' for wheel in found).encode()
+    found = [wheel for wheel in wheels if path == f"/files/{wheel.name}"]
+    return found[0].read_bytes() if found else None
