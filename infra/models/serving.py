@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from infra.contract.control import PROBE_PATH
 from infra.contract.conversation import COMPLETE_PATH, ERROR_TYPES, HEALTH_PATH
 from infra.models.incoming import MAX_BYTES, too_large
 from infra.models.model import CallFailure
@@ -83,7 +84,8 @@ async def _failed(_: Request, error: Exception) -> Response:
 async def _not_ours(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise AssertionError("unreachable: the handler of HTTPException")
-    words = f"{error.detail}; this door answers GET {HEALTH_PATH}, GET {BUDGET_PATH} and POST {COMPLETE_PATH}"
+    answered = f"GET {HEALTH_PATH}, GET {BUDGET_PATH}, GET {PROBE_PATH} and POST {COMPLETE_PATH}"
+    words = f"{error.detail}; this door answers {answered}"
     return _error("invalid_request", words, None, error.status_code)
 
 
