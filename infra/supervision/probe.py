@@ -51,8 +51,8 @@ class Reply(NamedTuple):
 def begin(runner: Runner, now: float, doors: Places | None = None, seconds: float | None = None) -> Probe:
     """Ask `runner`; with `doors`, it shall use both of these places' doors first. `now` is monotonic.
 
-    Raises GitError and OSError when the challenge cannot be put where the doors give it out: that is the keep's own
-    trouble and says nothing about the runner."""
+    Raises GitError and OSError when the challenge cannot be put where the doors give it out, or there is no descriptor
+    left: that is the keep's own trouble and says nothing about the runner."""
     challenge = put_challenge(doors) if doors else Challenge(secrets.token_hex(16))
     patience = DOORS_PATIENCE_SECONDS if doors else PATIENCE_SECONDS
     return Probe(runner, challenge, now + (patience if seconds is None else seconds))
@@ -88,7 +88,7 @@ class Probe:
         self._received = b""
         self._pieces = 0
         self._connected = False
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | None = _unconnected()
         self._reply: Reply | None = None
         self._try()
 
@@ -113,8 +113,8 @@ class Probe:
 
     def _try(self) -> None:
         try:
-            if not self._connected:
-                self._connect()
+            if self._socket and not self._connected:
+                self._connect(self._socket)
             if self._socket and self._connected:  # not so when somebody else listens
                 self._exchange(self._socket)
         except BlockingIOError:
@@ -122,16 +122,15 @@ class Probe:
         except OSError as error:
             self._end(trouble=f"its control socket fails: {error.strerror or error}")
 
-    def _connect(self) -> None:
-        self._socket = self._socket or socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    def _connect(self, wire: socket.socket) -> None:
         try:
-            self._socket.connect(control_address(self.runner.boot_id))  # BlockingIOError: its queue is full
+            wire.connect(control_address(self.runner.boot_id))  # BlockingIOError: its queue is full
         except ConnectionRefusedError:
             self._end(trouble="it does not listen on its control socket")
             return
         self._connected = True
         # Of whoever called listen(2): nobody else can have come between a name and its owner.
-        pid = memoryview(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)).cast("i")[0]
+        pid = memoryview(wire.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)).cast("i")[0]
         if pid != self.runner.pid:
             self._end(trouble=f"process {pid} listens on its control socket; expected {self.runner.pid}")
 
@@ -157,6 +156,10 @@ class Probe:
     def _end(self, line: bytes = b"", trouble: str = "") -> None:
         self._reply = Reply(line, trouble)
         self.close()
+
+
+def _unconnected() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
 
 
 def judge(runner: Runner, reply: Reply, challenge: Challenge, longest: float = inf) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +19,11 @@ from infra.contract.conversation import Completion, Request
 from infra.contract.exit_codes import Exit
 from infra.contract.sockets import control_address, listen
 from infra.life import hop, unit, validation, work
-from infra.life.control import Heart
+from infra.life.control import Heart, answer
 from infra.life.home import Home
 from infra.loop.interruption import Interrupted
 from infra.supervision.probe import Reply, judge_doors, put_challenge
+from tests.admission.git_server import Server
 from tests.life.cell import Cell, Runner, limits, read, write
 from tests.loop.replies import bash, calls, says
 from tests.loop.waiting import wait_for
@@ -100,6 +104,23 @@ def test_the_doors_are_really_used(cell: Cell) -> None:
     assert (said.git, said.model, said.trouble) == (challenge.git, challenge.model, "")
     assert judge_doors(Reply(control.answer_line(said)[:-1]), challenge) == ""
     assert "git door" in judge_doors(Reply(control.answer_line(said)[:-1]), before)
+
+
+def test_the_git_door_of_the_container_tells_the_same(cell: Cell) -> None:
+    """`git daemon` on loopback, which hides all else of the keep's refs."""
+    root = tempfile.mkdtemp(prefix="minifram-door-")
+    server = Server(Path(root))
+    try:
+        os.makedirs(server.world.places.var, exist_ok=True)
+        challenge = put_challenge(server.world.places)
+
+        said = answer(Question(NONCE, True), cell.boot(remote_url=server.url), Heart())
+
+        assert said.git == challenge.git
+        assert said.trouble.startswith("model door: ")  # the control: that one's word lies in another place
+    finally:
+        server.end()
+        shutil.rmtree(root)
 
 
 def test_a_door_that_fails_is_named_and_the_other_still_used(cell: Cell) -> None:
