@@ -47,6 +47,11 @@ class Home(NamedTuple):
     heart: Heart
     """To be told of each step of the main loop."""
 
+    def ask_in_time(self, request: Request) -> Completion:
+        """One model call, as `ask`, after the promise that it will not take for ever."""
+        self.heart.beat("asking the model", ask_seconds(self.boot.limits))
+        return self.ask(request)
+
     def head(self) -> str:
         """The commit that the checkout is at now; this process was started from `boot.commit`."""
         return self.git("rev-parse", "--verify", "HEAD")

@@ -12,19 +12,10 @@ from collections.abc import Sequence
 from infra.contract import report_titles
 from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
-from infra.contract.conversation import (
-    FIRST_MESSAGE,
-    OPENING_PREFIX,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-)
+from infra.contract.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.contract.files import write_whole
 from infra.life import opening
-from infra.life.home import Home, ask_seconds
+from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.steering import Steering
 from infra.life.transcript import Transcript
@@ -65,17 +56,13 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
 
     limits = home.boot.limits
 
-    def ask(request: Request) -> Completion:
-        home.heart.beat("asking the model", ask_seconds(limits))
-        return home.ask(request)
-
     def record(happening: Happening) -> None:
         home.heart.beat("working", max(limits.bash_seconds, TENDING_SECONDS))  # some tools, and steering, are git calls
         transcript.happened(happening)
         home.life.step(happening.step)
 
     bounds = Bounds(limits.unit_steps, limits.unit_seconds)
-    outcome = loop.run(ask, request, toolbox, bounds, time.monotonic, steering, record)
+    outcome = loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, steering, record)
     home.heart.beat("reporting", TENDING_SECONDS)
     transcript.ended(outcome)
     home.log.info(
