@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from infra.contract import arguments
+from infra.contract.control import PROBE_PATH
 from infra.contract.conversation import (
     COMPLETE_PATH,
     HEALTH_PATH,
@@ -48,6 +49,8 @@ from infra.models.serving import BUDGET_PATH, ERROR_HANDLERS, serve
 from infra.models.surroundings import remove_foreign_settings
 
 log = structlog.get_logger("model_door")
+
+PROBE_CHARS = 200
 
 
 def main(words: list[str] | None = None) -> int:
@@ -89,7 +92,11 @@ def open_and_serve(model: Model, settings: Settings, places: Places, server: soc
         return Exit.FAILURE
     log.info("door.opened", provider=model.provider, model=model.name, problem=model.problem)
     # The SDK takes a second to load, and that must not come before the first answer.
-    serve(Door(model, accounts).app, server, model.warm_up if isinstance(model, AnthropicModel) else None)
+    serve(
+        Door(model, accounts, probe=places.probe).app,
+        server,
+        model.warm_up if isinstance(model, AnthropicModel) else None,
+    )
     return Exit.OK
 
 
@@ -125,14 +132,19 @@ def price_of(model: ModelSettings) -> Tariff | None:
 class Door:
     """What the door answers."""
 
-    def __init__(self, model: Model, accounts: Accounts | None, bodies: Bodies | None = None) -> None:
+    def __init__(
+        self, model: Model, accounts: Accounts | None, bodies: Bodies | None = None, probe: str = os.devnull
+    ) -> None:
+        """`probe` is the file whose word is given out to whoever asks."""
         self.model = model
         self.accounts = accounts
         self._bodies = bodies or Bodies()
         self._calls = Calls()
+        self._probe = probe
         self.app = Starlette(
             routes=[
                 Route(HEALTH_PATH, self.health, methods=["GET"]),
+                Route(PROBE_PATH, self.probe, methods=["GET"]),
                 Route(BUDGET_PATH, self.budget, methods=["GET"]),
                 Route(COMPLETE_PATH, self.complete, methods=["POST"]),
             ],
@@ -143,6 +155,17 @@ class Door:
         known = self.model.problem or (None if self.accounts else self._no_price().message)
         answer = {"status": "ok", "provider": self.model.provider, "model": self.model.name, "problem": known}
         return JSONResponse(answer | ({"sdk": self.model.sdk} if isinstance(self.model, AnthropicModel) else {}))
+
+    async def probe(self, _: HttpRequest) -> Response:
+        """What the watcher wrote last: whoever knows it has been here."""
+        try:
+            with open(self._probe, encoding="ascii") as file:
+                word = file.read(PROBE_CHARS)
+        except FileNotFoundError:
+            word = ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise CallFailure("unavailable", f"what the watcher wrote for probes cannot be read: {error}") from None
+        return JSONResponse({"probe": word})
 
     async def budget(self, _: HttpRequest) -> Response:
         if self.accounts is None:

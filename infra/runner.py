@@ -14,21 +14,23 @@ from infra.contract.clock import timestamp
 TYPE_CHECKING = False  # what type checkers take for typing's own, which would cost more than the lines below
 if TYPE_CHECKING:
     from infra.contract.boot import Boot
+    from infra.life.control import Heart
     from infra.life.home import Home
 
 
 def main() -> int:
     leave_mark(time.time())
-    code, boot = come_up()
-    if boot is None:
+    code, up = come_up()
+    if up is None:
         return code
+    boot, heart = up
 
     from infra.life import stop  # first of all: from here on the end of this process is an orderly one
 
     interruption = stop.listen()
     from infra.life import home
 
-    here = home.settle(boot, os.getcwd(), interruption)
+    here = home.settle(boot, os.getcwd(), interruption, heart=heart)
     here.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)
     try:
         return live(here)
@@ -37,6 +39,7 @@ def main() -> int:
         here.log.info("runner.interrupted", why="SIGTERM")
         return 0
     finally:
+        heart.beat("leaving", 0.0)
         here.life.leaving()
 
 
@@ -57,14 +60,14 @@ def leave_mark(started_at: float) -> None:
     os.close(log)
 
 
-def come_up() -> tuple[int, Boot | None]:
+def come_up() -> tuple[int, tuple[Boot, Heart] | None]:
     """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason."""
     from infra.life import start
 
     boot = None
     try:
         boot = start.boot_value(os.environ.pop("MINIFRAM_BOOT", ""))
-        start.preflight(boot, os.getcwd())
+        heart = start.preflight(boot, os.getcwd())
         start.succeeded(boot, os.getcwd())
     except start.Unfit as unfit:
         start.failed(unfit, os.getcwd())
@@ -72,7 +75,7 @@ def come_up() -> tuple[int, Boot | None]:
     except Exception as error:
         start.failed(start.broken(error, boot), os.getcwd())
         raise
-    return 0, boot
+    return 0, (boot, heart)
 
 
 def live(here: Home) -> int:

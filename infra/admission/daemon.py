@@ -11,6 +11,7 @@ import resource
 import shlex
 
 from infra.admission.door_files import LEAST_MEMORY_BYTES, PUSH_SECONDS, door_settings
+from infra.contract.control import REFS
 from infra.contract.places import Places
 from infra.repository.git import SAFE_SETTINGS, Git, safe_environment
 
@@ -75,6 +76,8 @@ def environment(places: Places, blob_bytes: int) -> dict[str, str]:
 
 
 _SERVING = (
+    # For reading, after `transfer.hideRefs`: all else below refs/minifram stays hidden, and nothing there is written.
+    ("uploadpack.hideRefs", f"!{REFS}"),
     # Only what a branch or tag leads to is given out, and only whole.
     ("uploadpack.allowTipSHA1InWant", "false"),
     ("uploadpack.allowReachableSHA1InWant", "false"),

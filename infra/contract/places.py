@@ -79,6 +79,11 @@ class Places(NamedTuple):
         return f"{self.var}/watcher.lock"
 
     @property
+    def probe(self) -> str:
+        """What the watcher wants to hear back through the model door."""
+        return f"{self.var}/probe"
+
+    @property
     def ledger(self) -> str:
         return f"{self.var}/ledger.jsonl"
 

@@ -46,6 +46,11 @@ def connect(path: str, timeout_seconds: float) -> socket.socket:
     return client
 
 
+def control_address(boot_id: str) -> str:
+    """Where a runner answers probes: an abstract name (unix(7)), which leaves no file and ends with its process."""
+    return f"\0minifram-{boot_id}"
+
+
 def _remove_dead(path: str) -> None:
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         raise SocketTaken(f"{path} is no socket; expected a socket or nothing there: move it away")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 
 from infra.contract.branches import MAIN, problem_with_branch
+from infra.contract.control import TENDING_SECONDS
 from infra.life.home import Home
 from infra.loop.hop_tools import fetch_all
 from infra.repository.git import AGENT, Git, GitError
@@ -23,6 +24,7 @@ def remove_merged(home: Home) -> list[str]:
     for branch in list(_branches_with_clones(home.boot.places.bot)):
         if branch in (MAIN, home.boot.branch):
             continue
+        home.heart.beat("tidying", TENDING_SECONDS)
         try:
             why_not = why_it_stays(home, branch)
         except GitError as error:

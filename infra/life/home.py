@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.contract.boot import Boot
+from infra.contract.boot import Boot, Limits
 from infra.contract.clock import timestamp
 from infra.contract.conversation import Completion, Request
 from infra.contract.places import LIFE_FILE
 from infra.contract.report_titles import version
+from infra.life.control import Heart
 from infra.life.events import Log, logger
 from infra.life.life_story import LifeStory
 from infra.life.page import Page
@@ -27,6 +28,10 @@ UNSENT = ".unsent"
 """Beside the clones, not in one: what a branch's runner could not send, main's sends."""
 
 
+def ask_seconds(limits: Limits) -> float:
+    return min(ASK_SECONDS, limits.unit_seconds)
+
+
 class Home(NamedTuple):
     """One runner's surroundings."""
 
@@ -39,6 +44,13 @@ class Home(NamedTuple):
     interruption: Interruption
     ask: Callable[[Request], Completion]
     """One model call. Raises ModelFailure, Interrupted."""
+    heart: Heart
+    """To be told of each step of the main loop."""
+
+    def ask_in_time(self, request: Request) -> Completion:
+        """One model call, as `ask`, after the promise that it will not take for ever."""
+        self.heart.beat("asking the model", ask_seconds(self.boot.limits))
+        return self.ask(request)
 
     def head(self) -> str:
         """The commit that the checkout is at now; this process was started from `boot.commit`."""
@@ -81,6 +93,7 @@ def settle(
     interruption: Interruption,
     ask: Callable[[Request], Completion] | None = None,
     pause: Callable[[float], None] = time.sleep,
+    heart: Heart | None = None,
 ) -> Home:
     """The surroundings of the runner that `boot` starts in `checkout`; without `ask`, the model is the model door's."""
     log = logger(boot)
@@ -92,7 +105,7 @@ def settle(
 
     def ask_door(request: Request) -> Completion:
         with interruption:
-            return complete(boot.places.model_socket, request, min(ASK_SECONDS, boot.limits.unit_seconds))
+            return complete(boot.places.model_socket, request, ask_seconds(boot.limits))
 
     return Home(
         boot=boot,
@@ -103,4 +116,5 @@ def settle(
         life=LifeStory(os.path.join(checkout, LIFE_FILE), log),
         interruption=interruption,
         ask=ask or ask_door,
+        heart=heart or Heart(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from infra.contract import report_titles
 from infra.contract.branches import MAIN
+from infra.contract.control import TENDING_SECONDS
 from infra.contract.exit_codes import Exit
 from infra.life import validation
 from infra.life.handover import hand_over_to_main
@@ -36,6 +37,7 @@ def prove_and_hand_over(home: Home) -> Exit:
     """Raises Interrupted, and nothing else: the signal to main is written in every other case."""
     branch = home.boot.branch
     home.life.validating(branch)
+    home.heart.beat("validating", TENDING_SECONDS)
     try:
         title, text = prove(home)
     except NotValidated as problem:
@@ -45,6 +47,7 @@ def prove_and_hand_over(home: Home) -> Exit:
         why = f"{type(error).__name__} in the runner"
         title, text = report_titles.not_validated(branch, home.head_or_boot(), why), f"{error}\n\nSee logs/errors.log."
     home.log.info("hop.judged", verdict=title)
+    home.heart.beat("reporting", TENDING_SECONDS)
     try:
         home.page.report(title, text)
     except Exception:
@@ -57,6 +60,7 @@ def prove(home: Home) -> tuple[str, str]:
     for _ in range(ROUNDS):
         main = bring_in_main(home)
         verdict = validation.judge(home, main)
+        home.heart.beat("validating", TENDING_SECONDS)
         if not verdict.fit:
             raise NotValidated(verdict.words, f"{verdict.words}\n\n{indented(verdict.output)}")
         try:

@@ -21,6 +21,7 @@ from infra.contract.exit_codes import Exit
 from infra.contract.life_file import BOOTING, Life, write_life
 from infra.contract.places import BOOT_LOG, LIFE_FILE
 from infra.contract.sockets import connect
+from infra.life.control import Heart, answer_probes
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.2
 """Doors are started together with the runner and may need a moment."""
@@ -46,12 +47,15 @@ def boot_value(text: str) -> Boot:
         raise Unfit(Exit.CONFIG, str(error), *_salvaged(text)) from None
 
 
-def preflight(boot: Boot, checkout: str) -> None:
-    """Look at everything that work will need. Raises Unfit with the first thing that is missing."""
+def preflight(boot: Boot, checkout: str) -> Heart:
+    """Look at everything that work will need; from then on probes are answered with what the heart says. Raises Unfit
+    with the first thing that is missing."""
     try:
+        heart = _answering(boot)
         _look_at_everything(boot, checkout)
     except Unfit as unfit:
         raise Unfit(unfit.code, str(unfit), boot.id, boot.branch, boot.commit) from None
+    return heart
 
 
 def succeeded(boot: Boot, checkout: str) -> None:
@@ -73,6 +77,17 @@ def broken(error: Exception, boot: Boot | None) -> Unfit:
     """A start that met a bug of this version."""
     known = (boot.id, boot.branch, boot.commit) if boot else ("", "", "")
     return Unfit(Exit.FAILURE, f"{type(error).__name__}: {error}; see errors.log", *known)
+
+
+def _answering(boot: Boot) -> Heart:
+    heart = Heart()
+    heart.beat("booting", boot.limits.door_seconds + COMMAND_SECONDS)
+    try:
+        answer_probes(boot, heart)
+    except (OSError, RuntimeError) as error:
+        why = f"probes cannot be answered ({error}); expected a free socket @minifram-{boot.id} and one more thread"
+        raise Unfit(Exit.UNAVAILABLE, why) from None
+    return heart
 
 
 def _look_at_everything(boot: Boot, checkout: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from infra.contract import report_titles
 from infra.contract.comms import Directive
+from infra.contract.control import TENDING_SECONDS
 from infra.contract.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.contract.files import write_whole
 from infra.life import opening
@@ -53,13 +54,16 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     transcript.opened(request)
     steering = Steering(home, wakes, tasks)
 
+    limits = home.boot.limits
+
     def record(happening: Happening) -> None:
+        home.heart.beat("working", max(limits.bash_seconds, TENDING_SECONDS))  # some tools, and steering, are git calls
         transcript.happened(happening)
         home.life.step(happening.step)
 
-    limits = home.boot.limits
     bounds = Bounds(limits.unit_steps, limits.unit_seconds)
-    outcome = loop.run(home.ask, request, toolbox, bounds, time.monotonic, steering, record)
+    outcome = loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, steering, record)
+    home.heart.beat("reporting", TENDING_SECONDS)
     transcript.ended(outcome)
     home.log.info(
         "unit.finished",

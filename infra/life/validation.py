@@ -110,6 +110,7 @@ def _what_failed(what: str, ran: command.Ran, evidence: Summary | None) -> str:
 
 
 def _run(home: Home, words: Sequence[str], seconds: float, log: BinaryIO) -> command.Ran:
+    home.heart.beat("validating", seconds)
     return command.run(
         words,
         cwd=home.checkout,

@@ -10,6 +10,7 @@ import time
 
 from infra.contract import report_titles
 from infra.contract.comms import Directive
+from infra.contract.control import TENDING_SECONDS
 from infra.contract.exit_codes import Exit
 from infra.contract.places import BODY, VERSION
 from infra.life import clones, handover, unit
@@ -55,6 +56,7 @@ def until_handed_over(home: Home) -> Exit:
         if then is not Next.LOOK_AGAIN:
             until = tick if then is Next.SLEEP else min(tick, time.time() + RETRY_SECONDS)
             home.life.sleeping(until)
+            home.heart.beat("sleeping", until - time.time())
             moved = wakes.sleep(until)
             home.log.info("runner.woken", by="main moved" if moved else "clock")
         now = time.time()
@@ -81,6 +83,7 @@ class Work:
 
     def tidy(self) -> None:
         home = self._home
+        home.heart.beat("tidying", TENDING_SECONDS)
         try:
             # The clone is the agent's to change, but where the PM speaks to it is not: it could never be told again.
             home.git("config", "--replace-all", "remote.origin.url", home.boot.remote_url)
@@ -93,6 +96,7 @@ class Work:
 
         Raises what it met when the clone itself is ruined: only the watcher can make another one."""
         self._home.interruption.check()
+        self._home.heart.beat("looking", TENDING_SECONDS)
         if ticked:
             self._put_off = None
         try:

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from infra.contract.control import PROBE_PATH
 from infra.contract.conversation import COMPLETE_PATH, ERROR_TYPES, HEALTH_PATH
 from infra.models.bodies import RECEIVING_SECONDS
 from infra.models.model import CallFailure
@@ -120,7 +121,8 @@ async def _failed(_: Request, error: Exception) -> Response:
 async def _not_ours(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise AssertionError("unreachable: the handler of HTTPException")
-    words = f"{error.detail}; this door answers GET {HEALTH_PATH}, GET {BUDGET_PATH} and POST {COMPLETE_PATH}"
+    answered = f"GET {HEALTH_PATH}, GET {BUDGET_PATH}, GET {PROBE_PATH} and POST {COMPLETE_PATH}"
+    words = f"{error.detail}; this door answers {answered}"
     return _error("invalid_request", words, None, error.status_code)
 
 

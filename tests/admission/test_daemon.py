@@ -17,6 +17,7 @@ import pytest
 from infra.admission import daemon
 from infra.admission.door_files import memory_bytes
 from infra.contract.places import CONTAINER
+from infra.repository.git import Git
 from tests.admission.git_server import Server, pkt
 from tests.admission.world import BLOB_BYTES, PAGE, Clone, World, until
 
@@ -59,6 +60,24 @@ def test_refusals_reach_the_agent(server: Server, refspec: str, words: str) -> N
     assert server.world.pm.git("--git-dir", server.world.places.remote, "for-each-ref", "--format=%(refname)") == (
         "refs/heads/main"
     )
+
+
+@pytest.mark.parametrize("version", ["0", "1", "2"])
+def test_the_watchers_challenge_can_be_read_and_nothing_else_of_the_keeps(server: Server, version: str) -> None:
+    """Of refs/minifram the agent sees what stands below `probe`, in every protocol, and writes none of it."""
+    world = server.world
+    bare = Git(world.places.remote)
+    bare("update-ref", "refs/minifram/rejected/x/1", "refs/heads/main")
+    bare("update-ref", "refs/minifram/probes", "refs/heads/main")
+    bare("update-ref", "refs/minifram/probe/0123", "refs/heads/main")
+
+    seen = world.agent.git("-c", f"protocol.version={version}", "ls-remote", "--refs", server.url)
+
+    assert [line.split()[1] for line in seen.splitlines()] == ["refs/heads/main", "refs/minifram/probe/0123"]
+    world.agent.commit({"src/b.py": "1\n"})
+    for ref in ("refs/minifram/probe/0123", "refs/minifram/probe/4567"):
+        assert "deny updating a hidden ref" in world.agent.refused(f"HEAD:{ref}")
+    world.agent.push("main")
 
 
 def test_content_is_judged(server: Server) -> None:

@@ -167,7 +167,7 @@ class Cell:
     @property
     def model(self) -> ModelDoor:
         if self._model is None:
-            self._model = ModelDoor(self.places.model_socket)
+            self._model = ModelDoor(self.places.model_socket, self.places.probe)
         return self._model
 
     def open_git_door(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
+from infra.contract.control import PROBE_PATH
 from infra.contract.conversation import (
     COMPLETE_PATH,
     ERROR_TYPES,
@@ -44,7 +45,8 @@ Reply = Answer | Callable[[Request], Answer]
 class ModelDoor:
     """Answers with `replies` in order, then with `at_last` for ever; keeps what it was asked."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, probe: str = os.devnull) -> None:
+        """`probe` is the file that the watcher writes for it."""
         self.replies: deque[Reply] = deque()
         self.at_last: Reply = says("I have nothing to say.")
         self.requests: list[Request] = []
@@ -53,6 +55,10 @@ class ModelDoor:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                if self.path == PROBE_PATH:
+                    with open(probe, encoding="ascii") as file:
+                        self._answer(200, {"probe": file.read()})
+                    return
                 self._answer(200 if door.healthy and self.path == HEALTH_PATH else 503, {"status": "ok"})
 
             def do_POST(self) -> None:

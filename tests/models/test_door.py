@@ -67,6 +67,20 @@ def test_the_door_says_that_it_is_well(door: DoorProcess) -> None:
     assert health(door.places.model_socket, 5.0) == expected
 
 
+def test_the_door_gives_out_what_the_watcher_wrote(tmp_path: Path) -> None:
+    """The last word is read anew each time; without one there is nothing to know; what is no word is a failure."""
+    with scripted(tmp_path / "door") as door:
+        assert door.get("/v1/probe") == {"probe": ""}
+        for word in ("0" * 32, "f" * 32):
+            Path(door.places.probe).write_text(word)
+            assert door.get("/v1/probe") == {"probe": word}
+        Path(door.places.probe).write_bytes(b"\xff" * 32)
+        status, content = door.http("GET", "/v1/probe")
+        assert (status, json.loads(content)["error"]["type"]) == (503, "unavailable")
+        Path(door.places.probe).write_text("x" * 10_000)
+        assert door.get("/v1/probe") == {"probe": "x" * 200}
+
+
 def test_a_conversation_is_completed(door: DoorProcess) -> None:
     """A tool call comes back whole, and the next turn follows from the conversation."""
     said = door.complete()

@@ -26,7 +26,7 @@ PM = Person("PM", "pm@example.invalid")
 T = TypeVar("T")
 
 RUNNER = """
-import json, os, signal, subprocess, sys, time
+import json, os, signal, socket, subprocess, sys, threading, time
 
 BOOT = json.loads(os.environ["MINIFRAM_BOOT"])
 BOT = BOOT["places"]["bot"]
@@ -48,6 +48,57 @@ def serve():
     say("SUCCESS")
     while True:
         time.sleep(60)
+
+LIES = {}
+
+def lie(**lies):
+    # What probes are told from now on in place of the truth; silent=True: nothing; hung=True: a broken promise.
+    LIES.update(lies)
+
+def told_by_git():
+    words = ["git", "ls-remote", "--refs", BOOT["remote_url"], "refs/minifram/probe/*"]
+    listed = subprocess.run(words, capture_output=True, text=True, timeout=4).stdout
+    return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
+
+def told_by_model_door():
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(4)
+        door.connect(BOOT["places"]["run"] + "/model.sock")
+        door.sendall(b"GET /v1/probe HTTP/1.0\\r\\nHost: model-door\\r\\n\\r\\n")
+        received = b"".join(iter(lambda: door.recv(65536), b""))
+    return json.loads(received.partition(b"\\r\\n\\r\\n")[2])["probe"]
+
+def answer_probes(server):
+    kept = []
+    while True:
+        client, _ = server.accept()
+        if LIES.get("silent"):
+            kept.append(client)
+            continue
+        try:
+            asked = json.loads(client.makefile().readline())
+        except (OSError, ValueError):
+            client.close()
+            continue
+        doors = {"git": "", "model": ""}
+        try:
+            if asked["doors"]:
+                doors = {"git": told_by_git(), "model": told_by_model_door()}
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            doors["trouble"] = str(error)
+        heart = {"doing": "serving", "age": 1e6 if LIES.get("hung") else 0, "within": 60}
+        truth = {name: BOOT[name] for name in ("branch", "commit")} | {"boot_id": BOOT["id"], "pid": os.getpid()}
+        answer = truth | doors | {"probe": asked["probe"], "heart": heart} | LIES
+        try:
+            client.sendall(json.dumps(answer).encode() + b"\\n")
+        except OSError:
+            pass
+        client.close()
+
+CONTROL = socket.socket(socket.AF_UNIX)
+CONTROL.bind("\\0minifram-" + BOOT["id"])
+CONTROL.listen(16)
+threading.Thread(target=answer_probes, args=(CONTROL,), daemon=True).start()
 
 exec(open("behaviour").read())
 """
