@@ -85,6 +85,8 @@ class LimitSettings(Section, frozen=True):
     """The longest one unit of work may take."""
     validation_seconds: float = 900.0
     """The longest the tests of a branch may run."""
+    rehearsal_seconds: float = 20.0
+    """The longest that a branch's rehearsal may take, not counting what the machine keeps it waiting."""
     install_seconds: float = 600.0
     """The longest that installing a branch's requirements may take."""
     boot_seconds: float = 60.0
@@ -157,6 +159,8 @@ class Settings(Section, frozen=True):
     sandbox: Literal["auto", "podman", "process"] = "auto"
     """podman: a sealed container; process: plain directories, no isolation; auto: podman where `minifram doctor` finds
     it usable by whoever runs `up`, else process; an agent that was sealed before is never started unsealed by it."""
+    rehearse: bool = True
+    """Each branch first lives a small life in scratch directories; one that cannot does not lead."""
     autonomy: Literal["merge", "propose", "frozen"] = "merge"
     """merge: the agent merges what it has validated; propose: only the PM moves main; frozen: reports only."""
     model: ModelSettings = ModelSettings()

@@ -10,8 +10,10 @@ import msgspec
 
 SCHEMA = "minifram.watcher/1"
 
-STARTING, BOOTING, RUNNING, ENDING, WAITING, STOPPED = "starting", "booting", "running", "ending", "waiting", "stopped"
-"""Phases: no runner yet; launched, no SUCCESS yet; SUCCESS seen; asked to end; to be launched later; watcher left."""
+STARTING, PREPARING, BOOTING, RUNNING = "starting", "preparing", "booting", "running"
+ENDING, WAITING, STOPPED = "ending", "waiting", "stopped"
+"""Phases: no runner yet; its environment is made, or it is rehearsed; launched, not yet seen to be well; it serves;
+asked to end; to be launched later; the watcher left."""
 BRANCH_RUNG, MAIN_RUNG, GOOD_RUNG, SAFE_RUNG = "branch", "main", "last good", "safe mode"
 """Who leads: the branch that was asked for; main; an earlier main; the image's own runner."""
 LIVED = ("success", "left", "died")

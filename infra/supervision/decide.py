@@ -23,6 +23,7 @@ from infra.supervision.states import (
     Died,
     EndNow,
     Event,
+    Exceeded,
     Instant,
     Launch,
     Launched,
@@ -33,7 +34,10 @@ from infra.supervision.states import (
     MainMoved,
     MainSeen,
     MainUnseen,
+    Observed,
     Phase,
+    Prepared,
+    Preparing,
     RetryAsked,
     RollBack,
     RollbackFailed,
@@ -50,6 +54,8 @@ from infra.supervision.states import (
     Sweep,
     Tell,
     TimeIsUp,
+    Unwell,
+    Well,
 )
 
 BOOTS_KEPT = 20
@@ -84,8 +90,22 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
         case RetryAsked():
             state = ladder.unpinned(state)
             return _next(state, "restart: the PM asked for it", now) if state.phase is Phase.WAITING else (state, [])
+        case Preparing(_, seconds) if state.phase is Phase.STARTING:
+            return _enter(state, Phase.PREPARING, now, deadline=now.monotonic + seconds), []
+        case Prepared(launch, why_not) if state.phase is Phase.PREPARING:
+            if why_not:
+                return _failed(state, launch.branch, event.guilty, why_not, event.transcript, now)
+            return _enter(state, Phase.STARTING, now), [Sweep(), launch]
+        case Unwell(boot_id, why) if state.runner and _is_current(state, boot_id):
+            return _unwell(state, state.runner, why, now)
+        case Well(boot_id) if _is_current(state, boot_id):
+            return replace(state, unwell=""), []
+        case Exceeded(boot_id, why) if state.runner and _is_current(state, boot_id) and _may_fail(state):
+            return _end(replace(state, failed=f"{_named(state.runner)} took too much: {why}"), state.runner, now)
+        case Observed(title, text):
+            return _note(state, text, now), [Tell(report_titles.watcher(title), text)]
         case Served(boot_id) if _is_current(state, boot_id) and state.phase is Phase.BOOTING:
-            serving = _enter(state, Phase.RUNNING, now)
+            serving = replace(_enter(state, Phase.RUNNING, now), unwell="")
             serving = replace(serving, deadline=_look_again(serving, now))
             return _record(serving, boot_id, "success", "", now), []
         case Died(boot_id) if state.runner and _is_current(state, boot_id):
@@ -188,7 +208,7 @@ def _launched(state: State, runner: Runner, reason: str, now: Instant) -> Decisi
     boots = (*(old for old in state.boots if old.id != boot.id), boot)[-BOOTS_KEPT:]
     if state.request and _is_answered(state.request, runner.branch, _BOOTSTRAP if runner.branch == MAIN else reason):
         state = _settled(state)
-    state = replace(state, runner=runner, boots=boots, failed="")
+    state = replace(state, runner=runner, boots=boots, failed="", unwell="")
     if state.stopping:
         return _end(state, runner, now)
     deadline = _leave_by(state, now) or now.monotonic + state.patience.boot
@@ -206,9 +226,11 @@ def _died(state: State, runner: Runner, death: Died, now: Instant) -> Decision:
     how, guilty = death.how, None if death.outage else runner
     if state.failed:
         return _failed(state, runner.branch, guilty, f"{state.failed} ({how})", death.last_words, now)
-    if state.phase is Phase.BOOTING and not state.stopping:
+    if state.phase is Phase.BOOTING and not state.stopping and not death.served:
         why = f"{_named(runner)} ended before SUCCESS: {how}"
         return _failed(state, runner.branch, guilty, why, death.last_words, now)
+    if state.phase is Phase.BOOTING and death.served:
+        state = _record(state, runner.boot_id, "success", "", now)
     if state.stopping or state.request:
         state = _credited(state, now)
         state = replace(_record(state, runner.boot_id, "left", how, now), runner=None)
@@ -311,9 +333,26 @@ def _asked(state: State, request: Request, now: Instant) -> Decision:
     state = replace(state, request=request)
     if state.phase in (Phase.BOOTING, Phase.RUNNING):
         return replace(state, deadline=_leave_by(state, now)), []
-    if state.phase is Phase.WAITING:
+    if state.phase in (Phase.WAITING, Phase.PREPARING):
         return _next(state, "", now)
     return state, []
+
+
+def _unwell(state: State, runner: Runner, why: str, now: Instant) -> Decision:
+    """One odd answer may be a busy machine's; a boot may still become well until its time is up."""
+    if state.phase is Phase.RUNNING and state.unwell and _may_fail(state):
+        failed = f"{_named(runner)} was not well, twice in a row: {state.unwell}; {why}"
+        return _end(replace(state, failed=failed), runner, now)
+    return replace(state, unwell=why), []
+
+
+def _may_fail(state: State) -> bool:
+    """It leads, and is not on its way out already."""
+    return state.phase in (Phase.BOOTING, Phase.RUNNING) and not (state.stopping or state.request or state.failed)
+
+
+def _asked_for(state: State) -> str:
+    return state.request.target if state.request and state.request.name == SignalName.BOOTSTRAP.value else MAIN
 
 
 def _leave_by(state: State, now: Instant) -> float | None:
@@ -324,7 +363,8 @@ def _leave_by(state: State, now: Instant) -> float | None:
 def _time_is_up(state: State, now: Instant) -> Decision:
     match state.phase:
         case Phase.BOOTING if state.runner and not state.request:
-            late = f"{_named(state.runner)} did not say SUCCESS within {state.patience.boot:g} s"
+            late = f"{_named(state.runner)} was not seen to be well within {state.patience.boot:g} s"
+            late += f": {state.unwell}" if state.unwell else ": it did not say SUCCESS"
             return _end(replace(state, failed=late), state.runner, now)
         case Phase.RUNNING if state.runner and not state.request:
             state = _credited(state, now)
@@ -334,6 +374,10 @@ def _time_is_up(state: State, now: Instant) -> Decision:
         case Phase.ENDING if state.runner:
             # Asked again at each grace: a process in the kernel's hands (D state) ends when it comes back.
             return replace(state, deadline=now.monotonic + state.patience.grace), [EndNow(state.runner)]
+        case Phase.PREPARING:
+            return _failed(
+                state, _asked_for(state), None, "what had to be done before the launch took too long", "", now
+            )
         case Phase.WAITING:
             why = state.troubles[-1].text if state.troubles else "it failed"
             return _next(state, f"restart: {why}", now)
@@ -393,4 +437,4 @@ def _quoted(last_words: str) -> str:
     if not last_words.strip():
         return ""
     lines = "\n".join(f"    {line}" for line in last_words.strip().splitlines())
-    return f" The end of its error log:\n\n{lines}"
+    return f" Its last words:\n\n{lines}"

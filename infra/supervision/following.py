@@ -110,7 +110,8 @@ class Following:
             how = processes.how_it_ended(tracked.process.wait())
         self._let_go(tracked)
         runner = tracked.runner
-        said = self._boot_words(runner.boot_id, runner.branch, runner.commit).get(boot_log.FAILED)
+        words = self._boot_words(runner.boot_id, runner.branch, runner.commit)
+        said = words.get(boot_log.FAILED)
         if said:
             how += f", it said: {brief(said.details.get('reason', 'no reason'))}"
         # An orderly end needs no explanation, and its log would only bury that of others.
@@ -123,7 +124,7 @@ class Following:
             how=how,
             last_words=last_words,
         )
-        return Died(runner.boot_id, how, last_words)
+        return Died(runner.boot_id, how, last_words, served=boot_log.SUCCESS in words)
 
     def missing(self) -> Died | None:
         """The check by the process table (seed 001). The pidfd holds the pid, so whoever has it is the runner; its

@@ -8,12 +8,17 @@ import os
 import re
 import secrets
 import subprocess
+import sys
 from typing import NamedTuple
 
 from infra.contract.boot import Boot
 from infra.contract.settings import Settings, runner_limits
+from infra.environments import shelf
+from infra.environments.choose import Install
+from infra.environments.requirements import NAMES, BadRequirements
 from infra.repository.git import GitError
 from infra.supervision import cell_files, checkouts, ladder, processes
+from infra.supervision.preparation import Preparation, Step
 from infra.supervision.services import Services
 from infra.supervision.states import Launch, Rung, Runner, State
 from infra.supervision.versions import candidate_of
@@ -34,24 +39,29 @@ class Candidate(NamedTuple):
     """As it will be, without its pid."""
     rescued: str
     """Where what main's clone held lies; empty when it held nothing."""
+    python: str
+    """The interpreter that it runs with."""
+    first: Step | None = None
+    """What has to be done before it can be launched."""
 
 
 class Launcher:
     """Launches of one agent."""
 
-    def __init__(self, settings: Settings, zones: Zones, services: Services) -> None:
+    def __init__(self, settings: Settings, zones: Zones, services: Services, preparation: Preparation) -> None:
         self._settings = settings
         self._zones = zones
         self._places = zones.places
         self._services = services
-        self._clones = checkouts.Cell(zones.places, zones.remote_url, zones.cell)
+        self._preparation = preparation
+        self.clones = checkouts.Cell(zones.places, zones.remote_url, zones.cell)
 
     def candidate(self, launch: Launch, state: State, wall: float) -> Candidate:
         """Make ready what `launch` names. Raises NotLaunched."""
         nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.rung, _known(launch, state))
         try:
             self._services.await_ports(self._settings.limits.door_seconds)
-            ready = checkouts.ready(self._clones, launch.branch, wall, launch.commit)
+            ready = checkouts.ready(self.clones, launch.branch, wall, launch.commit)
         except OSError as error:
             raise NotLaunched(str(error)) from error
         except checkouts.CheckoutError as error:
@@ -66,7 +76,36 @@ class Launcher:
                 raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
         boot = self._boot(launch, ready.commit)
         runner = Runner(boot.id, launch.branch, ready.commit, 0, 0.0, launch.rung, version)
-        return Candidate(boot, runner, ready.rescued)
+        python, first = self._interpreter(launch, runner)
+        if first is None and launch.rung is Rung.BRANCH:
+            first = self._rehearsal(runner, python)
+        return Candidate(boot, runner, ready.rescued, python, first)
+
+    def _interpreter(self, launch: Launch, runner: Runner) -> tuple[str, Step | None]:
+        """What the runner is started with, or how to come by it. Raises NotLaunched."""
+        if launch.rung is Rung.SAFE:
+            return sys.executable, None
+        checkout = self._places.checkout(launch.branch)
+        try:
+            with self._zones.cell.acting():
+                choice = shelf.look(checkout, f"{processes.ROOT}/{NAMES[0]}", self._places.environments)
+        except BadRequirements as error:
+            raise NotLaunched(f"its requirements cannot be followed: {error}", runner) from error
+        except OSError as error:
+            raise NotLaunched(f"its requirements cannot be read: {error}") from error
+        if isinstance(choice, Install):
+            return "", self._preparation.installing(checkout, self._settings.limits.install_seconds)
+        return shelf.interpreter_of(choice), None
+
+    def _rehearsal(self, runner: Runner, python: str) -> Step | None:
+        if not self._settings.rehearse or self._preparation.is_fit(runner.branch, runner.commit):
+            return None
+        seconds = self._settings.limits.rehearsal_seconds
+        checkout = self._places.checkout(runner.branch)
+        try:
+            return self._preparation.rehearsing(checkout, runner.branch, runner.commit, python, seconds)
+        except OSError as error:
+            raise NotLaunched(f"there is no place for its rehearsal: {error}") from error
 
     def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
         """Its process, and the size of its error log when it began. Raises OSError."""
@@ -74,14 +113,14 @@ class Launcher:
         with self._zones.cell.acting():
             error_log, size = cell_files.open_error_log(checkout, self._settings.limits.log_bytes)
         try:
-            words = processes.runner_command(safe=candidate.runner.rung is Rung.SAFE)
+            words = processes.runner_command(candidate.python, safe=candidate.runner.rung is Rung.SAFE)
             return processes.spawn(candidate.boot, words, error_log, self._zones.cell), size
         finally:
             os.close(error_log)
 
     def _version(self, branch: str, commit: str) -> str:
         try:
-            return candidate_of(self._clones.git(self._places.checkout(branch)), commit).id
+            return candidate_of(self.clones.git(self._places.checkout(branch)), commit).id
         except GitError as error:
             raise NotLaunched(f"the clone of {branch} cannot be read: {error}") from error
 

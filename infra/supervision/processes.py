@@ -37,13 +37,13 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
 
 
-def runner_command(safe: bool = False) -> list[str]:
+def runner_command(python: str = sys.executable, safe: bool = False) -> list[str]:
     """`-E -s`: no PYTHON* variable and no user site directory; the checkout is the first place modules come from.
 
     In safe mode that is the keep's own code, which the cell may read and nobody there can change."""
     if safe:
-        return [sys.executable, "-E", "-s", "-P", "-c", _SAFELY]
-    return [sys.executable, "-E", "-s", "-m", "infra.runner"]
+        return [python, "-E", "-s", "-P", "-c", _SAFELY]
+    return [python, "-E", "-s", "-m", "infra.runner"]
 
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,9 +51,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 _SAFELY = f"import runpy, sys; sys.path.insert(0, {ROOT!r}); runpy.run_module('infra.runner', run_name='__main__')"
 
 
-def cell_environment(boot: Boot) -> dict[str, str]:
+def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]:
     """The whole environment of a runner and of all that it starts."""
-    tools = os.path.dirname(sys.executable)
+    tools = os.path.dirname(python)
     return {
         boot_contract.VARIABLE: boot_contract.to_json(boot),
         "PATH": f"{tools}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -71,7 +71,7 @@ def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS)
         process = subprocess.Popen(
             command,
             cwd=boot.places.checkout(boot.branch),
-            env=cell_environment(boot),
+            env=cell_environment(boot, command[0]),
             stdin=subprocess.DEVNULL,
             stdout=error_log,
             stderr=error_log,

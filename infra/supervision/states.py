@@ -21,6 +21,8 @@ class Instant(NamedTuple):
 class Phase(Enum):
     STARTING = watcher_file.STARTING
     """No runner; something that leads to one is under way."""
+    PREPARING = watcher_file.PREPARING
+    """What is to be launched is being made ready or tried out, by processes that are no runner."""
     BOOTING = watcher_file.BOOTING
     RUNNING = watcher_file.RUNNING
     ENDING = watcher_file.ENDING
@@ -78,6 +80,8 @@ class State(msgspec.Struct, frozen=True):
     """The signal to carry out once no runner is alive."""
     failed: str = ""
     """Why the runner that is being ended has failed; empty when it is ended for another reason."""
+    unwell: str = ""
+    """What was wrong with the runner when it was last asked; a second time in a row ends it."""
     failures: int = 0
     """Failures in a row of whoever led without being asked for."""
     main: Version = UNSEEN
@@ -148,10 +152,55 @@ class RetryAsked(NamedTuple):
     """The PM says that pinned versions may be tried again."""
 
 
+class Preparing(NamedTuple):
+    """Instead of Launched: something has to be done first, and has begun."""
+
+    what: str
+    seconds: float
+    """The longest that it may take."""
+
+
+class Prepared(NamedTuple):
+    """It is over; with nothing in the way, the launch is tried again."""
+
+    launch: Launch
+    why_not: str = ""
+    guilty: Runner | None = None
+    """Whose version's fault it is, when it is one's."""
+    transcript: str = ""
+
+
 class Served(NamedTuple):
-    """The boot log holds SUCCESS of this boot, this branch and this commit."""
+    """This boot has said SUCCESS, and answered for itself through both doors."""
 
     boot_id: str
+
+
+class Unwell(NamedTuple):
+    """This boot did not answer as it should."""
+
+    boot_id: str
+    why: str
+
+
+class Well(NamedTuple):
+    """It does again."""
+
+    boot_id: str
+
+
+class Exceeded(NamedTuple):
+    """This boot has taken more than it may, at two looks; it is to end."""
+
+    boot_id: str
+    why: str
+
+
+class Observed(NamedTuple):
+    """Something that the PM ought to know."""
+
+    title: str
+    text: str
 
 
 class Died(NamedTuple):
@@ -160,6 +209,8 @@ class Died(NamedTuple):
     """`exit status 1`, `SIGKILL`, …"""
     last_words: str = ""
     """The end of its error log."""
+    served: bool = False
+    """It had said SUCCESS, whether or not there was time to ask it."""
     outage: bool = False
     """What a runner depends on was not there: the death is no version's fault."""
 
@@ -214,6 +265,12 @@ Event = (
     | MainUnseen
     | MainMoved
     | RetryAsked
+    | Preparing
+    | Prepared
+    | Unwell
+    | Well
+    | Exceeded
+    | Observed
     | Served
     | Died
     | Asked

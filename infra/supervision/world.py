@@ -18,14 +18,18 @@ import structlog
 from msgspec.structs import replace
 
 from infra.contract import report_titles
-from infra.contract.settings import Settings
+from infra.contract.control import longest_promise
+from infra.contract.settings import Settings, runner_limits
 from infra.contract.watcher_file import Trouble, Version, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
 from infra.supervision import inbox, main_branch, memory, processes, states
+from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
 from infra.supervision.following import Following, brief
+from infra.supervision.health import Health
 from infra.supervision.launching import Candidate, Launcher, NotLaunched
+from infra.supervision.preparation import Preparation
 from infra.supervision.reports import Reports
 from infra.supervision.services import DoorFiles, Services
 from infra.supervision.states import Action, Event, Instant, Patience, Phase, Runner, State
@@ -78,11 +82,13 @@ class World:
         self._next_check = 0.0
         self._next_proof = 0.0
         self._stop_told = False
-        self._served = ""
         self._adopted = False
         self.wake = Wake(log)
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
-        self._launcher = Launcher(settings, zones, self.services)
+        self._preparation = Preparation(places, zones.cell, log)
+        self._launcher = Launcher(settings, zones, self.services, self._preparation)
+        self._health = Health(places, self._following, longest_promise(runner_limits(settings)), log)
+        self._bounds = Bounds(self._launcher.clones, settings.limits, self._following, self._keep_pids, log)
 
     def begin(self) -> State:
         """Remember, look for a runner that outlived an earlier watcher, start the doors; queues `Started`."""
@@ -232,9 +238,13 @@ class World:
             self._next_proof,
             at + LONGEST_WAIT_SECONDS,
         ]
+        if state.runner:
+            due += [self._health.due(), self._bounds.due()]
         due += [moment for moment in (state.deadline, self.services.next_due()) if moment is not None]
         poll = select.poll()
-        for descriptor in (self.wake.fd, *self.services.pidfds(), *self._following.pidfds()):
+        watched = (self.services, self._following, self._preparation)
+        descriptors = [descriptor for each in watched for descriptor in each.pidfds()]
+        for descriptor in (self.wake.fd, *descriptors, *self._health.fds()):
             poll.register(descriptor, select.POLLIN)
         if not self._queue:
             poll.poll(max(0.0, min(due) - at) * 1000)
@@ -252,12 +262,8 @@ class World:
             died = died._replace(outage=self._is_outage(at))
         self._take_signals()
         self._look_around()
-        # One that says SUCCESS and dies at once has still said it: its log is read after its death was seen.
-        booting = runner and state.phase is Phase.BOOTING and self._served != runner.boot_id
-        if runner and booting and self._following.has_served(runner):
-            self._served = runner.boot_id
-            self._log.info("boot.succeeded", branch=runner.branch, commit=runner.commit, boot_id=runner.boot_id)
-            self._enqueue(states.Served(runner.boot_id))
+        for event in (*self._preparation.look(), *self._health.look(state, at), *self._bounds.look(state, at)):
+            self._enqueue(event)
         if died:
             self._enqueue(died)
         if at >= self._next_proof:
@@ -274,14 +280,14 @@ class World:
             and not any(isinstance(each.event, states.Died) for each in self._queue)
         ):
             self._enqueue(states.Died(state.runner.boot_id, "how is unknown: the watcher lost sight of it"))
-        processes.reap_orphans(self.services.pids() | {runner.pid for runner in (state.runner,) if runner})
+        processes.reap_orphans(self._keep_pids() | {runner.pid for runner in (state.runner,) if runner})
         self._reports.send(now())
         if self._unsaved or self._reports.untold != self._remembered.untold:
             self.remember(state)
 
     def _is_outage(self, at: float) -> bool:
         """What every runner depends on is not there: then a death says nothing about who died."""
-        why = self.services.trouble(at)
+        why = self.services.trouble(at) or self._health.trouble
         for path in (self._places.bot, self._places.var):
             try:
                 room = os.statvfs(path)
@@ -361,6 +367,9 @@ class World:
                 self._log.warning("work.rescued", where=candidate.rescued)
                 text = f"What the clone of main held and origin did not is saved {candidate.rescued}."
                 self._reports.add(states.Tell(report_titles.watcher("work was rescued"), text), at)
+            if candidate.first:
+                self._enqueue(self._preparation.begin(candidate.first, action, candidate.runner))
+                return
             self._spend(candidate, state, at)
             process, size = self._launcher.spawn(candidate)
             runner = self._following.start(process, candidate.runner, size)
@@ -396,7 +405,12 @@ class World:
             self._log.error("main.unseen", reason=brief(error))
             self._enqueue(states.MainUnseen(brief(error)))
 
+    def _keep_pids(self) -> frozenset[int]:
+        """Of what is no runner's, and waited for elsewhere."""
+        return self.services.pids() | self._preparation.pids()
+
     def _sweep(self) -> None:
+        self._preparation.cancel()
         try:
             ended = processes.sweep(self.services.pids(), self._zones.cell)
             if self._adopted:  # what its runner left behind was handed to init, not to us

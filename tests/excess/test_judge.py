@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from infra.contract.settings import LimitSettings
 from infra.excess.findings import Finding, Remedy, Rule
@@ -120,7 +121,7 @@ def _sees_both_clocks_go_back(series: Series) -> None:
 
 
 def _boots_anew(series: Series) -> None:
-    series.look(cores=2, runner=dataclasses.replace(RUNNER, boot_id="d" * 32))
+    series.look(cores=2, runner=structs.replace(RUNNER, boot_id="d" * 32))
 
 
 def _loses_its_runner(series: Series) -> None:
@@ -222,7 +223,7 @@ def test_an_end_always_rests_on_two_looks_that_belong_together(
         changed: dict[str, object] = {"logs": (log(size),), "runner": before.runner}
         if what == "boot":
             boots += 1
-            changed["runner"] = dataclasses.replace(RUNNER, boot_id=f"{boots:032x}")
+            changed["runner"] = structs.replace(RUNNER, boot_id=f"{boots:032x}")
         if what == "slow":
             changed["took"] = 60.0
         asleep = 3600.0 if what == "sleep" else 0.0

@@ -127,7 +127,8 @@ class Agent:
             bot=str(directory / "bot"), remote=str(directory / "remote.git"), run=self.run, var=str(directory / "var")
         )
         self.settings = directory / "minifram.yaml"
-        self.settings.write_text(settings or "limits: {grace_seconds: 1, boot_seconds: 5}\n")
+        # These runners live no whole life, and so would live through no rehearsal.
+        self.settings.write_text("rehearse: false\n" + (settings or "limits: {grace_seconds: 1, boot_seconds: 5}\n"))
         self.clone = directory / "pm"
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", self.places.remote], check=True)
         subprocess.run(["git", "init", "-q", "-b", "main", self.clone], check=True)

@@ -91,6 +91,9 @@ class Play:
     carried: Counter[str] = field(default_factory=Counter)
     """Launches while a request was waiting."""
     told: int = 0
+    prepared: states.Launch | None = None
+    """What the last preparation was for."""
+    preparing: tuple[float, states.Prepared] | None = None
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -147,6 +150,8 @@ class Play:
 
     def act(self, action: states.Action) -> None:
         match action:
+            case states.Sweep():
+                self.preparing = None
             case states.LookAtMain(reason):
                 seen = states.MainUnseen("gone") if self.outage else states.MainSeen(self.main, reason)
                 self.inbox.append(seen)
@@ -175,10 +180,6 @@ class Play:
         if self.outage and self.chance.random() < 0.7:
             self.inbox.append(states.LaunchFailed(action.branch, "no space left"))
             return
-        if self.state.request:
-            self.carried[self.state.request.identity] += 1
-            if self.carried[self.state.request.identity] > MOST_FAILURES:
-                raise Broken(f"{self.state.request} is carried out again and again")
         version = self.offered(action)
         self.serial += 1
         runner = Runner(
@@ -196,8 +197,28 @@ class Play:
         if self.chance.random() < 0.002:  # killed between spending the attempt and making it
             self.restart()
             return
+        if action.rung is Rung.BRANCH and self.prepared != action:
+            self.prepare(action, runner)
+            return
+        if self.state.request:
+            self.carried[self.state.request.identity] += 1
+            if self.carried[self.state.request.identity] > MOST_FAILURES:
+                raise Broken(f"{self.state.request} is carried out again and again")
         self.alive = Alive(runner, self.nature_of(version), self.now)
         self.inbox.append(states.Launched(runner, action.reason))
+
+    def prepare(self, action: states.Launch, runner: Runner) -> None:
+        """An environment and a rehearsal: some bad versions are found out by it, and a good one never is."""
+        self.prepared, self.preparing = action, None
+        self.inbox.append(states.Preparing("it is rehearsed", 140.0))
+        ends = self.now + self.chance.expovariate(1 / 20.0)
+        nature = self.nature_of(runner.version)
+        if self.outage:
+            self.preparing = (ends, states.Prepared(action, "there was no place for it"))
+        elif nature.serves_after is None and self.chance.random() < 0.9:
+            self.preparing = (ends, states.Prepared(action, "it does not come up", runner, "words"))
+        else:
+            self.preparing = (ends, states.Prepared(action))
 
     def offered(self, action: states.Launch) -> str:
         """The version that the launch leads."""
@@ -221,6 +242,7 @@ class Play:
     def restart(self) -> None:
         """The watcher is gone, without a word, and another begins with what lay on the disk."""
         file, self.inbox = self.disk, deque()
+        self.prepared = self.preparing = None
         found = None
         if self.alive and self.chance.random() < 0.5 and file.boot_id == self.alive.runner.boot_id:
             found = self.alive.runner
@@ -263,6 +285,8 @@ class Play:
         moments = [self.now + self.chance.expovariate(1 / 200.0)]
         if self.state.deadline is not None:
             moments.append(self.state.deadline)
+        if self.preparing:
+            moments.append(self.preparing[0])
         if self.alive:
             moments.append(self.death() or moments[0])
             if not self.alive.served and self.alive.nature.serves_after is not None:
@@ -289,8 +313,11 @@ class Play:
             self.outage_ended = self.now
         if self.alive:
             self.let_live(self.alive)
-            if self.inbox:
-                return
+        if self.preparing and self.now >= self.preparing[0]:
+            self.inbox.append(self.preparing[1])
+            self.preparing = None
+        if self.inbox:
+            return
         if self.state.deadline is not None and self.now >= self.state.deadline:
             deadline = self.state.deadline
             self.follow(states.TimeIsUp())
@@ -310,7 +337,7 @@ class Play:
             if (alive.ends_at is None or alive.ends_at > death) and not self.outage:
                 self.count_failure(alive.runner.version)
             how = self.chance.choice(["exit status 0", "exit status 1", "SIGKILL"])
-            self.inbox.append(states.Died(alive.runner.boot_id, how, "words", self.outage))
+            self.inbox.append(states.Died(alive.runner.boot_id, how, "words", alive.served, self.outage))
 
     def surprise(self) -> None:
         chance = self.chance.random()
@@ -336,6 +363,13 @@ class Play:
         elif chance < 0.21:
             self.failures.clear()
             self.inbox.append(states.RetryAsked())
+        elif chance < 0.215 and self.alive:
+            boot_id = self.alive.runner.boot_id
+            odd = self.outage or not self.alive.nature.good
+            self.inbox += [states.Unwell(boot_id, "it was slow"), states.Well(boot_id)]
+            self.inbox += [states.Unwell(boot_id, "no answer")] * (2 if odd else 1)
+        elif chance < 0.217 and self.alive and not self.alive.nature.good:
+            self.inbox.append(states.Exceeded(self.alive.runner.boot_id, "all processors for an hour"))
         elif chance < 0.22 and self.alive and not self.alive.nature.good:
             self.inbox.append(states.SealUnproved(self.alive.runner.boot_id, "no port"))
         elif chance < 0.30 and self.alive and self.outage:
@@ -353,6 +387,12 @@ class Play:
             states.TimeIsUp(),
             states.MainMoved(self.main),
             states.SignalRefused("it is empty"),
+            states.Observed("a limit", "much was written"),
+            states.Unwell(other, "no answer"),
+            states.Well(other),
+            states.Exceeded(other, "too much"),
+            states.Preparing("nobody asked", 10.0),
+            states.Prepared(states.Launch("other", "nobody asked")),
             states.MainSeen(self.main, "nobody asked"),
             states.MainUnseen("nobody asked"),
         ]

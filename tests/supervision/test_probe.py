@@ -3,7 +3,6 @@ the clock is an argument, so that a test which waits for a deadline does not wai
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import secrets
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from infra.contract import control
 from infra.contract.control import Answer, Heartbeat
@@ -265,7 +265,7 @@ def test_another_process_under_its_name_is_not_believed(
     assert asked.look(NOW) == Reply(trouble=words)
     assert asked.fds() == []
 
-    itself = probe.begin(dataclasses.replace(runner, pid=other.pid), NOW)
+    itself = probe.begin(replace(runner, pid=other.pid), NOW)
     assert itself.look(NOW) is None
     itself.close()
 
@@ -273,7 +273,7 @@ def test_another_process_under_its_name_is_not_believed(
 def test_a_stopped_process_is_silent(runner: Runner, other: subprocess.Popen[bytes]) -> None:
     """SIGSTOP: the kernel takes the connection for it, and there it ends."""
     other.send_signal(signal.SIGSTOP)
-    asked = probe.begin(dataclasses.replace(runner, pid=other.pid), NOW)
+    asked = probe.begin(replace(runner, pid=other.pid), NOW)
 
     assert asked.look(NOW) is None
     assert asked.look(asked.deadline) == Reply(trouble="no answer in time")
@@ -281,7 +281,7 @@ def test_a_stopped_process_is_silent(runner: Runner, other: subprocess.Popen[byt
 
 def test_its_end_is_noticed(runner: Runner, other: subprocess.Popen[bytes]) -> None:
     """A runner that is killed with a question open answers it by that."""
-    asked = probe.begin(dataclasses.replace(runner, pid=other.pid), NOW)
+    asked = probe.begin(replace(runner, pid=other.pid), NOW)
     assert asked.look(NOW) is None
 
     other.kill()
@@ -480,15 +480,16 @@ def test_a_runner_with_its_doors_is_well(make_agent: Callable[..., Agent]) -> No
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
-        ("silent=True", "no answer in time"),
+        ("silent=True", "it said SUCCESS, and has not answered since"),
         ("boot_id='0' * 32", "says it is boot '0000"),
         ("commit='0' * 40", "says it is commit '0000"),
         ("hung=True", "last heard of 1000000 s ago"),
     ],
 )
 def test_a_lie_is_found(make_agent: Callable[..., Agent], lie: str, words: str) -> None:
-    """Each of which the boot log alone would not have shown."""
-    agent = make_agent(f"lie({lie})\nserve()")
+    """Each of which the boot log alone would not have shown: the version does not lead, and the PM reads why."""
+    agent = make_agent(f"lie({lie})\nserve()", "limits: {grace_seconds: 1, boot_seconds: 1.5}\n")
     agent.start()
-
-    assert words in verdict_on(agent, doors=False, seconds=1.0)
+    told = agent.told(words)
+    assert "was not seen to be well within 1.5 s" in told
+    assert "success" not in [boot.outcome for boot in agent.state().boots if boot.rung == "main"]

@@ -40,7 +40,7 @@ def test_no_success_line_is_no_success(make_agent: MakeAgent) -> None:
     forged = 'say("SUCCESS")\nsay("BOOTSTRAPPING")\nsay("SUCCESS", "0" * 32)\ntime.sleep(60)'
     agent = make_agent(forged, "limits: {grace_seconds: 1, boot_seconds: 0.5}\n")
     agent.start()
-    agent.told("did not say SUCCESS within 0.5 s")
+    agent.told("was not seen to be well within 0.5 s: it did not say SUCCESS")
     assert "success" not in [boot.outcome for boot in agent.state().boots]
 
 

@@ -1,0 +1,108 @@
+"""Whether the runner that leads is well: asked at its boot through both doors, and from then on again and again.
+
+SUCCESS in the boot log only says that it may be asked. What an answer is worth says `probe`; what follows, `decide`."""
+
+from __future__ import annotations
+
+import structlog
+
+from infra.contract.places import Places
+from infra.repository.git import GitError
+from infra.supervision import probe
+from infra.supervision.following import Following
+from infra.supervision.probe import Probe
+from infra.supervision.states import Event, Phase, Runner, Served, State, Unwell, Well
+
+BEAT_SECONDS = 30.0
+"""Between two questions to a runner that is well."""
+DOORS_SECONDS = 600.0
+"""So often one of them goes through the doors."""
+AGAIN_SECONDS, BOOT_AGAIN_SECONDS = 10.0, 0.25
+"""After an odd answer: long enough for a machine to catch its breath, and at a boot as often as is of use."""
+PATIENCE_SECONDS = 15.0
+"""For an answer while it serves: a busy machine is slow at everything."""
+
+
+class Health:
+    """Questions to the runners of one agent, one at a time."""
+
+    def __init__(
+        self, places: Places, following: Following, longest_promise: float, log: structlog.stdlib.BoundLogger
+    ) -> None:
+        self._places = places
+        self._following = following
+        self._longest = longest_promise
+        self._log = log
+        self._probe: Probe | None = None
+        self._next = 0.0
+        self._next_doors = 0.0
+        self.trouble = ""
+        """Why the keep itself could not ask; nothing when it could."""
+
+    def fds(self) -> list[int]:
+        return self._probe.fds() if self._probe else []
+
+    def due(self) -> float:
+        return self._probe.deadline if self._probe else self._next
+
+    def look(self, state: State, at: float) -> list[Event]:
+        """What has come of it; asks when it is time. Never waits."""
+        runner = self._following.runner
+        if self._probe and (runner is None or self._probe.runner.boot_id != runner.boot_id):
+            self._end()
+        if runner is None or not _is_of_interest(state):
+            self._end()
+            return []
+        events: list[Event] = []
+        if self._probe is None and at >= self._next:
+            events = self._ask(runner, state, at)
+        return events + (self._judged(self._probe, state, at) if self._probe else [])
+
+    def _ask(self, runner: Runner, state: State, at: float) -> list[Event]:
+        booting = state.phase is Phase.BOOTING
+        if booting and not self._following.has_served(runner):
+            return []
+        doors = booting or at >= self._next_doors
+        try:
+            asked = self._places if doors else None
+            self._probe = probe.begin(runner, at, asked, None if booting else PATIENCE_SECONDS)
+        except (GitError, OSError) as error:
+            self.trouble = f"the runner could not be asked: {error}"
+            self._log.error("probe.not_put", reason=str(error)[:1000])
+            self._next = at + AGAIN_SECONDS
+            return []
+        self.trouble = ""
+        if doors:
+            self._next_doors = at + DOORS_SECONDS
+        # What is said of it should its time be up before it answers.
+        first = booting and not state.unwell
+        return [Unwell(runner.boot_id, "it said SUCCESS, and has not answered since")] if first else []
+
+    def _judged(self, asked: Probe, state: State, at: float) -> list[Event]:
+        reply = asked.look(at)
+        if reply is None:
+            return []
+        self._end()
+        booting, boot_id = state.phase is Phase.BOOTING, asked.runner.boot_id
+        why = probe.judge_runner(asked.runner, reply, asked.challenge, self._longest)
+        doors = "" if why else probe.judge_doors(reply, asked.challenge)
+        if why or doors:
+            self._log.warning("runner.unwell", boot_id=boot_id, why=why or doors)
+        if booting:
+            self._next = at + (BOOT_AGAIN_SECONDS if why or doors else BEAT_SECONDS)
+            return [Unwell(boot_id, why or doors)] if why or doors else [Served(boot_id)]
+        self._next = at + (AGAIN_SECONDS if why else BEAT_SECONDS)
+        if why:
+            return [Unwell(boot_id, why)]
+        return [Well(boot_id)] if state.unwell else []
+
+    def _end(self) -> None:
+        if self._probe:
+            self._probe.close()
+            self._probe = None
+        self._next = 0.0
+
+
+def _is_of_interest(state: State) -> bool:
+    """It is to lead on: who is leaving need not be well."""
+    return state.phase in (Phase.BOOTING, Phase.RUNNING) and not (state.stopping or state.request or state.failed)
