@@ -33,6 +33,7 @@ VERBS = {
     "merge": "merge a branch into main",
     "reject": "take a branch away, keep its commit, tell the agent",
     "rollback": "give main the content of an earlier version",
+    "retry": "let versions that failed be tried again",
     "backup": "write an agent to one file",
     "restore": "make an agent from such a file",
     "config": "each setting: value, origin, meaning",

@@ -50,7 +50,8 @@ def diagnose(caller: Caller) -> Diagnosis:
     initialised = os.path.lexists(home.remote)
     checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
     if initialised:
-        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _key, _watcher, _doors]
+        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _key]
+        checks += [_watcher, _main, _doors]
     results = [result for check in checks for result in check(caller, home)]
     if not initialised:
         text = (
@@ -278,6 +279,12 @@ def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("watcher", WARN, f"it died in phase {state.phase!r} without a word; 'minifram up' starts it again")
         if not in_container and (orphan := watching.orphan(state)):
             yield Result("watcher", WARN, f"its runner (pid {orphan}) lives on, unwatched; 'minifram up' takes it over")
+
+
+def _main(caller: Caller, home: Home) -> Iterator[Result]:
+    from host import pins
+
+    yield from pins.of_main(home)
 
 
 _QUESTIONS = (("git door", b"", b"main "), ("model door", b"GET /health HTTP/1.0\r\n\r\n", b"HTTP/1."))

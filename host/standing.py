@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from host import bare, cell_files, keep_files, review, running, talk, watching
+from host import bare, cell_files, keep_files, pins, review, running, talk, watching
 from host.homes import Home
 from infra.contract import comms, watcher_file
 from infra.contract.branches import MAIN, problem_with_branch
@@ -20,6 +20,7 @@ from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
 from infra.contract.life_file import Life
 from infra.contract.places import BODY, LIFE_FILE
 from infra.contract.settings import Settings, SettingsError, provider_of, read_settings
+from infra.contract.signals import SignalName
 from infra.contract.watcher_file import WatcherFile
 from infra.repository.git import Git, resolve_commit
 from infra.repository.merge import changes_beyond_page
@@ -29,6 +30,8 @@ _T = TypeVar("_T")
 LIFE_BYTES = 16 * 1024
 REFUSAL = "refused.json"
 """In the keep's state: why the container could not be sealed, until it could (`infra.seal`)."""
+PREPARING = "preparing"
+"""The watcher's phase while a branch's environment is installed or the branch is rehearsed."""
 BOOTS_SHOWN = 5
 TROUBLES_SHOWN = 3
 
@@ -82,6 +85,8 @@ class Standing(NamedTuple):
     since: str
     until: str
     """When waiting: the next launch."""
+    preparing: str
+    """The branch that is made ready, in that phase."""
     sandbox: str
     autonomy: str
     model: str
@@ -89,10 +94,19 @@ class Standing(NamedTuple):
     """What runs, or ran last."""
     commit: str
     subject: str
+    rung: str
+    """Of the ladder of who leads, or led last: `branch`, `main`, `last good`, `safe mode`; empty before the first
+    start."""
     main: str
     outdated: bool
     """Main has other code than what runs; the runner makes way for it when its unit of work is done."""
     failures: int
+    pins: tuple[pins.Pin, ...]
+    """Versions that failed and are not led again for now, newest first."""
+    retry_asked: bool
+    """The PM has asked that they be tried again, and the watcher has not taken it yet."""
+    untold: int
+    """Reports of the watcher's that are not in COMMS.md yet."""
     life: Life | None
     boots: tuple[Boot, ...]
     """The last ones, newest first."""
@@ -122,6 +136,8 @@ def standing(home: Home, now: float) -> Standing:
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    pinned = pins.known(git, state, main)
+    stands_in = pins.rung_of(state) in pins.STAND_INS and any(pin.is_main for pin in pinned)
     provider = provider_of(model, is_running and running.has_key(home))
     return Standing(
         agent=home.agent,
@@ -132,15 +148,20 @@ def standing(home: Home, now: float) -> Standing:
         phase=state.phase if is_running else "down",
         since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
         until=state.until if is_running else "",
+        preparing=_prepared(state) if is_running and state.phase == PREPARING else "",
         sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
         autonomy=settings.autonomy,
         model=provider if provider == "scripted" else f"{provider} {model.name}",
         branch=branch,
         commit=commit,
         subject=_subject(git, commit),
+        rung=pins.rung_of(state),
         main=main,
-        outdated=is_running and branch == MAIN and _differs(git, commit, main),
+        outdated=is_running and branch == MAIN and not stands_in and _differs(git, commit, main),
         failures=state.failures,
+        pins=pinned,
+        retry_asked=pins.is_asked(home),
+        untold=len(state.untold),
         life=life_of(home, state) if is_running else None,
         boots=tuple(_boot(record) for record in reversed(state.boots[-BOOTS_SHOWN:])),
         last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None),
@@ -191,6 +212,11 @@ def _refusal(home: Home) -> Trouble | None:
     except (OSError, ValueError):
         return None
     return Trouble(timestamp(told_at), f"not sealed, not started: {why}")
+
+
+def _prepared(state: WatcherFile) -> str:
+    asked = state.pending
+    return asked.target if asked and asked.name == SignalName.BOOTSTRAP.value else state.branch or MAIN
 
 
 def _awaiting(git: Git, main: str, page: str) -> tuple[Waiting, ...]:

@@ -20,7 +20,8 @@ from infra.contract.watcher_file import WatcherFile
 
 UP_SECONDS = 90.0
 GIVEN_UP_AFTER = 3
-"""Failed launches of main in a row after which `up` stops waiting for one that works."""
+"""Failed launches in a row after which `up` stops waiting for one that works; each version that is pinned meanwhile
+gives as many to whoever leads in its place."""
 
 
 class Running(NamedTuple):
@@ -49,10 +50,16 @@ class Before(NamedTuple):
 
     stamp: object
     failures: int
+    pins: int
 
 
 def before_start(home: Home) -> Before:
-    return Before(_stamp(home), _failures(home))
+    stamp = _stamp(home)
+    try:
+        state = known_state(home)
+    except ValueError:  # the watcher sets such a file aside and begins anew
+        state = None
+    return Before(stamp, state.failures if state else 0, len(state.pins) if state else 0)
 
 
 def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
@@ -79,14 +86,6 @@ def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds
     if ended == Exit.CONFLICT:
         raise already_running(home, pid)
     raise Trouble(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
-
-
-def _failures(home: Home) -> int:
-    try:
-        state = known_state(home)
-    except ValueError:  # the watcher sets such a file aside and begins anew
-        return 0
-    return state.failures if state else 0
 
 
 def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -125,8 +124,9 @@ def wait_until_running(
             if state.phase == watcher_file.RUNNING:
                 spent = time.monotonic() - began
                 return Running(process.pid, state.branch, state.commit, state.boot_id, spent)
-            if state.failures >= before.failures + GIVEN_UP_AFTER:
-                raise _not_yet(home, process.pid, f"main failed to boot {GIVEN_UP_AFTER} times in a row")
+            failed, pinned = state.failures - before.failures, max(0, len(state.pins) - before.pins)
+            if failed >= GIVEN_UP_AFTER * (1 + pinned):
+                raise _not_yet(home, process.pid, f"the agent failed to boot {failed} times in a row")
         if time.monotonic() - began > seconds:
             raise _not_yet(home, process.pid, f"the agent has not booted within {seconds:g} s")
         time.sleep(POLL_SECONDS)
@@ -142,11 +142,15 @@ def _not_yet(home: Home, pid: int, what: str) -> Trouble:
 
 def _tell(state: WatcherFile, told: str, say: Say) -> str:
     at = f" {state.branch}@{state.commit[:12]}" if state.branch else ""
+    at += f" ({state.rung})" if state.branch and state.rung not in _OWN else ""
     failed = f", {state.failures} failed so far" if state.failures else ""
     text = f"{state.phase}{at}{failed}"
     if text != told:
         say(text)
     return text
+
+
+_OWN = (watcher_file.BRANCH_RUNG, watcher_file.MAIN_RUNG)
 
 
 def _stamp(home: Home) -> object:

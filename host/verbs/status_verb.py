@@ -46,6 +46,8 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
     )
     age = since(found.since, now)
     state = screen.good(found.phase) if found.phase == "running" else screen.bad(found.phase)
+    if found.preparing:
+        state = screen.mark(f"preparing {one_line(found.preparing, 60)}: its environment or its rehearsal")
     if found.running:
         state += f" for {age}" if age else ""
         until = seconds_of(found.until)
@@ -66,6 +68,7 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
         yield "version", f"{ran}{one_line(found.branch)} @ {found.commit[:12]} {subject}{newer}"
     else:
         yield "version", f"main @ {found.main[:12]} (never started)"
+    yield from _ladder(found, screen)
     if found.life:
         life = found.life
         doing = one_line(life.doing, 20)
@@ -86,6 +89,8 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
     report = found.last_report
     yield "report", f"{one_line(report.time, 24)} {one_line(report.title, 120)}" if report else "none yet"
     yield "directives", f"{found.open_directives} open"
+    if found.untold:
+        yield "untold", screen.bad(f"{counted(found.untold, 'report')} of the watcher's not in COMMS.md yet")
     waiting = [f"{one_line(item.name, 60)} ({item.verdict})" for item in found.awaiting_review]
     yield "review", ", ".join(waiting) if waiting else "nothing awaits you"
     if found.budget:
@@ -98,3 +103,27 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
         )
     for index, trouble in enumerate(found.troubles):
         yield "" if index else "troubles", f"{trouble.at} {one_line(trouble.text, 200)}"
+
+
+def _ladder(found: Standing, screen: Screen) -> Iterator[tuple[str, str]]:
+    """Who leads and why, and what may not."""
+    from host import pins
+    from host.display import one_line
+
+    stands_in = found.rung in pins.STAND_INS
+    leads = f"branch {one_line(found.branch, 60)}" if found.rung == "branch" else found.rung
+    of_main = next((pin for pin in found.pins if pin.is_main), None)
+    if stands_in and of_main:
+        leads += f": main at {one_line(of_main.commit[:12])} is pinned since {one_line(of_main.at, 24)}"
+        leads += f" because {one_line(of_main.why, 120)}"
+    elif stands_in and found.running:
+        leads += ": main is led when it is started next"
+    if leads:
+        yield "leads", ("" if found.running else "last: ") + (screen.bad(leads) if stands_in else leads)
+    for index, line in enumerate(pins.shown(found.pins)):
+        yield "" if index else "pinned", line
+    if found.retry_asked:
+        when = "when the watcher looks next" if found.running else "at the next start"
+        yield "retry", f"asked for, taken {when}"
+    elif found.pins:
+        yield "", "until main holds another version, or 'minifram retry'"

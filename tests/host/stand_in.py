@@ -12,11 +12,13 @@ import sys
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from infra.contract import arguments, watcher_file
 from infra.contract.files import write_whole
-from infra.contract.watcher_file import BootRecord, Trouble, WatcherFile
+from infra.contract.watcher_file import BootRecord, Pin, Trouble, WatcherFile
 from infra.repository.git import Git
 
 AT = "2026-01-31T10:42:12.345Z"
@@ -49,7 +51,9 @@ def main() -> int:
 
     commit = Git(places.remote)("rev-parse", "refs/heads/main")
 
-    def say(phase: str, failures: int = 0) -> None:
+    pin = Pin(version="v", commit=commit, branch="main", why="it failed", at=AT)
+
+    def say(phase: str, failures: int = 0, pinned: bool = False) -> None:
         boot = BootRecord(
             id="0" * 32, branch="main", commit=commit, reason="start", started_at=AT, outcome="success", detail=""
         )
@@ -57,6 +61,8 @@ def main() -> int:
         state = WatcherFile(
             phase=phase, since=AT, branch="main", commit=commit, boots=(boot,), failures=failures, troubles=troubles
         )
+        if pinned:
+            state = replace(state, pins=(pin,), rung=watcher_file.GOOD_RUNG)
         write_whole(places.watcher_state, watcher_file.encode(state))
 
     say(watcher_file.STARTING)
@@ -64,6 +70,11 @@ def main() -> int:
         for failures in (1, 2, 3):
             say(watcher_file.WAITING, failures)
             time.sleep(0.1)
+    elif how == "pins":
+        for failures in (1, 2, 3, 4):
+            say(watcher_file.WAITING, failures, pinned=failures > 2)
+            time.sleep(0.1)
+        say(watcher_file.RUNNING, 4, pinned=True)
     elif how != "hangs":
         say(watcher_file.BOOTING)
         say(watcher_file.RUNNING)

@@ -155,6 +155,14 @@ def test_an_agent_that_cannot_boot_is_told_before_the_deadline(desk: Desk) -> No
     assert watching.holder(desk.home().places.watcher_lock)
 
 
+def test_up_waits_for_whoever_leads_instead_of_a_pinned_version(desk: Desk) -> None:
+    """Three failures are not the end when the third pinned the version; up says who runs in main's place."""
+    up = desk.call("up", watcher="pins")
+
+    assert up.code == 0, up
+    assert f"running main@{desk.main()[:12]} (last good), 4 failed so far" in up.err
+
+
 def test_failures_of_an_earlier_watcher_do_not_count(desk: Desk) -> None:
     """The memory of bad starts is the watcher's; a new start is judged by what happens now."""
     desk.call("up", watcher="fails")
