@@ -138,7 +138,7 @@ def of_main(home: Home) -> Iterator[Result]:
         )
         yield Result("main", WARN, text)
     elif is_running and rung in STAND_INS:
-        text = f"{rung} leads, and main is led when it is started next: 'minifram restart{option}'"
+        text = f"{rung} leads, though main is not pinned: 'minifram restart{option}' has main tried"
         yield Result("main", WARN if rung == SAFE_RUNG else NOTE, text)
     else:
         yield Result("main", OK, "it is not pinned")

@@ -30,8 +30,6 @@ _T = TypeVar("_T")
 LIFE_BYTES = 16 * 1024
 REFUSAL = "refused.json"
 """In the keep's state: why the container could not be sealed, until it could (`infra.seal`)."""
-PREPARING = "preparing"
-"""The watcher's phase while a branch's environment is installed or the branch is rehearsed."""
 BOOTS_SHOWN = 5
 TROUBLES_SHOWN = 3
 
@@ -148,7 +146,7 @@ def standing(home: Home, now: float) -> Standing:
         phase=state.phase if is_running else "down",
         since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
         until=state.until if is_running else "",
-        preparing=_prepared(state) if is_running and state.phase == PREPARING else "",
+        preparing=_prepared(state) if is_running and state.phase == watcher_file.PREPARING else "",
         sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
         autonomy=settings.autonomy,
         model=provider if provider == "scripted" else f"{provider} {model.name}",

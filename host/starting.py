@@ -16,7 +16,7 @@ from host.trouble import Trouble
 from host.watching import POLL_SECONDS, UNKNOWN, Say, already_running, holder, known_state, last_words
 from infra.contract import arguments, watcher_file
 from infra.contract.exit_codes import Exit
-from infra.contract.watcher_file import WatcherFile
+from infra.contract.watcher_file import Pin, WatcherFile
 
 UP_SECONDS = 90.0
 GIVEN_UP_AFTER = 3
@@ -50,7 +50,7 @@ class Before(NamedTuple):
 
     stamp: object
     failures: int
-    pins: int
+    pins: frozenset[Pin]
 
 
 def before_start(home: Home) -> Before:
@@ -59,7 +59,7 @@ def before_start(home: Home) -> Before:
         state = known_state(home)
     except ValueError:  # the watcher sets such a file aside and begins anew
         state = None
-    return Before(stamp, state.failures if state else 0, len(state.pins) if state else 0)
+    return Before(stamp, state.failures if state else 0, frozenset(state.pins if state else ()))
 
 
 def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
@@ -124,7 +124,7 @@ def wait_until_running(
             if state.phase == watcher_file.RUNNING:
                 spent = time.monotonic() - began
                 return Running(process.pid, state.branch, state.commit, state.boot_id, spent)
-            failed, pinned = state.failures - before.failures, max(0, len(state.pins) - before.pins)
+            failed, pinned = state.failures - before.failures, len({*state.pins} - before.pins)
             if failed >= GIVEN_UP_AFTER * (1 + pinned):
                 raise _not_yet(home, process.pid, f"the agent failed to boot {failed} times in a row")
         if time.monotonic() - began > seconds:

@@ -40,7 +40,7 @@ def verb(ctx: click.Context, as_json_: bool) -> int:
         else:
             screen.result("asked   they may be tried again")
     if done.taken and done.rung in pins.STAND_INS:
-        screen.progress(f"main is led when it is started next; at once: 'minifram restart{option}'")
+        screen.progress(f"{done.rung} makes way, main is tried now: 'minifram status{option}' says what came of it")
     elif done.asked and not done.running:
         screen.progress(f"the agent is not running; this is taken at the next start: 'minifram up{option}'")
     elif done.asked and not done.taken:

@@ -88,8 +88,7 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
                 return _next(moved, "restart: main holds another version", now)
             return moved, []
         case RetryAsked():
-            state = ladder.unpinned(state)
-            return _next(state, "restart: the PM asked for it", now) if state.phase is Phase.WAITING else (state, [])
+            return _retry(ladder.unpinned(state), now)
         case Preparing(_, seconds) if state.phase is Phase.STARTING:
             return _enter(state, Phase.PREPARING, now, deadline=now.monotonic + seconds), []
         case Prepared(launch, why_not) if state.phase is Phase.PREPARING:
@@ -335,6 +334,17 @@ def _asked(state: State, request: Request, now: Instant) -> Decision:
         return replace(state, deadline=_leave_by(state, now)), []
     if state.phase in (Phase.WAITING, Phase.PREPARING):
         return _next(state, "", now)
+    return state, []
+
+
+def _retry(state: State, now: Instant) -> Decision:
+    """Main is tried at once, unless somebody leads who was asked for."""
+    if state.phase is Phase.WAITING:
+        return _next(state, "restart: the PM asked for it", now)
+    stands_in = state.runner is not None and state.runner.rung in (Rung.GOOD, Rung.SAFE)
+    if stands_in and state.runner and _may_fail(state):
+        asked = Request(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=f"retry at {timestamp(now.wall)}")
+        return _end(replace(state, request=asked), state.runner, now)
     return state, []
 
 

@@ -74,11 +74,12 @@ class Mainline:
         return content[:40].decode() if _COMMIT.fullmatch(content) else ""
 
     def retry_asked(self) -> bool:
-        """The PM made the ref; it is removed, so that each asking counts once. Raises GitError."""
-        if not os.path.lexists(f"{self._remote}/{RETRY_REF}"):
-            return False
+        """The PM made the ref."""
+        return os.path.lexists(f"{self._remote}/{RETRY_REF}")
+
+    def forget_retry(self) -> None:
+        """Each asking counts once. Raises GitError."""
         Git(self._remote)("update-ref", "--no-deref", "-d", RETRY_REF)
-        return True
 
     def keep(self, goods: tuple[Version, ...]) -> None:
         """Have the shared repository keep these commits, whatever becomes of main. Raises GitError."""

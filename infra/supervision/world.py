@@ -83,6 +83,7 @@ class World:
         self._next_proof = 0.0
         self._stop_told = False
         self._adopted = False
+        self._retry_seen = False
         self.wake = Wake(log)
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
         self._preparation = Preparation(places, zones.cell, log)
@@ -126,6 +127,7 @@ class World:
         if self._following.was_launched(file, found):
             self._enqueue(states.LaunchFound(file.branch))
         # What was asked for while no watcher lived comes before the first launch.
+        self._see_retry()
         self._take_signals()
         self._enqueue(states.Started(found, served, age))
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
@@ -175,6 +177,7 @@ class World:
                 return
             self._remembered, self._unsaved = file, False
         self._keep_goods(state)
+        self._forget_retry()
         for claimed in self._decided:
             if not self._inbox.forget(claimed):
                 self._log.error("signal.not_deleted", path=claimed.path)
@@ -304,12 +307,23 @@ class World:
         moved = self._mainline.moved()
         if moved:
             self._enqueue(states.MainMoved(moved))
+        self._see_retry()
+
+    def _see_retry(self) -> None:
+        if self._mainline.retry_asked() and not self._retry_seen:
+            self._retry_seen = True
+            self._log.info("retry.asked")
+            self._enqueue(states.RetryAsked())
+
+    def _forget_retry(self) -> None:
+        """Once it was decided upon and that is remembered."""
+        if not self._retry_seen or any(isinstance(each.event, states.RetryAsked) for each in self._queue):
+            return
         try:
-            if self._mainline.retry_asked():
-                self._log.info("retry.asked")
-                self._enqueue(states.RetryAsked())
+            self._mainline.forget_retry()
+            self._retry_seen = False
         except GitError as error:
-            self._log.error("retry.not_taken", reason=brief(error))
+            self._log.error("retry.not_forgotten", reason=brief(error))
 
     def _prove(self, runner: Runner | None) -> None:
         """What runs may keep the proof from being made: it is ended first, and the seal is judged without it."""
