@@ -21,6 +21,7 @@ from host.scene import (
     git,
     is_serving,
     main_after,
+    main_since,
     minifram,
     minifram_told,
     newest_boot,
@@ -35,6 +36,7 @@ from host.scene import (
 from infra.contract import comms
 from infra.contract.exit_codes import Exit
 from infra.contract.places import LIFE_FILE
+from infra.contract.watcher_file import Trouble
 
 PRIMES = "Write src/primes.py with a function is_prime(n), and a test for it."
 IMPROVE = "Improve yourself: each report should end with how long its unit of work took."
@@ -110,7 +112,7 @@ def _play(scene: Scene, stage: Stage) -> None:
     for letter, branch, directive in (("c.", "cannot-start", BROKEN), ("  ", "starts-then-dies", DYING)):
         stage.title(f"{letter} A bad upgrade: {branch}")
         _directed(scene, stage, directive)
-        _follow_fall(scene, stage, branch)
+        (_follow_fall if branch == "starts-then-dies" else _follow_refusal)(scene, stage, branch)
         _done(scene, stage, directive, 60)
 
     stage.title("d. The PM rolls back the improvement")
@@ -199,8 +201,9 @@ def _done(scene: Scene, stage: Stage, text: str, seconds: float) -> str:
 
 
 def _follow_hop(scene: Scene, stage: Stage, branch: str) -> None:
-    on_branch = until(20, lambda: newest_boot(scene, branch, "success", "left"), f"{branch} launched", scene)
-    stage.say(f"it pushed branch {branch}, signalled and left; the watcher launched {branch}@{on_branch.commit[:12]}")
+    on_branch = until(90, lambda: newest_boot(scene, branch, "success", "left"), f"{branch} launched", scene)
+    launched = f"the watcher rehearsed and launched {branch}@{on_branch.commit[:12]}"
+    stage.say(f"it pushed branch {branch}, signalled and left; {launched}")
     until(300, lambda: newest_boot(scene, branch, "left"), f"{branch} validated and handed over", scene)
     if not re.search(rf"{branch}@[0-9a-f]+ merged into main", page_of(scene)):
         raise DemoFailed(f"{branch} did not merge itself; its report:\n{comms.reports(page_of(scene))[-1]}")
@@ -211,12 +214,33 @@ def _follow_hop(scene: Scene, stage: Stage, branch: str) -> None:
     stage.say(f"and handed over: main@{back.commit[:12]} runs")
 
 
+def _follow_refusal(scene: Scene, stage: Stage, branch: str) -> None:
+    """The branch is never launched: its rehearsal shows that it cannot live."""
+
+    def refused() -> Trouble | None:
+        words = f"{branch}@"
+        found = [each for each in state_of(scene).troubles if each.text.startswith(words)]
+        return found[-1] if found else None
+
+    trouble = until(90, refused, f"{branch} refused", scene)
+    back = until(5, lambda: main_since(scene, trouble.at), "main running again within 5 s", scene)
+    stage.say(trouble.text)
+    took = max(0.0, wall(back.started_at) - wall(trouble.at))
+    stage.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after the verdict")
+    _show_report(scene, stage, branch)
+
+
 def _follow_fall(scene: Scene, stage: Stage, branch: str) -> None:
-    fallen = until(20, lambda: newest_boot(scene, branch, "failed", "died"), f"{branch} failing", scene)
+    fallen = until(90, lambda: newest_boot(scene, branch, "failed", "died"), f"{branch} failing", scene)
     back = until(5, lambda: main_after(scene, branch), "main running again within 5 s", scene)
     took = max(0.0, wall(back.started_at) - wall(fallen.ended_at))
     stage.say(fallen.detail)
     stage.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after that end")
+    _show_report(scene, stage, branch)
+
+
+def _show_report(scene: Scene, stage: Stage, branch: str) -> None:
+    """What the PM can read of a version that failed: in COMMS.md, and by `minifram logs`."""
     title = f"watcher: {branch} failed"
     until(5, lambda: title in page_of(scene), "the reason in COMMS.md", scene)
     report = next(report for report in reversed(comms.reports(page_of(scene))) if title in report)

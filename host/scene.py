@@ -80,6 +80,12 @@ def newest_boot(scene: Scene, branch: str, *outcomes: str) -> BootRecord | None:
     return boots[-1] if boots and boots[-1].outcome in outcomes else None
 
 
+def main_since(scene: Scene, at: str) -> BootRecord | None:
+    """Main's boot that serves and was started then or later; `at` is a timestamp."""
+    boot = newest_boot(scene, "main", "success")
+    return boot if boot and boot.started_at >= at else None
+
+
 def main_after(scene: Scene, branch: str) -> BootRecord | None:
     """The boot of main that followed the newest one of `branch`, once it has said SUCCESS."""
     boots = state_of(scene).boots

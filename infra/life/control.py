@@ -7,11 +7,11 @@ the main loop has done so."""
 
 from __future__ import annotations
 
-import _thread  # `threading` would cost more than all of this
 import json
 import os
 import socket
 import sys
+import threading  # by the main thread: whichever imports it first is waited for at the end
 import time
 from collections.abc import Callable
 
@@ -57,11 +57,11 @@ def answer_probes(boot: Boot, heart: Heart) -> None:
     try:
         server.bind(control_address(boot.id))
         server.listen(WAITING)
-        before = _thread.stack_size(STACK_BYTES)
+        before = threading.stack_size(STACK_BYTES)
         try:
-            _thread.start_new_thread(_serve, (server, boot, heart))
+            threading.Thread(target=_serve, args=(server, boot, heart), daemon=True).start()
         finally:
-            _thread.stack_size(before)
+            threading.stack_size(before)
     except BaseException:
         server.close()
         raise

@@ -57,7 +57,7 @@ def test_settings_are_values() -> None:
         ("limts: {}", "unknown key limts; did you mean limits?"),
         ("limits: {unit_stps: 1}", "unknown key limits.unit_stps; did you mean limits.unit_steps?"),
         ("intervals: {unit_steps: 1}", "unknown key intervals.unit_steps; known here: work_seconds, check_seconds"),
-        ("xyz: 1", "unknown key xyz; known here: sandbox, autonomy"),
+        ("xyz: 1", "unknown key xyz; known here: sandbox, rehearse, autonomy"),
         (
             "model: {prices: {m: {inptu: 1, output: 2}}}",
             "unknown key model.prices.m.inptu; did you mean model.prices.m.input?",
