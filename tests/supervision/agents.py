@@ -217,4 +217,9 @@ class Agent:
             os.kill(pid, signal.SIGKILL)
 
 
+HOPELESS = (
+    'say("BOOTSTRAPPING"); raise SystemExit(1)',
+    "limits: {grace_seconds: 1, boot_seconds: 0.02}\n",
+)
+"""Behaviour and settings of an agent whose every runner fails: main dies, and safe mode is given no time to come up."""
 PYTHON = sys.executable

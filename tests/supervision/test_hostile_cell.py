@@ -17,7 +17,7 @@ import pytest
 from infra.contract.signals import SignalName
 from infra.repository.git import Git
 from infra.supervision import cell_files, inbox, main_branch, processes
-from tests.supervision.agents import PYTHON, Agent, within
+from tests.supervision.agents import HOPELESS, PYTHON, Agent, within
 
 MakeAgent = Callable[..., Agent]
 heavy = pytest.mark.heavy
@@ -189,15 +189,16 @@ def test_without_a_free_descriptor_a_launch_is_tried_again(make_agent: MakeAgent
 @heavy
 def test_a_signal_that_comes_with_the_stop_is_kept_for_the_next_start(make_agent: MakeAgent) -> None:
     """The stop is decided first; the signal's file is only deleted once the signal itself was decided upon."""
-    agent = make_agent("raise SystemExit(1)")
+    agent = make_agent(*HOPELESS)
     agent.branch("better", "serve()")
     watcher = agent.start()
-    within(30.0, lambda: agent.state().phase == "waiting" and agent.state().failures >= 3, "a wait")
+    within(30.0, lambda: agent.state().phase == "waiting" and agent.state().failures >= 5, "a wait")
     watcher.send_signal(signal.SIGSTOP)
     agent.ask(SignalName.BOOTSTRAP, "better")
     watcher.send_signal(signal.SIGTERM)
     watcher.send_signal(signal.SIGCONT)
     assert watcher.wait(20) == 0
+    agent.settings.write_text("rehearse: false\n")  # with time to come up
     agent.start()
     agent.serving("better")
 
