@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
+from math import inf
 
 import structlog
 
@@ -23,7 +24,7 @@ from infra.supervision import processes
 from infra.supervision.checkouts import Cell
 from infra.supervision.following import Following
 from infra.supervision.services import dies_with_us, keep_command, keep_environment
-from infra.supervision.states import Event, Exceeded, Observed, State
+from infra.supervision.states import Event, Exceeded, Observed, Phase, State
 
 TIDY_SECONDS = 6 * 3600.0
 FIRST_TIDY_SECONDS = 900.0
@@ -55,13 +56,13 @@ class Bounds:
         self._next_tidy = time.monotonic() + FIRST_TIDY_SECONDS
 
     def due(self) -> float:
-        return min(judge.next_due(self._memory, self._limits), self._next_tidy)
+        return min(judge.next_due(self._memory, self._limits) or inf, self._next_tidy)
 
     def look(self, state: State, at: float) -> list[Event]:
         """What became of a look, if one was due."""
         events: list[Event] = []
         runner = self._following.runner
-        if runner and at >= judge.next_due(self._memory, self._limits):
+        if runner and state.phase is Phase.RUNNING and at >= judge.next_due(self._memory, self._limits):
             places, identity = self._clones.places, self._clones.identity
             seen = sample.take(places, identity, runner, self._keep_pids(), self._memory.last, weigh=self._memory.weigh)
             self._memory, findings = judge.judge(self._memory, seen, self._limits)

@@ -4,6 +4,8 @@ SUCCESS in the boot log only says that it may be asked. What an answer is worth 
 
 from __future__ import annotations
 
+from math import inf
+
 import structlog
 
 from infra.contract.places import Places
@@ -43,7 +45,8 @@ class Health:
         return self._probe.fds() if self._probe else []
 
     def due(self) -> float:
-        return self._probe.deadline if self._probe else self._next
+        """When time alone has something to tell."""
+        return self._probe.deadline if self._probe else self._next or inf
 
     def look(self, state: State, at: float) -> list[Event]:
         """What has come of it; asks when it is time. Never waits."""

@@ -32,6 +32,8 @@ OPEN_SECONDS = 30.0
 """A door makes its socket in about a second; on a machine that is all but standing still it has this long."""
 
 
+LEAST_BYTES = 4 << 20
+"""With less space than this, what a runner cannot write is not its fault."""
 SETTLING_SECONDS = 5.0
 """What died in the first moments of a service that had died may have died of that."""
 
@@ -221,6 +223,19 @@ class Services:
         service.process, service.pidfd = None, -1
         service.due = math.inf if service.once else now + delay_seconds(service.deaths, service.seed)
         self._log.warning("door.died", door=service.name, how=how, deaths=service.deaths)
+
+
+def outage(services: Services, places: Places, now: float) -> str:
+    """Why a death now says nothing about who died: what every runner depends on is not there. Empty when all is."""
+    why = services.trouble(now)
+    for path in (places.bot, places.var):
+        try:
+            room = os.statvfs(path)
+            if room.f_bavail * room.f_frsize < LEAST_BYTES:
+                why = why or f"{path} is full"
+        except OSError as error:
+            why = why or f"{path}: {error.strerror}"
+    return why
 
 
 class DoorFiles:

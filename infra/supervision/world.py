@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from infra.contract import report_titles
 from infra.contract.control import longest_promise
 from infra.contract.settings import Settings, runner_limits
-from infra.contract.watcher_file import Trouble, Version, WatcherFile
+from infra.contract.watcher_file import Trouble, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
 from infra.supervision import inbox, main_branch, memory, processes, states
@@ -31,15 +31,14 @@ from infra.supervision.health import Health
 from infra.supervision.launching import Candidate, Launcher, NotLaunched
 from infra.supervision.preparation import Preparation
 from infra.supervision.reports import Reports
-from infra.supervision.services import DoorFiles, Services
+from infra.supervision.seal_watch import SealWatch
+from infra.supervision.services import DoorFiles, Services, outage
+from infra.supervision.shared_main import SharedMain
 from infra.supervision.states import Action, Event, Instant, Patience, Phase, Runner, State
-from infra.supervision.versions import Mainline
 from infra.supervision.wake import Wake
 from infra.supervision.zones import Zones
 
 LOOK_AGAIN_SECONDS = 1.0
-LEAST_BYTES = 4 << 20
-"""With less space than this, what a runner cannot write is not its fault."""
 LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 DOORS_GRACE_SECONDS = 3.0
@@ -65,8 +64,8 @@ class World:
         self._settings = settings
         self._zones = zones
         self._places = places = zones.places
-        self._mainline = Mainline(places)
-        self._kept_goods: tuple[Version, ...] | None = None
+        self._main = SharedMain(places, log)
+        self._seal = SealWatch(zones, log)
         self._log = log
         self._queue: deque[_Queued] = deque()
         self._following = Following(places, log, zones.cell)
@@ -80,10 +79,8 @@ class World:
         self._unswept = ""
         self._door_files = DoorFiles(places, settings, zones.cell, zones.by_daemon)
         self._next_check = 0.0
-        self._next_proof = 0.0
         self._stop_told = False
         self._adopted = False
-        self._retry_seen = False
         self.wake = Wake(log)
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
         self._preparation = Preparation(places, zones.cell, log)
@@ -127,15 +124,15 @@ class World:
         if self._following.was_launched(file, found):
             self._enqueue(states.LaunchFound(file.branch))
         # What was asked for while no watcher lived comes before the first launch.
-        self._see_retry()
+        self._enqueue(*self._main.asked())
         self._take_signals()
         self._enqueue(states.Started(found, served, age))
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
-        self._next_proof = at.monotonic + self._zones.proof_seconds
+        self._seal.due = at.monotonic + self._zones.proof_seconds
         return state
 
-    def _enqueue(self, event: Event, claimed: inbox.Claimed | None = None) -> None:
-        self._queue.append(_Queued(event, claimed))
+    def _enqueue(self, *events: Event, claimed: inbox.Claimed | None = None) -> None:
+        self._queue.extend(_Queued(event, claimed) for event in events)
 
     def next_event(self, state: State) -> Event:
         """Wait for the next thing that happens, at most until the state's deadline."""
@@ -176,21 +173,12 @@ class World:
                 self._unsaved = True
                 return
             self._remembered, self._unsaved = file, False
-        self._keep_goods(state)
-        self._forget_retry()
+        waiting = any(isinstance(each.event, states.RetryAsked) for each in self._queue)
+        self._main.settle(state.goods, retry_decided=not waiting)
         for claimed in self._decided:
             if not self._inbox.forget(claimed):
                 self._log.error("signal.not_deleted", path=claimed.path)
         self._decided = []
-
-    def _keep_goods(self, state: State) -> None:
-        if state.goods == self._kept_goods:
-            return
-        try:
-            self._mainline.keep(state.goods)
-        except (GitError, LookupError) as error:  # they are on main, which nobody but the PM can make forget them
-            self._log.error("goods.not_kept", reason=brief(error))
-        self._kept_goods = state.goods
 
     def perform(self, action: Action, state: State) -> None:
         """Carry out one action. What can go wrong comes back as an event or stands in the log; nothing escapes."""
@@ -208,7 +196,7 @@ class World:
     def _carry_out(self, action: Action, state: State) -> None:
         match action:
             case states.LookAtMain(reason):
-                self._look_at_main(reason)
+                self._enqueue(self._main.answer(reason))
             case states.Launch():
                 self._launch(action, state)
             case states.AskToEnd(runner):
@@ -238,11 +226,13 @@ class World:
         due = [
             at + (BOOTING_POLL_SECONDS if booting else self._settings.intervals.poll_seconds),
             self._next_check,
-            self._next_proof,
+            self._seal.due,
             at + LONGEST_WAIT_SECONDS,
         ]
-        if state.runner:
-            due += [self._health.due(), self._bounds.due()]
+        if state.phase in (Phase.BOOTING, Phase.RUNNING):
+            due.append(self._health.due())
+        if state.phase is Phase.RUNNING:
+            due.append(self._bounds.due())
         due += [moment for moment in (state.deadline, self.services.next_due()) if moment is not None]
         poll = select.poll()
         watched = (self.services, self._following, self._preparation)
@@ -262,16 +252,20 @@ class World:
         runner = self._following.runner
         died = self._following.death()
         if died:
-            died = died._replace(outage=self._is_outage(at))
+            why = self._health.trouble or outage(self.services, self._places, at)
+            died = died._replace(outage=bool(why))
+            if why:
+                self._log.warning("outage", reason=why)
         self._take_signals()
-        self._look_around()
-        for event in (*self._preparation.look(), *self._health.look(state, at), *self._bounds.look(state, at)):
-            self._enqueue(event)
+        self._enqueue(*self._main.look(), *self._preparation.look())
+        self._enqueue(*self._health.look(state, at), *self._bounds.look(state, at))
         if died:
             self._enqueue(died)
-        if at >= self._next_proof:
-            self._next_proof = at + self._zones.proof_seconds
-            self._prove(runner)
+        unproved = self._seal.look(at, runner)
+        if unproved and not runner:  # what is left of a runner, or a rehearsal, may be in the way
+            self._sweep()
+            unproved = self._seal.broken()
+        self._enqueue(*unproved)
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
             self._check()
@@ -288,61 +282,6 @@ class World:
         if self._unsaved or self._reports.untold != self._remembered.untold:
             self.remember(state)
 
-    def _is_outage(self, at: float) -> bool:
-        """What every runner depends on is not there: then a death says nothing about who died."""
-        why = self.services.trouble(at) or self._health.trouble
-        for path in (self._places.bot, self._places.var):
-            try:
-                room = os.statvfs(path)
-                if room.f_bavail * room.f_frsize < LEAST_BYTES:
-                    why = why or f"{path} is full"
-            except OSError as error:
-                why = why or f"{path}: {error.strerror}"
-        if why:
-            self._log.warning("outage", reason=why)
-        return bool(why)
-
-    def _look_around(self) -> None:
-        """At what the PM and the agent do to the shared repository."""
-        moved = self._mainline.moved()
-        if moved:
-            self._enqueue(states.MainMoved(moved))
-        self._see_retry()
-
-    def _see_retry(self) -> None:
-        if self._mainline.retry_asked() and not self._retry_seen:
-            self._retry_seen = True
-            self._log.info("retry.asked")
-            self._enqueue(states.RetryAsked())
-
-    def _forget_retry(self) -> None:
-        """Once it was decided upon and that is remembered."""
-        if not self._retry_seen or any(isinstance(each.event, states.RetryAsked) for each in self._queue):
-            return
-        try:
-            self._mainline.forget_retry()
-            self._retry_seen = False
-        except GitError as error:
-            self._log.error("retry.not_forgotten", reason=brief(error))
-
-    def _prove(self, runner: Runner | None) -> None:
-        """What runs may keep the proof from being made: it is ended first, and the seal is judged without it."""
-        why = self._zones.proof()
-        if why and runner:
-            self._log.error("seal.unproved", reason=why, pid=runner.pid)
-            self._enqueue(states.SealUnproved(runner.boot_id, why))
-        elif why:
-            self._sweep()
-            self._holds()
-
-    def _holds(self) -> bool:
-        """The seal, with nothing of the cell's alive."""
-        why = self._zones.proof()
-        if why:
-            self._log.critical("seal.broken", reason=why)
-            self._enqueue(states.SealBroken(why))
-        return not why
-
     def _take_signals(self) -> None:
         try:
             claims = self._inbox.take(time.time())
@@ -352,10 +291,10 @@ class World:
         for claimed in claims:
             if claimed.request:
                 self._log.info("signal.claimed", signal=claimed.request.name, target=claimed.request.target)
-                self._enqueue(states.Asked(claimed.request), claimed)
+                self._enqueue(states.Asked(claimed.request), claimed=claimed)
             else:
                 self._log.warning("signal.refused", reason=claimed.refusal)
-                self._enqueue(states.SignalRefused(claimed.refusal, claimed.identity), claimed)
+                self._enqueue(states.SignalRefused(claimed.refusal, claimed.identity), claimed=claimed)
 
     def _check(self) -> None:
         """The check every 10 minutes (seed 001): is the runner that we count on there?"""
@@ -373,7 +312,9 @@ class World:
         try:
             if self._unswept:
                 raise OSError(f"what an earlier runner left behind is still there: {self._unswept}")
-            if not self._holds():
+            broken = self._seal.broken()
+            if broken:
+                self._enqueue(*broken)
                 raise OSError("the seal does not hold")
             self._door_files.put()
             candidate = self._launcher.candidate(action, state, at.wall)
@@ -411,13 +352,6 @@ class World:
         file = memory.to_file(spent, self._reports.untold, at)
         memory.save(self._places.watcher_state, file)
         self._remembered = file
-
-    def _look_at_main(self, reason: str) -> None:
-        try:
-            self._enqueue(states.MainSeen(self._mainline.look(), reason))
-        except (GitError, LookupError) as error:
-            self._log.error("main.unseen", reason=brief(error))
-            self._enqueue(states.MainUnseen(brief(error)))
 
     def _keep_pids(self) -> frozenset[int]:
         """Of what is no runner's, and waited for elsewhere."""

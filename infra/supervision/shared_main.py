@@ -1,0 +1,56 @@
+"""The shared repository as the watcher sees it over time: where main is, what the PM asks for by a ref, and which
+commits are to stay in it."""
+
+from __future__ import annotations
+
+import structlog
+
+from infra.contract.places import Places
+from infra.contract.watcher_file import Version
+from infra.repository.git import GitError
+from infra.supervision.following import brief
+from infra.supervision.states import Event, MainMoved, MainSeen, MainUnseen, RetryAsked
+from infra.supervision.versions import Mainline
+
+
+class SharedMain:
+    """Of one agent."""
+
+    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
+        self._mainline = Mainline(places)
+        self._log = log
+        self._kept: tuple[Version, ...] | None = None
+        self._retry_seen = False
+
+    def answer(self, reason: str) -> Event:
+        """What it holds now, for the launch that `reason` is for."""
+        try:
+            return MainSeen(self._mainline.look(), reason)
+        except (GitError, LookupError) as error:
+            self._log.error("main.unseen", reason=brief(error))
+            return MainUnseen(brief(error))
+
+    def look(self) -> list[Event]:
+        """News; cheap enough for every look."""
+        moved = self._mainline.moved()
+        return [*([MainMoved(moved)] if moved else []), *self.asked()]
+
+    def asked(self) -> list[Event]:
+        """That the PM wants pinned versions tried again."""
+        if self._retry_seen or not self._mainline.retry_asked():
+            return []
+        self._retry_seen = True
+        self._log.info("retry.asked")
+        return [RetryAsked()]
+
+    def settle(self, goods: tuple[Version, ...], retry_decided: bool) -> None:
+        """What was decided is remembered: good versions stay in the repository, what was asked for is taken away."""
+        try:
+            if goods != self._kept:
+                self._kept = goods
+                self._mainline.keep(goods)
+            if self._retry_seen and retry_decided:
+                self._mainline.forget_retry()
+                self._retry_seen = False
+        except (GitError, LookupError) as error:
+            self._log.error("repository.not_settled", reason=brief(error))
