@@ -65,22 +65,23 @@ TROUBLES_KEPT = 10
 def decide(state: State, event: Event, now: Instant) -> Decision:
     """Say what the watcher becomes and what to do; touch nothing.
 
-    Events about a runner that is gone change nothing."""
+    Events about a runner that is gone change nothing, nor do answers to what was not asked."""
+    starting = state.phase is Phase.STARTING and state.runner is None
     match event:
-        case Started():
+        case Started() if starting:
             return _started(state, event, now)
         case LaunchFound(branch) if state.request and _is_answered(state.request, branch, _BOOTSTRAP):
             return _settled(state), []
-        case Launched(runner, reason):
+        case Launched(runner, reason) if starting:
             return _launched(state, runner, reason, now)
-        case LaunchFailed() if state.broken:
+        case LaunchFailed() if starting and state.broken:
             return _next(state, "", now)
-        case LaunchFailed(branch, why, version):
+        case LaunchFailed(branch, why, version) if starting:
             return _failed(state, branch, version, f"{branch} could not be launched: {why}", "", now)
-        case MainSeen(main, reason) if state.phase is Phase.STARTING and not state.runner:
+        case MainSeen(main, reason) if starting:
             state = _at_main(state, main)
             return (state, [ladder.lead(state, reason)]) if not state.stopping else _next(state, "", now)
-        case MainUnseen(why) if state.phase is Phase.STARTING and not state.runner:
+        case MainUnseen(why) if starting:
             return _failed(state, MAIN, None, f"main could not be looked at: {why}", "", now)
         case MainMoved(main):
             moved = _at_main(state, main)
@@ -89,7 +90,7 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return moved, []
         case RetryAsked():
             return _retry(ladder.unpinned(state), now)
-        case Preparing(_, seconds) if state.phase is Phase.STARTING:
+        case Preparing(_, seconds) if starting:
             return _enter(state, Phase.PREPARING, now, deadline=now.monotonic + seconds), []
         case Prepared(launch, why_not) if state.phase is Phase.PREPARING:
             if why_not:
@@ -113,7 +114,7 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return _asked(state, request, now)
         case SignalRefused(why, identity):
             return _note(state, why, now), [Tell(report_titles.watcher("a signal was refused"), why, identity)]
-        case RolledBack(target, commit):
+        case RolledBack(target, commit) if starting:
             told = Tell(
                 report_titles.watcher(f"rolled back to {target}"),
                 f"Main is now {commit[:12]}: the tree of {target}, as a new commit; COMMS.md is kept.",
@@ -121,7 +122,7 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             # Another main than the one that failed: it begins with a fresh count.
             state, actions = _next(replace(_settled(state), failures=0), f"rollback to {target}", now)
             return state, [told, *actions]
-        case RollbackFailed(target, why):
+        case RollbackFailed(target, why) if starting:
             told = Tell(report_titles.watcher(f"rollback to {target} failed"), f"{why}\nMain is as it was.")
             state, actions = _next(_note(_settled(state), why, now), "rollback failed", now)
             return state, [told, *actions]
