@@ -93,6 +93,8 @@ class LimitSettings(Section, frozen=True):
     """A runner that has not said SUCCESS by then is ended."""
     probation_seconds: float = 600.0
     """A version that has served so long can live: it is what leads again when a later one cannot."""
+    hops: int = 6
+    """So often within ten minutes a branch may lead while main stays as it is."""
     door_seconds: float = 10.0
     """How long a boot waits for the doors to answer."""
     grace_seconds: float = 10.0

@@ -24,6 +24,7 @@ from infra.supervision.states import (
     EndNow,
     Event,
     Exceeded,
+    Hop,
     Instant,
     Launch,
     Launched,
@@ -60,6 +61,8 @@ from infra.supervision.states import (
 
 BOOTS_KEPT = 20
 TROUBLES_KEPT = 10
+HOPS_SECONDS = 600.0
+HOPS_KEPT = 100
 
 
 def decide(state: State, event: Event, now: Instant) -> Decision:
@@ -208,6 +211,8 @@ def _launched(state: State, runner: Runner, reason: str, now: Instant) -> Decisi
     boots = (*(old for old in state.boots if old.id != boot.id), boot)[-BOOTS_KEPT:]
     if state.request and _is_answered(state.request, runner.branch, _BOOTSTRAP if runner.branch == MAIN else reason):
         state = _settled(state)
+    if runner.rung is Rung.BRANCH:
+        state = replace(state, hops=(*state.hops, Hop(now.monotonic, runner.branch, state.main.id))[-HOPS_KEPT:])
     state = replace(state, runner=runner, boots=boots, failed="", unwell="")
     if state.stopping:
         return _end(state, runner, now)
@@ -317,7 +322,19 @@ def _next(state: State, reason: str, now: Instant) -> Decision:
         return state, [Sweep(), RollBack(request.target)]
     if request.target == MAIN:
         return state, [Sweep(), LookAtMain(_BOOTSTRAP)]
+    if _leads_nowhere(state, request.target, now):
+        times = f"{state.patience.hops} times in {HOPS_SECONDS / 60:.0f} minutes"
+        why = f"{request.target} led {times}, and main is as it was"
+        told = Tell(report_titles.watcher(f"{request.target} leads nowhere, main leads again"), f"{why}.")
+        return _settled(_note(state, why, now)), [Sweep(), LookAtMain(f"fallback: {why}"), told]
     return state, [Sweep(), Launch(request.target, _BOOTSTRAP)]
+
+
+def _leads_nowhere(state: State, branch: str, now: Instant) -> bool:
+    """The two hand over to each other, and nothing comes of it."""
+    since = now.monotonic - HOPS_SECONDS
+    lately = [hop for hop in state.hops if hop.at >= since and (hop.branch, hop.main) == (branch, state.main.id)]
+    return len(lately) >= state.patience.hops
 
 
 def _asked(state: State, request: Request, now: Instant) -> Decision:

@@ -48,6 +48,18 @@ class Patience(NamedTuple):
     """From asking it to end (or its own signal) to ending it."""
     probation: float = 600.0
     """From SUCCESS until a version counts as one that can live."""
+    hops: int = 6
+    """So often within `HOPS_SECONDS` a branch may lead while main stays the same version."""
+
+
+class Hop(NamedTuple):
+    """A branch was launched."""
+
+    at: float
+    """Monotonic."""
+    branch: str
+    main: str
+    """The version that main held."""
 
 
 UNSEEN = Version()
@@ -94,6 +106,7 @@ class State(msgspec.Struct, frozen=True):
     broken: str = ""
     """Why the seal does not hold; then nothing is launched any more."""
     handled: str = ""
+    hops: tuple[Hop, ...] = ()
     boots: tuple[BootRecord, ...] = ()
     troubles: tuple[Trouble, ...] = ()
 

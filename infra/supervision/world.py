@@ -104,7 +104,7 @@ class World:
             self._log.error("directories.not_made", reason=str(error))
         self.wake.on_files_in(self._places.signals)
         limits = self._settings.limits
-        patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds)
+        patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops)
         state = memory.from_file(file, patience, at)
         found = self._following.find(file)
         self._adopted = found is not None

@@ -128,7 +128,8 @@ class Agent:
         )
         self.settings = directory / "minifram.yaml"
         # These runners live no whole life, and so would live through no rehearsal.
-        self.settings.write_text("rehearse: false\n" + (settings or "limits: {grace_seconds: 1, boot_seconds: 5}\n"))
+        limits = "limits: {grace_seconds: 1, boot_seconds: 5, hops: 1000}\n"
+        self.settings.write_text("rehearse: false\n" + (settings or limits))
         self.clone = directory / "pm"
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", self.places.remote], check=True)
         subprocess.run(["git", "init", "-q", "-b", "main", self.clone], check=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from infra.contract.watcher_file import BootRecord, Request
+from infra.contract.watcher_file import BootRecord, Request, Version
 from infra.supervision.decide import decide
 from infra.supervision.restarts import delay_seconds, worth_telling
 from infra.supervision.states import (
@@ -15,6 +15,7 @@ from infra.supervision.states import (
     Died,
     EndNow,
     Event,
+    Hop,
     Instant,
     Launch,
     Launched,
@@ -305,6 +306,28 @@ def test_a_launch_that_the_seal_forbids_is_the_last() -> None:
     assert kinds(actions) == [Tell]
     state, actions = decide(state, LaunchFailed("better", "the seal does not hold"), at(1))
     assert (state.phase, state.failures, kinds(actions)) == (Phase.STOPPED, 0, [Sweep, Leave])
+
+
+def test_a_branch_that_leads_again_and_again_for_nothing_is_dropped() -> None:
+    """Six hops in ten minutes and main is what it was: the seventh is refused, and told. Another branch, or a main that
+    has become another version, may."""
+    hops = tuple(Hop(float(number), "better", "") for number in range(6))
+    ready = a_state(phase=Phase.RUNNING, request=a_request(), hops=hops)
+    state, actions = decide(ready, Died("a" * 32, "exit status 0"), at(100))
+    assert kinds(actions) == [Sweep, LookAtMain, Tell]
+    assert "leads nowhere" in str(actions[-1])
+    assert (state.request, state.handled) == (None, "1:1:1")
+    for allowed in (
+        replace(ready, request=a_request(target="other")),
+        replace(ready, main=Version(commit="e" * 40, id="new")),
+        replace(ready, hops=hops[1:]),
+    ):
+        assert kinds(decide(allowed, Died("a" * 32, "exit status 0"), at(100))[1]) == [Sweep, Launch]
+    assert kinds(decide(ready, Died("a" * 32, "exit status 0"), at(700))[1]) == [Sweep, Launch]
+    state, _ = decide(
+        a_state(phase=Phase.STARTING, runner=None), Launched(a_runner(rung=Rung.BRANCH), "bootstrap"), at(1)
+    )
+    assert state.hops == (Hop(1.0, "main", ""),)
 
 
 def test_stop_ends_a_row_of_failures() -> None:
