@@ -44,6 +44,18 @@ class Started(Protocol):
         """How it ended; None while it has not."""
 
 
+class NotYet(Trouble):
+    """The watcher is at work, and its agent does not work; carries what was seen."""
+
+    def __init__(self, home: Home, pid: int, what: str) -> None:
+        super().__init__(
+            Exit.FAILURE,
+            f"{what}; the watcher (pid {pid}) goes on trying. See 'minifram logs'; "
+            f"'minifram down' ends it; {last_words(home)}",
+        )
+        self.what = what
+
+
 class Before(NamedTuple):
     """What an earlier watcher left, so as not to take it for this one's."""
 
@@ -126,18 +138,10 @@ def wait_until_running(
                 spent = time.monotonic() - began
                 return Running(process.pid, state.branch, state.commit, state.boot_id, spent)
             if state.failures >= before.failures + GIVEN_UP_AFTER:
-                raise _not_yet(home, process.pid, f"main failed to boot {GIVEN_UP_AFTER} times in a row")
+                raise NotYet(home, process.pid, f"main failed to boot {GIVEN_UP_AFTER} times in a row")
         if time.monotonic() - began > seconds:
-            raise _not_yet(home, process.pid, f"the agent has not booted within {seconds:g} s")
+            raise NotYet(home, process.pid, f"the agent has not booted within {seconds:g} s")
         time.sleep(POLL_SECONDS)
-
-
-def _not_yet(home: Home, pid: int, what: str) -> Trouble:
-    return Trouble(
-        Exit.FAILURE,
-        f"{what}; the watcher (pid {pid}) goes on trying. See 'minifram logs'; "
-        f"'minifram down' ends it; {last_words(home)}",
-    )
 
 
 def _tell(state: WatcherFile, told: str, say: Say) -> str:

@@ -90,7 +90,7 @@ def stop(home: Home, seconds: float, say: Say) -> int:
     lock = home.places.watcher_lock
     pid = _settled_holder(lock)
     if pid is None:
-        raise _not_running(home)
+        raise not_running(home)
     if pid == UNKNOWN:
         raise Trouble(
             Exit.CONFLICT,
@@ -159,7 +159,8 @@ def _complaints_of_doors(home: Home) -> list[str]:
     return list(found.values())[-2:]
 
 
-def _not_running(home: Home) -> Trouble:
+def not_running(home: Home) -> Trouble:
+    """With what is left of it, if anything is."""
     try:
         state = known_state(home)
     except (OSError, ValueError):  # `doctor` says so; here it is enough that nothing runs
