@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from host.homes import Home
 from host.trouble import Trouble
-from host.watching import POLL_SECONDS, UNKNOWN, Say, already_running, holder, known_state, last_words
+from host.watching import POLL_SECONDS, UNKNOWN, Say, already_running, glimpse, holder, last_words
 from infra.contract import arguments, watcher_file
 from infra.contract.exit_codes import Exit
 from infra.contract.watcher_file import WatcherFile
@@ -95,7 +95,7 @@ def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds
 
 def _failures(home: Home) -> int:
     try:
-        state = known_state(home)
+        state = glimpse(home)
     except ValueError:  # the watcher sets such a file aside and begins anew
         return 0
     return state.failures if state else 0
@@ -131,7 +131,7 @@ def wait_until_running(
         if status is not None:
             return status
         # A file from an earlier watcher, or from one that another command starts now, is not this one's word.
-        state = known_state(home) if _stamp(home) != before.stamp else None
+        state = glimpse(home) if _stamp(home) != before.stamp else None
         if state is not None and holder(home.places.watcher_lock, in_container) in ours:
             told = _tell(state, told, say)
             if state.phase == watcher_file.RUNNING:

@@ -1,18 +1,20 @@
 """A new image is proved by the demo before any agent lives in it: the whole of it, watcher, doors, hop, two falls and
-a rollback, played by a scratch agent, which is gone afterwards when all was seen and left for the PM when not.
+a rollback, played by a scratch agent, which is gone afterwards when all was seen, and when not, left until the next proof.
 
-`python -m host.container.proof VERSION [BASE]` is the program that plays it."""
+`python -m host.container.proof VERSION AGENT DIRECTORY [BASE]` is the program that plays it."""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 from host.caller import Caller, this_process
 from host.container import choice, control
@@ -35,14 +37,15 @@ CLEAR_SECONDS = 120.0
 def prove(caller: Caller, home: Home, image: Image, base: str | None, say: Say) -> None:
     """Raises Trouble when the image is not good; what was seen stands in a file of the agent's on the host."""
     log = f"{home.data}/upgrade-proof.log"
+    scratch = scratch_of(home)
     words = caller.proof or (sys.executable, "-s", "-P", "-m", "host.container.proof")
     # No key: a scratch agent costs nothing.
     environ = {name: value for name, value in caller.environ.items() if name != KEY_VARIABLE}
     say(f"proving {image.name} by the demo's life, with an agent that is made for that")
     with (
-        open(log, "wb") as output,
+        _alone_with(log, home) as output,
         subprocess.Popen(
-            [*words, image.version, *([base] if base else [])],
+            [*words, image.version, scratch, f"{home.data}/upgrade-proof", *([base] if base else [])],
             cwd="/",
             env=environ | {"PYTHONPATH": caller.root},
             stdin=subprocess.DEVNULL,
@@ -63,6 +66,26 @@ def prove(caller: Caller, home: Home, image: Image, base: str | None, say: Say) 
             f"{log}. The agent goes on in the container that it has",
         )
     say(f"{image.name} is proved")
+
+
+def scratch_of(home: Home) -> str:
+    """The name of the agent that proves images for this one."""
+    return f"proof-{hashlib.sha256(home.data.encode(errors='surrogateescape')).hexdigest()[:12]}"
+
+
+def _alone_with(log: str, home: Home) -> BinaryIO:
+    """The file, empty and locked: the program inherits it, so the lock is there as long as a proof goes on, also one
+    whose command was killed. Raises Trouble."""
+    output = open(log, "ab")
+    try:
+        fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        output.truncate(0)
+    except BlockingIOError:
+        output.close()
+        raise Trouble(
+            Exit.TRY_AGAIN, f"an image is being proved for agent {home.agent!r} already ({log}); try again"
+        ) from None
+    return output
 
 
 def _waited_for(process: subprocess.Popen[bytes], say: Say) -> int:
@@ -97,18 +120,19 @@ def _reason(log: str, status: int) -> str:
 
 
 def main(argv: list[str]) -> int:
-    version, base = argv[0], argv[1] if len(argv) > 1 else None
-    directory = Path(tempfile.mkdtemp(prefix="minifram-proof-"))
-    scene = scene_in_container(directory, "podman", time.strftime(f"proof-%Y%m%d-%H%M%S-{os.getpid()}"), base)
+    version, agent, directory, *base = argv
+    shutil.rmtree(directory, ignore_errors=True)
+    scene = scene_in_container(Path(directory), "podman", agent, base[0] if base else None)
     stage = Stage(sys.stdout)
-    home = home_of(scene.agent, scene.env, os.getuid())
+    home = home_of(agent, scene.env, os.getuid())
     try:
         podman = choice.podman_at_hand(this_process())
+        _clear(podman, home)
         play_whole(scene, stage, lambda: _check_version(podman, home, version))
         _clear(podman, home)
     except (DemoFailed, Trouble, PodmanError, OSError) as error:
         stage.title(f"FAILED: {as_trouble(error) or error}")
-        stage.show(f"The scratch agent {scene.agent} is left: 'minifram logs --agent {scene.agent}', {directory}")
+        stage.show(f"Left until the next proof: the agent {agent} ('minifram logs --agent {agent}') and {directory}")
         return Exit.FAILURE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
@@ -127,6 +151,8 @@ def _check_version(podman: Podman, home: Home, version: str) -> None:
 
 
 def _clear(podman: Podman, home: Home) -> None:
+    """All of the scratch agent, also of one whose proof was killed."""
+    control.remove(podman, home)
     for volume in (names(home.agent).bot, names(home.agent).state):
         podman("volume", "rm", "--force", volume)
     places = (home.data, home.state, os.path.dirname(home.settings), home.run)

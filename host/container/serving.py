@@ -55,6 +55,6 @@ def wait_until_serving(home: Home, container: Started, before: Before, seconds: 
 
 def _state(home: Home) -> WatcherFile | None:
     try:
-        return watching.known_state(home)
+        return watching.glimpse(home)
     except ValueError:
         return None

@@ -209,7 +209,7 @@ def _memory(home: Home) -> str:
 
 def _state(home: Home) -> watcher_file.WatcherFile | None:
     try:
-        return watching.known_state(home)
+        return watching.glimpse(home)
     except ValueError:  # of another schema, perhaps: the upgrade does not depend on it
         return None
 
@@ -444,7 +444,7 @@ def _last_words(podman: Podman, home: Home, since: str) -> str:
     """What the container said, and what its watcher met."""
     lines = control.output(podman, home).splitlines()
     try:
-        state = watching.known_state(home)
+        state = watching.glimpse(home)
     except (OSError, ValueError) as error:
         lines.append(str(error))
     else:
