@@ -1,5 +1,5 @@
 """A new image is proved by the demo before any agent lives in it: the whole of it, watcher, doors, hop, two falls and
-a rollback, played by a scratch agent, which is gone afterwards when all was seen, and when not, left until the next proof.
+a rollback, played by a scratch agent, gone afterwards when all was seen, else left until the next proof.
 
 `python -m host.container.proof VERSION AGENT DIRECTORY [BASE]` is the program that plays it."""
 
@@ -76,7 +76,7 @@ def scratch_of(home: Home) -> str:
 def _alone_with(log: str, home: Home) -> BinaryIO:
     """The file, empty and locked: the program inherits it, so the lock is there as long as a proof goes on, also one
     whose command was killed. Raises Trouble."""
-    output = open(log, "ab")
+    output = open(log, "ab")  # noqa: SIM115 - whoever calls closes it
     try:
         fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
         output.truncate(0)

@@ -15,6 +15,7 @@ from host.caller import Caller, as_option
 from host.container import base, choice, control, lifecycle, proof, serving, switch_files, switching
 from host.container.inspection import Seen
 from host.container.lifecycle import Container, Ship, as_trouble
+from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.switching import Journal, Step
 from host.container.words import Image, names, sealing
@@ -75,11 +76,12 @@ def upgrade(caller: Caller, say: Say, limits: Limits) -> Upgraded:
     home = _in_container(caller)
     if switch_files.is_under_way(home):
         return _told(home, settle(caller, running.make_ready(caller, None, goes_on=True), say, limits))
-    ready = running.fit_out(caller, _ready(caller), False, say)
-    assert ready.ship is not None  # noqa: S101 - what choosing podman means
-    new = ready.ship.image
+    ready, podman, _ = _ready(caller)
     with as_trouble():
-        found = _at_work(ready.ship.podman, home)
+        found = _at_work(podman, home)
+        ready = running.fit_out(caller, ready, False, say)
+        assert ready.ship is not None  # noqa: S101 - what choosing podman means
+        new = ready.ship.image
         if found.version == new.version:
             return _as_it_is(home, found)
         proof.prove(caller, home, new, ready.settings.podman.base, say)
@@ -94,10 +96,7 @@ def go_back(caller: Caller, say: Say, limits: Limits) -> Upgraded:
     done = switch_files.read_done(home)
     if done is None:
         raise Trouble(Exit.NOT_FOUND, f"agent {home.agent!r} was never upgraded, so there is nothing to go back to")
-    ready = _ready(caller)
-    machine = ready.chosen.machine
-    assert machine is not None  # noqa: S101 - what choosing podman means
-    podman = choice.podman_of(caller, machine)
+    ready, podman, machine = _ready(caller)
     with as_trouble():
         found = _at_work(podman, home)
         if found.version == done.old.version:
@@ -145,7 +144,7 @@ def _in_container(caller: Caller) -> Home:
     return home
 
 
-def _ready(caller: Caller) -> Readiness:
+def _ready(caller: Caller) -> tuple[Readiness, Podman, Machine]:
     ready = running.make_ready(caller, None, goes_on=True)
     if ready.sandbox != PODMAN:
         raise Trouble(
@@ -153,7 +152,9 @@ def _ready(caller: Caller) -> Readiness:
             f"the settings ask for the sandbox {ready.sandbox!r} now, and the agent runs in podman's: "
             f"'minifram restart{as_option(ready.home.agent)}' changes that",
         )
-    return ready
+    machine = ready.chosen.machine
+    assert machine is not None  # noqa: S101 - what choosing podman means
+    return ready, choice.podman_of(caller, machine), machine
 
 
 def _at_work(podman: Podman, home: Home) -> Seen:

@@ -40,7 +40,10 @@ def newer(desk: ContainerDesk, behaviour: str = "works", mark: str = "") -> None
     line = 'behaviour = how[1] if how else "works"'
     text = entrypoint.read_text()
     assert line in text
-    entrypoint.write_text(text.replace(line, f'behaviour = "{behaviour}"'))
+    text = text.replace(line, f'behaviour = "{behaviour}"')
+    if behaviour != "works":  # such a watcher spoils the memory, too
+        text = text.replace('"pins": _pins()', '"pins": []')
+    entrypoint.write_text(text)
 
 
 def version(desk: ContainerDesk) -> str:
@@ -164,7 +167,7 @@ def test_down_gives_an_upgrade_up(desk: ContainerDesk) -> None:
     assert not desk.is_there("container", desk.names.container)
     assert not desk.is_there("container", desk.names.aside)
     assert not Path(desk.home.switch_file).exists()
-    assert memory(desk)["phase"] == "stopped"
+    assert memory(desk)["pins"] == [PIN]
     newer(desk, mark="good")
     desk.done("up")
     assert is_settled(desk)
@@ -182,6 +185,22 @@ def test_an_old_container_that_is_gone_is_made_anew(desk: ContainerDesk) -> None
 
     assert ended.code == 1, ended
     assert version(desk) == before
+    assert is_settled(desk)
+    assert memory(desk)["pins"] == [PIN]
+
+
+def test_a_journal_that_cannot_be_read_is_given_up_by_down(desk: ContainerDesk) -> None:
+    """Nothing goes on by guess; nothing but the journal is lost."""
+    newer(desk)
+    cut_short(desk, "waiting for the seal")
+    Path(desk.home.switch_file).write_text("{")
+
+    refused = desk.call("upgrade")
+    assert (refused.code, "minifram down" in refused.err) == (6, True)
+    desk.done("down")
+
+    assert not desk.is_there("container", desk.names.aside)
+    desk.done("up")
     assert is_settled(desk)
 
 
