@@ -16,6 +16,7 @@ from tests.host.desk import wait_for
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(WAIT_SECONDS)]
 
 PROVED, DISPROVED = "exit 0", "echo '  1.0 s  FAILED: it did not hop'; exit 1"
+KEY = "sk-ant-not-a-real-key"
 PIN = {"version": "v", "commit": "c" * 40, "branch": "main", "why": "it hangs", "at": "2026-01-31T10:42:12.345Z"}
 
 
@@ -75,11 +76,13 @@ def is_settled(desk: ContainerDesk) -> bool:
 
 
 def test_a_good_image_takes_the_agent_over_and_back_again_by_hand(desk: ContainerDesk) -> None:
-    """State is kept; the same version again is a word; the image of before stays for --back."""
+    """State and key are kept; the same version again is a word; the image of before stays for --back."""
     before = version(desk)
     same = desk.done("upgrade")
     assert "already" in same.out
     assert desk.call("upgrade", "--back").code == 4
+    desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n")
+    desk.done("restart", ANTHROPIC_API_KEY=KEY)
     newer(desk)
 
     upgraded = upgrade(desk, "--json")
@@ -91,13 +94,15 @@ def test_a_good_image_takes_the_agent_over_and_back_again_by_hand(desk: Containe
     assert is_settled(desk)
     assert memory(desk)["pins"] == [PIN]
     assert desk.done("status", "--json").json["running"]
+    assert desk.seen()["key"] == len(KEY)
+    assert KEY not in upgraded.out + upgraded.err + Path(desk.home.switched_file).read_text()
 
     back = upgrade(desk, "--back", proof=DISPROVED)
 
     assert back.code == 0, back
     assert version(desk) == before
     assert is_settled(desk)
-    assert "already" in upgrade(desk, "--back").out or version(desk) != before
+    assert desk.seen()["key"] == len(KEY)
 
 
 def test_an_image_that_fails_its_proof_is_not_taken(desk: ContainerDesk) -> None:
@@ -145,6 +150,7 @@ def test_an_upgrade_that_was_killed_is_ended_by_the_next_command(
     assert len(desk.podman("ps", "--quiet", f"--filter=name={desk.names.container}").split()) <= 1
     desk.podman("kill", desk.names.container, check=False)
     assert "upgrade" in desk.call("status").out
+    assert "cut short" in desk.call("doctor").out
 
     ended = desk.call(goes_on_by, "--timeout", "8")
 
