@@ -24,6 +24,8 @@ class Caller(NamedTuple):
     agent: str = DEFAULT_AGENT
     network: str = ""
     """Instead of the way out that a container gets on this machine (`host.container.words.NETWORKS`)."""
+    proof: tuple[str, ...] = ()
+    """The program that proves an image before `upgrade` takes it; empty for ours (`host.container.proof`)."""
 
     @property
     def home(self) -> Home:

@@ -24,6 +24,7 @@ VERBS = {
     "up": "start an agent and wait until it works",
     "down": "end an agent",
     "restart": "end an agent, start it again, say what changed",
+    "upgrade": "move a contained agent to the installed version",
     "status": "how an agent stands, on one screen",
     "logs": "what watcher and agent wrote, in order of time",
     "egress": "the names that a contained agent asked for, what was stopped",

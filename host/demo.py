@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -80,8 +80,7 @@ def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
     stage = Stage(out)
     scene = scene_apart(directory) if sandbox == "process" else scene_in_container(directory, sandbox)
     try:
-        with _agent(scene, stage):
-            _play(scene, stage)
+        play_whole(scene, stage)
         _close(scene, stage)
     except DemoFailed as error:
         stage.title(f"FAILED: {error}")
@@ -89,6 +88,13 @@ def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
         stage.show(f"Everything is left in {directory}")
         return Exit.FAILURE
     return Exit.OK
+
+
+def play_whole(scene: Scene, stage: Stage, first: Callable[[], None] = lambda: None) -> None:
+    """From the agent's birth to its end; `first` is called once it is up. Raises DemoFailed."""
+    with _agent(scene, stage):
+        first()
+        _play(scene, stage)
 
 
 def _play(scene: Scene, stage: Stage) -> None:
@@ -144,9 +150,12 @@ def _agent(scene: Scene, stage: Stage) -> Iterator[None]:
     if scene.sandbox == "podman":
         file = Path(json.loads(settings)["settings"])
         text = file.read_text()
-        if text.count("network: auto") != 1:
-            raise DemoFailed(f"{file} has no line 'network: auto'")
-        file.write_text(text.replace("network: auto", "network: none"))  # a demo has nobody to speak to
+        # A demo has nobody to speak to.
+        for line, chosen in (("# network: auto", "network: none"), ("# base: null", f"base: {json.dumps(scene.base)}")):
+            if text.count(line) != 1:
+                raise DemoFailed(f"{file} has no line '{line}'")
+            text = text.replace(line, chosen)
+        file.write_text(text)
         stage.say("the first time, the image is made: that takes minutes")
     run(["git", "clone", "--quiet", scene.places.remote, str(scene.clone)], scene, cwd=scene.directory)
     git(scene, "config", "user.name", "PM")

@@ -185,6 +185,9 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
     except (Trouble, PodmanError) as error:
         yield Result("container", FAIL, str(error))
         return
+    if os.path.lexists(home.switch_file):
+        text = "an upgrade is under way, or was cut short: 'minifram upgrade' or 'up' ends one that was"
+        yield Result("container", WARN, text)
     if found and found.runs and holds:
         yield Result("container", OK, f"running (pid {found.pid}), image version {found.version}")
     elif found and found.runs:

@@ -58,6 +58,16 @@ class Home(NamedTuple):
         """With what the last `minifram up` started the agent. Not in the state, which is written from the container."""
         return f"{self.data}/up.json"
 
+    @property
+    def switch_file(self) -> str:
+        """The journal of an upgrade under way."""
+        return f"{self.data}/upgrade.json"
+
+    @property
+    def switched_file(self) -> str:
+        """What the last upgrade replaced, for the way back."""
+        return f"{self.data}/upgraded.json"
+
 
 def problem_with_agent_name(name: str) -> str | None:
     if _NAME.fullmatch(name):

@@ -89,6 +89,7 @@ def make_ready(caller: Caller, sandbox: str | None, goes_on: bool = False) -> Re
         raise problem
     chosen = choice.choose(caller, sandbox or settings.sandbox, sandbox_in_use(home))
     given = caller.environ.get(KEY_VARIABLE, "")
+    goes_on = goes_on or os.path.lexists(home.switch_file)
     held = False  # podman gives no key back, and need not
     if goes_on and not given:
         if sandbox_in_use(home) != PODMAN:
@@ -135,16 +136,32 @@ def checked_key(key: str) -> str:
 def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False) -> Up:
     """Start the agent and wait until it works. Raises Trouble."""
     home = ready.home
+    is_half_done = os.path.lexists(home.switch_file)
     pid = watching.holder(home.places.watcher_lock, sandbox_in_use(home) == PODMAN)
-    if pid is not None:
+    if pid is not None and not is_half_done:
         raise watching.already_running(home, pid)
-    ready = ready if ready.ship else fit_out(caller, ready, rebuild, say)
     secure_directory(home.state, caller.uid)
     put_guard(home.remote)
-    running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(caller, ready, say, seconds)
+    if is_half_done:
+        running = _up_by_ending_a_switch(caller, ready, say, seconds)
+    else:
+        ready = ready if ready.ship else fit_out(caller, ready, rebuild, say)
+        running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(caller, ready, say, seconds)
     provider = "anthropic" if ready.has_key else "scripted"
     model = provider if provider == "scripted" else f"{provider} {ready.settings.model.name}"
     return Up(home.agent, ready.sandbox, model, running.pid, running.branch, running.commit, running.seconds)
+
+
+def _up_by_ending_a_switch(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
+    """An upgrade that was cut short: the agent runs again when that is at its end."""
+    from host.container import upgrade
+
+    ended = upgrade.settle(caller, ready, say, upgrade.Limits(up=seconds))
+    if ended.journal.why:
+        say(f"the upgrade was taken back: {ended.journal.why}")
+    if ended.running is None:
+        raise Trouble(Exit.FAILURE, f"the agent does not work; {watching.last_words(ready.home)}")
+    return ended.running
 
 
 def _up_in_container(ready: Readiness, say: Say, seconds: float) -> starting.Running:
@@ -152,7 +169,7 @@ def _up_in_container(ready: Readiness, say: Say, seconds: float) -> starting.Run
 
     assert ready.ship is not None  # noqa: S101 - only called with one
     # Before the container: whatever happens then, `down` knows where to look.
-    _remember(ready)
+    remember(ready)
     return lifecycle.up(ready.home, ready.settings, ready.ship, ready.key, ready.has_key, say, seconds)
 
 
@@ -168,7 +185,7 @@ def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> 
         _take_back(caller, home)
     secure_run_directory(home, caller.uid)
     _put_key(home, ready.key, caller.uid)
-    _remember(ready)
+    remember(ready)
     try:
         environ = starting.keep_environment(caller.environ, caller.root)
         return starting.start(home, caller.watcher, environ, seconds, say)
@@ -271,7 +288,8 @@ def _podman_holds_key(caller: Caller, home: Home) -> bool:
     return control.has_secret(choice.podman_at_hand(caller), home)
 
 
-def _remember(ready: Readiness) -> None:
+def remember(ready: Readiness) -> None:
+    """With what the agent is started, for the commands that come later."""
     remembered = {
         "schema": "minifram.up/1",
         "sandbox": ready.sandbox,

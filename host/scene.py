@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from host.container.podman import HANDED_ON
 from host.homes import home_of
 from infra.contract import watcher_file
 from infra.contract.places import Places
@@ -36,6 +37,8 @@ class Scene(NamedTuple):
     env: dict[str, str]
     agent: str
     sandbox: str
+    base: str | None = None
+    """The image that the container's is built on; None for what `minifram up` takes."""
 
 
 def scene_apart(directory: Path) -> Scene:
@@ -60,14 +63,14 @@ def scene_apart(directory: Path) -> Scene:
     return Scene(directory, places, directory / "pm", env, AGENT, "process")
 
 
-def scene_in_container(directory: Path, sandbox: str) -> Scene:
+def scene_in_container(directory: Path, sandbox: str, agent: str = "", base: str | None = None) -> Scene:
     """An agent among the PM's own: podman's images and volumes are where the PM's other containers have theirs."""
     directory.mkdir(parents=True, exist_ok=True)
-    own = {name: os.environ[name] for name in os.environ if name.startswith("XDG_") or name == "HOME"}
+    own = {name: os.environ[name] for name in os.environ if name.startswith("XDG_") or name in HANDED_ON}
     env = keep_environment() | own | {"NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
-    agent = f"{AGENT}-{time.strftime('%Y%m%d-%H%M%S')}"
+    agent = agent or f"{AGENT}-{time.strftime('%Y%m%d-%H%M%S')}"
     places = home_of(agent, env, os.getuid()).places
-    return Scene(directory, places, directory / "pm", env, agent, sandbox)
+    return Scene(directory, places, directory / "pm", env, agent, sandbox, base)
 
 
 def state_of(scene: Scene) -> WatcherFile:

@@ -128,6 +128,8 @@ def standing(home: Home, now: float) -> Standing:
     main = review.main_commit(git)
     page = review.page_at(git, main)
     refusal = _refusal(home)
+    if os.path.lexists(home.switch_file):
+        problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
     is_running = pid is not None
     model = settings.model
     last = state.boots[-1] if state.boots else None

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from host.homes import Home
 from host.trouble import Trouble
-from host.watching import POLL_SECONDS, UNKNOWN, Say, already_running, holder, known_state, last_words
+from host.watching import POLL_SECONDS, UNKNOWN, Say, already_running, glimpse, holder, last_words
 from infra.contract import arguments, watcher_file
 from infra.contract.exit_codes import Exit
 from infra.contract.watcher_file import Pin, WatcherFile
@@ -45,6 +45,18 @@ class Started(Protocol):
         """How it ended; None while it has not."""
 
 
+class NotYet(Trouble):
+    """The watcher is at work, and its agent does not work; carries what was seen."""
+
+    def __init__(self, home: Home, pid: int, what: str) -> None:
+        super().__init__(
+            Exit.FAILURE,
+            f"{what}; the watcher (pid {pid}) goes on trying. See 'minifram logs'; "
+            f"'minifram down' ends it; {last_words(home)}",
+        )
+        self.what = what
+
+
 class Before(NamedTuple):
     """What an earlier watcher left, so as not to take it for this one's."""
 
@@ -56,7 +68,7 @@ class Before(NamedTuple):
 def before_start(home: Home) -> Before:
     stamp = _stamp(home)
     try:
-        state = known_state(home)
+        state = glimpse(home)
     except ValueError:  # the watcher sets such a file aside and begins anew
         state = None
     return Before(stamp, state.failures if state else 0, frozenset(state.pins if state else ()))
@@ -118,7 +130,7 @@ def wait_until_running(
         if status is not None:
             return status
         # A file from an earlier watcher, or from one that another command starts now, is not this one's word.
-        state = known_state(home) if _stamp(home) != before.stamp else None
+        state = glimpse(home) if _stamp(home) != before.stamp else None
         if state is not None and holder(home.places.watcher_lock, in_container) in ours:
             told = _tell(state, told, say)
             if state.phase == watcher_file.RUNNING:
@@ -126,18 +138,10 @@ def wait_until_running(
                 return Running(process.pid, state.branch, state.commit, state.boot_id, spent)
             failed, pinned = state.failures - before.failures, len({*state.pins} - before.pins)
             if failed >= GIVEN_UP_AFTER * (1 + pinned):
-                raise _not_yet(home, process.pid, f"the agent failed to boot {failed} times in a row")
+                raise NotYet(home, process.pid, f"the agent failed to boot {failed} times in a row")
         if time.monotonic() - began > seconds:
-            raise _not_yet(home, process.pid, f"the agent has not booted within {seconds:g} s")
+            raise NotYet(home, process.pid, f"the agent has not booted within {seconds:g} s")
         time.sleep(POLL_SECONDS)
-
-
-def _not_yet(home: Home, pid: int, what: str) -> Trouble:
-    return Trouble(
-        Exit.FAILURE,
-        f"{what}; the watcher (pid {pid}) goes on trying. See 'minifram logs'; "
-        f"'minifram down' ends it; {last_words(home)}",
-    )
 
 
 def _tell(state: WatcherFile, told: str, say: Say) -> str:

@@ -64,6 +64,28 @@ def known_state(home: Home) -> WatcherFile | None:
         return None
 
 
+_OF_ANY_SCHEMA = {"phase": str, "branch": str, "commit": str, "boot_id": str, "rung": str, "failures": int}
+
+
+def glimpse(home: Home) -> WatcherFile | None:
+    """`known_state`, and of a watcher of another version how its agent stands, and no more.
+
+    The command can be newer than the image that runs, and after an upgrade was taken back it is."""
+    from infra.contract import watcher_file
+
+    try:
+        return known_state(home)
+    except ValueError as error:
+        try:
+            known = json.loads(keep_files.whole(home.places.watcher_state))
+        except (OSError, ValueError, RecursionError):
+            raise error from None
+        if not isinstance(known, dict) or not str(known.get("schema", "")).startswith("minifram.watcher/"):
+            raise
+        found = {name: known[name] for name, kind in _OF_ANY_SCHEMA.items() if isinstance(known.get(name), kind)}
+        return watcher_file.WatcherFile(schema=str(known["schema"]), **found)
+
+
 def orphan(state: WatcherFile) -> int:
     """The pid of the runner that the last watcher left alive when it was killed; 0 when there is none."""
     import psutil
@@ -90,7 +112,7 @@ def stop(home: Home, seconds: float, say: Say) -> int:
     lock = home.places.watcher_lock
     pid = _settled_holder(lock)
     if pid is None:
-        raise _not_running(home)
+        raise not_running(home)
     if pid == UNKNOWN:
         raise Trouble(
             Exit.CONFLICT,
@@ -159,7 +181,8 @@ def _complaints_of_doors(home: Home) -> list[str]:
     return list(found.values())[-2:]
 
 
-def _not_running(home: Home) -> Trouble:
+def not_running(home: Home) -> Trouble:
+    """With what is left of it, if anything is."""
     try:
         state = known_state(home)
     except (OSError, ValueError):  # `doctor` says so; here it is enough that nothing runs

@@ -46,9 +46,10 @@ class Ended(NamedTuple):
     was_killed: bool
 
 
-def look(podman: Podman, home: Home) -> Seen | None:
-    """The agent's container; None when there is none. Raises Trouble when its name is taken by another's."""
-    name = names(home.agent).container
+def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
+    """The agent's container, or its other one of this `name`; None when there is none. Raises Trouble when the name is
+    taken by another's."""
+    name = name or names(home.agent).container
     told = _inspected(podman, name)
     if told is None:
         return None
@@ -96,18 +97,28 @@ def start(podman: Podman, home: Home) -> None:
         ) from None
 
 
-def stop(podman: Podman, home: Home, running: Seen, seconds: float, say: Say) -> Ended:
+def start_again(podman: Podman, home: Home) -> Seen:
+    """Ready a container that ran before for `start`: its first process is there, and waits. Raises Trouble."""
+    return _settled(podman, names(home.agent).container)
+
+
+def rename(podman: Podman, name: str, to: str) -> None:
+    """Raises PodmanError."""
+    podman("rename", name, to)
+
+
+def stop(podman: Podman, home: Home, running: Seen, seconds: float, say: Say, name: str = "") -> Ended:
     """Ask the container to end, wait, end it at the deadline. Raises Trouble."""
     began = time.monotonic()
     say(f"asked the container (pid {running.pid}) to end; it has {seconds:g} s")
-    name = names(home.agent).container
+    name = name or names(home.agent).container
     try:
         # podman waits in full seconds.
         podman("stop", f"--time={max(1, round(seconds))}", name, seconds=seconds + 60)
     except PodmanError as error:
         raise Trouble(Exit.FAILURE, f"the container {name} could not be stopped: {error.said}") from None
     spent = time.monotonic() - began
-    after = look(podman, home)
+    after = look(podman, home, name)
     return Ended(running.pid, spent, after is not None and after.exit_code == 137)
 
 
@@ -119,9 +130,9 @@ def output(podman: Podman, home: Home) -> str:
         return ""
 
 
-def remove(podman: Podman, home: Home) -> None:
+def remove(podman: Podman, home: Home, name: str = "") -> None:
     """The container and what podman copied of the key into it. Raises PodmanError."""
-    podman("rm", "--force", "--time=0", "--ignore", names(home.agent).container)
+    podman("rm", "--force", "--time=0", "--ignore", name or names(home.agent).container)
 
 
 def remove_secret(podman: Podman, home: Home) -> None:
@@ -242,7 +253,7 @@ def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
         raise Trouble(
             Exit.FAILURE, f"the container could not be made: {error.said}; 'minifram doctor' checks podman"
         ) from None
-    made = _settled(podman, sealed)
+    made = _settled(podman, sealed.name)
     wrong = _wrong_orders(sealed, made)
     if wrong:
         raise Trouble(
@@ -254,15 +265,15 @@ def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
     return made
 
 
-def _settled(podman: Podman, sealed: Sealing) -> Seen:
+def _settled(podman: Podman, name: str) -> Seen:
     """Have podman settle what the runtime will do: its first process is there, and waits. Raises Trouble."""
     try:
-        podman("init", sealed.name)
+        podman("init", name)
     except PodmanError as error:
         raise Trouble(
             Exit.FAILURE, f"the container could not be set up: {error.said}; 'minifram doctor' checks podman"
         ) from None
-    return seen(_inspected(podman, sealed.name) or {})
+    return seen(_inspected(podman, name) or {})
 
 
 def _wrong_orders(sealed: Sealing, made: Seen) -> list[str]:

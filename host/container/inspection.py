@@ -45,6 +45,10 @@ class Seen(NamedTuple):
     words: str
     orders: str
     """Path of what the runtime is told; empty before that is settled."""
+    image: str = ""
+    """By the name that it was made from."""
+    unit: str = ""
+    """Of systemd, which made the container and takes it away; empty when the command did."""
 
     @property
     def runs(self) -> bool:
@@ -66,6 +70,8 @@ def seen(told: dict[str, Any]) -> Seen:
         version=str(labels.get(VERSION, "")),
         words=str(labels.get(WORDS, "")),
         orders=str(told.get("OCIConfigPath") or ""),
+        image=str(told.get("ImageName") or ""),
+        unit=str(labels.get("PODMAN_SYSTEMD_UNIT", "")),
     )
 
 

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from host import starting, watching
 from host.caller import Caller
-from host.container import control, image
+from host.container import control, image, switch_files, switching
 from host.container.inspection import Seen
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
-from host.container.words import Image, Sealing, sealing
+from host.container.words import Image, Sealing, names, sealing
 from host.homes import Home
 from host.starting import Running
 from host.trouble import Trouble
@@ -63,7 +63,7 @@ class Container:
 
 def fit_out(caller: Caller, podman: Podman, machine: Machine, settings: Settings, anew: bool, say: Say) -> Ship:
     """Find or build the image. Raises Trouble."""
-    with _as_trouble():
+    with as_trouble():
         found = image.find_or_build(podman, machine, caller.environ, caller.root, settings.podman.base, anew, say)
     return Ship(podman, machine, found, caller.root, caller.network)
 
@@ -74,11 +74,11 @@ def up(home: Home, settings: Settings, ship: Ship, key: str, has_key: bool, say:
     With `has_key` and no `key`, podman still holds the one of the agent that just ended."""
     podman = ship.podman
     sealed = sealing(home, settings, ship.machine, ship.image, ship.root, has_key, ship.network)
-    with _as_trouble():
+    with as_trouble():
         with control.alone(home):
             before = starting.before_start(home)
             try:
-                container = _begun(podman, ship.machine, home, sealed, key)
+                container = begun(podman, ship.machine, home, sealed, key)
             except BaseException:
                 _clear(podman, home)
                 raise
@@ -96,7 +96,7 @@ def up(home: Home, settings: Settings, ship: Ship, key: str, has_key: bool, say:
 
 def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:
     """End the agent and take container and key away; gives the pid it had. Raises Trouble, also when none ran."""
-    with _as_trouble(), control.alone(home):
+    with as_trouble(), control.alone(home):
         found = control.look(podman, home)
         runs = found is not None and found.runs
         if found and runs:
@@ -107,15 +107,17 @@ def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -
             with contextlib.suppress(OSError):  # of a full disk, say: the container goes all the same
                 write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
             control.remove(podman, home)
+        has_left = _give_up_switch(podman, home, found, seconds, say) or found is not None
         if not (runs and keep_key):
             control.remove_secret(podman, home)
     if not (found and runs):
-        left = " (what was left of its container is removed)" if found else ""
+        left = " (what was left of its container is removed)" if has_left else ""
         raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running{left}; 'minifram up' starts it")
     return found.pid
 
 
-def _begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: str) -> Container:
+def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: str) -> Container:
+    """Made and started; an earlier one that does not run is removed. Raises Trouble and PodmanError."""
     if not sealed.secrets:
         control.remove_secret(podman, home)  # of an earlier start with another provider
     made = control.make(podman, machine, home, sealed, key)
@@ -129,6 +131,33 @@ def _begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: s
     return container
 
 
+def _give_up_switch(podman: Podman, home: Home, named: Seen | None, seconds: float, say: Say) -> bool:
+    """Of an upgrade that was cut short, nothing stays; the watcher's memory is that of before. Gives whether there was
+    one. A container holds nothing that is not made anew."""
+    name = names(home.agent).aside
+    aside = control.look(podman, home, name)
+    if aside is None and not switch_files.is_under_way(home):
+        return False
+    if aside and aside.runs:
+        control.stop(podman, home, aside, seconds, say, name)
+    try:
+        journal = switch_files.read_journal(home)
+    except Trouble as trouble:
+        say(str(trouble))
+        journal = None
+    if journal and journal.memory is not None and switching.puts_memory_back(journal, facts_of(named, aside)):
+        switch_files.write_memory(home, journal.memory)
+    control.remove(podman, home, name)
+    switch_files.remove_journal(home)
+    say("an upgrade that was cut short is given up; 'minifram up' starts the installed version")
+    return True
+
+
+def facts_of(named: Seen | None, aside: Seen | None, verdict: str | None = None) -> switching.Facts:
+    held = [switching.Held(each.version, each.runs) if each else None for each in (named, aside)]
+    return switching.Facts(held[0], held[1], verdict)
+
+
 def _clear(podman: Podman, home: Home) -> None:
     """No agent, no key: also of a start that failed half-way."""
     found = control.look(podman, home)
@@ -138,7 +167,8 @@ def _clear(podman: Podman, home: Home) -> None:
 
 
 @contextlib.contextmanager
-def _as_trouble() -> Iterator[None]:
+def as_trouble() -> Iterator[None]:
+    """What podman says, for the PM."""
     try:
         yield
     except PodmanError as error:

@@ -133,11 +133,14 @@ class Names(NamedTuple):
     bot: str
     state: str
     key: str
+    aside: str
+    """The container of before, while an upgrade is under way."""
 
 
 def names(agent: str) -> Names:
     base = f"minifram-{agent}"
-    return Names(base, f"{base}-bot", f"{base}-state", f"{base}-anthropic_api_key")
+    # No agent's name holds a dot, so what is set aside is never another agent's.
+    return Names(base, f"{base}-bot", f"{base}-state", f"{base}-anthropic_api_key", f"{base}.before")
 
 
 class Image(NamedTuple):

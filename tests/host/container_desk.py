@@ -91,6 +91,8 @@ class ContainerDesk:
         self.agent = f"t{secrets.token_hex(4)}"
         self.project = workshop.project
         self.names = names(self.agent)
+        self.made: list[str] = []
+        """Versions of images that the test made, to be removed after it."""
         self.environ = self.user.environ | {
             "MINIFRAM_AGENT": self.agent,
             "PYTHONPATH": workshop.path,

@@ -123,11 +123,20 @@ def _say(phase: str) -> None:
         "since": AT,
         "branch": "main",
         "commit": "c" * 40,
+        "boot_id": "0" * 32,
         "boots": [boot | {"outcome": "success"}],
+        "pins": _pins(),
     }
     temporary = STATE / "watcher.json.new"
     temporary.write_text(json.dumps(state))
     temporary.replace(STATE / "watcher.json")
+
+
+def _pins() -> object:
+    """What an earlier watcher remembered."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return json.loads((STATE / "watcher.json").read_text()).get("pins", [])
+    return []
 
 
 if __name__ == "__main__":

@@ -21,4 +21,6 @@ if __name__ == "__main__":
     program = (sys.executable, "-s", "-P", str(HERE / "stand_in.py"), watcher)
     agent = os.environ.get("MINIFRAM_AGENT") or "agent"
     network = os.environ.get("LAUNCH_WITH_NETWORK", "")
-    sys.exit(main(words, Caller(dict(os.environ), os.getuid(), project, program, agent, network)))
+    script = os.environ.get("LAUNCH_WITH_PROOF", "")
+    proof = ("/bin/sh", "-c", script) if script else ()
+    sys.exit(main(words, Caller(dict(os.environ), os.getuid(), project, program, agent, network, proof)))

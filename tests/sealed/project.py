@@ -21,11 +21,15 @@ LEFT_OUT = shutil.ignore_patterns(
 class Project:
     """The `minifram` command as the ordinary user runs it."""
 
-    def __init__(self, user: Rootless) -> None:
+    def __init__(self, user: Rootless, name: str = "project") -> None:
         self.user = user
-        self.root = user.scratch / "project"
+        self.root = user.scratch / name
         self.no_registry = user.put("registries.conf", "unqualified-search-registries = []\n")
         shutil.copytree(ROOT, self.root, ignore=LEFT_OUT)
+        self.open()
+
+    def open(self) -> None:
+        """Everybody may read it."""
         subprocess.run(["chmod", "-R", "a+rX", self.root], check=True)
 
     def command(self, module: str, *words: str, **environ: str) -> list[str]:

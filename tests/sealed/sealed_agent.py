@@ -45,9 +45,9 @@ class Inside(NamedTuple):
 
 
 class SealedAgent:
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, name: str = "") -> None:
         self.project, self.user = project, project.user
-        self.name = f"s{secrets.token_hex(4)}"
+        self.name = name or f"s{secrets.token_hex(4)}"
         self.container = names(self.name).container
         self.home = home_of(self.name, self.user.environ, self.user.uid)
 

@@ -1,0 +1,116 @@
+"""What a switch of images leaves on the disk, in the agent's directory on the host, where no container writes: the
+journal of one under way, and the note of the last that was finished, by which `upgrade --back` finds its way."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any, NamedTuple
+
+from host import keep_files
+from host.container.switching import Journal
+from host.container.words import Image
+from host.homes import Home
+from host.trouble import Trouble
+from infra.contract.exit_codes import Exit
+from infra.contract.files import sync_directory, write_whole
+
+UNDER_WAY, DONE = "minifram.switch/1", "minifram.switched/1"
+_MOST_BYTES = 3 * keep_files.MOST_BYTES
+"""A memory or two, escaped."""
+
+
+class Done(NamedTuple):
+    """The last switch that was finished."""
+
+    at: str
+    old: Image
+    new: Image
+    memory: str
+    """Of the watcher of `old`, as it was then."""
+
+
+def is_under_way(home: Home) -> bool:
+    """Or was, when it was cut short."""
+    return os.path.lexists(home.switch_file)
+
+
+def read_journal(home: Home) -> Journal | None:
+    """None when nothing is under way. Raises Trouble for what cannot be read."""
+    known = _known(home.switch_file, UNDER_WAY)
+    try:
+        return None if known is None else Journal(**_with_images(known))
+    except (TypeError, KeyError) as error:
+        raise _unreadable(home.switch_file, error) from None
+
+
+def write_journal(home: Home, journal: Journal) -> None:
+    _write(home.switch_file, UNDER_WAY, journal)
+
+
+def remove_journal(home: Home) -> None:
+    """Also one that cannot be read."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(home.switch_file)
+    sync_directory(home.data)
+
+
+def read_done(home: Home) -> Done | None:
+    """None when there was none. Raises Trouble for what cannot be read."""
+    known = _known(home.switched_file, DONE)
+    try:
+        return None if known is None else Done(**_with_images(known))
+    except (TypeError, KeyError) as error:
+        raise _unreadable(home.switched_file, error) from None
+
+
+def write_done(home: Home, done: Done) -> None:
+    _write(home.switched_file, DONE, done)
+
+
+def read_memory(home: Home) -> str:
+    """`watcher.json` byte for byte, empty when there is none. Raises OSError, and ValueError for no such file."""
+    try:
+        return keep_files.whole(home.places.watcher_state).decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return ""
+
+
+def write_memory(home: Home, memory: str) -> None:
+    """The same back; nothing of the agent may run. The ledger and the logs only ever grow, and stay."""
+    path = home.places.watcher_state
+    if memory:
+        write_whole(path, memory.encode(errors="surrogateescape"), mode=0o600)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _write(path: str, schema: str, value: Journal | Done) -> None:
+    plain = value._asdict() | {"schema": schema, "old": value.old._asdict(), "new": value.new._asdict()}
+    write_whole(path, json.dumps(plain, indent=1).encode(), mode=0o600)
+
+
+def _known(path: str, schema: str) -> dict[str, Any] | None:
+    try:
+        known = json.loads(keep_files.whole(path, _MOST_BYTES))
+        if not isinstance(known, dict) or known.pop("schema", None) != schema:
+            raise ValueError(f"it is no {schema}")
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise _unreadable(path, error) from None
+    return known
+
+
+def _with_images(known: dict[str, Any]) -> dict[str, Any]:
+    return known | {name: Image(**known[name]) for name in ("old", "new")}
+
+
+def _unreadable(path: str, error: Exception) -> Trouble:
+    return Trouble(
+        Exit.CONFLICT,
+        f"{path} cannot be read ({error}), so the upgrade that it tells of cannot go on: 'minifram down' gives "
+        "that up, then 'minifram up' starts the installed version; what the agent holds is not touched by either",
+    )

@@ -1,0 +1,144 @@
+"""`minifram upgrade` with the real image, watcher and agent: it stays, it comes back, it says why."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host.container.proof import scratch_of
+from host.homes import home_of
+from tests.sealed.project import Project
+from tests.sealed.rootless import Ended, Rootless
+from tests.sealed.sealed_agent import SealedAgent, born, until
+
+pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]
+
+BEGINS = "    places = zones.places\n"
+CHOKES = f"{BEGINS}    if os.path.exists(f'{{places.var}}/choke'):\n        raise RuntimeError('it chokes on it')\n"
+NEVER_STARTS = f"{BEGINS}    raise RuntimeError('it never starts')\n"
+
+
+class Versions:
+    """minifram as it is installed, again and again."""
+
+    def __init__(self, user: Rootless) -> None:
+        self.user = user
+        self.images: set[str] = set()
+
+    def other(self, name: str, path: str, old: str, new: str) -> Project:
+        """This project with one file of the keep changed."""
+        project = Project(self.user, f"project-{name}")
+        file = project.root / path
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+        project.open()
+        return project
+
+    def upgrade(self, agent: SealedAgent, project: Project, *words: str, unproved: bool = False) -> Ended:
+        """By the command of `project`; `unproved` has a stand-in for the proof."""
+        agent.project = project
+        command = project.command("host", "upgrade", *words, "--agent", agent.name)
+        if unproved:
+            launcher = str(project.root / "tests/host/launcher.py")
+            environ = ["LAUNCH_WITH_PROOF=exit 0", f"MINIFRAM_AGENT={agent.name}"]
+            words = (launcher, str(project.root), "none", "upgrade", *words)
+            command = [*command[: command.index("-m")], *words]
+            command[1:1] = environ
+        ended = self.user.run(*command, check=False, timeout=900.0)
+        self.images.add(image(agent))
+        self.images.update(re.findall(r"localhost/minifram:[0-9a-f]{12}", ended.stderr))
+        return ended
+
+    def clear(self, kept: str) -> None:
+        for name in self.images - {kept}:
+            self.user.podman("rmi", "--force", name, check=False)
+
+
+def image(agent: SealedAgent) -> str:
+    return str(json.loads(agent.podman("container", "inspect", agent.container))[0]["ImageName"])
+
+
+def memory(agent: SealedAgent) -> dict[str, Any]:
+    return dict(json.loads(Path(agent.home.state, "watcher.json").read_text()))
+
+
+def boots(agent: SealedAgent) -> list[str]:
+    return [boot["id"] for boot in memory(agent)["boots"]]
+
+
+def is_settled(agent: SealedAgent) -> bool:
+    names = agent.podman("ps", "--all", "--format={{.Names}}", f"--filter=name={agent.container}").split()
+    return names == [agent.container] and bool(agent.state()["Running"]) and not Path(agent.home.switch_file).exists()
+
+
+@pytest.fixture
+def versions(user: Rootless) -> Versions:
+    return Versions(user)
+
+
+@pytest.fixture
+def agent(project: Project, versions: Versions) -> Iterator[SealedAgent]:
+    """One at work."""
+    with born(project) as ready:
+        ready.minifram("up")
+        first = image(ready)
+        try:
+            yield ready
+        finally:
+            ready.podman("rm", "--force", "--time=0", "--ignore", ready.container)
+            SealedAgent(project, scratch_of(ready.home)).clear()
+            versions.clear(first)
+
+
+def test_an_agent_moves_to_a_new_image_only_when_it_lives_there(agent: SealedAgent, versions: Versions) -> None:
+    """A good version proves itself and takes over; one whose watcher cannot start there goes again; one that cannot
+    live at all does not even come; one that cannot read the memory says so, and makes room for the one before."""
+    first, lived = image(agent), boots(agent)
+
+    good = versions.upgrade(
+        agent, versions.other("good", "infra/watcher.py", BEGINS, f"{BEGINS}    # another version\n")
+    )
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "is proved" in good.stderr
+    second = image(agent)
+    assert second != first
+    assert is_settled(agent)
+    assert boots(agent)[: len(lived)] == lived
+    assert not Path(home_of(scratch_of(agent.home), agent.user.environ, agent.user.uid).data).exists()
+
+    Path(agent.home.state, "choke").touch()
+    lived = boots(agent)
+    chokes = versions.other("chokes", "infra/watcher.py", BEGINS, CHOKES)
+    taken_back = versions.upgrade(agent, chokes, "--timeout", "30", unproved=True)
+    assert taken_back.returncode == 1, taken_back.stdout + taken_back.stderr
+    assert "was taken back" in taken_back.stderr
+    assert image(agent) == second
+    assert is_settled(agent)
+    assert boots(agent)[: len(lived)] == lived
+    assert "it chokes on it" in agent.page()
+    until(lambda: agent.phase() == "running", "the old one serves")
+
+    pid = agent.pid()
+    refused = versions.upgrade(agent, versions.other("never", "infra/watcher.py", BEGINS, NEVER_STARTS))
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    assert "its proof failed" in refused.stderr
+    assert (image(agent), agent.pid()) == (second, pid)
+    assert "it never starts" in Path(agent.home.data, "upgrade-proof.log").read_text()
+
+    schema = "minifram.watcher/1"
+    Path(agent.home.state, "choke").unlink()
+    later = versions.other("later", "infra/contract/watcher_file.py", schema, "minifram.watcher/2")
+    forgetful = versions.upgrade(agent, later, unproved=True)
+    assert forgetful.returncode == 0, forgetful.stdout + forgetful.stderr
+    assert (memory(agent)["schema"], image(agent) not in (first, second)) == ("minifram.watcher/2", True)
+    back = versions.upgrade(agent, later, "--back")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert (memory(agent)["schema"], image(agent)) == (schema, second)
+    assert set(lived) & set(boots(agent))
+    assert is_settled(agent)
