@@ -36,7 +36,7 @@ NOT_RUN = (
     (
         "a wall clock that jumps by a year under a running watcher",
         "the clock is the whole machine's, and a time namespace has no wall clock of its own; shown by its parts: no "
-        "decision reads it (the simulation steps it at random), and a start time that moved with it is not trusted",
+        "decision reads it (the simulation steps it by a year every 5000 s), and a start time that moved is a line above",
     ),
     (
         "a machine that is suspended",
