@@ -227,7 +227,7 @@ class _Switch:
         self._caller, self._home, self._ship, self._podman = caller, ready.home, ready.ship, ready.ship.podman
         self._names = names(self._home.agent)
         self._container: Container | None = None
-        self._before = Before(None, 0)
+        self._before = Before(None, 0, frozenset())
         self._verdict: str | None = None
         self._running: Running | None = None
 

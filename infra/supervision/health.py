@@ -5,6 +5,7 @@ SUCCESS in the boot log only says that it may be asked. What an answer is worth 
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
 import structlog
 
@@ -15,23 +16,36 @@ from infra.supervision.following import Following
 from infra.supervision.probe import Probe
 from infra.supervision.states import Event, Phase, Runner, Served, State, Unwell, Well
 
-BEAT_SECONDS = 30.0
-"""Between two questions to a runner that is well."""
-DOORS_SECONDS = 600.0
-"""So often one of them goes through the doors."""
-AGAIN_SECONDS, BOOT_AGAIN_SECONDS = 10.0, 0.25
-"""After an odd answer: long enough for a machine to catch its breath, and at a boot as often as is of use."""
-PATIENCE_SECONDS = 15.0
-"""For an answer while it serves: a busy machine is slow at everything."""
+BOOT_AGAIN_SECONDS = 0.25
+"""After an odd answer at a boot: as often as is of use."""
+
+
+class Pace(NamedTuple):
+    """How often a runner that serves is asked, in seconds."""
+
+    beat: float = 30.0
+    """Between two questions to a runner that is well."""
+    doors: float = 600.0
+    """So often one of them goes through the doors."""
+    again: float = 10.0
+    """After an odd answer: long enough for a machine to catch its breath."""
+    patience: float = 15.0
+    """For an answer: a busy machine is slow at everything."""
 
 
 class Health:
     """Questions to the runners of one agent, one at a time."""
 
     def __init__(
-        self, places: Places, following: Following, longest_promise: float, log: structlog.stdlib.BoundLogger
+        self,
+        places: Places,
+        following: Following,
+        longest_promise: float,
+        pace: Pace,
+        log: structlog.stdlib.BoundLogger,
     ) -> None:
         self._places = places
+        self._pace = pace
         self._following = following
         self._longest = longest_promise
         self._log = log
@@ -68,15 +82,15 @@ class Health:
         doors = booting or at >= self._next_doors
         try:
             asked = self._places if doors else None
-            self._probe = probe.begin(runner, at, asked, None if booting else PATIENCE_SECONDS)
+            self._probe = probe.begin(runner, at, asked, None if booting else self._pace.patience)
         except (GitError, OSError) as error:
             self.trouble = f"the runner could not be asked: {error}"
             self._log.error("probe.not_put", reason=str(error)[:1000])
-            self._next = at + AGAIN_SECONDS
+            self._next = at + self._pace.again
             return []
         self.trouble = ""
         if doors:
-            self._next_doors = at + DOORS_SECONDS
+            self._next_doors = at + self._pace.doors
         # What is said of it should its time be up before it answers.
         first = booting and not state.unwell
         return [Unwell(runner.boot_id, "it said SUCCESS, and has not answered since")] if first else []
@@ -92,9 +106,9 @@ class Health:
         if why or doors:
             self._log.warning("runner.unwell", boot_id=boot_id, why=why or doors)
         if booting:
-            self._next = at + (BOOT_AGAIN_SECONDS if why or doors else BEAT_SECONDS)
+            self._next = at + (BOOT_AGAIN_SECONDS if why or doors else self._pace.beat)
             return [Unwell(boot_id, why or doors)] if why or doors else [Served(boot_id)]
-        self._next = at + (AGAIN_SECONDS if why else BEAT_SECONDS)
+        self._next = at + (self._pace.again if why else self._pace.beat)
         if why:
             return [Unwell(boot_id, why)]
         return [Well(boot_id)] if state.unwell else []

@@ -85,7 +85,8 @@ class World:
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
         self._preparation = Preparation(places, zones.cell, log)
         self._launcher = Launcher(settings, zones, self.services, self._preparation)
-        self._health = Health(places, self._following, longest_promise(runner_limits(settings)), log)
+        longest = longest_promise(runner_limits(settings))
+        self._health = Health(places, self._following, longest, zones.pace, log)
         self._bounds = Bounds(self._launcher.clones, settings.limits, self._following, self._keep_pids, log)
 
     def begin(self) -> State:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from infra.admission import daemon
 from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
+from infra.supervision.health import Pace
 from infra.supervision.services import Service, doors
 
 
@@ -31,6 +32,8 @@ class Zones(NamedTuple):
     """Why the seal does not hold; empty when it does."""
     proof_seconds: float = 30.0
     """How often it is proved again (DESIGN §4)."""
+    pace: Pace = Pace()
+    """Of the questions to the runner that serves."""
 
 
 def plain_directories(settings_path: str, places: Places) -> Zones:
