@@ -1,5 +1,7 @@
 """Agents to measure: a real watcher on a real bare repository, with a runner of a few lines that stamps its first
-statement, or the real body that `minifram init` gives an agent. All of it lies in one directory and ends with it."""
+statement, or the real body that `minifram init` gives an agent. All of it lies in one directory and ends with it.
+
+Branches are not rehearsed here: runners of a few lines live no whole life, and what a rehearsal costs is a figure."""
 
 from __future__ import annotations
 
@@ -15,51 +17,19 @@ from typing import TypeVar
 
 import psutil
 
-from bench.stamps import FIRST_LINE, PATIENCE_SECONDS, Stamps
+from bench import bodies
+from bench.stamps import PATIENCE_SECONDS, Stamps
 from host.birth import first_files, make_repository
 from infra.contract import arguments, watcher_file
 from infra.contract.places import Places
 from infra.contract.sockets import connect
 from infra.contract.watcher_file import WatcherFile
-from infra.repository.git import Git, Person
+from infra.repository.git import Git, GitError, Person
 from infra.supervision import processes
 from infra.supervision.services import ROOT, keep_command, keep_environment
 
 PM = Person("PM", "pm@example.invalid")
 T = TypeVar("T")
-
-RUNNER = """
-import json
-import os
-
-OUT = os.open({fifo!r}, os.O_WRONLY)
-
-
-def stamp(word, now):
-    os.write(OUT, b"%s %d %d\\n" % (word, now, os.getpid()))
-
-
-stamp(b"first", NOW)
-BOOT = json.loads(os.environ["MINIFRAM_BOOT"])
-os.makedirs("logs", exist_ok=True)
-with open("logs/bootstrap.log", "a") as log:
-    at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
-    for word in ("BOOTSTRAPPING", "SUCCESS"):
-        log.write(f"{{at}} {{word}} {{BOOT['branch']}} {{BOOT['commit']}} {{BOOT['id']}}\\n")
-
-with open({orders!r}) as orders:
-    branch = orders.readline()
-beside = {signals!r} + "/.beside"
-descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT)
-os.write(descriptor, branch.encode())
-os.fsync(descriptor)
-os.close(descriptor)
-now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-os.rename(beside, {signals!r} + "/bootstrap")
-stamp(b"signal", now)
-os._exit(0)
-"""
-"""Waits for the name of a branch in a FIFO, signals it and leaves at once."""
 
 
 def within(seconds: float, look: Callable[[], T | None], what: str) -> T:
@@ -97,9 +67,16 @@ def doors_answer(places: Places) -> bool:
 
 
 class WatchedAgent:
-    """An agent with the small runner and a real watcher; `program` is what the watcher is run as."""
+    """An agent with a small runner and a real watcher; `program` is what the watcher is run as."""
 
-    def __init__(self, directory: Path, branches: tuple[str, ...] = (), program: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        branches: tuple[str, ...] = (),
+        program: tuple[str, ...] = (),
+        settings: str = "",
+        body: str = bodies.SERVES,
+    ) -> None:
         directory.mkdir()
         self.places = places_in(directory)
         self.stamps = Stamps(directory / "stamps")
@@ -107,32 +84,56 @@ class WatchedAgent:
         os.mkfifo(self._orders_path, 0o600)
         self._orders = os.open(self._orders_path, os.O_RDWR | os.O_CLOEXEC)
         self._settings = directory / "minifram.yaml"
-        self._settings.write_text("{}\n")
+        self._settings.write_text(f"rehearse: false\n{settings}")
         words = arguments.words(str(self._settings), self.places)
         self._command = (
             [sys.executable, "-s", "-P", *program, *words] if program else keep_command("infra.watcher", *words)
         )
         self._errors = directory / "watcher.err"
         self._watcher: subprocess.Popen[bytes] | None = None
-        self._make_repository(directory / "pm", branches)
+        self._pm = directory / "pm"
+        self._versions = 0
+        self._make_repository(branches, body)
 
-    def _make_repository(self, clone: Path, branches: tuple[str, ...]) -> None:
-        git = Git(str(clone.parent), PM)
+    def _make_repository(self, branches: tuple[str, ...], body: str) -> None:
+        git = Git(str(self._pm.parent), PM)
         git("init", "--quiet", "--bare", "--initial-branch=main", self.places.remote)
-        git("init", "--quiet", "--initial-branch=main", str(clone))
-        (clone / "infra").mkdir()
-        (clone / "infra/__init__.py").write_text("")
-        names = {"fifo": str(self.stamps.path), "orders": str(self._orders_path), "signals": self.places.signals}
-        (clone / "infra/runner.py").write_text(FIRST_LINE + RUNNER.format(**names))
-        (clone / ".gitignore").write_text("logs/\n__pycache__/\n")
-        (clone / "COMMS.md").write_text("# COMMS\n\n## Directives\n\n## Reports\n")
-        work = Git(str(clone), PM)
-        work("add", "--all")
-        work("commit", "--quiet", "--message", "a body of a few lines")
-        work("push", "--quiet", self.places.remote, "main")
+        git("init", "--quiet", "--initial-branch=main", str(self._pm))
+        (self._pm / "infra").mkdir()
+        (self._pm / "infra/__init__.py").write_text("")
+        (self._pm / ".gitignore").write_text("logs/\n__pycache__/\n")
+        (self._pm / "COMMS.md").write_text("# COMMS\n\n## Directives\n\n## Reports\n")
+        self._commit(self._pm, body)
+        Git(str(self._pm), PM)("push", "--quiet", self.places.remote, "main")
         for branch in branches:
-            work("push", "--quiet", self.places.remote, f"main:refs/heads/{branch}")
+            Git(str(self._pm), PM)("push", "--quiet", self.places.remote, f"main:refs/heads/{branch}")
             git("clone", "--quiet", "--branch", branch, self.places.remote, self.places.checkout(branch))
+
+    def _commit(self, clone: Path, body: str) -> str:
+        self._versions += 1
+        text = bodies.program(body, self.places, self.stamps.path, self._orders_path, self._versions)
+        (clone / "infra/runner.py").write_text(text)
+        git = Git(str(clone), PM)
+        git("add", "--all")
+        git("commit", "--quiet", "--message", f"version {self._versions}")
+        return git("rev-parse", "HEAD")
+
+    def next_main(self, body: str) -> str:
+        """Another version of main, on top of what was reported there; gives its commit."""
+        git = Git(str(self._pm), PM)
+        while True:
+            git("fetch", "--quiet", self.places.remote, "main")
+            git("reset", "--quiet", "--hard", "FETCH_HEAD")
+            commit = self._commit(self._pm, body)
+            try:
+                git("push", "--quiet", self.places.remote, "main")
+            except GitError:  # the watcher has reported meanwhile
+                continue
+            return commit
+
+    def next_version(self, branch: str, body: str) -> str:
+        """Another version of a branch, in its clone as an agent leaves it; gives its commit."""
+        return self._commit(Path(self.places.checkout(branch)), body)
 
     @property
     def pid(self) -> int:
@@ -142,12 +143,16 @@ class WatchedAgent:
 
     def start(self) -> WatcherFile:
         """Start the watcher and wait until main serves and both doors answer."""
+        self.launch()
+        return self.serving("main")
+
+    def launch(self) -> None:
+        """Start the watcher and wait until both doors answer."""
         with open(self._errors, "ab") as errors:
             self._watcher = subprocess.Popen(
                 self._command, env=keep_environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
             )
         within(PATIENCE_SECONDS, self._answer, "the doors answering")
-        return self.serving("main")
 
     def _answer(self) -> bool:
         assert self._watcher

@@ -26,8 +26,12 @@ class Span(NamedTuple):
 def main(words: list[str]) -> int:
     # Here, because the bench imports this module for `Span` alone.
     from infra import watcher
-    from infra.supervision import cell_files, checkouts, inbox, memory, processes
+    from infra.environments import shelf
+    from infra.supervision import cell_files, checkouts, inbox, launching, memory, processes
+    from infra.supervision.bounds import Bounds
+    from infra.supervision.health import Health
     from infra.supervision.services import Services
+    from infra.supervision.versions import Mainline
     from infra.supervision.world import World
 
     output = os.open(words[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -58,6 +62,12 @@ def main(words: list[str]) -> int:
     timed(cell_files, "open_error_log", "open the error log")
     timed(processes, "spawn", LAUNCH)
     timed(processes, "start_time", "read the start time")
+    timed(World, "_look_around", "look at main's ref and for the PM's retry")
+    timed(Mainline, "keep", "git: keep the good versions")
+    timed(launching, "candidate_of", "git: name the version")
+    timed(shelf, "look", "look for its environment")
+    timed(Health, "look", "health")
+    timed(Bounds, "look", "limits")
     return watcher.main(words[1:])
 
 
