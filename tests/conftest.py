@@ -15,7 +15,7 @@ settings.load_profile("minifram")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests run one after another when the heavy ones are shared out (`--dist loadgroup`): those of one file, which
+    """Which tests run one after another when the heavy ones are shared out (`--dist loadgroup`): those of a file, which
     share what they made, and all that have containers, which share a user."""
     for item in items:
         file = item.nodeid.partition("::")[0]
