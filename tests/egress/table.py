@@ -286,7 +286,7 @@ def _ranges() -> Iterator[Row]:
         payload = wire.udp_segment(4433)
         if rule == "v6_multicast":
             first, middle = ipaddress.IPv6Address("ff02::1"), ipaddress.IPv6Address("ff0e::7")  # ff00:: is no group
-        for one in {first, middle, last}:
+        for one in dict.fromkeys((first, middle, last)):
             yield _raw(attack, str(one), wire.UDP, payload, rule, "datagram by hand")
         # By IPv6 the first header that is neither TCP, UDP nor ICMPv6 is refused wherever it goes.
         sctp_rule = rule if network.version == 4 else "v6_other_header"
