@@ -51,7 +51,7 @@ def _moment(pid: int) -> Moment:
 def _figure(moments: list[Moment], launched: int, seconds: float) -> Figure:
     part = max(2, len(moments) // 10)
     ends = {"the first tenth of them": moments[:part], "the last tenth": moments[-part:]}
-    rows = tuple(
+    rows: tuple[tuple[str, ...], ...] = tuple(
         (
             name,
             str(len(those) - 1),

@@ -36,8 +36,8 @@ def run(directory: Path, rounds: int | None) -> Figure:
         ("", "kills", "made", "once", "lost", "twice or wrong"),
         rows,
         (
-            "Reports: each kill is within 0.15 s of a signal that is refused and told. Signals: within 0.6 s of an endless",
-            "hop over three branches, in which each runner signals the next branch and leaves.",
+            "Reports: each kill is within 0.15 s of a signal that is refused and told. Signals: within 0.6 s of a",
+            "start, in an endless hop over three branches: each runner signals the next branch and leaves.",
         ),
     )
     how = f"over {wanted} kills of the watcher"

@@ -176,9 +176,9 @@ def _figure(
             "Ours first looks over the git checkout and notes the attempt on the disk, then starts a module of it;",
             "the others start a file. circus looks once a second here (default: every 5 s); the kill comes anywhere",
             "in between. s6 waits for a second after each death, runit only if the program had run for less than one.",
-            f"Ours is killed as soon as it serves (95 of 100 are back within {p95} ms), and absolved by the PM after each",
-            "round: its version would be pinned, as a third death in a row is no accident. A peer has one round for each",
-            f"{IN_A_TURN} of ours, because most of theirs take a second.",
+            f"Ours is killed as soon as it serves (95 of 100 are back within {p95} ms), and absolved by the PM after",
+            "each round: its version would be pinned, as a third death in a row is no accident. A peer has one round",
+            f"for each {IN_A_TURN} of ours, because most of theirs take a second.",
         ),
     )
     again = Table(
