@@ -17,7 +17,7 @@ from bench.tables import Figure, Table, none_lost
 from tests.supervision.agents import Agent
 from tests.supervision.test_killed_watcher import HOPPER
 
-ROUNDS = 50
+ROUNDS = 40
 BRANCHES = ("left", "right")
 
 

@@ -21,9 +21,9 @@ from bench.stamps import BareStart, Stamp, now, progress
 from bench.tables import TIMES_HEAD, Figure, Table, ahead_of, distance, milliseconds, none_lost, quantile, times_row
 
 ROUNDS = 1000
-IN_A_TURN = 20
+IN_A_TURN = 40
 """Rounds of ours, then one of each peer: theirs take a second."""
-MOST_SECONDS = 300.0
+MOST_SECONDS = 240.0
 """After so long no further turn is begun."""
 SECOND_DEATHS = 3
 SETTLED_SECONDS = 1.2
