@@ -114,7 +114,8 @@ def surroundings(load: float) -> str:
     kind = subprocess.run(["stat", "-f", "-c", "%T", where], capture_output=True, text=True, check=True).stdout.strip()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return (
-        f"{python}, Linux {platform.release()}, {os.cpu_count()} cores, load {load:.1f} at the start, {where} on {kind}"
+        f"{python}, Linux {platform.release()}, {os.cpu_count()} cores, load {load:.1f} at the start and "
+        f"{os.getloadavg()[0]:.1f} at the end, {where} on {kind}"
     )
 
 

@@ -1,7 +1,7 @@
 """The first statement of a version that cannot live → somebody else serves, seen to be well through both doors: main
 after a branch, the last good main after a main, and safe mode after a main when nothing was ever good.
 
-What main is led again for, and how often, is the ladder's; a boot's time is cut to one second, because that is all
+What main is led again for, and how often, is the ladder's; a boot's time is cut to two seconds, because that is all
 that a version which says SUCCESS and answers nobody can take."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def run(directory: Path, rounds: int | None) -> Figure:
 _NOTES = {
     "a bad branch -> main serves": (
         "Serving: it answered the watcher for itself, through both doors; seen to within 10 ms. The ratio is to a bare",
-        "fork+exec of the interpreter. The time for a boot is 1 s here (default: 60 s); the last way takes all of it.",
+        "fork+exec of the interpreter. The time for a boot is 2 s here (default: 60 s); the last way takes all of it.",
     ),
     "a bad main -> the last good main serves": (
         "A main is led twice before it is pinned; one that has served, three times, with a second in between.",
@@ -92,7 +92,7 @@ def _in_turn(title: str, rounds: dict[str, int], one: Callable[[str], float]) ->
 
 
 def _branches(directory: Path, cleanup: contextlib.ExitStack, rounds: dict[str, int]) -> Took:
-    agent = WatchedAgent(directory, branches=(BRANCH,), settings=SETTINGS.format(boot=1, probation=600))
+    agent = WatchedAgent(directory, branches=(BRANCH,), settings=SETTINGS.format(boot=2, probation=600))
     cleanup.callback(agent.close)
     agent.start()
 
@@ -104,7 +104,7 @@ def _branches(directory: Path, cleanup: contextlib.ExitStack, rounds: dict[str, 
 
 
 def _mains(directory: Path, cleanup: contextlib.ExitStack, rounds: dict[str, int]) -> Took:
-    agent = WatchedAgent(directory, settings=SETTINGS.format(boot=1, probation=0.2))
+    agent = WatchedAgent(directory, settings=SETTINGS.format(boot=2, probation=0.2))
     cleanup.callback(agent.close)
     agent.start()
     within(PATIENCE_SECONDS, lambda: agent.state().goods, "a good version")
