@@ -18,9 +18,14 @@ from bench import (
     figure_container,
     figure_handover,
     figure_idle,
+    figure_long_life,
+    figure_losses,
     figure_push,
+    figure_recovery,
+    figure_rehearsal,
     figure_restart,
     figure_seal_cost,
+    figure_simulation,
     figure_start,
     figure_step,
 )
@@ -40,11 +45,14 @@ PEERS = {
 
 
 def main(words: list[str]) -> int:
-    names = ("start", "handover", "restart", "step", "idle", "push", "container", "seal")
+    watcher = ("start", "handover", "restart", "recovery", "losses", "longlife", "rehearsal", "simulated", "idle")
+    names = (*watcher, "step", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
-    parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS, help="default %(default)g")
+    parser.add_argument(
+        "--idle-seconds", type=float, default=IDLE_SECONDS, help="of idle and longlife; default %(default)g"
+    )
     given = parser.parse_args(words)
     unknown = [name for name in given.names if name not in names]
     if unknown:
@@ -63,6 +71,11 @@ def main(words: list[str]) -> int:
         "start": functools.partial(figure_start.run, rounds=given.rounds),
         "handover": functools.partial(figure_handover.run, rounds=given.rounds),
         "restart": functools.partial(figure_restart.run, rounds=given.rounds),
+        "recovery": functools.partial(figure_recovery.run, rounds=given.rounds),
+        "losses": functools.partial(figure_losses.run, rounds=given.rounds),
+        "longlife": functools.partial(figure_long_life.run, seconds=given.idle_seconds),
+        "rehearsal": functools.partial(figure_rehearsal.run, rounds=given.rounds),
+        "simulated": functools.partial(figure_simulation.run, rounds=given.rounds),
         "step": functools.partial(figure_step.run, rounds=given.rounds),
         "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
         "push": functools.partial(figure_push.run, rounds=given.rounds),
@@ -101,7 +114,8 @@ def surroundings(load: float) -> str:
     kind = subprocess.run(["stat", "-f", "-c", "%T", where], capture_output=True, text=True, check=True).stdout.strip()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return (
-        f"{python}, Linux {platform.release()}, {os.cpu_count()} cores, load {load:.1f} at the start, {where} on {kind}"
+        f"{python}, Linux {platform.release()}, {os.cpu_count()} cores, load {load:.1f} at the start and "
+        f"{os.getloadavg()[0]:.1f} at the end, {where} on {kind}"
     )
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import psutil
 
+from bench.costs import cpu_seconds, memory_of
 from bench.peers import Peer, supervisord
 from bench.scene import WatchedAgent
 from bench.stamps import progress
@@ -43,7 +44,7 @@ def run(directory: Path, seconds: float) -> Figure:
         agent.start()
         pids = {OURS: agent.pid, THEIRS: peer.pid} | _doors_of(agent.pid)
         time.sleep(SETTLE_SECONDS)
-        before = {name: (_cpu_seconds(pid), _wakeups(pid)) for name, pid in pids.items()}
+        before = {name: (cpu_seconds(pid), _wakeups(pid)) for name, pid in pids.items()}
         began = time.monotonic()
         left = seconds
         while left > 0:
@@ -66,11 +67,6 @@ def _doors_of(watcher: int) -> dict[str, int]:
     return found
 
 
-def _cpu_seconds(pid: int) -> float:
-    # clock_getcpuclockid(3): the clock of all that the process has run, whatever thread it was.
-    return time.clock_gettime(~pid << 3 | 2)
-
-
 def _wakeups(pid: int) -> int:
     """How often a thread of the process went to sleep, which is how often one woke."""
     total = 0
@@ -80,10 +76,8 @@ def _wakeups(pid: int) -> int:
 
 
 def _use(pid: int, cpu_before: float, wakeups_before: int) -> Use:
-    cpu_seconds, wakeups = _cpu_seconds(pid) - cpu_before, _wakeups(pid) - wakeups_before
-    sizes = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
-    rss, pss = (int(sizes[name].split()[0]) / 1024 for name in ("Rss", "Pss"))
-    return Use(cpu_seconds, wakeups, rss, pss)
+    used, wakeups = cpu_seconds(pid) - cpu_before, _wakeups(pid) - wakeups_before
+    return Use(used, wakeups, *memory_of(pid))
 
 
 def _figure(used: dict[str, Use], seconds: float) -> Figure:

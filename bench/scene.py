@@ -27,6 +27,7 @@ from infra.contract.watcher_file import WatcherFile
 from infra.repository.git import Git, GitError, Person
 from infra.supervision import processes
 from infra.supervision.services import ROOT, keep_command, keep_environment
+from infra.supervision.versions import RETRY_REF
 
 PM = Person("PM", "pm@example.invalid")
 T = TypeVar("T")
@@ -170,12 +171,47 @@ class WatchedAgent:
         except (FileNotFoundError, ValueError):
             return WatcherFile()
 
-    def serving(self, branch: str) -> WatcherFile:
+    def serving(self, branch: str, but: str = "") -> WatcherFile:
+        """The state once `branch` serves, in a boot other than `but`."""
+
         def look() -> WatcherFile | None:
             state = self.state()
-            return state if (state.phase, state.branch) == ("running", branch) else None
+            return state if (state.phase, state.branch) == ("running", branch) and state.boot_id != but else None
 
         return within(PATIENCE_SECONDS, look, f"{branch} running; now {self.state()}")
+
+    def led_by(self, rung: str, before: str) -> WatcherFile:
+        """The state once this rung serves, in another boot than `before`."""
+
+        def look() -> WatcherFile | None:
+            state = self.state()
+            return state if (state.phase, state.rung) == ("running", rung) and state.boot_id != before else None
+
+        return within(PATIENCE_SECONDS, look, f"{rung} serving; now {self.state()}")
+
+    def quiet(self) -> WatcherFile:
+        """The state once somebody serves and all is told."""
+
+        def look() -> WatcherFile | None:
+            state = self.state()
+            return state if state.phase == "running" and not state.untold else None
+
+        return within(PATIENCE_SECONDS, look, f"nothing left to do; now {self.state()}")
+
+    def pull(self) -> None:
+        """Bring main's clone to main, as a runner does each time that main moves."""
+        clone = Git(self.places.main_checkout, PM)
+        clone("fetch", "--quiet", self.places.remote, "+refs/heads/main:refs/remotes/origin/main")
+        clone("reset", "--quiet", "--hard", "origin/main")
+
+    def retry(self) -> None:
+        """What the PM asks for with `minifram retry`: no earlier failure counts any more."""
+        asked = Path(self.places.remote, RETRY_REF)
+        asked.with_name(".retry").write_text(f"{Git(self.places.remote)('rev-parse', 'refs/heads/main')}\n")
+        asked.with_name(".retry").rename(asked)
+        Path(self.places.signals, ".beside").touch()  # the watcher looks at once, not at its next poll
+        Path(self.places.signals, ".beside").unlink()
+        within(PATIENCE_SECONDS, lambda: not asked.exists(), "the watcher taking the PM's retry")
 
     def stop(self) -> None:
         """End the watcher, and with it the doors and the runner."""

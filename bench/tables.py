@@ -91,6 +91,23 @@ def times_row(what: str, values: Sequence[float], reference: Sequence[float] | N
     )
 
 
+WORST_HEAD = ("", "least ms", "median ms", "p95 ms", "most ms", "rounds", "ratio")
+
+
+def worst_row(what: str, values: Sequence[float], reference: Sequence[float]) -> tuple[str, ...]:
+    """A row under `WORST_HEAD`, for what is to be short each time and not only as a rule; the ratio is the medians'."""
+    seen = spread(values)
+    shown = (seen.least, seen.median, quantile(sorted(values), 0.95), seen.most)
+    ratio = times(seen.median / spread(reference).median)
+    return what, *(milliseconds(value) for value in shown), str(seen.rounds), ratio
+
+
+def none_lost(what: str, lost: int, of: int, how: str) -> Verdict:
+    """Goal: nothing is lost, and there was something to lose."""
+    met = lost == 0 and of > 0
+    return Verdict(met, f"{what}: {lost} of {of} lost, {how}; goal 0: {'met' if met else 'MISSED'}")
+
+
 def at_most(what: str, ours: Sequence[float], than: str, theirs: Sequence[float], limit: float) -> Verdict:
     """Goal: the median of ours is at most `limit` times theirs."""
     ours_median, theirs_median = spread(ours).median, spread(theirs).median

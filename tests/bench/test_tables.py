@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import steps
+from bench import bodies, steps
 from bench.figure_handover import FIRST_WAIT, INTERPRETER, LATER_WAIT, OTHER, steps_between
+from bench.figure_rehearsal import AFTER, BEFORE, parts
+from bench.figure_simulation import possible
 from bench.figure_start import import_times, no_sdk, top_names
 from bench.peers import Missing, program
+from bench.stamps import FIRST_LINE
 from bench.tables import (
     Figure,
     Table,
@@ -18,13 +23,16 @@ from bench.tables import (
     at_most,
     distance,
     milliseconds,
+    none_lost,
     render,
     spread,
     summary,
     times,
     times_row,
+    worst_row,
 )
 from bench.timed_watcher import LAUNCH, WAIT, Span
+from infra.contract.places import Places
 
 SAMPLES = st.lists(st.floats(min_value=1e-6, max_value=1e4), min_size=1, max_size=50)
 
@@ -75,6 +83,19 @@ def test_rows_hold_the_ratio_of_medians() -> None:
         "3.00x",
     )
     assert times_row("reference", [0.01])[-1] == "1x"
+
+
+def test_a_row_of_the_worst_says_what_nearly_all_stay_below() -> None:
+    """95 of a hundred are at most p95; the ratio is that of the medians."""
+    hundred = [number / 1000 for number in range(1, 102)]
+    assert worst_row("ours", hundred, [0.0255]) == ("ours", "1.00", "51.0", "96.0", "101", "101", "2.00x")
+
+
+def test_nothing_lost_counts_only_where_something_was() -> None:
+    """One that is lost is a miss, and so is a series in which nothing happened."""
+    assert none_lost("reports", 0, 40, "seen").met is True
+    assert none_lost("reports", 1, 40, "seen").met is False
+    assert none_lost("reports", 0, 0, "seen").met is False
 
 
 def test_a_goal_is_met_up_to_its_limit_and_missed_beyond() -> None:
@@ -164,6 +185,45 @@ def test_an_sdk_before_success_is_missed_and_a_blind_look_tells_nothing() -> Non
 def test_a_step_is_from_a_reply_to_the_next_request() -> None:
     """The first request follows no reply, and the last reply is followed by no request."""
     assert steps.between(received=[1.0, 3.0, 6.0], sent=[0.5, 2.0, 5.0]) == [1.0, 2.0]
+
+
+TOLD = """\
+  0.25 s  clone: main@0123456789ab
+  0.75 s  boot: SUCCESS
+  1.50 s  leave: gone with exit status 0
+"""
+
+
+def test_the_parts_of_a_rehearsal_are_all_of_it() -> None:
+    """What was told is named without what differs each time, and nothing of the whole is left out."""
+    found = parts(TOLD, inside=2.0, seconds=2.5)
+    assert found == [
+        (BEFORE, 0.5),
+        ("to clone: main@", 0.25),
+        ("to boot: SUCCESS", 0.5),
+        ("to leave: gone", 0.75),
+        (AFTER, 0.5),
+    ]
+    assert sum(seconds for _, seconds in found) == 2.5
+
+
+def test_pairs_that_can_meet() -> None:
+    """Nothing happens to a watcher that has left; the answer to a launch comes only to one that launches."""
+    pairs = possible()
+    assert ("starting", "Launched") in pairs
+    assert ("running", "Died") in pairs
+    assert ("running", "Launched") not in pairs
+    assert "stopped" not in {phase for phase, _ in pairs}
+
+
+@pytest.mark.parametrize("body", [bodies.SERVES, bodies.HOPS, *bodies.BAD.values()])
+def test_runners_are_programs(tmp_path: Path, body: str) -> None:
+    """Each is one that Python takes, whose first statement is its stamp; another number is another version."""
+    places = Places(*("/nowhere" for _ in Places._fields))
+    text = bodies.program(body, places, tmp_path / "stamps", tmp_path / "orders", 1)
+    compile(text, "runner.py", "exec")
+    assert text.startswith(FIRST_LINE)
+    assert text != bodies.program(body, places, tmp_path / "stamps", tmp_path / "orders", 2)
 
 
 def test_a_missing_peer_says_how_to_get_it() -> None:
