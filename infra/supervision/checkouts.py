@@ -150,7 +150,8 @@ def _half_clone(cell: Cell) -> str:
     os.makedirs(parent, exist_ok=True)
     set_aside_unless(stat.S_ISDIR, half)
     shutil.rmtree(half, ignore_errors=True)  # of a watcher that was killed
-    cell.git(parent)("clone", "--quiet", "--branch", MAIN, cell.remote_url, half)
+    # No file of it is the shared repository's own: what spoils the one must leave the other whole.
+    cell.git(parent)("clone", "--quiet", "--no-hardlinks", "--branch", MAIN, cell.remote_url, half)
     return half
 
 
