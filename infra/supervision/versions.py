@@ -93,5 +93,11 @@ class Mainline:
         if orders:
             git("update-ref", "--stdin", stdin=("\n".join(orders) + "\n").encode())
 
+    def kept(self) -> tuple[Version, ...]:
+        """What `keep` was given, the latest commit first: for a watcher that lost its memory. Raises GitError."""
+        shown = "--format=%(refname:lstrip=3) %(objectname)"
+        listed = Git(self._remote)("for-each-ref", "--sort=-committerdate", shown, _GOODS).splitlines()
+        return tuple(Version(commit=commit, id=id) for id, _, commit in (line.partition(" ") for line in listed))
+
 
 _GOODS = "refs/minifram/good/"

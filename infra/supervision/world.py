@@ -23,7 +23,7 @@ from infra.contract.settings import Settings, runner_limits
 from infra.contract.watcher_file import Trouble, Version, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
-from infra.supervision import inbox, main_branch, memory, processes, states
+from infra.supervision import inbox, ladder, main_branch, memory, processes, states
 from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
 from infra.supervision.following import Following, brief
@@ -110,6 +110,8 @@ class World:
         limits = self._settings.limits
         patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds)
         state = memory.from_file(file, patience, at)
+        if problem:
+            state = self._begin_anew(state, problem, at)
         found = self._following.find(file)
         self._adopted = found is not None
         with self._zones.cell.acting():
@@ -134,6 +136,16 @@ class World:
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
         self._next_proof = at.monotonic + self._zones.proof_seconds
         return state
+
+    def _begin_anew(self, state: State, problem: str, at: Instant) -> State:
+        """With no memory: the PM is told, and versions that can live are known from where they are kept."""
+        text = f"{problem}.\nPins, failures and what was under way are forgotten. Good versions are known again."
+        self._reports.add(states.Tell(report_titles.watcher("its memory could not be read"), text), at)
+        try:
+            return replace(state, goods=self._mainline.kept()[: ladder.GOODS_KEPT])
+        except GitError as error:
+            self._log.error("goods.unknown", reason=brief(error))
+            return state
 
     def _enqueue(self, event: Event, claimed: inbox.Claimed | None = None) -> None:
         self._queue.append(_Queued(event, claimed))
