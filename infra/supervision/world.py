@@ -24,6 +24,7 @@ from infra.contract.watcher_file import Trouble, Version, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
 from infra.supervision import inbox, ladder, main_branch, memory, processes, states
+from infra.supervision.absence import Absence
 from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
 from infra.supervision.following import Following, brief
@@ -79,6 +80,7 @@ class World:
         self._last_trouble: Trouble | None = None
         self._unswept = ""
         self._door_files = DoorFiles(places, settings, zones.cell, zones.by_daemon)
+        self._absence = Absence()
         self._next_check = 0.0
         self._next_proof = 0.0
         self._stop_told = False
@@ -246,17 +248,16 @@ class World:
     # Seeing.
 
     def _wait(self, state: State) -> None:
-        booting = state.phase is Phase.BOOTING
         at = time.monotonic()
         due = [
-            at + (BOOTING_POLL_SECONDS if booting else self._settings.intervals.poll_seconds),
+            at + self._poll_seconds(state),
             self._next_check,
             self._next_proof,
             at + LONGEST_WAIT_SECONDS,
         ]
         if state.runner:
             due += [self._health.due(), self._bounds.due()]
-        due += [moment for moment in (state.deadline, self.services.next_due()) if moment is not None]
+        due += [moment for moment in (self._absence.due(state), self.services.next_due()) if moment is not None]
         poll = select.poll()
         watched = (self.services, self._following, self._preparation)
         descriptors = [descriptor for each in watched for descriptor in each.pidfds()]
@@ -266,8 +267,14 @@ class World:
             poll.poll(max(0.0, min(due) - at) * 1000)
         self.wake.quiet()
 
+    def _poll_seconds(self, state: State) -> float:
+        return BOOTING_POLL_SECONDS if state.phase is Phase.BOOTING else self._settings.intervals.poll_seconds
+
     def _look(self, state: State) -> None:
         at = time.monotonic()
+        late = self._absence.looks(at, self._poll_seconds(state))
+        if late:
+            self._log.warning("watcher.was_away", seconds=round(late, 3))
         self.services.tend(at)
         if self.wake.stop_asked and not self._stop_told:
             self._stop_told = True
@@ -288,7 +295,8 @@ class World:
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
             self._check()
-        if state.deadline is not None and at >= state.deadline:
+        deadline = self._absence.due(state)
+        if deadline is not None and at >= deadline:
             self._enqueue(states.TimeIsUp())
         if (
             state.runner
