@@ -122,7 +122,7 @@ def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4) -> None:
         Git(agent.places.remote)("fsck", "--strict")
         empty_run(agent)
         agent.start()
-        state = within(30.0, lambda known=known: _serves(agent, known), "a new boot that serves")  # type: ignore[misc]
+        state = within(60.0, lambda known=known: _serves(agent, known), f"a new boot serving after cut {number}")  # type: ignore[misc]
         assert not os.path.exists(f"{agent.places.watcher_state}.unreadable")
         assert state.pins == ()
         if hops:
