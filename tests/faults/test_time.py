@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -20,7 +21,7 @@ from tests.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 YEAR = 365 * 86400.0
-SPINNERS, HURRY = 8, -10
+SPINNERS, HURRY = 8, -5
 
 
 @pytest.mark.parametrize("years", [1, -1])
@@ -87,7 +88,7 @@ def test_a_runner_is_stopped_for_a_while(make_agent: MakeAgent) -> None:
     assert "was not well, twice in a row: no answer in time" in agent.told("main failed (1 in a row)")
 
 
-@pytest.fixture
+@contextmanager
 def spinners() -> Iterator[None]:
     """Processes that take all there is, before anybody else."""
 
@@ -97,21 +98,24 @@ def spinners() -> Iterator[None]:
 
     words = [sys.executable, "-c", "while True: pass"]
     busy = [subprocess.Popen(words, preexec_fn=hurry) for _ in range(SPINNERS)]
-    yield
-    for each in busy:
-        each.kill()
-        each.wait()
+    try:
+        yield
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
 
 
-@pytest.mark.usefixtures("spinners")
+@pytest.mark.timeout(200)
 def test_the_machine_is_busy(make_agent: MakeAgent) -> None:
-    """Fault: eight processes with more right to the processors than the agent spin; expected: boots take longer and
-    serve, a runner that serves is not ended, and one that is killed is replaced."""
+    """Fault: eight processes with more right to the processors than the agent spin; expected: a boot takes longer and
+    serves at the first attempt, and nothing is held against its version."""
     agent = make_agent(settings="limits: {grace_seconds: 5}\n")
     agent.start()
-    first = agent.serving(seconds=60.0)
-    os.kill(first.runner_pid, signal.SIGKILL)
-    second = agent.serving(but=first.boot_id, seconds=60.0)
+    first = agent.serving()
+    with spinners():
+        os.kill(first.runner_pid, signal.SIGKILL)
+        second = agent.serving(but=first.boot_id, seconds=120.0)
     assert (second.pins, second.forgiven) == ((), 0)
     assert [boot.outcome for boot in second.boots] == ["died", "success"]
 
