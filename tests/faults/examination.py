@@ -19,6 +19,7 @@ FILES = (
     "supervision/test_watcher.py",
     "supervision/test_killed_watcher.py",
     "supervision/test_hostile_cell.py",
+    "supervision/test_checkouts.py",
     "supervision/test_planted.py",
     "supervision/test_probe.py",
     "supervision/test_probation.py",

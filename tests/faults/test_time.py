@@ -21,7 +21,7 @@ from tests.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 YEAR = 365 * 86400.0
-SPINNERS, HURRY = 8, -5
+SPINNERS, HURRY = 8, -10
 
 
 @pytest.mark.parametrize("years", [1, -1])
