@@ -1,6 +1,6 @@
 # The one entry point for people, for CI and for the agent. `make help` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-containers setup-bench demo test check format attacks seccomp bench lock clean
+.PHONY: help setup setup-dev setup-containers setup-bench demo test check format attacks faults seccomp bench lock clean
 
 # Not called PYTHON: that is the caller's word for the interpreter to build the environment with.
 python := .venv/bin/python
@@ -38,6 +38,10 @@ attacks: setup-containers ## try to get out of the sealed container, and print w
 	@$(python) -m tests.egress.table
 	@$(python) -m tests.host.planted.examination
 	@$(python) -m tests.sealed.held
+
+faults: export MALLOC_ARENA_MAX := 2
+faults: setup-dev ## break the agent in every way that can be tried here, and print what the watcher made of it
+	@$(python) -m tests.faults.examination
 
 seccomp: setup-dev ## write podman/seccomp.json from host/container/seccomp.py
 	@$(python) -m host.container.seccomp

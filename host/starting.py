@@ -136,7 +136,8 @@ def wait_until_running(
             if state.phase == watcher_file.RUNNING:
                 spent = time.monotonic() - began
                 return Running(process.pid, state.branch, state.commit, state.boot_id, spent)
-            failed, pinned = state.failures - before.failures, len({*state.pins} - before.pins)
+            failed = state.failures if state.failures < before.failures else state.failures - before.failures
+            pinned = len({*state.pins} - before.pins)
             if failed >= GIVEN_UP_AFTER * (1 + pinned):
                 raise NotYet(home, process.pid, f"the agent failed to boot {failed} times in a row")
         if time.monotonic() - began > seconds:

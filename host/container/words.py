@@ -30,6 +30,8 @@ KEY_FILE = f"{CONTAINER.secrets}/anthropic_api_key"
 """Not below /run/secrets: podman 4 cannot put a secret there when the root is read-only."""
 
 MIB = 1 << 20
+KEEPS_PROCESSES = 256
+"""Of the container's, that the agent cannot use up."""
 SYSTEM_V = {
     "kernel.shmall": "65536",  # pages: 256 MiB
     "kernel.shmmni": "128",
@@ -188,7 +190,8 @@ def sealing(
         ),
         secrets=(Secret(named.key, KEY_FILE),) if has_key else (),
         limits=Limits(
-            processes=min(podman.pids, machine.hard_processes),
+            # The keep is not to be out of processes when the agent is.
+            processes=min(max(podman.pids - KEEPS_PROCESSES, podman.pids // 2), machine.hard_processes),
             open_files=min(podman.open_files, machine.hard_files),
             pids=podman.pids if "pids" in machine.controllers else None,
             memory_bytes=podman.memory_bytes if "memory" in machine.controllers else None,

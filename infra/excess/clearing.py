@@ -8,6 +8,7 @@ import itertools
 import os
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -22,8 +23,10 @@ from infra.supervision.checkouts import Cell
 DIRECTORIES = 2000
 DEPTH = 4
 """Slashes in the name of a branch whose clone is looked for."""
-LOOK_SECONDS = 30.0
-REMOVE_SECONDS = 60.0
+LOOK_SECONDS = 10.0
+"""For all clones together: the watcher waits for it."""
+REMOVE_SECONDS = 20.0
+"""For all removals of one time together."""
 OLD_LOGS = 1000
 CACHE = ".cache"
 _ASIDE, _REMOVED = ".aside-", "minifram.removed-"
@@ -37,6 +40,7 @@ class Outcome(NamedTuple):
 
 def look(cell: Cell, running: str, short: bool) -> Found:
     """All that `room.choose` chooses from. Raises OSError, GitError."""
+    until = time.monotonic() + LOOK_SECONDS
     bare = Git(cell.places.remote).within(LOOK_SECONDS)
     clones, things = [], []
     with cell.identity.acting():
@@ -46,13 +50,13 @@ def look(cell: Cell, running: str, short: bool) -> Found:
         parent, _, last = name.rpartition("/")
         if last == "minifram":
             if stat.S_ISDIR(status.st_mode) and parent:
-                clones.append(_clone(cell, bare, parent))
+                clones.append(_clone(cell, bare, parent, until))
                 things += _old_logs(cell, parent, running)
         elif _ASIDE in last:
-            things.append(_aside(cell, bare, name, status))
+            things.append(_aside(cell, bare, name, status, until))
         elif last == f"{_REMOVED}{status.st_ino}":
             things.append(Thing(Kind.LEFTOVER, name, status.st_ctime))
-    return Found(running, short, tuple(clones), tuple(things), _rescues(bare))
+    return Found(running, short, tuple(clones), tuple(things), _rescues(bare.afresh(LOOK_SECONDS)))
 
 
 def _entries(bot: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -78,7 +82,7 @@ def _entries(bot: str) -> Iterator[tuple[str, os.stat_result]]:
                 waiting.append((name, depth + 1))
 
 
-def _clone(cell: Cell, bare: Git, branch: str) -> Clone:
+def _clone(cell: Cell, bare: Git, branch: str, until: float) -> Clone:
     checkout = cell.places.checkout(branch) if not problem_with_branch(branch) else ""
     if not checkout:
         return Clone(branch, 0.0, False, "its directory is no branch's")
@@ -87,7 +91,7 @@ def _clone(cell: Cell, bare: Git, branch: str) -> Clone:
         if os.path.realpath(checkout) != f"{os.path.realpath(cell.places.bot)}/{branch}/minifram":
             return Clone(branch, 0.0, False, "a link leads there")
         changed = max(_changed(f"{checkout}/{name}") for name in watched)
-    stays, commit = why_it_stays(cell, bare, checkout)
+    stays, commit = why_it_stays(cell, bare, checkout, until)
     merged = not stays and _is_in(bare, [commit], f"refs/heads/{MAIN}")
     return Clone(branch, changed, merged, stays)
 
@@ -100,16 +104,19 @@ def _changed(path: str) -> float:
     return max(status.st_mtime, status.st_ctime)
 
 
-def why_it_stays(cell: Cell, bare: Git, checkout: str) -> tuple[str, str]:
+def why_it_stays(cell: Cell, bare: Git, checkout: str, until: float) -> tuple[str, str]:
     """What the clone has that the shared repository has not, or why that cannot be seen; and the commit it is at.
 
-    What git ignores there is no work. The clone's own word on what origin has is not taken."""
+    What git ignores there is no work. The clone's own word on what origin has is not taken. `until` is monotonic."""
+    left = until - time.monotonic()
+    if left <= 0:
+        return "there was no time to look at it", ""
     with cell.identity.acting():
         if not all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git")):
             return "it is no clone", ""
         if os.path.isdir(f"{checkout}/.git/worktrees") or os.path.isdir(f"{checkout}/.git/modules"):
             return "other work trees or repositories hang on it", ""
-    git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout).within(LOOK_SECONDS)
+    git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout).within(left)
     try:
         found = rescuing.status(git)
         if found.dirty or rescuing.has_hidden_changes(git):
@@ -134,10 +141,10 @@ def _is_in(bare: Git, commits: list[str], *others: str) -> bool:
         raise
 
 
-def _aside(cell: Cell, bare: Git, name: str, status: os.stat_result) -> Thing:
+def _aside(cell: Cell, bare: Git, name: str, status: os.stat_result, until: float) -> Thing:
     """When it was set aside is when its name changed last."""
     path = f"{cell.places.bot}/{name}"
-    stays = why_it_stays(cell, bare, path)[0]
+    stays = why_it_stays(cell, bare, path, until)[0]
     return Thing(Kind.ASIDE, name, status.st_ctime, stays)
 
 
@@ -171,7 +178,8 @@ def _rescues(bare: Git) -> tuple[Rescue, ...]:
 
 def remove(removals: Iterable[Removal], cell: Cell) -> list[Outcome]:
     """Remove these, as far as they are still what they were; nothing is raised, each has its outcome."""
-    return [Outcome(removal, _problem(functools.partial(_remove, removal, cell))) for removal in removals]
+    until = time.monotonic() + REMOVE_SECONDS
+    return [Outcome(removal, _problem(functools.partial(_remove, removal, cell, until))) for removal in removals]
 
 
 def _problem(act: Callable[[], str]) -> str:
@@ -183,7 +191,9 @@ def _problem(act: Callable[[], str]) -> str:
         return str(error)[:300] or type(error).__name__
 
 
-def _remove(removal: Removal, cell: Cell) -> str:
+def _remove(removal: Removal, cell: Cell, until: float) -> str:
+    if time.monotonic() > until:
+        return "the rest goes the next time"
     bare = Git(cell.places.remote).within(LOOK_SECONDS)
     if removal.kind is Kind.RESCUE:
         bare("update-ref", "-d", f"refs/heads/{removal.name}", removal.commit)
@@ -192,7 +202,7 @@ def _remove(removal: Removal, cell: Cell) -> str:
     if removal.kind is Kind.CLONE:
         name = f"{removal.name}/minifram"
     if removal.kind in (Kind.CLONE, Kind.ASIDE):
-        stays = why_it_stays(cell, bare, f"{cell.places.bot}/{name}")[0]
+        stays = why_it_stays(cell, bare, f"{cell.places.bot}/{name}", until)[0]
         if stays:
             return f"it stays after all: {stays}"
     parent, _, last = name.rpartition("/")

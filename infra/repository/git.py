@@ -196,6 +196,12 @@ class Git:
             raise
         return True
 
+    def saying_at_most(self, answer_bytes: int) -> Git:
+        """The same, for answers of so many bytes."""
+        other = copy.copy(self)
+        other._limits = self._limits._replace(answer_bytes=answer_bytes)
+        return other
+
     def with_env(self, **env: str) -> Git:
         other = copy.copy(self)
         other._env = self._env | env

@@ -197,8 +197,19 @@ def tree_with_entries(git: Git, base: str, entries: dict[str, Entry | None]) -> 
         subtree = tree_with_entries(git, rest.split()[-1] if mode == _DIRECTORY else _EMPTY_TREE, changes)
         if subtree != _EMPTY_TREE:
             tree[name] = f"{_DIRECTORY} tree {subtree}"
-    lines = "".join(f"{words}\t{name}\0" for name, words in tree.items())
-    return git("mktree", "-z", stdin=lines.encode(errors="surrogateescape"))
+    # Not `mktree`, which knows no `core.fsync`: a power cut would leave main at a commit whose tree is an empty file.
+    return git("hash-object", "-t", "tree", "-w", "--stdin", stdin=_tree_object(tree))
+
+
+def _tree_object(tree: dict[str, str]) -> bytes:
+    """As git keeps it: of each entry the mode, the name and the id's bytes; a directory sorts as if it ended in `/`."""
+    entries = []
+    for name, words in tree.items():
+        mode, kind, id = words.split()
+        raw = name.encode(errors="surrogateescape")
+        entry = mode.lstrip("0").encode() + b" " + raw + b"\0" + bytes.fromhex(id)
+        entries.append((raw + b"/" if kind == "tree" else raw, entry))
+    return b"".join(entry for _, entry in sorted(entries))
 
 
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import stat
 from typing import NamedTuple
@@ -58,7 +59,7 @@ def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
             return _main_ready(cell, wanted, now_wall) if branch == MAIN else _branch_ready(cell, branch)
     except GitError as error:
         raise CheckoutError(f"the clone of {branch} is unusable: {error}") from error
-    except OSError as error:
+    except (OSError, RecursionError) as error:
         raise CheckoutError(f"the clone of {branch} cannot be reached: {error}") from error
     except ValueError as error:  # no name of a branch
         raise CheckoutError(str(error)) from error
@@ -89,6 +90,8 @@ def _branch_ready(cell: Cell, branch: str) -> Ready:
 def _main_ready(cell: Cell, wanted: str, now_wall: float) -> Ready:
     checkout = cell.places.main_checkout
     set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
+    for path in (cell.places.bot, os.path.dirname(checkout), checkout, f"{checkout}/.git"):
+        _open_up(path)
     if not _is_plain_clone(checkout):
         return _new_clone(cell, wanted, now_wall, "it was no clone")
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
@@ -133,6 +136,16 @@ def _bring_to(git: Git, wanted: str, now_wall: float) -> Ready:
     raise rescue.CannotSave(f"it is not at main after {ROUNDS} attempts to bring it there")
 
 
+def _open_up(path: str) -> None:
+    """An agent can take its own rights from a directory; main needs them."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)
+
+
 def _is_plain_clone(checkout: str) -> bool:
     """A directory with a `.git` directory in it, neither of them a link to somewhere else."""
     return all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git"))
@@ -145,12 +158,13 @@ def _new_clone(cell: Cell, wanted: str, now_wall: float, why: str) -> Ready:
 
 def _half_clone(cell: Cell) -> str:
     """A new clone beside main's, to be renamed, so that half a clone never stands there."""
-    half = f"{cell.places.main_checkout}.half-made"
-    parent = os.path.dirname(half)
+    checkout = cell.places.main_checkout
+    parent = os.path.dirname(checkout)
     os.makedirs(parent, exist_ok=True)
-    set_aside_unless(stat.S_ISDIR, half)
-    shutil.rmtree(half, ignore_errors=True)  # of a watcher that was killed
-    cell.git(parent)("clone", "--quiet", "--branch", MAIN, cell.remote_url, half)
+    # A fresh name: whatever lies at a name that can be foreseen was put there, or left by a watcher that was killed.
+    half = f"{checkout}.aside-half-{secrets.token_hex(4)}"
+    # No file of it is the shared repository's own: what spoils the one must leave the other whole.
+    cell.git(parent)("clone", "--quiet", "--no-hardlinks", "--branch", MAIN, cell.remote_url, half)
     return half
 
 

@@ -93,6 +93,8 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return moved, []
         case RetryAsked():
             return _retry(ladder.unpinned(state), now)
+        case Preparing() if starting and state.stopping:
+            return _next(state, "", now)
         case Preparing(_, seconds) if starting:
             return _enter(state, Phase.PREPARING, now, deadline=now.monotonic + seconds), []
         case Prepared(launch, why_not) if state.phase is Phase.PREPARING:
@@ -151,7 +153,9 @@ def _started(state: State, event: Started, now: Instant) -> Decision:
     runner = event.found
     if runner is None:
         for boot in state.boots:
-            if boot.outcome == watcher_file.BOOTING:
+            if boot.outcome == watcher_file.BOOTING and state.request:
+                state = _record(state, boot.id, "left", _UNWATCHED, now)  # it has signalled, and went
+            elif boot.outcome == watcher_file.BOOTING:
                 state = _unwatched(_record(state, boot.id, "failed", _UNWATCHED, now), boot, now)
             elif boot.outcome == "success":
                 state = _record(state, boot.id, "died", _UNWATCHED, now)
@@ -340,6 +344,10 @@ def _leads_nowhere(state: State, branch: str, now: Instant) -> bool:
 def _asked(state: State, request: Request, now: Instant) -> Decision:
     if request.identity == state.handled or (state.request and request.identity == state.request.identity):
         return state, []
+    if state.phase is Phase.PREPARING:
+        # No runner lives: who signals now is what is being tried out, and must not keep its own trial from ending.
+        why = f"{request.name} {request.target} was dropped: it came out of a rehearsal"
+        return _note(state, why, now), []
     waiting = state.request
     if waiting and waiting.name == SignalName.ROLLBACK.value and request.name == SignalName.BOOTSTRAP.value:
         why = f"bootstrap {request.target} was dropped: a rollback to {waiting.target} is under way"
@@ -350,7 +358,7 @@ def _asked(state: State, request: Request, now: Instant) -> Decision:
     state = replace(state, request=request)
     if state.phase in (Phase.BOOTING, Phase.RUNNING):
         return replace(state, deadline=_leave_by(state, now)), []
-    if state.phase in (Phase.WAITING, Phase.PREPARING):
+    if state.phase is Phase.WAITING:
         return _next(state, "", now)
     return state, []
 

@@ -67,6 +67,8 @@ class Health:
         runner = self._following.runner
         if self._probe and (runner is None or self._probe.runner.boot_id != runner.boot_id):
             self._end()
+        if runner is None:
+            self.trouble = ""  # that was about one who is gone
         if runner is None or not _is_of_interest(state):
             self._end()
             return []

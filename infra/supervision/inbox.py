@@ -104,7 +104,8 @@ def _read(name: SignalName, path: str, wall: float) -> Claimed | None:
         status = os.lstat(path)
     except FileNotFoundError:
         return None
-    identity = f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}"
+    # Not the device: its number may be another after a power cut, and this one come back with the file.
+    identity = f"{status.st_ino}:{status.st_mtime_ns}"
     try:
         if not stat.S_ISREG(status.st_mode):
             return Claimed(path, None, f"the {name.value} signal is not a regular file; write a plain file", identity)

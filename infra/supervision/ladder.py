@@ -63,7 +63,15 @@ def struck(state: State, runner: Runner, why: str, now: Instant) -> Judged:
         mine = Strikes(version=runner.version, count=count)
         return Judged(replace(state, strikes=(*others, mine)[-STRIKES_KEPT:]), False)
     pin = Pin(version=runner.version, commit=runner.commit, branch=runner.branch, why=why, at=timestamp(now.wall))
-    return Judged(replace(state, strikes=others, pins=(*state.pins, pin)[-PINS_KEPT:]), True)
+    return Judged(replace(state, strikes=others, pins=_kept((*state.pins, pin))), True)
+
+
+def _kept(pins: tuple[Pin, ...]) -> tuple[Pin, ...]:
+    """Branches come and go; that main is pinned must not be forgotten for them."""
+    if len(pins) <= PINS_KEPT:
+        return pins
+    oldest = next((pin for pin in pins if pin.branch != MAIN), pins[0])
+    return tuple(pin for pin in pins if pin is not oldest)
 
 
 def _forgiven(state: State) -> State:

@@ -54,6 +54,8 @@ class Launcher:
         self._places = zones.places
         self._services = services
         self._preparation = preparation
+        self._environment = ""
+        """Of the runner that was started last, if it has one of its own."""
         self.clones = checkouts.Cell(zones.places, zones.remote_url, zones.cell)
 
     def candidate(self, launch: Launch, state: State, wall: float) -> Candidate:
@@ -114,9 +116,22 @@ class Launcher:
             error_log, size = cell_files.open_error_log(checkout, self._settings.limits.log_bytes)
         try:
             words = processes.runner_command(candidate.python, safe=candidate.runner.rung is Rung.SAFE)
+            own = candidate.python == sys.executable
+            self._environment = "" if own else os.path.dirname(os.path.dirname(candidate.python))
             return processes.spawn(candidate.boot, words, error_log, self._zones.cell), size
         finally:
             os.close(error_log)
+
+    def doubt_environment(self) -> None:
+        """A boot with an environment of its own has failed: it is the agent's, and may be spoiled. The next start has
+        it installed afresh, from the wheels that are kept."""
+        if not self._environment:
+            return
+        try:
+            with self._zones.cell.acting():
+                shelf.forget(self._environment)
+        except OSError:
+            return
 
     def _version(self, branch: str, commit: str) -> str:
         try:
@@ -149,6 +164,7 @@ def _known(launch: Launch, state: State) -> str:
 
 _OUTAGE = re.compile(
     "No space left|quota exceeded|Cannot allocate memory|Too many open files|Connection refused|hung up|timed out"
-    "|ran out of time|Could not read from remote|unable to connect|Input/output error|Read-only file system"
+    "|ran out of time|Permission denied|maximum recursion depth|Could not read from remote|unable to connect"
+    "|Input/output error|Read-only file system"
 )
 """In git's words: nothing that a version could be to blame for."""

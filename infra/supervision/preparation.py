@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import stat
 import subprocess
 import tempfile
 import time
@@ -22,13 +20,14 @@ from infra.contract.places import Places
 from infra.environments import answer, order
 from infra.rehearsal import verdict
 from infra.supervision import processes
-from infra.supervision.cell_files import set_aside_unless
 from infra.supervision.services import dies_with_us, keep_command, keep_environment
 from infra.supervision.states import Event, Launch, Prepared, Preparing, Runner
 
 SCRATCH_CHARS = 84
 """The longest path of a scratch directory: sockets lie below it (unix(7))."""
 OUTPUT_BYTES = 256 * 1024
+_SCRATCH = ".rehearsal-"
+_LEFT = 100
 GRACE_SECONDS = 30.0
 """Over the time that a step may take by its own clock."""
 
@@ -141,6 +140,12 @@ class Preparation:
         named = f"{runner.branch}@{runner.commit[:12]} was not launched: {why}"
         return [Prepared(child.launch, named, runner if guilty else None, transcript)]
 
+    def break_off(self, why: str) -> list[Event]:
+        """Whoever waits for it is told that nothing came of it."""
+        launch = self._child.launch if self._child else None
+        self.cancel()
+        return [Prepared(launch, why)] if launch else []
+
     def cancel(self) -> None:
         """Nobody waits for it any more."""
         if self._child:
@@ -156,14 +161,28 @@ class Preparation:
 
     def _scratch(self) -> str:
         """A fresh directory of the cell's, on a disk if its path can be short enough there."""
-        path = f"{self._places.bot}/.rehearsal"
+        places = (self._places.bot, tempfile.gettempdir())
+        where = next((path for path in places if len(path) + len(_SCRATCH) + 10 <= SCRATCH_CHARS), places[1])
         with self._cell.acting():
-            if len(path) > SCRATCH_CHARS:
-                return tempfile.mkdtemp(prefix="mf-")
-            set_aside_unless(stat.S_ISDIR, path)
-            shutil.rmtree(path, ignore_errors=True)  # of one that was killed
-            os.makedirs(path, mode=0o700, exist_ok=True)
-        return path
+            # A fresh name each time; what one that was killed left goes by a program, as a tree may be of any size.
+            left = [f"{where}/{name}" for name in os.listdir(where) if name.startswith(_SCRATCH)][:_LEFT]
+            made = tempfile.mkdtemp(prefix=_SCRATCH, dir=where)
+        if left and where == self._places.bot:
+            self._removed(left)
+        return made
+
+    def _removed(self, paths: list[str]) -> None:
+        with self._cell.acting():
+            subprocess.Popen(
+                dies_with_us(["rm", "-rf", "--", *paths]),
+                cwd="/",
+                env=keep_environment() | {processes.KEEPS_GIT: self._places.var},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                **self._cell.for_child,
+            )
 
 
 def _installed(said: bytes, status: int) -> tuple[str, bool, str]:

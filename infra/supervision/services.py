@@ -34,6 +34,7 @@ OPEN_SECONDS = 30.0
 
 LEAST_BYTES = 4 << 20
 """With less space than this, what a runner cannot write is not its fault."""
+LEAST_FILES = 20
 SETTLING_SECONDS = 5.0
 """What died in the first moments of a service that had died may have died of that."""
 
@@ -235,6 +236,9 @@ def outage(services: Services, places: Places, now: float) -> str:
                 why = why or f"{path} is full"
         except OSError as error:
             why = why or f"{path}: {error.strerror}"
+            continue
+        if room.f_files and room.f_favail < LEAST_FILES:
+            why = why or f"{path} takes no more files"
     return why
 
 
@@ -268,4 +272,4 @@ def _mark(path: str) -> tuple[int, ...]:
         status = os.lstat(path)
     except OSError:
         return ()
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

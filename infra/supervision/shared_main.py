@@ -43,6 +43,14 @@ class SharedMain:
         self._log.info("retry.asked")
         return [RetryAsked()]
 
+    def kept(self) -> tuple[Version, ...]:
+        """Good versions that an earlier watcher kept here."""
+        try:
+            return self._mainline.kept()
+        except GitError as error:
+            self._log.error("goods.unknown", reason=brief(error))
+            return ()
+
     def settle(self, goods: tuple[Version, ...], retry_decided: bool) -> None:
         """What was decided is remembered: good versions stay in the repository, what was asked for is taken away."""
         try:

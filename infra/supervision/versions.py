@@ -17,6 +17,10 @@ RETRY_REF = "refs/minifram/retry"
 _COMMIT = re.compile(rb"[0-9a-f]{40}\n")
 
 
+TREE_BYTES = 4 << 20
+"""Of a branch's topmost directory, as listed."""
+
+
 def version_of(git: Git, commit: str) -> Version:
     """The version of a commit of main: what a start can fail for. Raises GitError."""
     listed = git.raw("ls-tree", "-z", "--full-tree", commit, "--", *VERSION)
@@ -26,7 +30,7 @@ def version_of(git: Git, commit: str) -> Version:
 def candidate_of(git: Git, commit: str) -> Version:
     """The version of a branch: all that it holds but the page. A branch fails for itself: main, which may start from
     the same files, is not to be pinned with it. Raises GitError."""
-    entries = git.raw("ls-tree", "-z", "--full-tree", commit).split(b"\0")
+    entries = git.saying_at_most(TREE_BYTES).raw("ls-tree", "-z", "--full-tree", commit).split(b"\0")
     listed = b"\0".join(entry for entry in entries if not entry.endswith(b"\t" + PAGE.encode()))
     return Version(commit=commit, id="branch-" + hashlib.sha256(listed).hexdigest()[:16])
 
@@ -92,6 +96,12 @@ class Mainline:
         orders += [f"delete {ref}" for ref in there if ref not in wanted]
         if orders:
             git("update-ref", "--stdin", stdin=("\n".join(orders) + "\n").encode())
+
+    def kept(self) -> tuple[Version, ...]:
+        """What `keep` was given, the latest commit first: for a watcher that lost its memory. Raises GitError."""
+        shown = "--format=%(refname:lstrip=3) %(objectname)"
+        listed = Git(self._remote)("for-each-ref", "--sort=-committerdate", shown, _GOODS).splitlines()
+        return tuple(Version(commit=commit, id=id) for id, _, commit in (line.partition(" ") for line in listed))
 
 
 _GOODS = "refs/minifram/good/"

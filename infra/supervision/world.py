@@ -23,7 +23,8 @@ from infra.contract.settings import Settings, runner_limits
 from infra.contract.watcher_file import Trouble, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
-from infra.supervision import inbox, main_branch, memory, processes, states
+from infra.supervision import inbox, ladder, main_branch, memory, processes, states
+from infra.supervision.absence import Absence
 from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
 from infra.supervision.following import Following, brief
@@ -78,6 +79,7 @@ class World:
         self._last_trouble: Trouble | None = None
         self._unswept = ""
         self._door_files = DoorFiles(places, settings, zones.cell, zones.by_daemon)
+        self._absence = Absence()
         self._next_check = 0.0
         self._stop_told = False
         self._adopted = False
@@ -107,6 +109,8 @@ class World:
         limits = self._settings.limits
         patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops)
         state = memory.from_file(file, patience, at)
+        if problem:
+            state = self._begin_anew(state, problem, at)
         found = self._following.find(file)
         self._adopted = found is not None
         with self._zones.cell.acting():
@@ -131,6 +135,12 @@ class World:
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
         self._seal.due = at.monotonic + self._zones.proof_seconds
         return state
+
+    def _begin_anew(self, state: State, problem: str, at: Instant) -> State:
+        """With no memory: the PM is told, and versions that can live are known from where they are kept."""
+        text = f"{problem}.\nPins, failures and what was under way are forgotten. Good versions are known again."
+        self._reports.add(states.Tell(report_titles.watcher("its memory could not be read"), text), at)
+        return replace(state, goods=self._main.kept()[: ladder.GOODS_KEPT])
 
     def _enqueue(self, *events: Event, claimed: inbox.Claimed | None = None) -> None:
         self._queue.extend(_Queued(event, claimed) for event in events)
@@ -210,7 +220,7 @@ class World:
                 self._sweep()
             case states.RollBack(target):
                 self._roll_back(target, state.request.identity if state.request else "")
-            case states.Tell():
+            case states.Tell() if not self._queue:  # else whoever leads next comes first, the report after
                 self._reports.send(now())
             case states.Leave():
                 self._reports.send(now(), at_last=True)
@@ -222,10 +232,9 @@ class World:
     # Seeing.
 
     def _wait(self, state: State) -> None:
-        booting = state.phase is Phase.BOOTING
         at = time.monotonic()
         due = [
-            at + (BOOTING_POLL_SECONDS if booting else self._settings.intervals.poll_seconds),
+            at + self._poll_seconds(state),
             self._next_check,
             self._seal.due,
             at + LONGEST_WAIT_SECONDS,
@@ -234,7 +243,7 @@ class World:
             due.append(self._health.due())
         if state.phase is Phase.RUNNING:
             due.append(self._bounds.due())
-        due += [moment for moment in (state.deadline, self.services.next_due()) if moment is not None]
+        due += [moment for moment in (self._absence.due(state), self.services.next_due()) if moment is not None]
         poll = select.poll()
         watched = (self.services, self._following, self._preparation)
         descriptors = [descriptor for each in watched for descriptor in each.pidfds()]
@@ -244,8 +253,14 @@ class World:
             poll.poll(max(0.0, min(due) - at) * 1000)
         self.wake.quiet()
 
+    def _poll_seconds(self, state: State) -> float:
+        return BOOTING_POLL_SECONDS if state.phase is Phase.BOOTING else self._settings.intervals.poll_seconds
+
     def _look(self, state: State) -> None:
         at = time.monotonic()
+        late = self._absence.looks(at, self._poll_seconds(state))
+        if late:
+            self._log.warning("watcher.was_away", seconds=round(late, 3))
         self.services.tend(at)
         if self.wake.stop_asked and not self._stop_told:
             self._stop_told = True
@@ -255,6 +270,8 @@ class World:
         if died:
             why = self._health.trouble or outage(self.services, self._places, at)
             died = died._replace(outage=bool(why))
+            if not died.served:
+                self._launcher.doubt_environment()
             if why:
                 self._log.warning("outage", reason=why)
         self._take_signals()
@@ -264,13 +281,15 @@ class World:
             self._enqueue(died)
         unproved = self._seal.look(at, runner)
         if unproved and not runner:  # what is left of a runner, or a rehearsal, may be in the way
+            self._enqueue(*self._preparation.break_off("it was broken off, as the seal could not be proved beside it"))
             self._sweep()
             unproved = self._seal.broken()
         self._enqueue(*unproved)
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
             self._check()
-        if state.deadline is not None and at >= state.deadline:
+        deadline = self._absence.due(state)
+        if deadline is not None and at >= deadline:
             self._enqueue(states.TimeIsUp())
         if (
             state.runner

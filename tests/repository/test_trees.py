@@ -272,3 +272,18 @@ def test_the_page_is_the_present_s_whatever_it_was(
     texts = contents(git, new)
     assert texts.pop("a") == "1"
     assert {path: (listing(git, new)[path][0], text) for path, text in texts.items()} == expected
+
+
+def test_what_is_written_is_on_the_disk(git: Git, tmp_path: Path) -> None:
+    """File, tree and commit are each flushed where `core.fsync` says so; where it says none, nothing is."""
+    at = commit(git, MIXED)
+    flushed = []
+    for number, wanted in enumerate(("all", "none")):
+        git("config", "core.fsync", wanted)
+        trace = tmp_path / wanted
+        traced = git.with_env(GIT_TRACE2_PERF=str(trace))
+        new = edit_file(traced, "deep/er/file", lambda _, number=number: f"new {number}", "m")(at)  # type: ignore[misc]
+        assert new
+        assert read_file(git, new, "deep/er/file") == f"new {number}"
+        flushed.append(trace.read_text().count("fsync/hardware-flush:1"))
+    assert flushed == [5, 0], "a file, three trees and a commit"

@@ -3,6 +3,7 @@ what the branch's file `behaviour` says, and the real watcher as a child process
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -210,12 +211,9 @@ class Agent:
                 self.watcher.wait()
         shutil.rmtree(self.run, ignore_errors=True)
         pid = self.state().runner_pid
-        if (
-            pid
-            and os.path.exists(f"/proc/{pid}")
-            and self.places.bot.encode() in Path(f"/proc/{pid}/environ").read_bytes()
-        ):
-            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it is over by now
+            if pid and self.places.bot.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
 
 HOPELESS = (

@@ -194,7 +194,8 @@ class Play:
             return
         if pin:
             raise Broken(f"{action.rung.value}: version {version} is pinned ({pin.why}) and led")
-        spent, _ = self.decide(self.state, states.Launched(runner, action.reason), self.instant())
+        unknown = replace(runner, pid=0, started=0.0)  # the attempt is noted before there is a process
+        spent, _ = self.decide(self.state, states.Launched(unknown, action.reason), self.instant())
         spent = replace(spent, request=self.state.request, handled=self.state.handled)
         self.disk = memory.to_file(spent, (), self.instant())
         if self.chance.random() < 0.002:  # killed between spending the attempt and making it

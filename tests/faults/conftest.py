@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.supervision.conftest import make_agent
+
+__all__ = ["make_agent"]

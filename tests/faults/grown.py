@@ -1,0 +1,89 @@
+"""Agents whose main has shown that it can live, what becomes of a bad one, and what the PM is shown of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from host.homes import Home
+from host.standing import Standing, standing
+from infra.contract.signals import SignalName
+from infra.contract.watcher_file import WatcherFile
+from infra.repository.bare_config import MARKER, SETTINGS
+from infra.repository.git import Git
+from tests.faults.hasty_watcher import PROGRAM
+from tests.supervision.agents import Agent, within
+
+MakeAgent = Callable[..., Agent]
+ROOT = Path(__file__).parents[2]
+SHORT = "limits: {grace_seconds: 1, boot_seconds: 4, probation_seconds: 0.5}\n"
+REAL = "limits: {grace_seconds: 2, boot_seconds: 20, probation_seconds: 0.5}\n"
+"""For this project's own runner, which takes longer to come up."""
+NOT_OURS = shutil.ignore_patterns("__pycache__")
+
+
+def grown(
+    make_agent: MakeAgent, settings: str = SHORT, program: str = PROGRAM, body: bool = False
+) -> tuple[Agent, str]:
+    """An agent whose first main serves and is known as good, and that main's commit.
+
+    `body`: of this project's own runner, else of a stand-in."""
+    agent = make_agent(settings=settings)
+    bare = Git(agent.places.remote)
+    for key, value in (*SETTINGS, (MARKER, "agent")):
+        bare("config", key, value)
+    if body:
+        shutil.rmtree(agent.clone / "infra")
+        shutil.copytree(ROOT / "infra", agent.clone / "infra", ignore=NOT_OURS)
+        (agent.clone / "SYSTEM.md").write_text("You are an agent.\n")
+        agent.commit("the real runner")
+        agent.git("push", "-q", "origin", "main")
+    agent.start(PROGRAM)
+    agent.serving()
+    return agent, within(20.0, lambda: agent.state().goods, "a good version")[0].commit
+
+
+def lead(agent: Agent, what: str) -> str:
+    """Push what is changed in the PM's clone to main, and have main lead; gives its commit."""
+    agent.git("add", "-A")
+    agent.git("commit", "-q", "-m", what)
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    agent.git("push", "-q", "origin", "main")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    return agent.git("rev-parse", "HEAD")
+
+
+def behave(agent: Agent, behaviour: str) -> str:
+    """Have a main lead that does so; a version of its own, since its runner's file differs."""
+    (agent.clone / "behaviour").write_text(behaviour)
+    with (agent.clone / "infra/runner.py").open("a") as runner:
+        runner.write(f"# {time.time_ns()}\n")
+    return lead(agent, behaviour.splitlines()[0][:50])
+
+
+def rung(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> WatcherFile:
+    """The state once this rung of the ladder serves."""
+
+    def look() -> WatcherFile | None:
+        state = agent.state()
+        return state if (state.phase, state.rung) == ("running", name) and commit in ("", state.commit) else None
+
+    return within(seconds, look, f"{name} serving; now {agent.state()}")
+
+
+def shown(agent: Agent) -> Standing:
+    """What `minifram status` says."""
+    data = str(agent.directory)
+    home = Home("agent", data, agent.places.var, agent.places.run, str(agent.settings))
+    return standing(home, time.time())
+
+
+def kill_runner(agent: Agent) -> WatcherFile:
+    """SIGKILL for the runner that serves; gives the state before."""
+    state = agent.serving()
+    os.kill(state.runner_pid, signal.SIGKILL)
+    return state

@@ -1,0 +1,167 @@
+"""A main that cannot live, in each way that a version can be bad, and a clone of main's that is damaged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.repository.git import Git
+from infra.supervision.processes import is_alive
+from tests.faults.grown import REAL, MakeAgent, behave, grown, kill_runner, lead, rung, shown
+from tests.supervision.agents import within
+
+pytestmark = pytest.mark.heavy
+SERVES = 'say("BOOTSTRAPPING"); say("SUCCESS"); '
+WAYS = {
+    "crashes after its probation": (SERVES + "time.sleep(1.0); os.abort()", "SIGABRT", "SIGABRT"),
+    "ends with status 0 after SUCCESS": (
+        SERVES + "time.sleep(0.2); raise SystemExit(0)",
+        "exit status 0",
+        "exit status 0",
+    ),
+    "cannot be parsed": ("def (", "SyntaxError", "exit status 1"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_main_dies_again_and_again(make_agent: MakeAgent, way: str) -> None:
+    """Fault: every start of main's version ends; expected: it is pinned after a few, the last good main serves, and
+    page and status tell why, main's ref as the PM left it."""
+    behaviour, why, briefly = WAYS[way]
+    agent, good = grown(make_agent)
+    bad = behave(agent, behaviour)
+    rung(agent, "last good", good)
+    comms = agent.told("is pinned, an earlier version leads")
+    assert why in comms
+    seen = shown(agent)
+    assert (seen.rung, [pin.is_main for pin in seen.pins]) == ("last good", [True])
+    assert briefly in seen.pins[0].why
+    assert Git(agent.places.remote).ok("merge-base", "--is-ancestor", bad, "main")
+
+
+def test_main_without_its_files(make_agent: MakeAgent) -> None:
+    """Fault: a commit on main deletes infra/; expected: the last good main serves, and the PM reads what is missing."""
+    agent, good = grown(make_agent)
+    shutil.rmtree(agent.clone / "infra")
+    lead(agent, "no infra")
+    rung(agent, "last good", good)
+    assert os.path.exists(f"{agent.places.main_checkout}/infra/runner.py")
+    assert "infra" in agent.told("is pinned, an earlier version leads")
+    assert shown(agent).pins[0].is_main
+
+
+def _empty(path: Path) -> None:
+    path.write_text("")
+
+
+def _nowhere(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/nonexistent/prompt")
+
+
+def _directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "prompt").write_text("You are lost.\n")
+
+
+@pytest.mark.parametrize("spoil", [_empty, _nowhere, Path.unlink, _directory])
+def test_main_without_its_prompt(make_agent: MakeAgent, spoil: Callable[[Path], None]) -> None:
+    """Fault: SYSTEM.md is empty, a link to nowhere, missing or a directory, with the project's own runner; expected:
+    the last good main serves, and the PM reads that the prompt is what is wrong."""
+    agent, good = grown(make_agent, REAL, body=True)
+    spoil(agent.clone / "SYSTEM.md")
+    lead(agent, "spoiled prompt")
+    rung(agent, "last good", good)
+    assert "it said: SYSTEM.md" in agent.told("is pinned, an earlier version leads")
+    assert "SYSTEM.md" in shown(agent).pins[0].why
+
+
+@pytest.mark.parametrize("lie", ["hung=True", "silent=True"])
+def test_main_falls_silent_while_it_serves(make_agent: MakeAgent, lie: str) -> None:
+    """Fault: after SUCCESS the main loop hangs, or the whole interpreter does, its process alive; expected: two odd
+    answers in a row end it, main is tried again, and the PM reads why."""
+    agent, _ = grown(make_agent)
+    # It answers for as long as a boot takes, and later never again.
+    bad = behave(agent, f"{SERVES}\ntime.sleep(1.0)\nlie({lie})\ntime.sleep(600)")
+    first = rung(agent, "main", bad)
+    agent.serving(but=first.boot_id, seconds=60.0)
+    assert not is_alive(first.runner_pid, first.runner_started)
+    assert "was not well, twice in a row" in agent.told("main failed (1 in a row)")
+    assert "twice in a row" in shown(agent).troubles[0].text
+
+
+def _corrupt_objects(clone: Path) -> None:
+    for path in (clone / ".git/objects").rglob("*"):
+        if path.is_file():
+            path.chmod(0o600)
+            path.write_bytes(b"\0" * path.stat().st_size)
+
+
+def _truncate_index(clone: Path) -> None:
+    os.truncate(clone / ".git/index", 20)
+
+
+def _empty_refs(clone: Path) -> None:
+    (clone / ".git/HEAD").write_text("")
+    (clone / ".git/refs/heads/main").write_text("\0" * 41)
+
+
+def _no_git(clone: Path) -> None:
+    shutil.rmtree(clone / ".git")
+
+
+def _git_is_a_file(clone: Path) -> None:
+    _no_git(clone)
+    (clone / ".git").write_text("gitdir: /nonexistent\n")
+
+
+def _config_is_garbage(clone: Path) -> None:
+    (clone / ".git/config").write_bytes(b"[core\n\0\xff")
+
+
+@pytest.mark.parametrize(
+    "damage", [_corrupt_objects, _truncate_index, _empty_refs, _no_git, _git_is_a_file, _config_is_garbage]
+)
+def test_mains_clone_is_damaged(make_agent: MakeAgent, damage: Callable[[Path], None]) -> None:
+    """Fault: objects, refs, index or settings of main's clone are corrupt or gone; expected: main serves from a clone
+    made anew, no version is blamed, what was there is kept and the PM reads where."""
+    agent, good = grown(make_agent)
+    clone = Path(agent.places.main_checkout)
+    (clone / "unfinished").write_text("half a thought")
+    damage(clone)
+    before = kill_runner(agent)
+    state = agent.serving(but=before.boot_id)
+    assert (state.rung, state.version, state.pins) == ("main", before.version, ())
+    Git(str(clone))("fsck", "--strict")
+    aside = [each for each in clone.parent.glob("minifram.aside-*") if (each / "unfinished").exists()]
+    if aside:
+        assert str(aside[0]) in agent.told("work was rescued")
+    else:  # git could still make it out, and then a branch holds it
+        assert "on branch rescue/" in agent.told("work was rescued")
+        ref = Git(agent.places.remote)("for-each-ref", "--format=%(refname)", "refs/heads/rescue").split()[0]
+        assert Git(agent.places.remote)("show", f"{ref}:unfinished") == "half a thought"
+    assert good == state.commit or agent.git("ls-remote", "origin", "main").split()[0] == state.commit
+
+
+def test_the_shared_repository_is_damaged(make_agent: MakeAgent) -> None:
+    """Fault: main's ref in the shared repository is full of zeroes when main is to be led; expected: no version is
+    blamed, the watcher waits and tries, and main serves once the PM has put it back."""
+    agent, _ = grown(make_agent)
+    first = agent.serving()
+    ref = Path(agent.places.remote, "refs/heads/main")
+    right = within(10.0, ref.read_text, "main's ref")
+    ref.write_text("\0" * 41)
+    kill_runner(agent)
+    within(20.0, lambda: agent.state().failures >= 2, "a launch that cannot be")
+    assert agent.watcher
+    assert agent.watcher.poll() is None
+    assert agent.state().pins == ()
+    assert not is_alive(first.runner_pid, first.runner_started)
+    ref.write_text(right)
+    state = agent.serving(but=first.boot_id)
+    assert (state.rung, state.version) == ("main", first.version)

@@ -1,0 +1,136 @@
+"""The power is cut at random moments: an ext4 that stops in the middle of what is under way, and is mounted again."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.contract.signals import SignalName
+from infra.contract.watcher_file import WatcherFile
+from infra.repository.git import Git
+from tests.faults.disks import Ext4
+from tests.faults.grown import grown
+from tests.supervision.agents import Agent, within
+
+pytestmark = pytest.mark.heavy
+CUTS = 20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Ext4]:
+    made = Ext4(tmp_path)
+    made.mount()
+    yield made
+    made.unmount()
+
+
+@pytest.fixture
+def agent(disk: Ext4) -> Iterator[Agent]:
+    """All that is its own lies on the disk, with a branch to hop to, and is known to be there."""
+    directory = disk.path / "agent"
+    directory.mkdir()
+    made: list[Agent] = []
+
+    def make(settings: str) -> Agent:
+        made.append(Agent(directory, settings=settings))
+        return made[0]
+
+    yield _with_a_branch(grown(make)[0])
+    made[0].close()
+
+
+def _with_a_branch(agent: Agent) -> Agent:
+    agent.branch("better", "serve()")
+    os.sync()
+    return agent
+
+
+def empty_run(agent: Agent) -> None:
+    """What lies there never lives through a power cut."""
+    for path in Path(agent.run).iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _serves(agent: Agent, known: set[str]) -> WatcherFile | None:
+    state = agent.state()
+    return state if state.phase == "running" and state.boot_id not in known else None
+
+
+class Sender:
+    """Puts refused signals into the agent's directory, one after the other, each on the disk before the next."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._directory = Path(agent.places.signals)
+        self.sent = 0
+
+    def send(self, name: str, text: str) -> None:
+        """Durably: what the sender itself lost is not the watcher's."""
+        half = self._directory / ".half"
+        with half.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        half.rename(self._directory / name)
+        descriptor = os.open(self._directory, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+    def is_taken(self) -> bool:
+        """The watcher has decided upon the last one, remembered it, and deleted the file."""
+        return not any(os.path.lexists(self._directory / name) for name in ("bootstrap", ".claimed-bootstrap"))
+
+    def until(self, moment: float) -> None:
+        while time.monotonic() < moment:
+            if self._directory.is_dir() and self.is_taken():
+                self.send("bootstrap", f"-refused-{self.sent}-\n")
+                self.sent += 1
+            time.sleep(0.005)
+
+
+@pytest.mark.timeout(400)
+def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4) -> None:
+    """Fault: the power is cut twenty times, at random moments of booting, hopping and telling; expected: each time the
+    watcher starts on what is left and serves, repository and memory are whole, each signal is carried out and each
+    report is made, once."""
+    chance = random.Random(11)
+    sender, lost = Sender(agent), 0
+    for number in range(CUTS):
+        known = {boot.id for boot in agent.state().boots}
+        hops = number % 2 == 1
+        if hops:
+            agent.serving(agent.state().branch or "main")
+            within(20.0, sender.is_taken, "the signal before taken")
+            agent.ask(SignalName.BOOTSTRAP, "better")
+            within(20.0, sender.is_taken, "the hop's signal taken")
+            time.sleep(chance.uniform(0.0, 0.4))  # the moment is the test
+        else:
+            sender.until(time.monotonic() + chance.uniform(0.0, 1.5))
+        (disk.path / "unsynced").write_text("x" * 10_000)
+        disk.cut_power()
+        if agent.watcher:
+            agent.watcher.wait()
+        disk.mount()
+        unsynced = disk.path / "unsynced"
+        lost += not unsynced.exists() or unsynced.stat().st_size == 0
+        unsynced.unlink(missing_ok=True)
+        Git(agent.places.remote)("fsck", "--strict")
+        empty_run(agent)
+        agent.start()
+        state = within(60.0, lambda known=known: _serves(agent, known), f"a new boot serving after cut {number}")  # type: ignore[misc]
+        assert not os.path.exists(f"{agent.places.watcher_state}.unreadable")
+        assert state.pins == ()
+        if hops:
+            new = [boot for boot in state.boots if boot.id not in known]
+            assert [boot for boot in new if (boot.branch, boot.reason) == ("better", "bootstrap")], new
+    assert lost > CUTS // 2, "the control: what nobody synced is lost"
+    within(30.0, lambda: sender.is_taken() and not agent.state().untold, "all told")
+    words = agent.comms()
+    assert [words.count(f"-refused-{number}-") for number in range(sender.sent)] == [1] * sender.sent
+    assert sender.sent > CUTS
+    agent.stop()

@@ -1,0 +1,115 @@
+"""Runners that behave as no runner should, and what they leave behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.contract.signals import SignalName
+from infra.repository.git import Git
+from infra.supervision.processes import is_alive
+from tests.faults.grown import MakeAgent, behave, grown, kill_runner
+from tests.supervision.agents import within
+
+pytestmark = pytest.mark.heavy
+DEAF = """for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_IGN)
+for descriptor in (0, 1, 2):
+    os.close(descriptor)
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            with open("logs/daemons", "a") as daemons:
+                daemons.write(f"{os.getpid()}\\n")
+            while True:
+                time.sleep(60)
+        os._exit(0)
+serve()
+"""
+ELSEWHERE = """if os.fork():
+    os._exit(0)
+os.setsid()
+open("logs/daemons", "a").write(f"{os.getpid()}\\n")
+serve()
+"""
+ENDLESS = """say("BOOTSTRAPPING")
+say("SUCCESS")
+while True:
+    os.write(2, b"y" * 65536)
+    time.sleep(0.005)
+"""
+MANY = 10_000
+
+
+def test_a_runner_that_hears_nothing(make_agent: MakeAgent) -> None:
+    """Fault: a runner closes its output, ignores every signal and has daemons in sessions of their own; expected: when
+    another is asked for it is killed after the grace, its daemons too, and the other serves."""
+    agent, _ = grown(make_agent)
+    first = agent.serving()
+    behave(agent, DEAF)
+    deaf = agent.serving(but=first.boot_id)
+    pids = within(20.0, lambda: _daemons(agent.places.main_checkout, 3), "three daemons")
+    agent.branch("better", "serve()")
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    state = agent.serving("better")
+    assert not is_alive(deaf.runner_pid, deaf.runner_started)
+    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+    assert [boot.outcome for boot in state.boots if boot.id == deaf.boot_id] == ["left"]
+
+
+def test_a_runner_that_goes_on_as_another_process(make_agent: MakeAgent) -> None:
+    """Fault: a runner forks, its parent ends with status 0, and its child says SUCCESS from a session of its own;
+    expected: the child does not count as the runner, is ended, and the last good main serves."""
+    agent, good = grown(make_agent)
+    first = agent.serving()
+    behave(agent, ELSEWHERE)
+    state = agent.serving(but=first.boot_id)
+    assert (state.rung, state.commit) == ("last good", good)
+    pids = _daemons(agent.places.main_checkout, 2)
+    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+    assert "exit status 0" in agent.told("is pinned, an earlier version leads")
+
+
+def test_an_endless_line(make_agent: MakeAgent) -> None:
+    """Fault: a runner writes one line without an end into its error log; expected: the log is cut, then the runner is
+    ended and the PM reads why, and the disk holds no more of it than a few times the limit."""
+    limits = "{grace_seconds: 1, boot_seconds: 4, probation_seconds: 0.5, log_bytes: 1000000, sample_seconds: 1}"
+    agent, _ = grown(make_agent, f"limits: {limits}\n")
+    first = agent.serving()
+    behave(agent, ENDLESS)
+    wild = agent.serving(but=first.boot_id)
+    agent.serving(but=wild.boot_id, seconds=40.0)
+    assert not is_alive(wild.runner_pid, wild.runner_started)
+    assert "took too much" in agent.told("main failed (1 in a row)")
+    events = agent.log()
+    assert events.index('"remedy": "trim log"') < events.index('"remedy": "end"')
+    size = sum(path.stat().st_size for path in Path(agent.places.main_checkout, "logs").iterdir())
+    assert size < 100_000_000
+
+
+def test_ten_thousand_branches(make_agent: MakeAgent) -> None:
+    """Fault: ten thousand branches in the shared repository, and as many directories of branches beside main's;
+    expected: a killed runner is replaced and signals are carried out as ever."""
+    agent, _ = grown(make_agent)
+    main = agent.git("ls-remote", "origin", "main").split()[0]
+    orders = "".join(f"create refs/heads/idea/{number} {main}\n" for number in range(MANY))
+    Git(agent.places.remote)("update-ref", "--stdin", stdin=orders.encode())
+    os.mkdir(f"{agent.places.bot}/idea")
+    for number in range(MANY):
+        os.mkdir(f"{agent.places.bot}/idea/{number}")
+    before = kill_runner(agent)
+    after = agent.serving(but=before.boot_id, seconds=60.0)
+    assert (after.version, after.pins) == (before.version, ())
+    agent.branch("better", "serve()")
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.serving("better", seconds=60.0)
+
+
+def _daemons(checkout: str, least: int) -> list[int]:
+    path = Path(checkout, "logs/daemons")
+    pids = [int(line) for line in path.read_text().split()] if path.exists() else []
+    return pids if len(pids) >= least else []
