@@ -93,10 +93,9 @@ def main(words: list[str]) -> int:
                 done.append((name, figures[name](Path(directory))))
             except Unprepared as missing:  # only for what needs podman
                 done.append((name, left_out(name, missing)))
-    progress("", "")
-    for _, figure in done:
-        for table in figure.tables:
-            print(render(table), end="\n\n")
+        progress("", "")
+        for table in done[-1][1].tables:
+            print(render(table), end="\n\n", flush=True)
     print(summary(done))
     print(f"{surroundings(load)}; {time.monotonic() - began:.0f} s in all")
     return Exit.OK
