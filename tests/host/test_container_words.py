@@ -77,7 +77,7 @@ def test_the_words_are_these() -> None:
         "--dns=127.0.0.1",
         "--dns-search=.",
         "--ulimit=nofile=16384:16384",
-        "--ulimit=nproc=2048:2048",
+        "--ulimit=nproc=1792:1792",
         "--ulimit=core=0:0",
         "--pids-limit=2048",
         "--memory=4294967296",
@@ -139,7 +139,7 @@ def test_the_pm_s_limits_are_the_container_s() -> None:
     chosen = PodmanSettings(pids=300, open_files=1024, memory_bytes=1 << 30, cpus=1.5, tmp_bytes=1 << 20)
     words = create_words(a_sealing(settings=Settings(podman=chosen)))
 
-    assert {"--ulimit=nproc=300:300", "--pids-limit=300", "--memory=1073741824", "--cpus=1.5"} <= set(words)
+    assert {"--ulimit=nproc=150:150", "--pids-limit=300", "--memory=1073741824", "--cpus=1.5"} <= set(words)
     assert "--ulimit=nofile=1024:1024" in words
     assert "--tmpfs=/tmp:rw,nosuid,nodev,notmpcopyup,mode=1777,size=1048576" in words
 
