@@ -260,7 +260,7 @@ def test_from_print_to_stale(desk: ContainerDesk) -> None:
     desk.done("generate", "quadlet", "--install")
     desk.settings(settings + "podman: {pids: 300}\n")
     stale = desk.call("generate", "quadlet", "--check")
-    assert (stale.code, "+Ulimit=nproc=300:300" in stale.out.splitlines()) == (8, True)
+    assert (stale.code, "+Ulimit=nproc=150:150" in stale.out.splitlines()) == (8, True)
     assert desk.done("generate", "quadlet", "--install", "--json").json["file"] == str(path)
     desk.done("generate", "quadlet", "--check")
 
