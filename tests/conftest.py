@@ -14,6 +14,7 @@ settings.register_profile("minifram", deadline=None, suppress_health_check=[Heal
 settings.load_profile("minifram")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Which tests run one after another when the heavy ones are shared out (`--dist loadgroup`): those of a file, which
     share what they made, and all that have containers, which share a user."""
