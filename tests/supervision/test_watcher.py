@@ -301,8 +301,10 @@ def test_a_signal_that_is_no_file_is_refused_without_blocking(make_agent: MakeAg
         case "fifo":
             os.mkfifo(path)
         case "directory":
-            path.mkdir()
-            (path / "inside").write_text("x")
+            made = Path(agent.directory, "made")  # whole before the watcher can take it
+            made.mkdir()
+            (made / "inside").write_text("x")
+            made.rename(path)
         case "link":
             path.symlink_to("/etc/hostname")
     agent.told("a signal was refused")
