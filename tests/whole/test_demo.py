@@ -32,10 +32,10 @@ def test_the_demo_shows_every_step_and_leaves_nothing_running(tmp_path: Path) ->
     assert done.returncode == 0, told + done.stderr
     for step in (
         r"the agent noticed \d+\.\d\d s after the push",
-        r"the watcher launched report-duration@[0-9a-f]{12}",
+        r"the watcher rehearsed and launched report-duration@[0-9a-f]{12}",
         r"the new version validated itself \(\d+ passed",
         r"This took \d",
-        r"cannot-start@[0-9a-f]{12} ended before SUCCESS: exit status 1",
+        r"cannot-start@[0-9a-f]{12} was not launched: it did not live through its rehearsal",
         r"starts-then-dies@[0-9a-f]{12} died after SUCCESS: exit status 1",
         r"every report is still there: (\d+) of \1",
         r"git log --graph --oneline --all",
