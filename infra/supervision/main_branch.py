@@ -3,7 +3,6 @@ what is there, in the bare repository, so that a PM or an agent who pushes meanw
 
 from __future__ import annotations
 
-import os
 import time
 
 from infra.admission.bounded_git import BoundedGit, TooMuch
@@ -18,14 +17,19 @@ from infra.repository.merge import PAGE
 from infra.repository.tip import BareTip, Entry, advance, edit_file, rollback_commit
 
 
-def report(places: Places, told: Report) -> None:
-    """Append a report to COMMS.md. Raises GitError, TipBusy, OSError."""
+def report(places: Places, *told: Report) -> None:
+    """Append reports to COMMS.md in one commit, which names them. Raises GitError, TipBusy, OSError."""
     git = Git(places.remote, WATCHER)
 
     def edit(document: str) -> str:
-        return comms.add_report(comms.with_sections(document), told.title, told.text, told.at)
+        document = comms.with_sections(document)
+        for each in told:
+            document = comms.add_report(document, each.title, each.text, each.at)
+        return document
 
-    advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {told.title}\n\n{_REPORT}: {told.id}"))
+    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+    trailers = "\n".join(f"{_REPORT}: {each.id}" for each in told)
+    advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {told[0].title}{more}\n\n{trailers}"))
 
 
 def was_told(places: Places, id: str) -> bool:
@@ -38,7 +42,7 @@ def _marked(git: Git, trailer: str, value: str) -> str:
     shown = f"--format=%H %(trailers:key={trailer},valueonly,separator=%x20)"
     for line in git("log", f"--max-count={_LOOKED_BACK}", shown, f"refs/heads/{MAIN}").splitlines():
         commit, _, found = line.partition(" ")
-        if found == value:
+        if value in found.split():
             return commit
     return ""
 
@@ -96,22 +100,3 @@ def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) ->
 
 _LOOK_SECONDS = 30.0
 _LOOKED_BACK = 200
-
-STALE_SECONDS = 30.0
-"""A ref's lock is held for moments; one of this age was left by a git that was killed."""
-
-
-def remove_stale_locks(places: Places, now_wall: float) -> list[str]:
-    """Locks in the shared repository that would keep main from ever moving again; gives what was removed."""
-    found = [f"{places.remote}/packed-refs.lock", f"{places.remote}/HEAD.lock"]
-    for directory, _, names in os.walk(f"{places.remote}/refs/heads"):
-        found += [f"{directory}/{name}" for name in names if name.endswith(".lock")]
-    removed = []
-    for path in found:
-        try:
-            if now_wall - os.lstat(path).st_mtime > STALE_SECONDS:
-                os.unlink(path)
-                removed.append(path)
-        except OSError:  # its owner was quicker
-            continue
-    return removed

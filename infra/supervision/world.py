@@ -35,6 +35,7 @@ from infra.supervision.reports import Reports
 from infra.supervision.seal_watch import SealWatch
 from infra.supervision.services import DoorFiles, Services, outage
 from infra.supervision.shared_main import SharedMain
+from infra.supervision.stale_locks import StaleLocks
 from infra.supervision.states import Action, Event, Instant, Patience, Phase, Runner, State
 from infra.supervision.wake import Wake
 from infra.supervision.zones import Zones
@@ -74,6 +75,7 @@ class World:
         self._decided: list[inbox.Claimed] = []
         """Signals that were decided upon; their files are deleted once that is remembered."""
         self._reports = Reports(places, log)
+        self._stale_locks = StaleLocks(places, log)
         self._remembered = WatcherFile()
         self._unsaved = False
         self._last_trouble: Trouble | None = None
@@ -118,9 +120,6 @@ class World:
         strays += self.services.end_orphans()
         if strays:
             self._log.warning("descendants.ended", processes=strays)
-        removed = main_branch.remove_stale_locks(self._places, at.wall)
-        if removed:
-            self._log.warning("locks.removed", paths=removed)
         self.services.tend(at.monotonic)
         # Its log may be gone by now; what was seen once stays seen.
         served = bool(found and (self._following.has_served(found) or _had_served(file, found)))
@@ -237,6 +236,7 @@ class World:
             at + self._poll_seconds(state),
             self._next_check,
             self._seal.due,
+            self._stale_locks.due,
             at + LONGEST_WAIT_SECONDS,
         ]
         if state.phase in (Phase.BOOTING, Phase.RUNNING):
@@ -285,6 +285,8 @@ class World:
             self._sweep()
             unproved = self._seal.broken()
         self._enqueue(*unproved)
+        if at >= self._stale_locks.due:
+            self._stale_locks.look(at)
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
             self._check()
@@ -321,9 +323,8 @@ class World:
         missing = self._following.missing()
         if missing:
             self._enqueue(missing)
-        removed = main_branch.remove_stale_locks(self._places, time.time())
         runner = self._following.runner
-        self._log.info("watcher.checked", runner=runner.pid if runner else None, locks_removed=removed)
+        self._log.info("watcher.checked", runner=runner.pid if runner else None)
 
     # Doing.
 

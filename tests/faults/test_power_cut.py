@@ -129,8 +129,11 @@ def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4) -> None:
             new = [boot for boot in state.boots if boot.id not in known]
             assert [boot for boot in new if (boot.branch, boot.reason) == ("better", "bootstrap")], new
     assert lost > CUTS // 2, "the control: what nobody synced is lost"
-    within(30.0, lambda: sender.is_taken() and not agent.state().untold, "all told")
+    # The cut may have left a lock on main, which is looked at for a while before it goes.
+    within(60.0, lambda: sender.is_taken() and not agent.state().untold, "all told")
     words = agent.comms()
-    assert [words.count(f"-refused-{number}-") for number in range(sender.sent)] == [1] * sender.sent
+    told = {number: words.count(f"-refused-{number}-") for number in range(sender.sent)}
+    wrong = {number: count for number, count in told.items() if count != 1}
+    assert not wrong, f"of {sender.sent} reports, not told once: {wrong}"
     assert sender.sent > CUTS
     agent.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -17,6 +18,7 @@ import pytest
 from infra.contract.signals import SignalName
 from infra.repository.git import Git
 from infra.supervision import cell_files, inbox, main_branch, processes
+from infra.supervision.stale_locks import HELD_SECONDS
 from tests.supervision.agents import HOPELESS, PYTHON, Agent, within
 
 MakeAgent = Callable[..., Agent]
@@ -224,16 +226,21 @@ def test_a_report_outlives_the_watcher_that_could_not_make_it(make_agent: MakeAg
 
 @heavy
 def test_a_lock_that_a_killed_push_left_does_not_silence_the_watcher(make_agent: MakeAgent) -> None:
-    """refs/heads/main.lock of a git that is gone is removed once it is old; a fresh one is respected."""
+    """refs/heads/main.lock of a git that is gone goes, and everything that was to be told is, in its order."""
     agent = make_agent()
     lock = Path(agent.places.remote, "refs/heads/main.lock")
     lock.touch()
-    assert main_branch.remove_stale_locks(agent.places, time.time()) == []
-    os.utime(lock, (0, 0))
     agent.start()
     agent.serving()
-    Path(agent.places.signals, "bootstrap").write_text("-b\n")
-    agent.told("a signal was refused")
+    request = Path(agent.places.signals, "bootstrap")
+    for number in range(3):
+        request.write_text(f"-refused-{number}-\n")
+        within(20.0, lambda n=number: len(agent.state().untold) == n + 1 and not request.exists(), "kept for later")  # type: ignore[misc]
+    assert lock.exists()
+    within(2 * HELD_SECONDS + 10.0, lambda: not agent.state().untold, "told")
+    assert re.findall(r"-refused-(\d)-", agent.comms()) == ["0", "1", "2"]
+    request.write_text("-b\n")
+    agent.told("-b")
 
 
 def test_a_rollback_is_made_once_for_one_signal(make_agent: MakeAgent) -> None:

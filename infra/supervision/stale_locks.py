@@ -1,0 +1,53 @@
+"""Locks on the shared repository's refs whose git is gone, killed or cut off with the power: nobody could move main."""
+
+from __future__ import annotations
+
+import os
+
+import structlog
+
+from infra.contract.places import Places
+
+HELD_SECONDS = 10.0
+"""git holds such a lock for moments. One that was seen for so long, as the monotonic clock counts, has no holder: a
+machine that slept has not aged it."""
+LOOK_SECONDS = 60.0
+"""Between two looks while there is none; each reads the directories of all refs."""
+
+
+class StaleLocks:
+    """What lies there, over time. `due`: when to look, on the monotonic clock."""
+
+    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
+        self._remote = places.remote
+        self._log = log
+        self._seen: dict[str, tuple[tuple[int, int], float]] = {}
+        """By path: which file it is, and since when it was seen."""
+        self.due = 0.0
+
+    def look(self, at: float) -> None:
+        """Remove those that were seen long enough; what cannot be read or removed is left to the next look."""
+        seen = {}
+        for path in self._locks():
+            try:
+                status = os.lstat(path)
+                stamp = (status.st_ino, status.st_mtime_ns)
+                known, since = self._seen.get(path, (stamp, at))
+                if known == stamp and at - since >= HELD_SECONDS:
+                    os.unlink(path)
+                    self._log.warning("lock.removed", path=path)
+                else:
+                    seen[path] = (stamp, since if known == stamp else at)
+            except FileNotFoundError:  # its owner was quicker
+                continue
+            except OSError as error:
+                self._log.error("lock.not_removed", path=path, reason=str(error))
+        self._seen = seen
+        self.due = at + (HELD_SECONDS if seen else LOOK_SECONDS)
+
+    def _locks(self) -> list[str]:
+        """No branch's name ends so (git-check-ref-format(1))."""
+        found = [f"{self._remote}/{name}.lock" for name in ("packed-refs", "HEAD")]
+        for directory, _, names in os.walk(f"{self._remote}/refs"):
+            found += [f"{directory}/{name}" for name in names if name.endswith(".lock")]
+        return found

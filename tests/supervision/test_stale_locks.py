@@ -1,0 +1,82 @@
+"""Locks of refs: those without a holder go, those that are held stay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import structlog
+
+from infra.contract.places import Places
+from infra.supervision.stale_locks import HELD_SECONDS, LOOK_SECONDS, StaleLocks
+
+LOCKS = ("refs/heads/main.lock", "refs/heads/a/b.lock", "refs/minifram/good/1.lock", "packed-refs.lock", "HEAD.lock")
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    for each in (*LOCKS, "refs/heads/main", "objects/1.lock"):
+        path = tmp_path / "remote" / each
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path / "remote"
+
+
+@pytest.fixture
+def locks(remote: Path) -> StaleLocks:
+    root = str(remote.parent)
+    places = Places(bot=f"{root}/bot", remote=str(remote), run=f"{root}/run", var=f"{root}/var")
+    return StaleLocks(places, structlog.stdlib.get_logger())
+
+
+def there(remote: Path) -> set[str]:
+    return {each for each in LOCKS if (remote / each).exists()}
+
+
+def test_a_lock_goes_when_it_was_seen_for_long_enough(remote: Path, locks: StaleLocks) -> None:
+    locks.look(100.0)
+    assert (there(remote), locks.due) == ({*LOCKS}, 100.0 + HELD_SECONDS)
+    locks.look(100.0 + HELD_SECONDS)
+    assert (there(remote), locks.due) == (set(), 100.0 + HELD_SECONDS + LOOK_SECONDS)
+    assert (remote / "refs/heads/main").exists()
+    assert (remote / "objects/1.lock").exists()
+
+
+@pytest.mark.parametrize("age", [0, 10**9])
+def test_its_age_on_the_wall_says_nothing(remote: Path, locks: StaleLocks, age: int) -> None:
+    """A machine that slept, or whose clock was set, has locks of any age with a holder at work."""
+    for each in LOCKS:
+        os.utime(remote / each, (age, age))
+    locks.look(100.0)
+    locks.look(100.0 + HELD_SECONDS / 2)
+    assert there(remote) == {*LOCKS}
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda path: os.utime(path, (1, 1)),
+        lambda path: (path.rename(path.with_suffix(".old")), path.touch()),
+    ],
+)
+def test_another_lock_at_the_same_place_begins_anew(
+    remote: Path, locks: StaleLocks, again: Callable[[Path], object]
+) -> None:
+    path = remote / LOCKS[0]
+    locks.look(100.0)
+    again(path)
+    locks.look(100.0 + HELD_SECONDS)
+    assert there(remote) == {LOCKS[0]}
+    locks.look(100.0 + 2 * HELD_SECONDS)
+    assert there(remote) == set()
+
+
+def test_what_cannot_be_removed_is_tried_again(remote: Path, locks: StaleLocks) -> None:
+    path = remote / LOCKS[0]
+    path.unlink()
+    path.mkdir()  # a directory is no lock of git's, and not ours to remove
+    locks.look(100.0)
+    locks.look(100.0 + HELD_SECONDS)
+    assert there(remote) == {LOCKS[0]}
