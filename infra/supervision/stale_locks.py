@@ -9,8 +9,10 @@ import structlog
 from infra.contract.places import Places
 
 HELD_SECONDS = 10.0
-"""git holds such a lock for moments. One that was seen for so long, as the monotonic clock counts, has no holder: a
-machine that slept has not aged it."""
+"""git holds such a lock for moments. One that was seen for so long, as the monotonic clock counts, has no holder."""
+OLD_SECONDS, GLANCE_SECONDS = 30.0, 2.0
+"""One that is so old by the wall's clock is seen for a glance only: its holder may have slept with the machine, or the
+clock have been set, so it gets a moment to go on. A watcher that never lives for long still gets rid of it."""
 LOOK_SECONDS = 60.0
 """Between two looks while there is none; each reads the directories of all refs."""
 
@@ -25,7 +27,7 @@ class StaleLocks:
         """By path: which file it is, and since when it was seen."""
         self.due = 0.0
 
-    def look(self, at: float) -> None:
+    def look(self, at: float, wall: float) -> None:
         """Remove those that were seen long enough; what cannot be read or removed is left to the next look."""
         seen = {}
         for path in self._locks():
@@ -33,7 +35,8 @@ class StaleLocks:
                 status = os.lstat(path)
                 stamp = (status.st_ino, status.st_mtime_ns)
                 known, since = self._seen.get(path, (stamp, at))
-                if known == stamp and at - since >= HELD_SECONDS:
+                needed = GLANCE_SECONDS if wall - status.st_mtime >= OLD_SECONDS else HELD_SECONDS
+                if known == stamp and at - since >= needed:
                     os.unlink(path)
                     self._log.warning("lock.removed", path=path)
                 else:
@@ -43,7 +46,7 @@ class StaleLocks:
             except OSError as error:
                 self._log.error("lock.not_removed", path=path, reason=str(error))
         self._seen = seen
-        self.due = at + (HELD_SECONDS if seen else LOOK_SECONDS)
+        self.due = at + (GLANCE_SECONDS if seen else LOOK_SECONDS)
 
     def _locks(self) -> list[str]:
         """No branch's name ends so (git-check-ref-format(1))."""

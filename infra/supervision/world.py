@@ -286,7 +286,7 @@ class World:
             unproved = self._seal.broken()
         self._enqueue(*unproved)
         if at >= self._stale_locks.due:
-            self._stale_locks.look(at)
+            self._stale_locks.look(at, time.time())
         if at >= self._next_check:
             self._next_check = at + self._settings.intervals.check_seconds
             self._check()

@@ -90,7 +90,7 @@ class Sender:
             if self._directory.is_dir() and self.is_taken():
                 self.send("bootstrap", f"-refused-{self.sent}-\n")
                 self.sent += 1
-            time.sleep(0.005)
+            time.sleep(0.02)
 
 
 @pytest.mark.timeout(400)

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from infra.contract.places import Places
-from infra.supervision.stale_locks import HELD_SECONDS, LOOK_SECONDS, StaleLocks
+from infra.supervision.stale_locks import GLANCE_SECONDS, HELD_SECONDS, LOOK_SECONDS, OLD_SECONDS, StaleLocks
 
 LOCKS = ("refs/heads/main.lock", "refs/heads/a/b.lock", "refs/minifram/good/1.lock", "packed-refs.lock", "HEAD.lock")
 
@@ -31,27 +31,36 @@ def locks(remote: Path) -> StaleLocks:
     return StaleLocks(places, structlog.stdlib.get_logger())
 
 
+def born(remote: Path, wall: float) -> None:
+    for each in LOCKS:
+        os.utime(remote / each, (wall, wall))
+
+
 def there(remote: Path) -> set[str]:
     return {each for each in LOCKS if (remote / each).exists()}
 
 
 def test_a_lock_goes_when_it_was_seen_for_long_enough(remote: Path, locks: StaleLocks) -> None:
-    locks.look(100.0)
-    assert (there(remote), locks.due) == ({*LOCKS}, 100.0 + HELD_SECONDS)
-    locks.look(100.0 + HELD_SECONDS)
+    """A fresh one for ten seconds."""
+    born(remote, 1000.0)
+    locks.look(100.0, 1000.0)
+    locks.look(100.0 + HELD_SECONDS - 0.1, 1000.0)
+    assert there(remote) == {*LOCKS}
+    assert locks.due <= 100.0 + HELD_SECONDS + GLANCE_SECONDS
+    locks.look(100.0 + HELD_SECONDS, 1000.0)
     assert (there(remote), locks.due) == (set(), 100.0 + HELD_SECONDS + LOOK_SECONDS)
     assert (remote / "refs/heads/main").exists()
     assert (remote / "objects/1.lock").exists()
 
 
-@pytest.mark.parametrize("age", [0, 10**9])
-def test_its_age_on_the_wall_says_nothing(remote: Path, locks: StaleLocks, age: int) -> None:
-    """A machine that slept, or whose clock was set, has locks of any age with a holder at work."""
-    for each in LOCKS:
-        os.utime(remote / each, (age, age))
-    locks.look(100.0)
-    locks.look(100.0 + HELD_SECONDS / 2)
+def test_an_old_one_goes_after_a_second_glance(remote: Path, locks: StaleLocks) -> None:
+    """Not at the first: a machine that slept, or whose clock was set, has old locks with a holder at work."""
+    born(remote, 1000.0)
+    locks.look(100.0, 1000.0 + OLD_SECONDS)
+    locks.look(100.0 + GLANCE_SECONDS - 0.1, 1000.0 + OLD_SECONDS)
     assert there(remote) == {*LOCKS}
+    locks.look(100.0 + GLANCE_SECONDS, 1000.0 + OLD_SECONDS)
+    assert there(remote) == set()
 
 
 @pytest.mark.parametrize(
@@ -65,11 +74,11 @@ def test_another_lock_at_the_same_place_begins_anew(
     remote: Path, locks: StaleLocks, again: Callable[[Path], object]
 ) -> None:
     path = remote / LOCKS[0]
-    locks.look(100.0)
+    locks.look(100.0, 0.0)
     again(path)
-    locks.look(100.0 + HELD_SECONDS)
+    locks.look(100.0 + HELD_SECONDS, 0.0)
     assert there(remote) == {LOCKS[0]}
-    locks.look(100.0 + 2 * HELD_SECONDS)
+    locks.look(100.0 + 2 * HELD_SECONDS, 0.0)
     assert there(remote) == set()
 
 
@@ -77,6 +86,6 @@ def test_what_cannot_be_removed_is_tried_again(remote: Path, locks: StaleLocks) 
     path = remote / LOCKS[0]
     path.unlink()
     path.mkdir()  # a directory is no lock of git's, and not ours to remove
-    locks.look(100.0)
-    locks.look(100.0 + HELD_SECONDS)
+    locks.look(100.0, 0.0)
+    locks.look(100.0 + HELD_SECONDS, 0.0)
     assert there(remote) == {LOCKS[0]}
