@@ -103,7 +103,7 @@ class Preparation:
             raise
         self._child = _Child(step, launch, runner, process, pidfd, output, time.monotonic())
         self._log.info("preparation.began", what=step.what, branch=runner.branch, commit=runner.commit, pid=process.pid)
-        return Preparing(step.what, step.seconds)
+        return Preparing(launch.branch, step.seconds)
 
     def pids(self) -> frozenset[int]:
         return frozenset({self._child.process.pid} if self._child else ())

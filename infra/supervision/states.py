@@ -92,6 +92,8 @@ class State(msgspec.Struct, frozen=True):
     """The signal to carry out once no runner is alive."""
     failed: str = ""
     """Why the runner that is being ended has failed; empty when it is ended for another reason."""
+    preparing: str = ""
+    """The branch whose launch waits; it means something while preparing."""
     unwell: str = ""
     """What was wrong with the runner when it was last asked; a second time in a row ends it."""
     failures: int = 0
@@ -168,7 +170,8 @@ class RetryAsked(NamedTuple):
 class Preparing(NamedTuple):
     """Instead of Launched: something has to be done first, and has begun."""
 
-    what: str
+    branch: str
+    """Whose launch waits for it."""
     seconds: float
     """The longest that it may take."""
 

@@ -214,7 +214,7 @@ class Play:
     def prepare(self, action: states.Launch, runner: Runner) -> None:
         """An environment and a rehearsal: some bad versions are found out by it, and a good one never is."""
         self.prepared, self.preparing = action, None
-        self.inbox.append(states.Preparing("it is rehearsed", 140.0))
+        self.inbox.append(states.Preparing(action.branch, 140.0))
         ends = self.now + self.chance.expovariate(1 / 20.0)
         nature = self.nature_of(runner.version)
         if self.outage:
@@ -395,7 +395,7 @@ class Play:
             states.Unwell(other, "no answer"),
             states.Well(other),
             states.Exceeded(other, "too much"),
-            states.Preparing("nobody asked", 10.0),
+            states.Preparing("nobody", 10.0),
             states.Prepared(states.Launch("other", "nobody asked")),
             states.MainSeen(self.main, "nobody asked"),
             states.MainUnseen("nobody asked"),

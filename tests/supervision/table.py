@@ -41,7 +41,7 @@ def state(phase: Phase, rung: Rung = Rung.MAIN) -> State:
 
 COLUMNS: tuple[tuple[str, State], ...] = (
     ("starting", state(Phase.STARTING)),
-    ("preparing", state(Phase.PREPARING)),
+    ("preparing", replace(state(Phase.PREPARING), preparing="main")),
     ("booting, a branch", state(Phase.BOOTING, Rung.BRANCH)),
     ("booting, main", state(Phase.BOOTING)),
     ("running, main", state(Phase.RUNNING)),
@@ -64,7 +64,7 @@ ROWS: tuple[tuple[str, Event], ...] = (
     ("main moved to another version", states.MainMoved(OTHER)),
     ("launched", states.Launched(runner(Rung.MAIN), "start")),
     ("main cannot be launched", states.LaunchFailed("main", "why")),
-    ("a preparation began", states.Preparing("it is rehearsed", 60.0)),
+    ("a preparation began", states.Preparing("b", 60.0)),
     ("prepared", states.Prepared(LAUNCH)),
     ("found unfit", states.Prepared(LAUNCH, "why", runner(Rung.BRANCH))),
     ("SUCCESS, and well", states.Served(BOOT)),

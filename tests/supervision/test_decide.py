@@ -25,6 +25,7 @@ from infra.supervision.states import (
     LookAtMain,
     Patience,
     Phase,
+    Preparing,
     RollBack,
     RollbackFailed,
     RolledBack,
@@ -104,6 +105,17 @@ def test_a_hand_over_that_waits_outlives_the_watcher() -> None:
     remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request(target="main"))
     state, _ = decide(remembered, Started(a_runner(), True), at(0))
     assert (state.request, state.deadline) == (a_request(target="main"), 10.0)
+
+
+@pytest.mark.parametrize(("prepared", "left"), [("main", a_request()), ("better", None)])
+def test_a_preparation_that_lasts_too_long_fails_only_what_waits_for_it(prepared: str, left: Request | None) -> None:
+    """A bootstrap that came while main was being looked at is carried out after all."""
+    state, _ = decide(State(Phase.STARTING, at(0), PATIENCE, request=a_request()), Preparing(prepared, 60.0), at(0))
+    assert (state.phase, state.deadline) == (Phase.PREPARING, 60.0)
+    state, actions = decide(state, TimeIsUp(), at(60))
+    assert state.request == left
+    assert actions[1] == (Launch("better", "bootstrap") if left else actions[1])
+    assert ("better" in str(state.troubles[-1].text)) is False
 
 
 def test_adopting_counts_the_service_from_its_start() -> None:
