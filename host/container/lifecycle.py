@@ -153,9 +153,11 @@ def _give_up_switch(podman: Podman, home: Home, named: Seen | None, seconds: flo
     return True
 
 
-def facts_of(named: Seen | None, aside: Seen | None, verdict: str | None = None) -> switching.Facts:
+def facts_of(
+    named: Seen | None, aside: Seen | None, verdict: str | None = None, is_begun: bool = False
+) -> switching.Facts:
     held = [switching.Held(each.version, each.runs) if each else None for each in (named, aside)]
-    return switching.Facts(held[0], held[1], verdict)
+    return switching.Facts(held[0], held[1], verdict, is_begun)
 
 
 def _clear(podman: Podman, home: Home) -> None:

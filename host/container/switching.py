@@ -63,6 +63,9 @@ class Facts(NamedTuple):
     aside: Held | None
     verdict: str | None = None
     """Of the container that was awaited last: empty when it serves, else why not; None when none was."""
+    is_begun: bool = False
+    """The one under the agent's name was started by this command: also one that has ended by now is to be judged, or it
+    would be started for ever."""
 
 
 def next_step(journal: Journal, facts: Facts) -> Step:
@@ -85,7 +88,7 @@ def _forward(journal: Journal, facts: Facts) -> Step:
         return Step.BEGIN_NEW
     if named.version != journal.new.version:
         return Step.TURN_BACK
-    if not named.runs:
+    if not named.runs and not _is_to_be_judged(facts):
         return Step.BEGIN_NEW
     return Step.AWAIT_NEW if facts.verdict is None else Step.FINISH
 
@@ -98,7 +101,11 @@ def _back(journal: Journal, facts: Facts) -> Step:
         return Step.PUT_BACK if facts.aside else Step.MAKE_OLD
     if facts.verdict is not None:
         return Step.CLOSE
-    return Step.AWAIT_OLD if named.runs else Step.START_OLD
+    return Step.AWAIT_OLD if named.runs or _is_to_be_judged(facts) else Step.START_OLD
+
+
+def _is_to_be_judged(facts: Facts) -> bool:
+    return facts.is_begun and facts.verdict is None
 
 
 def puts_memory_back(journal: Journal | None, facts: Facts) -> bool:

@@ -263,7 +263,7 @@ class _Switch:
     def _facts(self) -> switching.Facts:
         named = control.look(self._podman, self._home)
         aside = control.look(self._podman, self._home, self._names.aside)
-        return lifecycle.facts_of(named, aside, self._verdict)
+        return lifecycle.facts_of(named, aside, self._verdict, self._container is not None)
 
     # forward
 
@@ -310,6 +310,7 @@ class _Switch:
     def _turn_back(self) -> None:
         why = self._verdict or "the containers were changed by other hands"
         self._say(f"{self._journal.new.name} does not serve, {self._journal.old.name} comes back: {why}")
+        self._let_go()
         self._write(self._journal._replace(why=why[:REASON_CHARS]))
         self._verdict = None
 

@@ -43,6 +43,8 @@ class World:
     serves: dict[str, bool]
     can_be_made: bool
     named: Held | None
+    dies: bool = False
+    """What does not serve ends at once."""
     aside: Held | None = None
     memory: str = REMEMBERED
     journal: Journal | None = JOURNAL
@@ -56,6 +58,7 @@ class World:
     def run(self, cuts: list[int]) -> None:
         """The command from its start; it is killed when the first number of `cuts` is counted down."""
         verdict: str | None = None
+        begun = False
         left = cuts.pop(0) if cuts else -1
 
         def tick() -> None:
@@ -68,7 +71,7 @@ class World:
         for _ in range(60):
             assert self.journal is not None
             tick()
-            step = next_step(self.journal, Facts(self.named, self.aside, verdict))
+            step = next_step(self.journal, Facts(self.named, self.aside, verdict, begun))
             match step:
                 case Step.STOP_OLD:
                     self.named = Held("old", False)
@@ -81,17 +84,18 @@ class World:
                     assert self.aside
                     self.aside = self.aside._replace(runs=False)
                 case Step.BEGIN_NEW:
-                    self.named, verdict = None, None
+                    self.named, verdict, begun = None, None, False
                     tick()
                     if self.can_be_made:
                         self.named = Held("new", False)
                         tick()
                         self._start()
+                        begun = True
                     else:
                         verdict = "it cannot be made"
                 case Step.AWAIT_NEW | Step.AWAIT_OLD:
                     assert self.named
-                    assert self.named.runs
+                    assert self.named.runs or begun
                     verdict = "" if self.serves[self.named.version] else "it does not work"
                 case Step.FINISH:
                     self.aside = None
@@ -99,8 +103,9 @@ class World:
                     self.journal = None
                     return
                 case Step.TURN_BACK:
-                    self.journal, verdict = self.journal._replace(why="no reason"), None
+                    self.journal, verdict, begun = self.journal._replace(why="no reason"), None, False
                 case Step.REMOVE_NEW:
+                    begun = False
                     assert self.named
                     self.named = self.named._replace(runs=False)
                     tick()
@@ -114,8 +119,12 @@ class World:
                     tick()
                     self.named = Held("old", False)
                     verdict = None
+                    tick()
+                    self._start()
+                    begun = True
                 case Step.START_OLD:
                     self._start()
+                    begun = True
                 case Step.CLOSE:
                     self.aside = None
                     tick()
@@ -125,7 +134,7 @@ class World:
 
     def _start(self) -> None:
         assert self.named
-        self.named = self.named._replace(runs=True)
+        self.named = self.named._replace(runs=self.serves[self.named.version] or not self.dies)
         self.started_with.append((self.named.version, self.memory))
         if self.named.version == "new":
             self.memory = "what the new watcher knows"
@@ -143,13 +152,14 @@ class World:
     cuts=st.lists(st.integers(0, 20), max_size=6),
     reboots=st.lists(st.booleans(), max_size=6),
     pruned=st.booleans(),
+    dies=st.booleans(),
 )
 def test_a_switch_ends_with_one_container_however_often_it_is_cut_short(
-    serves: dict[str, bool], can_be_made: bool, cuts: list[int], reboots: list[bool], pruned: bool
+    serves: dict[str, bool], can_be_made: bool, cuts: list[int], reboots: list[bool], pruned: bool, dies: bool
 ) -> None:
     """Never two run; the new one stays when it serves, else the old one with its memory; also without what was set
     aside, and over reboots."""
-    world = World(serves, can_be_made, Held("old", True))
+    world = World(serves, can_be_made, Held("old", True), dies=dies)
     while world.journal:
         try:
             world.run(cuts)
@@ -160,18 +170,19 @@ def test_a_switch_ends_with_one_container_however_often_it_is_cut_short(
                 world.aside = None
 
     good = can_be_made and serves["new"]
-    assert world.named == Held("new" if good else "old", True)
+    assert world.named == (Held("new", True) if good else Held("old", serves["old"] or not dies))
     assert world.aside is None
     assert all(memory == REMEMBERED for version, memory in world.started_with if version == "old")
     if good:
         assert world.memory != REMEMBERED
 
 
-def test_a_switch_in_peace_goes_straight() -> None:
-    """Each step once, for either end."""
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_switch_in_peace_goes_straight(dies: bool) -> None:
+    """Each step once, for either end; one that ends at once is not started again and again."""
 
     def steps(serves_new: bool) -> list[tuple[str, str]]:
-        world = World({"old": True, "new": serves_new}, True, Held("old", True))
+        world = World({"old": True, "new": serves_new}, True, Held("old", True), dies=dies)
         world.run([])
         return world.started_with
 

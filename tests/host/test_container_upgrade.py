@@ -28,9 +28,11 @@ def desk(workshop: Workshop) -> Iterator[ContainerDesk]:
         state = Path(ready.home.state, "watcher.json")
         state.write_text(json.dumps({"schema": "minifram.watcher/1", "pins": [PIN]}))
         ready.done("up")
+        shared = version(ready)  # with all desks of the workshop: to force it away would end their containers
         yield ready
-        for version in ready.made:
-            ready.podman("rmi", "--force", f"localhost/minifram:{version}", check=False)
+        for each in ready.made:
+            if each != shared:
+                ready.podman("rmi", "--force", f"localhost/minifram:{each}", check=False)
 
 
 def newer(desk: ContainerDesk, behaviour: str = "works", mark: str = "") -> None:
@@ -48,6 +50,7 @@ def newer(desk: ContainerDesk, behaviour: str = "works", mark: str = "") -> None
 
 
 def version(desk: ContainerDesk) -> str:
+    """Of what runs."""
     found = str(desk.inspected()["Config"]["Labels"]["minifram.version"])
     if found not in desk.made:
         desk.made.append(found)
