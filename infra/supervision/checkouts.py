@@ -80,7 +80,9 @@ def _branch_ready(cell: Cell, branch: str) -> Ready:
     ):
         raise CheckoutError(f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again")
     # Not rescue.status, which looks through the whole tree: a hop waits for this.
-    commit, _, head = cell.git(checkout)("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
+    # A pipe in the place of a file of git's would keep it, and whoever waits for it, for as long as it may take.
+    git = cell.git(checkout).within(_GLANCE_SECONDS)
+    commit, _, head = git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
     if head != f"refs/heads/{branch}":
         found = head.removeprefix("refs/heads/") if head != "HEAD" else "no branch"
         raise CheckoutError(f"{checkout} is on {found}, not on {branch}; check that branch out there")
@@ -191,6 +193,7 @@ def _fetch(git: Git, wanted: str) -> None:
 
 
 _MOST_TOLD = 5
+_GLANCE_SECONDS = 10.0
 
 
 def _remove_stale_locks(checkout: str) -> None:

@@ -24,6 +24,9 @@ from infra.supervision.states import Launch, Rung, Runner, State
 from infra.supervision.versions import candidate_of
 from infra.supervision.zones import Zones
 
+VERSION_SECONDS = 30.0
+"""For reading the tree of a branch's commit."""
+
 
 class NotLaunched(Exception):
     """Says why; `guilty` is the version that cannot be launched, None when it was not the version's fault."""
@@ -135,7 +138,8 @@ class Launcher:
 
     def _version(self, branch: str, commit: str) -> str:
         try:
-            return candidate_of(self.clones.git(self._places.checkout(branch)), commit).id
+            git = self.clones.git(self._places.checkout(branch)).within(VERSION_SECONDS)
+            return candidate_of(git, commit).id
         except GitError as error:
             raise NotLaunched(f"the clone of {branch} cannot be read: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -65,7 +66,8 @@ def from_file(file: WatcherFile, patience: Patience, now: Instant) -> State:
 def load(path: str) -> tuple[WatcherFile, str]:
     """The remembered file, and what was wrong with it ('' for nothing).
 
-    A file that cannot be read is kept beside under `.unreadable`: supervision must go on without it."""
+    A file that cannot be read is kept beside under `.unreadable` (and the one before it as `.unreadable.before`):
+    supervision must go on without it."""
     try:
         with open(path, "rb") as content:
             file = decode(content.read())
@@ -79,6 +81,8 @@ def load(path: str) -> tuple[WatcherFile, str]:
         return WatcherFile(), ""
     except (OSError, ValueError) as error:
         try:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{path}.unreadable", f"{path}.unreadable.before")
             os.replace(path, f"{path}.unreadable")
         except OSError as second:
             return WatcherFile(), f"{path}: {error}; nor could it be set aside: {second}"

@@ -65,6 +65,12 @@ def _look(directory: str, remote_url: str) -> Iterator[Planted]:
     for name in ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/remotes"):
         if os.path.islink(f"{directory}/{name}"):
             yield Planted(f".git/{name} as a link")
+    for name in ("refs", "logs"):
+        for where, directories, files in os.walk(f"{directory}/{name}"):
+            for each in (*directories, *files):
+                mode = os.lstat(f"{where}/{each}").st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    yield Planted(f".git/{name}/…/{_shown(each)}, which is no file")
     for name in _NOT_THERE:
         if os.path.lexists(f"{directory}/{name}"):
             yield Planted(f".git/{name}")

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from infra.contract import report_titles
 from infra.contract.control import longest_promise
 from infra.contract.settings import Settings, runner_limits
-from infra.contract.watcher_file import Trouble, WatcherFile
+from infra.contract.watcher_file import WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
 from infra.supervision import inbox, ladder, main_branch, memory, processes, states
@@ -30,6 +30,7 @@ from infra.supervision.decide import decide
 from infra.supervision.following import Following, brief
 from infra.supervision.health import Health
 from infra.supervision.launching import Candidate, Launcher, NotLaunched
+from infra.supervision.notes import Notes
 from infra.supervision.preparation import Preparation
 from infra.supervision.reports import Reports
 from infra.supervision.seal_watch import SealWatch
@@ -76,9 +77,7 @@ class World:
         """Signals that were decided upon; their files are deleted once that is remembered."""
         self._reports = Reports(places, log)
         self._stale_locks = StaleLocks(places, log)
-        self._remembered = WatcherFile()
-        self._unsaved = False
-        self._last_trouble: Trouble | None = None
+        self._notes = Notes(places, self._reports, log)
         self._unswept = ""
         self._door_files = DoorFiles(places, settings, zones.cell, zones.by_daemon)
         self._absence = Absence()
@@ -95,12 +94,8 @@ class World:
 
     def begin(self) -> State:
         """Remember, look for a runner that outlived an earlier watcher, start the doors; queues `Started`."""
-        file, problem = memory.load(self._places.watcher_state)
-        if problem:
-            self._log.error("memory.unreadable", reason=problem)
+        file, problem = self._notes.read()
         at = now()
-        self._last_trouble = file.troubles[-1] if file.troubles else None
-        self._reports.take_up(file.untold)
         processes.become_subreaper()
         try:
             self._inbox.make()
@@ -164,25 +159,9 @@ class World:
     def remember(self, state: State, actions: Iterable[Action] = ()) -> None:
         """Keep what changed, durably; then the files of the signals that were decided upon are no longer needed.
 
-        What the PM is to be told is kept with it: a watcher that is killed now has decided nothing in silence.
-        A disk that refuses is logged and tried again at the next look: supervision goes on meanwhile."""
-        at = now()
-        for action in actions:
-            if isinstance(action, states.Tell):
-                self._reports.add(action, at)
-        if state.troubles and state.troubles[-1] != self._last_trouble:
-            self._last_trouble = state.troubles[-1]
-            self._log.warning("trouble", text=self._last_trouble.text)
-        file = memory.to_file(state, self._reports.untold, at)
-        if file != self._remembered:
-            try:
-                memory.save(self._places.watcher_state, file)
-            except OSError as error:
-                if not self._unsaved:
-                    self._log.error("memory.not_saved", reason=str(error))
-                self._unsaved = True
-                return
-            self._remembered, self._unsaved = file, False
+        A disk that refuses is tried again at the next look."""
+        if not self._notes.keep(state, actions, now()):
+            return
         waiting = any(isinstance(each.event, states.RetryAsked) for each in self._queue)
         self._main.settle(state.goods, retry_decided=not waiting)
         for claimed in self._decided:
@@ -301,7 +280,7 @@ class World:
             self._enqueue(states.Died(state.runner.boot_id, "how is unknown: the watcher lost sight of it"))
         processes.reap_orphans(self._keep_pids() | {runner.pid for runner in (state.runner,) if runner})
         self._reports.send(now())
-        if self._unsaved or self._reports.untold != self._remembered.untold:
+        if self._notes.is_due:
             self.remember(state)
 
     def _take_signals(self) -> None:
@@ -366,13 +345,10 @@ class World:
         )
 
     def _spend(self, candidate: Candidate, state: State, at: Instant) -> None:
-        """Note the attempt before it is made, with its boot id: a crash in between must not hide it. Raises OSError."""
+        """Note the attempt before it is made, with its boot id. Raises OSError."""
         spent, _ = decide(state, states.Launched(candidate.runner, candidate.boot.reason), at)
         # The request stays until the runner is known to live, so that a cut between the two repeats the launch.
-        spent = replace(spent, request=state.request, handled=state.handled)
-        file = memory.to_file(spent, self._reports.untold, at)
-        memory.save(self._places.watcher_state, file)
-        self._remembered = file
+        self._notes.write(replace(spent, request=state.request, handled=state.handled), at)
 
     def _keep_pids(self) -> frozenset[int]:
         """Of what is no runner's, and waited for elsewhere."""

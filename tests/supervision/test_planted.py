@@ -122,6 +122,9 @@ LEFT: dict[str, Callable[[Main], object]] = {
     "info is a link": _moved("info"),
     "config is a link": _moved("config"),
     "objects are a link": _moved("objects"),
+    "a pipe among the refs": lambda main: os.mkfifo(main.path / ".git/refs/remotes/origin/pipe"),
+    "a directory elsewhere among the refs": lambda main: (main.path / ".git/refs/heads/x").symlink_to("/tmp"),
+    "a link among the refs": lambda main: (main.path / ".git/refs/tags/x").symlink_to("../heads/main"),
 }
 
 

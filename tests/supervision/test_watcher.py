@@ -13,7 +13,9 @@ import pytest
 
 from infra.contract.exit_codes import Exit
 from infra.contract.signals import SignalName
+from infra.contract.watcher_file import WatcherFile
 from infra.repository.git import Git
+from infra.supervision import memory
 from infra.supervision.processes import is_alive
 from tests.supervision.agents import HOPELESS, PYTHON, Agent, within
 
@@ -439,3 +441,14 @@ def test_a_full_disk_does_not_stop_supervision(make_agent: MakeAgent) -> None:
         agent.close()
     finally:
         subprocess.run(["umount", "--lazy", agent.places.var], check=True)
+
+
+def test_the_memory_before_an_unreadable_one_is_kept_too(tmp_path: Path) -> None:
+    """Two spoiled ones in a row: the second does not take the place of the first."""
+    path = tmp_path / "watcher.json"
+    for text in ("{first", "{second"):
+        path.write_text(text)
+        file, problem = memory.load(str(path))
+        assert (file, "set aside" in problem) == (WatcherFile(), True)
+    assert (tmp_path / "watcher.json.unreadable").read_text() == "{second"
+    assert (tmp_path / "watcher.json.unreadable.before").read_text() == "{first"
