@@ -117,6 +117,8 @@ class LimitSettings(Section, frozen=True):
     """Less than this free on a disk, or 5 % of its files: room is made, and an agent that fills it further is ended."""
     tokens_per_hour: int = 5_000_000
     """More than this within an hour, without what was cached, twice in a row with no push: the runner is ended."""
+    steps_per_hour: int = 3000
+    """The same of answers of the model, whatever they cost: one each 1.2 s is no work that waits for anything."""
     branch_dirs: int = 20
     """So many clones of branches are kept; of more, the oldest that hold nothing of their own are removed."""
 

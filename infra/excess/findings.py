@@ -11,6 +11,7 @@ from infra.supervision.states import Runner
 class Rule(Enum):
     CPU = "cpu"
     TOKENS = "tokens"
+    STEPS = "steps"
     LOGS = "logs"
     DISK = "disk"
 

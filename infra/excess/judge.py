@@ -42,6 +42,7 @@ class Memory(NamedTuple):
     last: Sample | None = None
     cpu: Window = Window()
     tokens: Window = Window()
+    steps: Window = Window()
     logs: logs.Seen = logs.Seen()
     disk: disk.Seen = disk.Seen()
 
@@ -64,11 +65,12 @@ def judge(memory: Memory, sample: Sample, limits: LimitSettings) -> tuple[Memory
     if last is None or not belong_together(last, sample, limits):
         memory, last = Memory(), None
     cpu, cpu_finding = _cpu(memory.cpu, last, sample, limits)
-    tokens, tokens_finding = _tokens(memory.tokens, last, sample, limits)
+    tokens, tokens_finding = _hourly(memory.tokens, last, sample, Rule.TOKENS, limits)
+    steps, steps_finding = _hourly(memory.steps, last, sample, Rule.STEPS, limits)
     seen_logs, log_findings = logs.judge(memory.logs, last, sample, limits)
     seen_disk, disk_findings = disk.judge(memory.disk, last, sample, limits)
-    windowed = [finding for finding in (cpu_finding, tokens_finding) if finding]
-    return Memory(sample, cpu, tokens, seen_logs, seen_disk), [*windowed, *log_findings, *disk_findings]
+    windowed = [finding for finding in (cpu_finding, tokens_finding, steps_finding) if finding]
+    return Memory(sample, cpu, tokens, steps, seen_logs, seen_disk), [*windowed, *log_findings, *disk_findings]
 
 
 def same_boot(last: Sample, sample: Sample) -> bool:
@@ -138,34 +140,28 @@ def _busiest(last: Sample, sample: Sample) -> str:
     return f"{named}, of {len(recent)} processes" if named else "processes that have ended"
 
 
-def _tokens(
-    window: Window, last: Sample | None, sample: Sample, limits: LimitSettings
+def _hourly(
+    window: Window, last: Sample | None, sample: Sample, rule: Rule, limits: LimitSettings
 ) -> tuple[Window, Finding | None]:
+    """Tokens or steps within an hour, as long as nothing is pushed."""
     if last is None or last.progress is None or sample.progress is None or sample.runner is None:
         return Window(sample.progress or Progress()), None
     if sample.progress.moves != window.start.moves:
         return Window(sample.progress), None
     awake = window.awake + sample.monotonic - last.monotonic
-    tokens = sample.progress.tokens - window.start.tokens
-    if tokens <= limits.tokens_per_hour:
+    if rule is Rule.TOKENS:
+        spent, most = sample.progress.tokens - window.start.tokens, limits.tokens_per_hour
+        what = f"spent {spent} tokens in {awake:.0f} s, not counting cached ones,"
+    else:
+        spent, most = sample.progress.calls - window.start.calls, limits.steps_per_hour
+        what = f"made {spent} steps in {awake:.0f} s"
+    if spent <= most:
         return (window._replace(awake=awake) if awake < HOUR else Window(sample.progress)), None
     # A window ends as soon as it is over the limit: who is fast is found out fast.
     following = Window(sample.progress, stuck=window.stuck + 1, seconds=window.seconds + awake)
-    text = (
-        f"The agent spent {tokens} tokens in {awake:.0f} s, not counting cached ones, and pushed nothing"
-        f" (limits.tokens_per_hour is {limits.tokens_per_hour})."
-    )
+    text = f"The agent {what} and pushed nothing (limits.{rule.value}_per_hour is {most})."
     remedy = Remedy.END if following.stuck > 1 else Remedy.TELL
     if remedy is Remedy.TELL:
         text += " It is ended if it does so again."
-    finding = Finding(
-        Rule.TOKENS,
-        remedy,
-        float(tokens),
-        float(limits.tokens_per_hour),
-        following.seconds,
-        following.stuck,
-        text,
-        sample.runner,
-    )
-    return following, finding
+    measured = (float(spent), float(most), following.seconds, following.stuck)
+    return following, Finding(rule, remedy, *measured, text, sample.runner)

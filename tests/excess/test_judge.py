@@ -174,30 +174,37 @@ def test_looks_that_are_too_near_each_other_are_one() -> None:
     assert next_due(Memory(), series.limits) == 0
 
 
-def test_tokens_without_a_push_end_it_the_second_time() -> None:
-    """Over the limit within an hour: told; the same again: ended. It need not last the hour."""
+HOURLY = [("tokens", Rule.TOKENS, 5_000_000), ("calls", Rule.STEPS, 3000)]
+
+
+@pytest.mark.parametrize(("what", "rule", "most"), HOURLY)
+def test_too_much_within_an_hour_without_a_push_ends_it_the_second_time(what: str, rule: Rule, most: int) -> None:
+    """Over the limit: told; the same again: ended. It need not last the hour; tokens and steps are counted apart."""
     series = Series()
-    assert series.look(tokens=5_000_000) == []
-    (told,) = series.look(tokens=1)
-    assert (told.rule, told.remedy, told.measured) == (Rule.TOKENS, Remedy.TELL, 5_000_001)
-    (end,) = series.look(tokens=5_000_001)
-    assert (end.remedy, end.observations, end.runner) == (Remedy.END, 2, RUNNER)
+    assert series.look(**{what: most}) == []
+    (told,) = series.look(**{what: 1})
+    assert (told.rule, told.remedy, told.measured) == (rule, Remedy.TELL, most + 1)
+    assert f"limits.{rule.value}_per_hour is {most}" in told.text
+    (end,) = series.look(**{what: most + 1})
+    assert (end.rule, end.remedy, end.observations, end.runner) == (rule, Remedy.END, 2, RUNNER)
 
 
+@pytest.mark.parametrize(("what", "rule", "most"), HOURLY)
 @pytest.mark.parametrize("between", [{"moves": 1}, {"asleep": 60.0}])
-def test_tokens_begin_anew(between: dict[str, float]) -> None:
+def test_what_is_counted_by_the_hour_begins_anew(what: str, rule: Rule, most: int, between: dict[str, float]) -> None:
     """After a push, and after a gap."""
     series = Series()
-    assert remedies(series.look(tokens=6_000_000), Rule.TOKENS) == [Remedy.TELL]
+    over = {what: most + 1}
+    assert remedies(series.look(**over), rule) == [Remedy.TELL]
     assert series.look(**between) == []  # type: ignore[arg-type]
-    assert remedies(series.look(tokens=6_000_000), Rule.TOKENS) == [Remedy.TELL]
-    assert remedies(series.look(tokens=6_000_000), Rule.TOKENS) == [Remedy.END]
+    assert remedies(series.look(**over), rule) == [Remedy.TELL]
+    assert remedies(series.look(**over), rule) == [Remedy.END]
 
 
 def test_a_slow_spender_is_never_ended() -> None:
     """Less than the limit an hour, for a day, without any push."""
     series = Series()
-    found = [finding for _ in range(24 * 120) for finding in series.look(tokens=5_000_000 // 121, calls=1)]
+    found = [finding for _ in range(24 * 120) for finding in series.look(tokens=5_000_000 // 121, calls=3000 // 121)]
     assert found == []
 
 
