@@ -17,8 +17,8 @@ test: export MALLOC_ARENA_MAX := 2
 test: check setup-containers ## check, then run every test
 	@echo '== tests, one worker for each core: pytest -n auto -m "not heavy"'
 	@$(python) -m pytest -n auto -m "not heavy"
-	@echo '== heavy tests, two files at a time: pytest -m heavy -n 2 --dist loadfile'
-	@$(python) -m pytest -m heavy -n 2 --dist loadfile
+	@echo '== heavy tests, two files at a time: pytest -m heavy -n 2 --dist loadfile --no-loadscope-reorder'
+	@$(python) -m pytest -m heavy -n 2 --dist loadfile --no-loadscope-reorder
 	@echo '== all tests passed. Next: `make demo` shows the whole thing at work, `make bench` measures it.'
 
 check: setup-dev ## formatting, lint and types

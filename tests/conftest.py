@@ -5,9 +5,26 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("minifram", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 settings.load_profile("minifram")
+
+LONG = (
+    "tests/sealed/test_upgrade.py",
+    "tests/host/test_container_upgrade.py",
+    "tests/sealed/test_life.py",
+    "tests/sealed/test_seal.py",
+    "tests/whole/",
+    "tests/faults/",
+)
+"""Where a file, or one test of it, takes over a minute. The heavy tests are shared out by file: what is long begins
+early, so that the last worker is not alone with it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the order of `LONG`, then all others as they come."""
+    items.sort(key=lambda item: next((at for at, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG)))
