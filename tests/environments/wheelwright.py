@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.metadata
+import re
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -27,6 +29,20 @@ def make_wheel(directory: Path, name: str, version: str, code: str = "", require
     with zipfile.ZipFile(wheel, "w") as archive:
         for path, content in {**files, f"{info}/RECORD": record}.items():
             archive.writestr(zipfile.ZipInfo(path), content)  # its fixed date: the same content is the same hash
+    return wheel
+
+
+def repacked(directory: Path, name: str) -> Path:
+    """The wheel of a package that is installed here, and works here."""
+    found = importlib.metadata.distribution(name)
+    tags = re.findall(r"^Tag: (.+)$", found.read_text("WHEEL") or "", re.MULTILINE)
+    interpreter, abi, _ = tags[0].split("-")
+    platforms = ".".join(tag.split("-")[2] for tag in tags)
+    wheel = directory / f"{name.replace('-', '_')}-{found.version}-{interpreter}-{abi}-{platforms}.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for file in found.files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts and file.name != "direct_url.json":
+                archive.write(Path(str(file.locate())), str(file))
     return wheel
 
 

@@ -106,13 +106,16 @@ class SealedAgent:
 
     def probe(self) -> None:
         """Have main's runner ask the canary before all else; pushed as the PM does."""
-        clone = str(self.user.directory(f"pm-{self.name}"))
+        self.push(lambda clone: first_of_all(clone, PROBE), "ask the canary first")
+
+    def push(self, edit: Callable[[Path], None], message: str) -> None:
+        """Onto main, as the PM does."""
+        clone = self.user.directory(f"pm-{self.name}")
         self.user.run("git", "clone", "--quiet", self.home.remote, clone)
-        runner = Path(clone, "infra/runner.py")
-        future = "from __future__ import annotations\n"
-        runner.write_text(runner.read_text().replace(future, future + PROBE, 1))
-        git = ("git", "-C", clone, "-c", "user.name=PM", "-c", "user.email=pm@example.invalid")
-        self.user.run(*git, "commit", "--quiet", "--all", "--message=ask the canary first")
+        edit(clone)
+        git = ("git", "-C", str(clone), "-c", "user.name=PM", "-c", "user.email=pm@example.invalid")
+        self.user.run(*git, "add", "--all")
+        self.user.run(*git, "commit", "--quiet", f"--message={message}")
         self.user.run(*git, "push", "--quiet", "origin", "HEAD:main")
 
     def clear(self) -> None:
@@ -134,6 +137,15 @@ def born(project: Project) -> Iterator[SealedAgent]:
         yield agent
     finally:
         agent.clear()
+
+
+def first_of_all(clone: Path, code: str) -> None:
+    """A runner does this before all else."""
+    runner = clone / "infra/runner.py"
+    future = "from __future__ import annotations\n"
+    text = runner.read_text()
+    assert future in text
+    runner.write_text(text.replace(future, future + code, 1))
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:

@@ -1,0 +1,58 @@
+"""A main that asks for a package of its own, in the sealed container and without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.environments.wheelwright import make_wheel, repacked, sha256
+from tests.sealed.project import Project
+from tests.sealed.sealed_agent import born, first_of_all, until
+
+pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
+
+NEEDED = ("GitPython", "gitdb", "smmap", "msgspec", "psutil", "structlog", "watchdog", "PyYAML")
+"""What the runner imports."""
+SAYS = """
+import alpha as _alpha
+with open("/bot/first.log", "a") as _log:
+    _log.write(f"FIRST {_alpha.VERSION}\\n")
+"""
+
+
+def test_a_main_with_a_package_of_its_own_lives_in_the_container(project: Project) -> None:
+    """The cell's user installs it from wheels that are there, the runner starts with that interpreter and serves,
+    and the next start finds it again; the keep goes on with its own."""
+    user = project.user
+    place = user.directory("wheels")
+    wheels = [make_wheel(place, "alpha", "1.0"), *(repacked(place, name) for name in NEEDED)]
+    lock = "".join(
+        f"{name}=={version} --hash=sha256:{sha256(wheel)}\n"
+        for wheel in wheels
+        for name, version, *_ in [wheel.name.split("-")]
+    )
+
+    def edit(clone: Path) -> None:
+        (clone / "requirements.lock").write_text(lock)
+        first_of_all(clone, SAYS)
+
+    with born(project) as agent:
+        agent.minifram("up")
+        kept = f"{agent.home.places.bot}/.cache/wheels"
+        mine = f"mkdir -p {kept} && cp {place}/*.whl {kept} && chown -R 1000:1000 {agent.home.places.bot}/.cache"
+        agent.podman("unshare", "sh", "-c", mine)
+        agent.push(edit, "a package of its own")
+        # The runner sees that main's own code is another now, and makes way.
+        until(lambda: agent.serves(1), f"it serves; {agent.page()}", 150.0)
+        assert agent.starts() == ["1.0"]
+        words = {each.uid: each.words for each in agent.inside() if "/bot/.environments/" in each.words}
+        assert len(words) == 1
+        assert "infra.runner" in next(iter(words.values()))
+        log = Path(agent.home.state, "watcher.log")
+        assert log.read_text().count("preparation.began") == 1
+
+        agent.minifram("restart")
+        until(lambda: agent.serves(2), "it serves again")
+
+        assert log.read_text().count("preparation.began") == 1
