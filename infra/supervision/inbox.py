@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+import zlib
 from typing import NamedTuple
 
 from infra.contract.identity import OURS, Identity
@@ -115,6 +116,8 @@ def _read(name: SignalName, path: str, wall: float) -> Claimed | None:
             content = os.read(descriptor, MAX_BYTES + 1)
         finally:
             os.close(descriptor)
+        # Another file may have this number within a tick of the clock.
+        identity = f"{identity}:{zlib.crc32(content):08x}"
     except OSError as error:
         why = f"the {name.value} signal cannot be read ({error.strerror}); write a plain file"
         return Claimed(path, None, why, identity)

@@ -325,3 +325,22 @@ def test_gits_of_a_killed_watcher_are_ended(make_agent: MakeAgent) -> None:
         for process in (ours, others):
             process.kill()
             process.wait()
+
+
+def test_two_signals_within_a_tick_of_the_clock_are_two(tmp_path: Path) -> None:
+    """A file that takes the number of the one before, in the same tick: its content tells it apart. The control: with
+    the same content it is the one that could not be deleted."""
+    box = inbox.Inbox(str(tmp_path))
+    signal_file, other_name = tmp_path / "bootstrap", tmp_path / "same-number"
+    taken = []
+    for target in ("better", "best", "best"):
+        if other_name.exists():
+            other_name.rename(signal_file)
+        signal_file.write_text(f"{target}\n")
+        os.utime(signal_file, ns=(1, 1))
+        os.link(signal_file, other_name)
+        for claimed in box.take(10.0):
+            assert claimed.request
+            taken.append(claimed.request.target)
+            assert box.forget(claimed)
+    assert taken == ["better", "best"]
