@@ -32,19 +32,16 @@ def report(places: Places, *told: Report) -> None:
     advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {told[0].title}{more}\n\n{trailers}"))
 
 
-def was_told(places: Places, id: str) -> bool:
-    """The last commits of main tell this very report. Raises GitError."""
-    return _marked(Git(places.remote), _REPORT, id) != ""
+def told(places: Places) -> frozenset[str]:
+    """The ids of the reports that the last commits of main tell. Raises GitError."""
+    return frozenset(_marked(Git(places.remote), _REPORT))
 
 
-def _marked(git: Git, trailer: str, value: str) -> str:
-    """The last commit of main with this trailer; '' for none among those that are looked at."""
+def _marked(git: Git, trailer: str) -> dict[str, str]:
+    """The values of this trailer in the last commits of main, each with the last commit that has it."""
     shown = f"--format=%H %(trailers:key={trailer},valueonly,separator=%x20)"
-    for line in git("log", f"--max-count={_LOOKED_BACK}", shown, f"refs/heads/{MAIN}").splitlines():
-        commit, _, found = line.partition(" ")
-        if value in found.split():
-            return commit
-    return ""
+    lines = git("log", f"--max-count={_LOOKED_BACK}", shown, f"refs/heads/{MAIN}").splitlines()
+    return {value: commit for commit, *values in map(str.split, reversed(lines)) for value in values}
 
 
 _REPORT = "Report"
@@ -60,7 +57,7 @@ def roll_back(places: Places, target: str, autonomy: str, signal_file: str, prot
     if autonomy != "merge":
         raise PermissionError(f"autonomy is {autonomy}: only the PM moves main")
     git = Git(places.remote, WATCHER)
-    done = _marked(git, _SIGNAL_FILE, signal_file)
+    done = _marked(git, _SIGNAL_FILE).get(signal_file)
     if done:
         return done
     why = f"The tree of {target}; COMMS.md is kept. Asked for by the agent."

@@ -69,7 +69,9 @@ class Reports:
         while self._untold:
             together = list(islice(self._untold, TOGETHER))
             try:
-                new = [report for report in together if not self._was_told(report)]
+                is_doubtful = not self._perhaps_told.isdisjoint(report.id for report in together)
+                told = main_branch.told(self._places) if is_doubtful else frozenset()
+                new = [report for report in together if report.id not in told]
                 if new:
                     main_branch.report(self._places, *new)
             except (GitError, TipBusy, OSError, ValueError) as error:
@@ -81,9 +83,6 @@ class Reports:
                 self._untold.popleft()
                 self._perhaps_told.discard(report.id)
             self._delay = 0.0
-
-    def _was_told(self, report: Report) -> bool:
-        return report.id in self._perhaps_told and main_branch.was_told(self._places, report.id)
 
 
 _TOO_MANY = Tell(
