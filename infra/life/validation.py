@@ -6,9 +6,11 @@ logs/validation.log."""
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
@@ -61,20 +63,54 @@ def judge(home: Home, main: str) -> Verdict:
         return Verdict(False, "the repository has no tests/; a version proves itself with its tests")
     with open(os.path.join(home.checkout, LOG), "wb", buffering=0) as log:
         changed = home.git("diff", "--name-only", "--no-ext-diff", f"{main}...HEAD").splitlines()
-        words = pytest_words(_worth_sharing_out(directory), not_concerned(changed, os.listdir(directory)))
-        tests = _run(home, words, home.boot.limits.validation_seconds, log)
-        evidence = summary(tests.output)
-        if tests.status != 0 or evidence is None or evidence.passed == 0:
-            return Verdict(False, _what_failed("the test run", tests, evidence), tail(tests.output))
+        tests = _test(home, directory, not_concerned(changed, os.listdir(directory)), log)
+        if not tests.fit:
+            return tests
         exercise = _run(home, [sys.executable, "-E", "-s", "-m", "infra.life.exercise"], EXERCISE_SECONDS, log)
         if exercise.status != 0:
             return Verdict(False, _what_failed("the exercise", exercise, None), tail(exercise.output))
-    return Verdict(True, f"{evidence.words}; exercise passed")
+    return Verdict(True, f"{tests.words}; exercise passed")
 
 
-def pytest_words(share_out: bool, left_out: Sequence[str] = ()) -> list[str]:
+def _test(home: Home, directory: str, left_out: Sequence[str], log: BinaryIO) -> Verdict:
+    """The tests; a few that failed are run once more, alone. A busy machine or a dice in a test must not cost a
+    version; that they failed at first is part of the evidence. Raises OSError, Interrupted."""
+    seconds = home.boot.limits.validation_seconds
+    with tempfile.TemporaryDirectory(prefix="validation-", dir=os.path.dirname(log.name)) as cache:
+        words = pytest_words(cache, _worth_sharing_out(directory), left_out)
+        ran = _run(home, words, seconds, log)
+        evidence = summary(ran.output)
+        if ran.status == 0 and evidence and evidence.passed:
+            return Verdict(True, evidence.words)
+        unfit = Verdict(False, _what_failed("the test run", ran, evidence), tail(ran.output))
+        failed = last_failed(cache) if ran.status == TESTS_FAILED else []
+        if not evidence or not 0 < len(failed) <= MOST_RETRIED:
+            return unfit
+        again = _run(home, [*pytest_words(cache, False, left_out), "--last-failed"], seconds, log)
+        second = summary(again.output)
+        if again.status != 0 or second is None or second.passed != len(failed):
+            return unfit
+        return Verdict(True, f"{evidence.words}; once more and alone: {second.words} ({', '.join(failed)})")
+
+
+TESTS_FAILED = 1
+"""pytest's exit status when tests failed and nothing else went wrong."""
+MOST_RETRIED = 3
+
+
+def last_failed(cache: str) -> list[str]:
+    """What pytest noted in its cache: the node ids of the tests that failed."""
+    try:
+        with open(f"{cache}/v/cache/lastfailed", "rb") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return []
+    return sorted(found) if isinstance(found, dict) else []
+
+
+def pytest_words(cache: str, share_out: bool, left_out: Sequence[str] = ()) -> list[str]:
     workers = ["-n", "auto"] if share_out else []
-    plain = ["-q", "--color=no", "-p", "no:cacheprovider", "-m", "not heavy", *workers]
+    plain = ["-q", "--color=no", "-o", f"cache_dir={cache}", "-m", "not heavy", *workers]
     return [sys.executable, "-m", "pytest", *plain, *(f"--ignore={folder}" for folder in left_out), "tests"]
 
 
