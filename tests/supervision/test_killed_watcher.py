@@ -113,12 +113,16 @@ def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: Ma
         watcher.kill()
         watcher.wait()
     agent.start()
+    within(20.0, lambda: _begun(agent) > REPORTS, "a last start")
+    within(20.0, lambda: not any(os.path.lexists(signal_file.with_name(each)) for each in NAMES), "the last one taken")
     within(30.0, lambda: agent.state().phase == "running" and not agent.state().untold, "nothing left to tell")
     words = agent.comms()
-    assert [words.count(f"-no-branch-{number}-") for number in range(REPORTS)] == [1] * REPORTS
+    told = {number: words.count(f"-no-branch-{number}-") for number in range(REPORTS)}
+    assert told == dict.fromkeys(told, 1)
 
 
 REPORTS = 12
+NAMES = ("bootstrap", ".claimed-bootstrap")
 
 
 def _settled(agent: Agent) -> bool:
