@@ -202,7 +202,8 @@ def test_what_forks_and_leaves_without_rest_ends_with_its_runner(agent: SealedAg
 
     # From outside: inside they leave hardly a process to anybody else of their user.
     def beats() -> list[str]:
-        return agent.podman("unshare", "sh", "-c", f"stat -c %.Y {agent.home.places.bot}/beat* 2>/dev/null || true").split()
+        looked = f"stat -c %.Y {agent.home.places.bot}/beat* 2>/dev/null || true"
+        return agent.podman("unshare", "sh", "-c", looked).split()
 
     until(lambda: len(beats()) == 5, "all five have begun")
     before = beats()
