@@ -98,10 +98,10 @@ class Bench:
         for process in psutil.process_iter():
             try:
                 words = " ".join([process.cwd(), *process.cmdline()])
+                if self.scratch in words and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
             except psutil.Error:
                 continue
-            if self.scratch in words and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
         return found
 
     def until(self, words: str, seconds: float = 30.0) -> psutil.Process:
