@@ -20,7 +20,8 @@ from host.container.image import PARTS
 from host.container.machine import Machine
 from host.container.words import names
 from host.homes import Home, home_of
-from tests.host.desk import FILES, HERE, PROJECT, Ended
+from infra.contract.exit_codes import Exit
+from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
 from tests.sealed.rootless import Rootless
 
 ENTRYPOINT = "podman/entrypoint"
@@ -191,7 +192,10 @@ def a_desk(workshop: Workshop) -> Iterator[ContainerDesk]:
     """A desk with an initialised agent, cleared away afterwards."""
     desk = ContainerDesk(workshop)
     try:
-        desk.done("init", "--sandbox", "podman", "--model", "scripted")
+        # Other tests of this user's make agents, too: one at a time.
+        words = ("init", "--sandbox", "podman", "--model", "scripted")
+        wait_for(lambda: desk.call(*words).code != Exit.TRY_AGAIN, WAIT_SECONDS)
+        assert os.path.exists(desk.home.settings)
         yield desk
     finally:
         desk.clear()

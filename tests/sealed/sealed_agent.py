@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from host.container.words import names
 from host.homes import home_of
+from infra.contract.exit_codes import Exit
 from infra.sealing.capabilities import Held, parse_status
 from tests.sealed.project import Project
 
 DEADLINE_SECONDS = 60.0
+INIT = ("init", "--sandbox", "podman", "--model", "scripted")
 PROBED = "FIRST"
 PROBE = """
 import errno as _errno, socket as _socket
@@ -132,7 +134,9 @@ def born(project: Project) -> Iterator[SealedAgent]:
     """An agent that is initialised and not started; all of it goes away afterwards."""
     agent = SealedAgent(project)
     try:
-        agent.minifram("init", "--sandbox", "podman", "--model", "scripted")
+        # Other tests of this user's make agents, too: one at a time.
+        until(lambda: agent.minifram(*INIT, check=False).returncode != Exit.TRY_AGAIN, "nobody else makes an agent")
+        assert Path(agent.home.settings).exists()
         agent.settings("model: {provider: scripted}\n")
         yield agent
     finally:

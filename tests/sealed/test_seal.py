@@ -3,6 +3,7 @@ container was started, and that the agent does not run without it. The agent is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -53,9 +54,13 @@ def test_the_key_is_the_model_door_s_alone(agent: SealedAgent) -> None:
     found = agent.inside()
     (door,) = (one for one in found if "infra.model_door" in one.words)
 
+    looked_at = set()
     for one in found:
         assert KEY not in one.words
-        assert KEY.encode() not in Path(f"/proc/{one.pid}/environ").read_bytes()
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a git that has ended by now
+            assert KEY.encode() not in Path(f"/proc/{one.pid}/environ").read_bytes()
+            looked_at.add(one.words.partition("infra.")[2].split()[0] if "infra." in one.words else "")
+    assert {"model_door", "git_door", "runner"} <= looked_at
     secret = "/run/minifram/secrets/anthropic_api_key"
     inside = agent.podman("exec", agent.container, "sh", "-c", f"stat -c '%a %u' {secret}; wc -c <{secret}")
     assert inside.split() == ["400", "0", str(len(KEY))], "the control: it is there"
