@@ -22,6 +22,7 @@ ROUNDS = 25
 TIMED_ROUNDS = 8
 BRANCH = "next"
 SETTLE_SECONDS = 0.15
+SETTINGS = "limits: {hops: 1000}\n"
 GOAL = 3.0
 
 FIRST_WAIT = "until the watcher wakes up"
@@ -38,7 +39,7 @@ def run(directory: Path, rounds: int | None) -> Figure:
     with contextlib.ExitStack() as cleanup:
         bare = BareStart(directory, ("-E", "-s"))
         cleanup.callback(bare.close)
-        agent = WatchedAgent(directory / "agent", branches=(BRANCH,))
+        agent = WatchedAgent(directory / "agent", branches=(BRANCH,), settings=SETTINGS)
         cleanup.callback(agent.close)
         agent.start()
         _hop(agent, BRANCH, dice)  # compiles the branch's modules: that is done once, before its first launch
@@ -95,7 +96,7 @@ def _timed_steps(directory: Path, cleanup: contextlib.ExitStack, rounds: int, di
     """Where the time goes on the way to a branch."""
     spans_file = directory / "spans"
     program = (timed_watcher.__file__, str(spans_file))
-    agent = WatchedAgent(directory / "timed", branches=(BRANCH,), program=program)
+    agent = WatchedAgent(directory / "timed", branches=(BRANCH,), program=program, settings=SETTINGS)
     cleanup.callback(agent.close)
     agent.start()
     _hop(agent, BRANCH, dice)

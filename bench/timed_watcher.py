@@ -31,6 +31,7 @@ def main(words: list[str]) -> int:
     from infra.supervision.bounds import Bounds
     from infra.supervision.health import Health
     from infra.supervision.services import Services
+    from infra.supervision.shared_main import SharedMain
     from infra.supervision.versions import Mainline
     from infra.supervision.world import World
 
@@ -62,7 +63,7 @@ def main(words: list[str]) -> int:
     timed(cell_files, "open_error_log", "open the error log")
     timed(processes, "spawn", LAUNCH)
     timed(processes, "start_time", "read the start time")
-    timed(World, "_look_around", "look at main's ref and for the PM's retry")
+    timed(SharedMain, "look", "look at main's ref and for the PM's retry")
     timed(Mainline, "keep", "git: keep the good versions")
     timed(launching, "candidate_of", "git: name the version")
     timed(shelf, "look", "look for its environment")
