@@ -13,6 +13,7 @@ from typing import NamedTuple
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
 from infra.contract.protection import protecting
+from infra.repository.git import WATCHER
 
 MAX_REFS = 50
 """Refs in one push."""
@@ -36,6 +37,8 @@ class Commit(NamedTuple):
     """Names at the top of the tree that differ from any of its parents."""
     introduced: frozenset[str]
     """Names that are there and differ from all of its parents. A merge introduces nothing that a parent had."""
+    people: frozenset[str] = frozenset()
+    """Addresses of its author and its committer."""
 
 
 class File(NamedTuple):
@@ -201,6 +204,11 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
             return (
                 f"commit {commit.id[:12]} adds or changes {LOGS}/, which is never committed; take it out of that "
                 f"commit too (git rm -r --cached {LOGS}, then git commit --amend or git rebase), and push again"
+            )
+        if any(address.casefold() == WATCHER.email for address in commit.people):
+            return (
+                f"commit {commit.id[:12]} says that the watcher made it ({WATCHER.email}), and its word is its own; "
+                "make it in your own name (git commit --amend --reset-author), then push again"
             )
     for file in update.large_files:
         if file.size > rules.blob_bytes:

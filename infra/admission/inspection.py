@@ -26,7 +26,6 @@ QUARANTINE = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJE
 """githooks(5): where the objects of a push are until it is accepted."""
 
 _MAX_LINE_BYTES = 4096
-_SHA = re.compile(r"[0-9a-f]{40}")
 _LINE = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40}) (.+)", re.DOTALL)
 
 
@@ -233,21 +232,28 @@ def _describe(git: Git, ids: Iterable[str]) -> dict[str, Commit]:
     asked = "".join(f"{id}\n" for id in ids)
     if not asked:
         return {}
-    words = ("--root", "-m", "--always", "--raw", "--no-renames", "--ignore-submodules=none", "-z")
+    words = ("--root", "-m", "--always", "--raw", "--no-renames", "--ignore-submodules=none", "-z", _HEADER)
     answer = git.raw("diff-tree", "--stdin", *words, stdin=asked.encode()).decode(errors="replace")
 
     commit = ""
+    people: dict[str, frozenset[str]] = {}
     differences: dict[str, list[_Difference]] = {}
     fields = iter(answer.split("\0"))
     for field in fields:
+        field = field.removeprefix("\n")  # there is one between a header and the first change
         if field.startswith(":"):  # :<mode> <mode> <id> <id> <letter>; the name is the next field
             differences[commit][-1].add(next(fields), deleted=field.endswith("D"))
-        elif _SHA.fullmatch(field):  # once for each parent
-            commit = field
+        elif header := _HEADED.fullmatch(field):  # once for each parent
+            commit = header[1]
+            people[commit] = frozenset(header.groups()[1:])
             differences.setdefault(commit, []).append(_Difference())
         elif field:
             raise ValueError(f"git diff-tree gave {field[:200]!r}; expected the id of a commit, or a change")
-    return {id: _commit(id, each) for id, each in differences.items()}
+    return {id: _commit(id, each, people[id]) for id, each in differences.items()}
+
+
+_HEADER = "--format=%H%n%ae%n%ce"
+_HEADED = re.compile(r"([0-9a-f]{40})\n([^\n]*)\n([^\n]*)")
 
 
 class _Difference:
@@ -263,9 +269,9 @@ class _Difference:
             self.present.add(name)
 
 
-def _commit(id: str, differences: list[_Difference]) -> Commit:
+def _commit(id: str, differences: list[_Difference], people: frozenset[str]) -> Commit:
     touched = frozenset[str]().union(*(each.touched for each in differences))
-    return Commit(id, touched, touched.intersection(*(each.present for each in differences)))
+    return Commit(id, touched, touched.intersection(*(each.present for each in differences)), people)
 
 
 def _there_already(kept: Git, ids: list[str]) -> set[str]:

@@ -16,7 +16,7 @@ from infra.contract.branches import MAIN
 from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.repository.git import AGENT, Git, GitError, resolve_commit
-from infra.supervision import rescue
+from infra.supervision import genuine, rescue
 from infra.supervision.cell_files import set_aside_unless
 from infra.supervision.planted import planted
 from infra.supervision.processes import KEEPS_GIT
@@ -54,9 +54,9 @@ def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
 
     Everything but the look at the shared main is done as the cell."""
     try:
-        wanted = commit or (_shared_main(cell.places) if branch == MAIN else "")
+        wanted = _wanted(cell.places, commit) if branch == MAIN else None
         with cell.identity.acting():
-            return _main_ready(cell, wanted, now_wall) if branch == MAIN else _branch_ready(cell, branch)
+            return _main_ready(cell, wanted, now_wall) if wanted else _branch_ready(cell, branch)
     except GitError as error:
         raise CheckoutError(f"the clone of {branch} is unusable: {error}") from error
     except (OSError, RecursionError) as error:
@@ -65,11 +65,19 @@ def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
         raise CheckoutError(str(error)) from error
 
 
-def _shared_main(places: Places) -> str:
-    wanted = resolve_commit(Git(places.remote), f"refs/heads/{MAIN}")
-    if wanted is None:
+class _Wanted(NamedTuple):
+    """What main's clone is to be brought to, as the shared repository has it."""
+
+    commit: str
+    listing: bytes
+
+
+def _wanted(places: Places, commit: str) -> _Wanted:
+    shared = Git(places.remote)
+    found = commit or resolve_commit(shared, f"refs/heads/{MAIN}")
+    if found is None:
         raise CheckoutError(f"{places.remote} has no branch main; push one")
-    return wanted
+    return _Wanted(found, genuine.listing(shared, found))
 
 
 def _branch_ready(cell: Cell, branch: str) -> Ready:
@@ -89,13 +97,13 @@ def _branch_ready(cell: Cell, branch: str) -> Ready:
     return Ready(commit)
 
 
-def _main_ready(cell: Cell, wanted: str, now_wall: float) -> Ready:
+def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
     checkout = cell.places.main_checkout
     set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
     for path in (cell.places.bot, os.path.dirname(checkout), checkout, f"{checkout}/.git"):
         _open_up(path)
     if not _is_plain_clone(checkout):
-        return _new_clone(cell, wanted, now_wall, "it was no clone")
+        return _new_clone(cell, wanted.commit, now_wall, "it was no clone")
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
@@ -106,34 +114,38 @@ def _main_ready(cell: Cell, wanted: str, now_wall: float) -> Ready:
             if found:
                 what = ", ".join(sorted({each.where for each in found})[:_MOST_TOLD])
                 return _in_its_place(
-                    cell, half, wanted, now_wall, f"it holds {what}, which git would follow in main as well"
+                    cell, half, wanted.commit, now_wall, f"it holds {what}, which git would follow in main as well"
                 )
             shutil.rmtree(half)
         _remove_stale_locks(checkout)
         return _bring_to(git, wanted, now_wall)
     except (GitError, OSError, rescue.CannotSave) as error:
         # The door refuses what it would refuse in any push, or the clone is damaged: it is kept as it is.
-        return _new_clone(cell, wanted, now_wall, f"it could not be pushed or reset ({error})")
+        return _new_clone(cell, wanted.commit, now_wall, f"it could not be pushed or reset ({error})")
 
 
-def _bring_to(git: Git, wanted: str, now_wall: float) -> Ready:
+def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
     saved: list[str] = []
+    there = rescue.Status(wanted.commit, MAIN, dirty=False)
     for number in range(ROUNDS):
         status = rescue.status(git)
-        if status == rescue.Status(wanted, MAIN, dirty=False):
-            return Ready(wanted, f"on branch {' and '.join(saved)}" if saved else "")
+        if status == there and genuine.is_genuine(git, there, wanted.listing):
+            genuine.remove_bytecode(git.directory, wanted.listing)
+            return Ready(wanted.commit, f"on branch {' and '.join(saved)}" if saved else "")
         git("fetch", "--quiet", "--prune", "origin", "+refs/heads/*:refs/remotes/origin/*")
-        _fetch(git, wanted)
-        if status.dirty or rescue.has_hidden_changes(git) or not rescue.is_pushed(git):
+        _fetch(git, wanted.commit)
+        if status.dirty or status == there or rescue.has_hidden_changes(git) or not rescue.is_pushed(git):
             saved.append(rescue.save(git, status, now_wall + number / 1000))
-        in_the_way = rescue.would_be_overwritten(git, wanted)
+        in_the_way = rescue.would_be_overwritten(git, wanted.commit)
         if in_the_way:
             raise rescue.CannotSave(f"main has a file in the place of {in_the_way}, which is ignored here")
         # Before main's own rules of what to ignore are there: this deletes just what was saved.
         git("clean", "--quiet", "--force", "-d")
         with contextlib.suppress(GitError):  # ended with 128: no rebase is under way
             git("rebase", "--quit")
-        git("checkout", "--quiet", "--force", "--no-track", "-B", MAIN, wanted)
+        with contextlib.suppress(FileNotFoundError):  # what it says of a file would keep git from writing that file
+            os.unlink(f"{git.directory}/.git/index")
+        git("checkout", "--quiet", "--force", "--no-track", "-B", MAIN, wanted.commit)
         git("branch", "--quiet", "--set-upstream-to", f"origin/{MAIN}", MAIN)
     raise rescue.CannotSave(f"it is not at main after {ROUNDS} attempts to bring it there")
 

@@ -38,10 +38,12 @@ def told(places: Places) -> frozenset[str]:
 
 
 def _marked(git: Git, trailer: str) -> dict[str, str]:
-    """The values of this trailer in the last commits of main, each with the last commit that has it."""
-    shown = f"--format=%H %(trailers:key={trailer},valueonly,separator=%x20)"
+    """The values of this trailer in the last commits of main that are the watcher's own, each with the last commit that
+    has it. The git door takes no commit from others that is in the watcher's name."""
+    shown = f"--format=%ce %H %(trailers:key={trailer},valueonly,separator=%x20)"
     lines = git("log", f"--max-count={_LOOKED_BACK}", shown, f"refs/heads/{MAIN}").splitlines()
-    return {value: commit for commit, *values in map(str.split, reversed(lines)) for value in values}
+    ours = [line.removeprefix(f"{WATCHER.email} ").split() for line in lines if line.startswith(f"{WATCHER.email} ")]
+    return {value: commit for commit, *values in reversed(ours) for value in values}
 
 
 _REPORT = "Report"

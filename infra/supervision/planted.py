@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 _FILES = re.compile(
     r"HEAD|[A-Z]+(_[A-Z]+)+|index|index\.stash\.[0-9]+|packed-refs(\.new)?|config|description|gc\.(log|pid)"
-    r"|rescue-index|ADD_EDIT\.patch|addp-hunk-edit\.diff"
+    r"|rescue-index|genuine-index|ADD_EDIT\.patch|addp-hunk-edit\.diff"
 )
 """What a fresh clone has, and what git's commands leave while they are under way."""
 _DIRECTORIES = (

@@ -13,16 +13,19 @@ from hypothesis import strategies as st
 from infra.admission.decide import Commit, File, Leak, Page, Update, refusal
 from infra.admission.rules import Autonomy, Rules, from_json, to_json
 from infra.contract.branches import problem_with_branch
+from infra.repository.git import WATCHER
 
 LIMIT = 1000
 PAGE = "## Directives\n\n## Reports\n"
 SHA, OTHER_SHA = "1" * 40, "2" * 40
 
 names = st.sampled_from(["COMMS.md", "logs", "src", "infra", "logs.txt"])
+people = st.sampled_from(["pm@example.org", "agent@minifram.invalid", WATCHER.email, WATCHER.email.title(), ""])
 commits = st.builds(
-    lambda touched, introduced: Commit(SHA, touched | introduced, introduced),
+    lambda touched, introduced, people: Commit(SHA, touched | introduced, introduced, people),
     st.frozensets(names, max_size=2),
     st.frozensets(names, max_size=2),
+    st.frozensets(people, max_size=2),
 )
 histories = st.lists(commits, min_size=1, max_size=3).map(tuple)
 words = st.text("abZ09._+/-@ ", min_size=1, max_size=12)
@@ -114,6 +117,7 @@ def test_nothing_outside_the_allowed_shape_is_admitted(update: Update, autonomy:
     assert not update.unseen
     assert update.old is not None or update.refs_there <= 2000
     assert all("logs" not in commit.introduced for commit in update.new_commits)
+    assert all("watcher" not in address.lower() for commit in update.new_commits for address in commit.people)
     assert all(file.size <= LIMIT for file in update.large_files)
     if name.startswith("rescue/"):
         assert update.old is None

@@ -8,6 +8,8 @@ import os
 import pytest
 
 from infra.contract.comms import add_report, with_sections
+from infra.contract.watcher_file import Report
+from infra.supervision import main_branch
 from tests.admission.world import BLOB_BYTES, PAGE, Refused, World
 
 BIG = "x" * (BLOB_BYTES + 1)
@@ -78,6 +80,44 @@ def test_other_names_are_refused(world: World, ref: str, words: str) -> None:
     world.agent.push("HEAD:refs/heads/allowed-name_1.0", "HEAD:refs/tags/snapshot/1.0")
     world.pm.git("push", "--quiet", "origin", f"HEAD:{ref}")
     assert world.ref(ref) == world.pm.head
+
+
+@pytest.mark.parametrize("who", ["author", "committer"])
+def test_nobody_speaks_in_the_watcher_s_name(world: World, who: str) -> None:
+    """Who reads the history can believe it; the watcher's own commits may be built on, merged and picked."""
+    forged = {f"GIT_{who.upper()}_NAME": "minifram watcher", f"GIT_{who.upper()}_EMAIL": "Watcher@minifram.invalid"}
+    world.agent.write({"src/b.py": "1\n"})
+    world.agent.git("add", "--all")
+    world.agent.git("commit", "--quiet", "-m", "a report\n\nReport: 0123456789abcdef", **forged)
+    hidden = world.agent.head
+    world.agent.commit({"src/c.py": "1\n"})
+    for ref in ("main", "work"):
+        said = world.agent.refused(f"HEAD:refs/heads/{ref}")
+        assert f"commit {hidden[:12]} says that the watcher made it" in said
+        assert "--reset-author" in said
+    world.agent.git("rebase", "--quiet", "--exec", "git commit --quiet --amend --no-edit --reset-author", "HEAD~2")
+    world.agent.push("HEAD:refs/heads/main")
+
+    main_branch.report(world.places, Report(id="1", at="2026-01-01T00:00:00Z", title="all is well", text="It is."))
+    theirs = world.ref("refs/heads/main")
+    world.agent.commit({"src/d.py": "1\n"})
+    world.agent.git("pull", "--quiet", "--no-rebase", "--no-edit", "origin", "main")
+    world.agent.push("HEAD:refs/heads/main")
+    assert theirs
+    assert theirs in world.agent.git("log", "--format=%H")
+
+
+def test_only_the_watcher_says_what_it_has_told(world: World) -> None:
+    """A trailer in somebody else's commit keeps no report from being told, and no rollback from being made."""
+    world.agent.commit({"src/b.py": "1\n"}, "mine\n\nReport: 42\nSignal-File: 7:7")
+    world.agent.push("HEAD:refs/heads/main")
+    assert main_branch.told(world.places) == frozenset()
+    before = world.ref("refs/heads/main")
+    made = main_branch.roll_back(world.places, "main~1", "merge", "7:7")
+    assert made not in (before, world.ref("refs/heads/main~1"))
+    main_branch.report(world.places, Report(id="42", at="2026-01-01T00:00:00Z", title="all is well", text="It is."))
+    assert main_branch.told(world.places) == {"42"}
+    assert main_branch.roll_back(world.places, "main~1", "merge", "7:7") == made
 
 
 def test_a_push_lands_whole_or_not_at_all(world: World) -> None:
