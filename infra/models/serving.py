@@ -5,6 +5,7 @@ What is answered is the door's own business (`infra.model_door`), how much may c
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +66,17 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self._when_ready:
             self._when_ready()
+
+    async def main_loop(self) -> None:
+        """Sleep until a signal comes. Uvicorn's own looks ten times a second whether one has come; what else it does
+        there (the date, a limit of requests) is not in use here."""
+        await self.on_tick(0)
+        asked = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # Not by signal.signal, as uvicorn: one that comes just before the loop sleeps would not wake it.
+            asyncio.get_running_loop().add_signal_handler(number, asked.set)
+        if not self.should_exit:
+            await asked.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self.server_state.tasks:

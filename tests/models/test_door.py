@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from infra.contract.conversation import END_TURN, TOOL_USE, Message, Text, ToolUse, request_to_dict
@@ -208,7 +209,23 @@ def test_the_log_is_json_and_holds_no_word_of_a_conversation(door: DoorProcess) 
     assert "GET /health" not in door.log()
 
 
-# --- leaving
+# --- waiting and leaving
+
+
+def test_a_door_that_nobody_asks_sleeps(tmp_path: Path) -> None:
+    """It does not look ten times a second whether something is to be done: years of that are somebody's current."""
+    with scripted(tmp_path) as door:
+        assert door.process is not None
+        waking = door.process.pid
+        _wait_for(lambda: not _wakings_within(waking, 1.0))
+        door.complete(a_request("be short"))
+        assert door.signal(signal.SIGTERM) == Exit.OK
+
+
+def _wakings_within(pid: int, seconds: float) -> int:
+    before = psutil.Process(pid).num_ctx_switches().voluntary
+    time.sleep(seconds)
+    return psutil.Process(pid).num_ctx_switches().voluntary - before
 
 
 @pytest.mark.parametrize("in_mid_call", [False, True])
