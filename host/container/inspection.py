@@ -20,8 +20,8 @@ OF_EVERY_CONTAINER = frozenset(
     ]
 )
 """Where podman mounts something of its own making."""
-NAMESPACES = frozenset(["cgroup", "ipc", "mount", "network", "pid", "uts"])
-"""Those that are the container's own. The users' is podman's, which keep and PM share."""
+NAMESPACES = frozenset(["cgroup", "ipc", "mount", "network", "pid", "user", "uts"])
+"""Those that are the container's own."""
 MUST_BE_HIDDEN = frozenset(["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"])
 MUST_BE_READ_ONLY = frozenset(["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"])
 

@@ -30,8 +30,10 @@ SAID = frozenset(
         *("--stop-timeout", "--restart", "--tmpfs", "--mount", "--volume", "--secret", "--dns", "--dns-search"),
     ]
 )
-PLAYED = frozenset(["--network", "--no-hosts", "--log-driver", "--log-opt", "--userns"])
+PLAYED = frozenset(["--network", "--no-hosts", "--log-driver", "--log-opt"])
 """Options of `podman kube play`."""
+NOT_IN_PODS = frozenset(["--uidmap", "--gidmap"])
+"""A pod is played in the user's own namespace: agents in pods share one count of processes."""
 BY_ITSELF = frozenset(
     [
         *("--ipc", "--uts", "--pid", "--cgroupns", "--systemd", "--init", "--sdnotify", "--stop-signal"),
@@ -57,7 +59,7 @@ def play_words(sealed: Sealing) -> list[str]:
     """Behind `podman`, what plays the manifest; its path comes behind them."""
     said = options(sealed)
     words = [f"{option}={value}" if value else option for option in sorted(PLAYED) for value in said.get(option, ())]
-    return ["kube", "play", *words, f"--seccomp-profile-root={sealed.seccomp.rpartition('/')[0]}"]
+    return ["kube", "play", *words, "--userns=host", f"--seccomp-profile-root={sealed.seccomp.rpartition('/')[0]}"]
 
 
 def options(sealed: Sealing) -> dict[str, list[str]]:

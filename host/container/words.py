@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.container.machine import Machine
+from host.container.machine import IDS_NEEDED, Machine
 from host.homes import Home
 from infra.contract.places import CONTAINER
 from infra.contract.settings import Settings
@@ -252,7 +252,9 @@ def _isolation(sealed: Sealing) -> Iterator[str]:
     yield f"--security-opt=seccomp={sealed.seccomp}"
     yield "--read-only"
     yield "--read-only-tmpfs=false"
-    yield "--userns=host"  # the user's own namespace, in which the keep's root is the PM
+    # The same ids as in the user's own namespace, so the keep's root is the PM; but what is counted for each user of a
+    # namespace, processes above all, no agent uses up for another (ulimit -u, user_namespaces(7)).
+    yield from (f"--{kind}=0:0:{IDS_NEEDED}" for kind in ("uidmap", "gidmap"))
     yield from ("--ipc=private", "--uts=private", "--pid=private", "--cgroupns=private")
     yield "--systemd=false"
     yield "--init=false"  # the watcher reaps

@@ -62,7 +62,7 @@ def orders() -> dict[str, Any]:
             "resources": {"memory": {"limit": 4 << 30}, "pids": {"limit": 2048}},
             "namespaces": [
                 {"type": kind, "path": "/run/netns/n" if kind == "network" else ""}
-                for kind in ("pid", "network", "ipc", "uts", "mount", "cgroup")
+                for kind in ("pid", "network", "ipc", "uts", "mount", "cgroup", "user")
             ],
             "seccomp": copy.deepcopy(PROFILE),
             "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware", "/proc/acpi"],
@@ -96,6 +96,10 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a writable root": (lambda o: o["root"].update(readonly=False), "root file system"),
     "the host's network": (lambda o: o["linux"]["namespaces"].remove(namespace_of(o, "network")), "network"),
     "another's processes": (lambda o: namespace_of(o, "pid").update(path="/proc/1/ns/pid"), "pid namespace"),
+    "one count of processes with others": (
+        lambda o: o["linux"]["namespaces"].remove(namespace_of(o, "user")),
+        "no user namespace",
+    ),
     "a device": (lambda o: o["linux"].update(devices=[{"path": "/dev/kvm"}]), "/dev/kvm"),
     "a device as a mount": (lambda o: o["mounts"].append(_mount("/dev/kvm", "/dev/kvm")), "/dev/kvm"),
     "keys in sight": (lambda o: o["linux"]["maskedPaths"].remove("/proc/keys"), "/proc/keys"),

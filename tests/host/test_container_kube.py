@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import given
 
-from host.container.kube import BY_ITSELF, PLAYED, SAID, manifest, options, play_words
+from host.container.kube import BY_ITSELF, NOT_IN_PODS, PLAYED, SAID, manifest, options, play_words
 from host.container.words import Image, Sealing, sealing
 from host.homes import Home
 from host.trouble import Trouble
@@ -41,8 +41,9 @@ def test_each_option_of_podman_create_has_one_place(sealed: Sealing) -> None:
     """In the manifest, on the command line that plays it, or among what a pod is by itself."""
     found = options(sealed).keys()
 
-    assert found <= SAID | PLAYED | BY_ITSELF
-    assert len(SAID | PLAYED | BY_ITSELF) == len(SAID) + len(PLAYED) + len(BY_ITSELF)
+    kinds = (SAID, PLAYED, BY_ITSELF, NOT_IN_PODS)
+    assert found <= frozenset[str]().union(*kinds)
+    assert len(frozenset[str]().union(*kinds)) == sum(map(len, kinds))
     words = play_words(sealed)
     for option in found & PLAYED:
         assert any(word.startswith(option) for word in words)

@@ -30,6 +30,7 @@ OPTIONS = {
     "DNSSearch": "--dns-search",
     "DropCapability": "--cap-drop",
     "Environment": "--env",
+    "GIDMap": "--gidmap",
     "HostName": "--hostname",
     "Label": "--label",
     "LogDriver": "--log-driver",
@@ -44,7 +45,7 @@ OPTIONS = {
     "Tmpfs": "--tmpfs",
     "Ulimit": "--ulimit",
     "User": "--user",
-    "UserNS": "--userns",
+    "UIDMap": "--uidmap",
     "Volume": "--volume",
     "WorkingDir": "--workdir",
 }
