@@ -28,6 +28,7 @@ VERBS = {
     "status": "how an agent stands, on one screen",
     "logs": "what watcher and agent wrote, in order of time",
     "egress": "the names that a contained agent asked for, what was stopped",
+    "ledger": "check the book of model calls",
     "tell": "give the agent a directive",
     "reports": "read what the agent reports",
     "review": "list the branches that await you, or show one",

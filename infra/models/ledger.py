@@ -1,8 +1,9 @@
 """The ledger, `ledger.jsonl`: one JSON object a line, an `opened` line before a call and a `settled` line after it,
 each appended in one write and on the disk before anybody acts on it.
 
-It holds no word of any conversation. A line torn by a power cut is passed over and left where it is; nothing that
-was ever written is changed. What the lines mean for a budget is `budget`'s to say."""
+It holds no word of any conversation, and each line is chained to the one before it (`chain`). A line torn by a power
+cut is passed over and left where it is; nothing that was ever written is changed. What the lines mean for a budget is
+`budget`'s to say."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import msgspec
 from infra.contract.conversation import Usage
 from infra.contract.files import sync_directory
 from infra.models.budget import Budget, Cost, opened, settled
+from infra.models.chain import linked
 from infra.models.prices import nano_dollars
 
 _BLOCK = 1 << 20
@@ -32,6 +34,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     model: str
     worst_usd: float
     worst_tokens: int
+    chain: str = ""
+    """Over this line and the one before it; filled in by who appends."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="settled"):
@@ -54,6 +58,8 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     """A type of `conversation.ERROR_TYPES` when there was no completion."""
     measured: bool = True
     """False: the provider never said what it charges, so the worst that it can be is written."""
+    chain: str = ""
+    """As above."""
 
     @property
     def usage(self) -> Usage:
@@ -75,12 +81,16 @@ class Ledger:
         sync_directory(os.path.dirname(path))
         size = os.fstat(self._descriptor).st_size
         self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+        self._head = _head(self._descriptor)
 
     def append(self, line: Line) -> None:
         """Raises OSError; then nobody may act on the line, though it or a part of it may stand in the file."""
-        content = (b"\n" if self._torn else b"") + msgspec.json.encode(line) + b"\n"
+        encoded, head = linked(msgspec.json.encode(line), self._head)
+        content = (b"\n" if self._torn else b"") + encoded + b"\n"
         self._torn = True
         written = os.write(self._descriptor, content)
+        if written >= len(content) - 1:  # whole for whoever reads it, be it without its end of line
+            self._head = head
         if written < len(content):
             raise OSError(f"{self._path} took {written} of {len(content)} bytes; is the disk full?")
         self._torn = False
@@ -93,6 +103,17 @@ class Ledger:
         """What the lines of `day` come to. Raises OSError."""
         with open(self._path, "rb") as file:
             return replay(lines_of_day(file.fileno(), day), day, limit)
+
+
+def _head(descriptor: int) -> str:
+    """The chain's end: the hash in the last line that is whole."""
+    for content in _lines_from_end(descriptor):
+        try:
+            line: Line = msgspec.json.decode(content, type=Line)
+        except msgspec.MsgspecError:
+            continue
+        return line.chain
+    return ""
 
 
 def opening_cost(line: Opened) -> Cost:

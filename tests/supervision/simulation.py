@@ -77,7 +77,8 @@ class Play:
     events: int = 0
     now: float = 0.0
     state: State = field(default_factory=lambda: State(Phase.STARTING, Instant(0.0, WALL), PATIENCE))
-    disk: WatcherFile = field(default_factory=WatcherFile)
+    remembered: tuple[State, Instant] | None = None
+    """What lies on the disk: written there, if it were read again."""
     alive: Alive | None = None
     outage_until: float = 0.0
     outage_ended: float = 0.0
@@ -141,7 +142,7 @@ class Play:
             self.state = before
             self.restart()
             return
-        self.disk = memory.to_file(self.state, (), self.instant())
+        self.remember(self.state)
         if isinstance(event, states.Asked):
             self.note_request(event.request)
         self.check(before, event, actions)
@@ -150,6 +151,9 @@ class Play:
                 self.restart()
                 return
             self.act(action)
+
+    def remember(self, state: State) -> None:
+        self.remembered = (state, self.instant())
 
     def act(self, action: states.Action) -> None:
         match action:
@@ -197,7 +201,7 @@ class Play:
         unknown = replace(runner, pid=0, started=0.0)  # the attempt is noted before there is a process
         spent, _ = self.decide(self.state, states.Launched(unknown, action.reason), self.instant())
         spent = replace(spent, request=self.state.request, handled=self.state.handled)
-        self.disk = memory.to_file(spent, (), self.instant())
+        self.remember(spent)
         if self.chance.random() < 0.002:  # killed between spending the attempt and making it
             self.restart()
             return
@@ -245,7 +249,8 @@ class Play:
 
     def restart(self) -> None:
         """The watcher is gone, without a word, and another begins with what lay on the disk."""
-        file, self.inbox = self.disk, deque()
+        file = memory.to_file(self.remembered[0], (), self.remembered[1]) if self.remembered else WatcherFile()
+        self.inbox = deque()
         self.prepared = self.preparing = None
         found = None
         if self.alive and self.chance.random() < 0.5 and file.boot_id == self.alive.runner.boot_id:
@@ -264,7 +269,7 @@ class Play:
             name, _, words = target.partition(" ")
             self.inbox.append(states.Asked(Request(name=name, target=words, identity=identity)))
         self.inbox.append(states.Started(found, served, age))
-        self.disk = memory.to_file(self.state, (), self.instant())
+        self.remember(self.state)
 
     # What happens by itself.
 
@@ -305,6 +310,8 @@ class Play:
 
     def step(self) -> None:
         if self.inbox:
+            if self.chance.random() < 0.01:
+                self.interrupt()
             self.follow(self.inbox.popleft())
             return
         if self.state.phase is Phase.STOPPED:
@@ -376,15 +383,31 @@ class Play:
             self.inbox.append(states.Exceeded(self.alive.runner.boot_id, "all processors for an hour"))
         elif chance < 0.22 and self.alive and not self.alive.nature.good:
             self.inbox.append(states.SealUnproved(self.alive.runner.boot_id, "no port"))
+        elif chance < 0.2202:
+            self.inbox.append(states.SealBroken("the rules are gone"))
         elif chance < 0.30 and self.alive and self.outage:
             self.alive.ends_at = self.now
         else:
             self.follow(self.stale())
 
-    def stale(self) -> Event:
-        """News of nobody, too early, too late, or twice."""
+    def interrupt(self) -> None:
+        """Something from outside comes before the answers to what was done are in."""
+        if self.chance.random() < 0.1:
+            self.ask("bootstrap", self.new_version().id)
+            self.inbox.rotate(1)
+            return
+        event = self.chance.choice(self.news()) if self.chance.random() < 0.9 else self.chance.choice(self.orders())
+        if isinstance(event, states.RetryAsked):
+            self.failures.clear()
+        self.inbox.appendleft(event)
+
+    def orders(self) -> list[Event]:
+        return [states.StopAsked(), states.RetryAsked(), states.SealBroken("the rules are gone")]
+
+    def news(self) -> list[Event]:
+        """Of nobody, too early, too late, or twice."""
         other = "f" * 32
-        news: list[Event] = [
+        return [
             states.Served(other),
             states.Died(other, "SIGKILL"),
             states.SealUnproved(other, "no port"),
@@ -395,12 +418,17 @@ class Play:
             states.Unwell(other, "no answer"),
             states.Well(other),
             states.Exceeded(other, "too much"),
+        ]
+
+    def stale(self) -> Event:
+        """News, or an answer to what was not asked, which comes when nothing else is under way."""
+        answers: list[Event] = [
             states.Preparing("nobody", 10.0),
             states.Prepared(states.Launch("other", "nobody asked")),
             states.MainSeen(self.main, "nobody asked"),
             states.MainUnseen("nobody asked"),
         ]
-        return self.chance.choice(news)
+        return self.chance.choice([*self.news(), *answers])
 
     # What must hold.
 
