@@ -9,31 +9,11 @@ from pathlib import Path
 from bench.stamps import progress
 from bench.tables import Figure, Table, Verdict
 from infra.supervision import states
-from infra.supervision.states import Event, Phase
-from tests.supervision.simulation import play
+from tests.supervision.simulation import play, possible
 from tests.supervision.test_simulation import SEEDS
 
 YEARS = 0.15
 """Of each world here. The tests play a year of each."""
-ANSWERS = (
-    states.Started,
-    states.LaunchFound,
-    states.Launched,
-    states.LaunchFailed,
-    states.RolledBack,
-    states.RollbackFailed,
-)
-"""Come in the phase that waits for them, and in no other."""
-
-
-def possible() -> set[tuple[str, str]]:
-    """Phases and events that can meet; nothing happens to a watcher that has left."""
-    return {
-        (phase.value, kind.__name__)
-        for phase in Phase
-        for kind in Event.__args__
-        if phase is not Phase.STOPPED and (phase is Phase.STARTING or kind not in ANSWERS)
-    }
 
 
 def run(directory: Path, rounds: int | None) -> Figure:

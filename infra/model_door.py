@@ -120,13 +120,16 @@ def make_model(settings: ModelSettings, places: Places, settings_directory: str)
 
 def make_accounts(model: ModelSettings, budget: BudgetSettings, places: Places) -> Accounts | None:
     """None when the price of the model is not known. Raises OSError."""
-    price = price_of(model)
+    price = price_of(model, budget)
     limit = Cost(nano_dollars(budget.daily_usd), budget.daily_tokens)
-    return Accounts(Ledger(places.ledger), limit, price, time.time) if price else None
+    unit_limit = Cost(nano_dollars(budget.unit_usd), budget.unit_tokens)
+    return Accounts(Ledger(places.ledger), limit, unit_limit, price, time.time) if price else None
 
 
-def price_of(model: ModelSettings) -> Tariff | None:
-    return FREE if model.provider == "scripted" else tariff(model.name, model.prices)
+def price_of(model: ModelSettings, budget: BudgetSettings) -> Tariff | None:
+    if model.provider == "scripted":
+        return FREE
+    return tariff(model.name, model.prices) or (FREE if budget.unpriced else None)
 
 
 class Door:
@@ -196,7 +199,7 @@ class Door:
             await self._settle(self.accounts, entry, began, failure=failure)
             raise
         await self._settle(self.accounts, entry, began, completion=completion)
-        return completion
+        return completion._replace(spent=self.accounts.spent(request.unit))
 
     async def _settle(
         self,
@@ -234,7 +237,8 @@ class Door:
         return CallFailure(
             "invalid_request",
             f"no price is known for the model {self.model.name!r}, so its calls cannot be kept within the budget; "
-            "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output)",
+            "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output), or "
+            "budget.unpriced to have its tokens counted alone",
         )
 
 

@@ -65,12 +65,21 @@ class Usage(NamedTuple):
     cache_read_tokens: int = 0
 
 
+class Spent(NamedTuple):
+    """How much of a budget is used up: 0 nothing, 1 all of it."""
+
+    day: float = 0.0
+    unit: float = 0.0
+
+
 class Completion(NamedTuple):
     content: tuple[Text | ToolUse, ...]
     stop_reason: str
     """One of `STOP_REASONS`."""
     model: str
     usage: Usage = Usage()
+    spent: Spent = Spent()
+    """With this call; the door fills it in."""
 
 
 END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL = "end_turn", "tool_use", "max_tokens", "refusal"
@@ -81,6 +90,7 @@ ERROR_TYPES = {
     "invalid_request": 400,
     "authentication": 401,
     "budget_exhausted": 402,
+    "unit_budget_exhausted": 403,
     "context_overflow": 413,
     "rate_limited": 429,
     "provider_error": 502,
@@ -171,6 +181,7 @@ def completion_to_dict(completion: Completion) -> dict[str, Any]:
         "stop_reason": completion.stop_reason,
         "model": completion.model,
         "usage": completion.usage._asdict(),
+        "spent": completion.spent._asdict(),
     }
 
 
@@ -182,7 +193,9 @@ def completion_from_dict(raw: dict[str, Any]) -> Completion:
         blocks = tuple(_said(block_from_dict(block)) for block in _a(list, raw, "content"))
         counts = _a(dict, raw, "usage")
         usage = Usage(**{key: _a(int, counts, key) for key in counts})
-        return Completion(blocks, raw["stop_reason"], _a(str, raw, "model"), usage)
+        shares = _a(dict, {"spent": {}} | raw, "spent")
+        spent = Spent(**{key: _a(float, shares, key) for key in shares})
+        return Completion(blocks, raw["stop_reason"], _a(str, raw, "model"), usage, spent)
     except (KeyError, TypeError) as error:
         raise ValueError(f"the completion is not one of ours: {error!r}") from None
 

@@ -63,6 +63,12 @@ class BudgetSettings(Section, frozen=True):
     """Per UTC day; a call that could pass it is refused."""
     daily_tokens: int = 20_000_000
     """The same bound in tokens, all kinds added up."""
+    unit_usd: float = 5.0
+    """For one unit of work: it ends with a report before a call that could pass this."""
+    unit_tokens: int = 10_000_000
+    """The same bound in tokens."""
+    unpriced: bool = False
+    """true: a model whose price is not known may be used, and only its tokens are bounded."""
 
 
 class IntervalSettings(Section, frozen=True):

@@ -18,10 +18,11 @@ from infra.life import opening
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.steering import Steering
+from infra.life.thrift import Thrift
 from infra.life.transcript import Transcript
 from infra.life.wakes import Wakes
 from infra.loop import loop
-from infra.loop.loop import Bounds, End, Happening, Outcome
+from infra.loop.loop import Answered, Bounds, End, Happening, Outcome
 from infra.loop.seed_tools import seed_tools
 from infra.loop.toolbox import Toolbox
 from infra.repository.tip import read_file
@@ -38,6 +39,7 @@ _WHY_STOPPED = {
     End.MAX_SECONDS: "it used up its time (limits.unit_seconds)",
     End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
     End.REFUSAL: "the model refused to go on",
+    End.BUDGET: "it used up what one unit may cost (budget.unit_usd, budget.unit_tokens)",
 }
 
 
@@ -52,17 +54,23 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     request = _open(home, seen, tasks, toolbox, name, look_back)
     transcript = Transcript(os.path.join(home.checkout, TRANSCRIPTS, f"{name}.jsonl"), home.log)
     transcript.opened(request)
-    steering = Steering(home, wakes, tasks)
+    steering, thrift = Steering(home, wakes, tasks), Thrift()
 
     limits = home.boot.limits
 
     def record(happening: Happening) -> None:
         home.heart.beat("working", max(limits.bash_seconds, TENDING_SECONDS))  # some tools, and steering, are git calls
         transcript.happened(happening)
+        if isinstance(happening, Answered):
+            thrift.note(happening.completion.spent)
         home.life.step(happening.step)
 
     bounds = Bounds(limits.unit_steps, limits.unit_seconds)
-    outcome = loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, steering, record)
+
+    def between_steps() -> str | None:
+        return "\n\n".join(filter(None, (steering(), thrift()))) or None
+
+    outcome = loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, between_steps, record)
     home.heart.beat("reporting", TENDING_SECONDS)
     transcript.ended(outcome)
     home.log.info(

@@ -41,6 +41,8 @@ class End(Enum):
     MAX_TOKENS = "max tokens"
     """Its replies were cut, or called for a tool without naming one, again and again."""
     REFUSAL = "refusal"
+    BUDGET = "budget"
+    """The next call could have passed what one run may cost."""
     MODEL_FAILURE = "model failure"
     INTERRUPTED = "interrupted"
 
@@ -142,6 +144,8 @@ def run(
             messages.append(_user(results, steer()))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:
+        if failure.type == "unit_budget_exhausted":
+            return Outcome(End.BUDGET, text, step - 1)
         return Outcome(End.MODEL_FAILURE, text, step, failure)
     except Interrupted:
         return Outcome(End.INTERRUPTED, text, step)

@@ -12,23 +12,29 @@ from collections.abc import Callable
 from typing import Any
 
 from infra.contract.clock import timestamp
-from infra.contract.conversation import Usage
-from infra.models.budget import Budget, Cost, day_end, opened, problem_with_call, settled
+from infra.contract.conversation import Spent, Usage
+from infra.models.budget import Budget, Cost, day_end, opened, problem_with_call, problem_with_unit, settled
 from infra.models.ledger import Ledger, Opened, Settled, opening_cost
 from infra.models.model import CallFailure
 from infra.models.prices import Tariff, cost, dollars, nano_dollars, tokens, worst_cost
 
 SCHEMA = "minifram.budget/1"
 UNIT_CHARACTERS = 200
+UNITS_KEPT = 50
+"""In memory; the ledger knows the others."""
 
 
 class Accounts:
     """The money side of the door."""
 
-    def __init__(self, ledger: Ledger, limit: Cost, tariff: Tariff, wall_clock: Callable[[], float]) -> None:
+    def __init__(
+        self, ledger: Ledger, limit: Cost, unit_limit: Cost, tariff: Tariff, wall_clock: Callable[[], float]
+    ) -> None:
         """Reads today's sums. Raises OSError."""
         self._ledger = ledger
         self._limit = limit
+        self._unit_limit = unit_limit
+        self._units: dict[str, Budget] = {}
         self._tariff = tariff
         self._wall_clock = wall_clock
         self._lock = asyncio.Lock()
@@ -37,17 +43,22 @@ class Accounts:
     async def open(self, provider: str, model: str, unit: str, most: Usage) -> Opened:
         """Reserve and write down a call. Raises CallFailure when it may not be made."""
         worst = worst_cost(self._tariff, most)
+        unit = unit[:UNIT_CHARACTERS]
         async with self._lock:
             budget, now = await self._today()
             reservation = Cost(worst, tokens(most))
             problem = problem_with_call(budget, reservation)
             if problem:
                 raise CallFailure("budget_exhausted", problem, self._seconds_left(budget, reservation))
+            of_unit = await self._unit(unit, budget.day)
+            problem = problem_with_unit(of_unit, reservation)
+            if problem:
+                raise CallFailure("unit_budget_exhausted", problem)
             line = Opened(
                 time=now,
                 day=budget.day,
                 id=uuid.uuid4().hex,
-                unit=unit[:UNIT_CHARACTERS],
+                unit=unit,
                 provider=provider,
                 model=model,
                 worst_usd=dollars(worst),
@@ -58,7 +69,13 @@ class Accounts:
             except OSError as error:
                 raise CallFailure("unavailable", f"the ledger cannot be written ({error}); no call is made") from error
             self._budget = opened(budget, line.id, opening_cost(line))
+            self._units[unit] = opened(of_unit, line.id, opening_cost(line))
         return line
+
+    def spent(self, unit: str) -> Spent:
+        """How much is used up of the day, and of what this unit may take."""
+        known = self._units.get(unit[:UNIT_CHARACTERS])
+        return Spent(round(self._budget.share, 4), round(known.share, 4) if known else 0.0)
 
     async def settle(
         self,
@@ -89,6 +106,9 @@ class Accounts:
         )
         async with self._lock:
             self._budget = settled(self._budget, call.id, Cost(nano, tokens(used)), failure is not None)
+            if call.unit in self._units:
+                of_unit = self._units[call.unit]
+                self._units[call.unit] = settled(of_unit, call.id, Cost(nano, tokens(used)), failure is not None)
             await asyncio.to_thread(self._ledger.append, line)
         return line
 
@@ -117,6 +137,16 @@ class Accounts:
         if now[:10] != self._budget.day:
             self._budget = await asyncio.to_thread(self._ledger.budget, now[:10], self._limit)
         return self._budget, now
+
+    async def _unit(self, unit: str, day: str) -> Budget:
+        """Of many names the oldest are forgotten here; what one may take is not: the ledger is asked again."""
+        known = self._units.pop(unit, None)
+        if known is None:
+            known = await asyncio.to_thread(self._ledger.unit, unit, day, self._unit_limit)
+        while len(self._units) >= UNITS_KEPT:
+            del self._units[next(iter(self._units))]
+        self._units[unit] = known
+        return known
 
     def _now(self) -> str:
         return timestamp(self._wall_clock())

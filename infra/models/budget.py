@@ -1,4 +1,5 @@
-"""The day's budget as a value, and the decisions on it: whether a call may be made, and what it took in the end.
+"""A budget as a value, of a day or of one unit of work, and the decisions on it: whether a call may be made, and what
+it took in the end.
 
 A call is admitted only when everything spent, everything reserved and its own worst case together stay within
 both limits; so no order of calls, ends and crashes passes them, as long as no call uses more than its worst case.
@@ -25,7 +26,7 @@ class Cost(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """One day."""
+    """One day, or one unit as far as it began on that day or the day before."""
 
     day: str
     """`2026-01-31`"""
@@ -45,22 +46,38 @@ class Budget(NamedTuple):
             total = total.plus(worst)
         return total
 
+    @property
+    def share(self) -> float:
+        """How much of it is spent, from 0 to 1: of money or of tokens, whichever is nearer to its end."""
+        return max(self.spent.nano_usd / max(1, self.limit.nano_usd), self.spent.tokens / max(1, self.limit.tokens))
+
 
 def problem_with_call(budget: Budget, worst: Cost) -> str | None:
-    """Why a call with this worst case may not be made; None when it may."""
-    taken = budget.spent.plus(budget.reserved)
-    if taken.plus(worst).within(budget.limit):
+    """Why a call with this worst case may not be made within the day; None when it may."""
+    problem = _problem("the daily budget", budget, worst, "budget.daily_usd and budget.daily_tokens")
+    return f"{problem}; the day ends at {day_end(budget.day)}.{_alone(budget, worst)}" if problem else None
+
+
+def problem_with_unit(budget: Budget, worst: Cost) -> str | None:
+    """The same of the unit of work that the call belongs to."""
+    problem = _problem("what one unit of work may cost", budget, worst, "budget.unit_usd and budget.unit_tokens")
+    return f"{problem}.{_alone(budget, worst)}" if problem else None
+
+
+def _problem(what: str, budget: Budget, worst: Cost, settings: str) -> str | None:
+    if budget.spent.plus(budget.reserved).plus(worst).within(budget.limit):
         return None
-    alone = (
-        ""
-        if worst.within(budget.limit)
-        else " This call alone could pass the limit: raise it or make the call smaller."
-    )
     return (
-        f"the daily budget would be passed: spent {_shown(budget.spent)}, reserved for calls under way "
+        f"{what} would be passed: spent {_shown(budget.spent)}, reserved for calls under way "
         f"{_shown(budget.reserved)}, this call could take {_shown(worst)}, limit {_shown(budget.limit)} "
-        f"(budget.daily_usd and budget.daily_tokens in minifram.yaml); the day ends at {day_end(budget.day)}.{alone}"
+        f"({settings} in minifram.yaml)"
     )
+
+
+def _alone(budget: Budget, worst: Cost) -> str:
+    if worst.within(budget.limit):
+        return ""
+    return " This call alone could pass the limit: raise it or make the call smaller."
 
 
 def opened(budget: Budget, call: str, worst: Cost) -> Budget:

@@ -104,6 +104,13 @@ class Ledger:
         with open(self._path, "rb") as file:
             return replay(lines_of_day(file.fileno(), day), day, limit)
 
+    def unit(self, unit: str, day: str, limit: Cost) -> Budget:
+        """What the lines of this unit come to, on `day` and the day before. Raises OSError."""
+        before = (datetime.date.fromisoformat(day) - datetime.timedelta(days=1)).isoformat()
+        with open(self._path, "rb") as file:
+            lines = [*lines_of_day(file.fileno(), before), *lines_of_day(file.fileno(), day)]
+        return replay([line for line in lines if line.unit == unit], day, limit, any_day=True)
+
 
 def _head(descriptor: int) -> str:
     """The chain's end: the hash in the last line that is whole."""
@@ -124,11 +131,11 @@ def settled_cost(line: Settled) -> Cost:
     return Cost(nano_dollars(line.usd), sum(line.usage))
 
 
-def replay(lines: list[Line], day: str, limit: Cost) -> Budget:
-    """The budget that these lines lead to, oldest first."""
+def replay(lines: list[Line], day: str, limit: Cost, any_day: bool = False) -> Budget:
+    """The budget that these lines lead to, oldest first; without `any_day` those of other days are passed over."""
     budget = Budget(day, limit)
     for line in lines:
-        if line.day != day:
+        if line.day != day and not any_day:
             continue
         match line:
             case Opened():

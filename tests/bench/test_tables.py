@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from bench import bodies, steps
 from bench.figure_handover import FIRST_WAIT, INTERPRETER, LATER_WAIT, OTHER, steps_between
 from bench.figure_rehearsal import AFTER, BEFORE, parts
-from bench.figure_simulation import possible
 from bench.figure_start import import_times, no_sdk, top_names
 from bench.peers import Missing, program
 from bench.stamps import FIRST_LINE
@@ -33,6 +32,7 @@ from bench.tables import (
 )
 from bench.timed_watcher import LAUNCH, WAIT, Span
 from infra.contract.places import Places
+from tests.supervision.simulation import possible
 
 SAMPLES = st.lists(st.floats(min_value=1e-6, max_value=1e4), min_size=1, max_size=50)
 

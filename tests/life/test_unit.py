@@ -16,6 +16,7 @@ from infra.contract.conversation import (
     Completion,
     Message,
     Request,
+    Spent,
     Text,
     ToolUse,
 )
@@ -28,7 +29,7 @@ from infra.loop.interruption import Interrupted, Interruption
 from infra.loop.loop import End, Outcome
 from infra.loop.model_client import ModelFailure
 from tests.life.cell import FILES, Cell, limits, read, write
-from tests.loop.replies import Canned, Reply, bash, calls, results, says
+from tests.loop.replies import Canned, Reply, bash, calls, results, says, texts
 from tests.loop.waiting import wait_for
 
 SAVE = "git commit -qam 'a change' && git push -q origin main"
@@ -166,6 +167,27 @@ def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
         assert cell.open() == ["do it"]
         assert f"stopped ({why}): do it" in cell.reports()[-1]
         assert "tried again" in cell.reports()[-1]
+
+
+def test_the_model_is_told_of_its_money_and_then_the_unit_ends(cell: Cell) -> None:
+    """Between two steps, with the results; what was not done stays open, and the PM reads why."""
+    cell.tell("do it")
+
+    def exhausted(request: Request) -> Completion:
+        raise ModelFailure("unit_budget_exhausted", "5 of 5 dollars are spent")
+
+    dear = calls(bash("true"), text="On my way.")._replace(spent=Spent(day=0.5, unit=0.92))
+    outcome, model = work(cell, dear, calls(bash("true"), text="Nearly."), exhausted)
+
+    assert outcome.end is End.BUDGET
+    assert texts(model.requests[0]) == []
+    assert "92% of what this unit of work may cost is used up" in texts(model.requests[1])[0]
+    assert texts(model.requests[2]) == [], "once"
+    [report] = cell.reports()
+    assert "stopped (budget): do it" in report
+    assert "budget.unit_usd" in report
+    assert "Nearly." in report
+    assert cell.open() == ["do it"]
 
 
 def test_a_model_that_fails_is_not_yet_worth_a_report(cell: Cell) -> None:

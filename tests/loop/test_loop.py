@@ -195,6 +195,17 @@ def test_a_model_that_fails_ends_it() -> None:
     assert Bench().run(fail) == Outcome(End.MODEL_FAILURE, "", 1, failure)
 
 
+def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
+    """It is no failure of the model's: there is nothing to wait for, and what was done counts."""
+    spent = ModelFailure("unit_budget_exhausted", "5 of 5 dollars are spent")
+
+    def then(request: Request) -> Completion:
+        raise spent
+
+    outcome = Bench().run(Canned([calls(note("done"), text="First this."), then]))
+    assert outcome == Outcome(End.BUDGET, "First this.", 1)
+
+
 @pytest.mark.parametrize("where", ["model", "tool"])
 def test_being_asked_to_end_ends_it(where: str) -> None:
     """From within a model call or a tool alike."""

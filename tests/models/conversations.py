@@ -9,6 +9,7 @@ from infra.contract.conversation import (
     Completion,
     Message,
     Request,
+    Spent,
     Text,
     Tool,
     ToolResult,
@@ -39,6 +40,12 @@ requests = st.builds(
 )
 counts = st.integers(0, 10**7)
 usages = st.builds(Usage, counts, counts, counts, counts)
+shares = st.floats(0, 2)
 completions = st.builds(
-    Completion, st.lists(texts | tool_uses, max_size=4).map(tuple), st.sampled_from(STOP_REASONS), words, usages
+    Completion,
+    st.lists(texts | tool_uses, max_size=4).map(tuple),
+    st.sampled_from(STOP_REASONS),
+    words,
+    usages,
+    st.builds(Spent, shares, shares),
 )

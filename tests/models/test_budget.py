@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.contract.conversation import Usage
-from infra.models.accounts import Accounts
+from infra.contract.conversation import Spent, Usage
+from infra.models.accounts import UNITS_KEPT, Accounts
 from infra.models.budget import Budget, Cost, opened, problem_with_call, settled
 from infra.models.ledger import Ledger, Line, Opened, Settled, lines_of_day, replay
 from infra.models.model import CallFailure
@@ -24,6 +24,7 @@ DAY, NEXT_DAY = "2026-01-31", "2026-02-01"
 NOON = 1769860800.0
 """2026-01-31T12:00:00Z"""
 LIMIT = Cost(nano_usd=1000, tokens=500)
+AMPLE = Cost(nano_usd=10**12, tokens=10**12)
 TARIFF = Tariff(Rates(input=2_000_000, output=5_000_000, cache_write=3_000_000, cache_read=1_000_000))
 """2, 5, 3 and 1 nano-dollars a token."""
 
@@ -177,7 +178,7 @@ class Clock:
 def test_calls_at_the_same_time_cannot_pass_the_limit_together(tmp_path: Path) -> None:
     """Of a hundred calls that all ask at once, so many are let through as fit, and the ledger says the same."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(10**9, 500), FREE, Clock(NOON))
+    accounts = Accounts(ledger, Cost(10**9, 500), AMPLE, FREE, Clock(NOON))
 
     async def ask() -> list[object]:
         calls = (accounts.open("p", "m", "u", Usage(input_tokens=60)) for _ in range(100))
@@ -199,7 +200,7 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
     the old day as it was."""
     clock = Clock(NOON + 12 * 3600 - 1)
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), TARIFF, clock)
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, TARIFF, clock)
 
     async def live() -> None:
         call = await accounts.open("p", "m", "u", Usage(input_tokens=200, output_tokens=80))
@@ -233,7 +234,7 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
 def test_a_call_that_no_day_has_room_for_is_told_so(tmp_path: Path) -> None:
     """Waiting for the next day would not help, so none is proposed."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), TARIFF, Clock(NOON))
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, TARIFF, Clock(NOON))
 
     with pytest.raises(CallFailure) as caught:
         asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
@@ -246,7 +247,7 @@ def test_a_call_that_no_day_has_room_for_is_told_so(tmp_path: Path) -> None:
 def test_no_call_is_made_that_cannot_be_written_down(tmp_path: Path) -> None:
     """A ledger that takes no line refuses the call and reserves nothing; one that does, lets it through."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), TARIFF, Clock(NOON))
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, TARIFF, Clock(NOON))
     full = os.open("/dev/full", os.O_WRONLY)
     kept = os.dup(ledger._descriptor)
     os.dup2(full, ledger._descriptor)
@@ -269,3 +270,50 @@ def test_no_call_is_made_that_cannot_be_written_down(tmp_path: Path) -> None:
 
 async def _reserved(accounts: Accounts) -> int:
     return int((await accounts.today())["reserved_tokens"])
+
+
+def test_one_unit_takes_no_more_than_it_may(tmp_path: Path) -> None:
+    """Others go on; a door that is started again, a name that was forgotten, and a new day change nothing."""
+    clock = Clock(NOON)
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+
+    def restarted() -> Accounts:
+        return Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), TARIFF, clock)
+
+    async def refused(accounts: Accounts, unit: str, tokens: int) -> CallFailure:
+        with pytest.raises(CallFailure) as caught:
+            await accounts.open("p", "m", unit, Usage(input_tokens=tokens))
+        return caught.value
+
+    async def live() -> None:
+        accounts = restarted()
+        call = await accounts.open("p", "m", "greedy", Usage(input_tokens=400))
+        assert accounts.spent("greedy") == Spent(0.0, 0.0), "reserved is not spent"
+        failure = await refused(accounts, "greedy", 101)
+        assert (failure.type, failure.retry_after_seconds) == ("unit_budget_exhausted", None)
+        assert "budget.unit_tokens" in failure.message
+        assert (await accounts.today())["open_calls"] == 1, "a refused call is not reserved"
+        await accounts.settle(call, Usage(input_tokens=450), 1, "end_turn")
+        assert accounts.spent("greedy") == Spent(0.0004, 0.9)  # of the day's 10**6 tokens, rounded
+        for number in range(UNITS_KEPT + 1):
+            await accounts.settle(await accounts.open("p", "m", f"u{number}", Usage(1)), Usage(1), 1)
+        assert (await refused(accounts, "greedy", 51)).type == "unit_budget_exhausted"
+        clock.now += 86400
+        assert (await refused(accounts, "greedy", 51)).type == "unit_budget_exhausted"
+        assert (await refused(restarted(), "greedy", 51)).type == "unit_budget_exhausted"
+        await restarted().open("p", "m", "greedy", Usage(input_tokens=50))
+        assert (await refused(restarted(), "greedy", 1)).type == "unit_budget_exhausted", "its worst case is kept"
+        assert "alone" in (await refused(accounts, "other", 501)).message
+
+    asyncio.run(live())
+    ledger.close()
+
+
+def test_the_day_comes_before_the_unit(tmp_path: Path) -> None:
+    """Who may not call today is told when that ends, whatever the unit has left."""
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(1000, 500), Cost(1000, 100), TARIFF, Clock(NOON))
+    with pytest.raises(CallFailure) as caught:
+        asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
+    ledger.close()
+    assert caught.value.type == "budget_exhausted"

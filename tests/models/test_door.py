@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from infra.contract.conversation import END_TURN, TOOL_USE, Message, Text, ToolUse, request_to_dict
+from infra.contract.conversation import END_TURN, TOOL_USE, Message, Spent, Text, ToolUse, request_to_dict
 from infra.contract.exit_codes import Exit
 from infra.loop.model_client import ModelFailure, health
 from tests.models.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
@@ -289,6 +289,28 @@ def test_a_call_over_the_budget_is_refused_with_the_figures(tmp_path: Path) -> N
     assert budget["spent_tokens"] == sum(_tokens(line) for line in door_ledger(door, "settled")) <= 400
 
 
+def test_a_unit_over_its_own_budget_is_refused_and_others_are_not(tmp_path: Path) -> None:
+    """Each answer says how much is used up, so that the model can be told before the end; it grows to it."""
+    refused: list[ModelFailure] = []
+    with scripted(tmp_path, {"daily_tokens": 100_000, "unit_tokens": 400}) as door:
+        shares: list[Spent] = []
+        while not refused and len(shares) < 100:
+            try:
+                shares.append(door.complete(a_request("be short")).spent)
+            except ModelFailure as failure:
+                refused.append(failure)
+        other = door.complete(a_request("be short", unit="another"))
+        tokens = door.get("/v1/budget")["spent_tokens"]
+
+    assert [(failure.type, failure.retry_after_seconds) for failure in refused] == [("unit_budget_exhausted", None)]
+    assert "budget.unit_tokens" in refused[0].message
+    assert len(shares) > 1
+    assert [each.unit for each in shares] == sorted({each.unit for each in shares})
+    assert 0 < shares[-1].unit <= 1
+    assert other.spent.unit < shares[-1].unit
+    assert other.spent.day == round(tokens / 100_000, 4)
+
+
 def door_ledger(door: DoorProcess, event: str) -> list[dict[str, Any]]:
     lines = []
     for text in Path(door.places.ledger).read_text().splitlines():
@@ -398,6 +420,18 @@ def test_a_model_without_a_price_is_not_called(tmp_path: Path) -> None:
     assert "model.prices" in caught.value.message
     assert "claude-opus-99" in caught.value.message
     assert (status, problem) == (400, caught.value.message)
+
+
+def test_a_model_without_a_price_is_called_when_the_pm_allows_it(tmp_path: Path) -> None:
+    """Its tokens are bounded all the same."""
+    model = {"provider": "anthropic", "name": "claude-opus-99", "base_url": "http://127.0.0.1:1"}
+    settings = {"model": model, "budget": {"unpriced": True, "daily_tokens": 10}}
+    with DoorProcess(tmp_path, settings, key=KEY) as door:
+        with pytest.raises(ModelFailure) as caught:
+            door.complete()
+        status, _ = door.http("GET", "/v1/budget")
+
+    assert (caught.value.type, status) == ("budget_exhausted", 200)
 
 
 @pytest.mark.parametrize(("key", "provider"), [(None, "scripted"), (KEY, "anthropic")])

@@ -399,6 +399,8 @@ class Play:
         event = self.chance.choice(self.news()) if self.chance.random() < 0.9 else self.chance.choice(self.orders())
         if isinstance(event, states.RetryAsked):
             self.failures.clear()
+        if self.state.phase is Phase.STARTING and self.chance.random() < 0.05:
+            event = states.Prepared(states.Launch("other", "it was given up meanwhile"))
         self.inbox.appendleft(event)
 
     def orders(self) -> list[Event]:
@@ -462,6 +464,27 @@ class Play:
             raise Broken(f"{rung.value} leads although main is good")
 
     quiet_since: float = 0.0
+
+
+ANSWERS = (
+    states.Started,
+    states.LaunchFound,
+    states.Launched,
+    states.LaunchFailed,
+    states.RolledBack,
+    states.RollbackFailed,
+)
+"""Come in the phase that waits for them, and in no other."""
+
+
+def possible() -> set[tuple[str, str]]:
+    """Phases and events that can meet; nothing happens to a watcher that has left."""
+    return {
+        (phase.value, kind.__name__)
+        for phase in Phase
+        for kind in Event.__args__
+        if phase is not Phase.STOPPED and (phase is Phase.STARTING or kind not in ANSWERS)
+    }
 
 
 SOON = 1800.0

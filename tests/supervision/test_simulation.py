@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from infra.supervision.decide import decide
 from infra.supervision.states import Asked, Decision, Died, Event, Instant, LookAtMain, Phase, State
-from tests.supervision.simulation import Broken, Decide, play
+from tests.supervision.simulation import Broken, Decide, play, possible
 
 SEEDS = range(10)
+MOST_UNMET = 3
+"""Of the pairs of a phase and an event that can meet: in one year. All worlds together meet all."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -19,11 +21,8 @@ def test_no_rule_is_broken_in_a_year(seed: int) -> None:
     world = play(seed, 1.0)
     assert world.events > 100_000
     assert world.told > 100
-    phases = {phase.value for phase in Phase} - {Phase.STOPPED.value}
-    kinds = {kind.__name__ for kind in Event.__args__}
-    met = {tuple(each.split(" ")) for each in world.seen}
-    assert {phase for phase, _ in met} == phases
-    assert kinds <= {kind for _, kind in met} | {"LaunchFound"}
+    never = possible() - {tuple(each.split(" ")) for each in world.seen}
+    assert len(never) <= MOST_UNMET, never
 
 
 def test_the_same_seed_is_the_same_world() -> None:
