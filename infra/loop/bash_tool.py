@@ -6,6 +6,7 @@ not let run to its end, is an error."""
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,11 +15,13 @@ from infra.contract import boot
 from infra.contract.conversation import Tool
 from infra.loop import command
 from infra.loop.interruption import Interruption
+from infra.loop.outputs import MOST_BYTES, Outputs
 from infra.loop.toolbox import Entry, Reply, ToolTrouble, schema
 
 BASH = Tool(
     "bash",
-    "Run a command with bash in the checkout; gives stdout and stderr together, then the exit status. There is no "
+    "Run a command with bash in the checkout; gives stdout and stderr together, then the exit status. Of long output "
+    "the two ends are shown, and where the whole is kept, to be searched with grep or sed. There is no "
     "terminal and no input. A background process must have its output redirected to a file: the pipe is closed "
     "when the command ends.",
     schema({"command": {"type": "string"}}, {"timeout_seconds": {"type": "number", "minimum": 0}}),
@@ -26,10 +29,13 @@ BASH = Tool(
 
 
 def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruption: Interruption) -> Entry:
+    outputs = Outputs(checkout)
+
     def act(given: Mapping[str, Any]) -> Reply:
         if "\0" in given["command"]:
             raise ToolTrouble("the command holds a NUL character, which no command line can hold")
         seconds = min(float(given.get("timeout_seconds", most_seconds)), most_seconds)
+        whole = io.BytesIO()
         try:
             ran = command.run(
                 ["bash", "-c", given["command"]],
@@ -38,14 +44,26 @@ def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruptio
                 seconds=seconds,
                 output_chars=output_chars,
                 interruption=interruption,
+                copy=whole,
+                copy_bytes=MOST_BYTES,
             )
         except OSError as error:
             if error.errno == errno.E2BIG:
                 raise ToolTrouble("the command is too long; put it into a file with write_file and run that") from None
             raise
-        return Reply(shown(ran, seconds), is_error=ran.status is None)
+        where = _where(outputs, whole.getvalue()) if ran.left_out else ""
+        return Reply(shown(ran, seconds, where), is_error=ran.status is None)
 
     return Entry(BASH, act)
+
+
+def _where(outputs: Outputs, whole: bytes) -> str:
+    """Where the output lies of which two ends are shown; a disk that takes no more costs nobody a result."""
+    try:
+        path = outputs.keep(whole)
+    except OSError as error:
+        return f"[the rest could not be kept: {error.strerror}]\n"
+    return f"[{'the whole' if len(whole) < MOST_BYTES else f'its first {MOST_BYTES} bytes'}: {path}]\n"
 
 
 def environment() -> dict[str, str]:
@@ -53,8 +71,9 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != boot.VARIABLE}
 
 
-def shown(ran: command.Ran, seconds: float) -> str:
+def shown(ran: command.Ran, seconds: float, where: str = "") -> str:
     output = f"{ran.output.rstrip(chr(10))}\n" if ran.output.strip("\n") else ""
+    output += where
     if ran.status is None:
         return f"{output}[ended after {seconds:g} s, with everything in its session; what it wrote until then is above]"
     if ran.status < 0:

@@ -33,6 +33,8 @@ class Ran(NamedTuple):
     """Exit status, negative for a signal; None when it ran out of time and was ended."""
     output: str
     """stdout and stderr as they came, cut in the middle when long."""
+    left_out: bool = False
+    """It was cut."""
 
 
 def run(
@@ -45,11 +47,12 @@ def run(
     interruption: Interruption,
     end_session: bool = False,
     copy: BinaryIO | None = None,
+    copy_bytes: int = COPY_BYTES,
 ) -> Ran:
     """Run `words` and wait for its end, for `seconds` at most.
 
     What it left running in the background goes on unless `end_session` is given. `copy` gets the output as well,
-    up to `COPY_BYTES`. Raises OSError when it cannot be started, Interrupted after ending its whole session."""
+    `copy_bytes` of it. Raises OSError when it cannot be started, Interrupted after ending its whole session."""
     process = subprocess.Popen(
         words,
         cwd=cwd,
@@ -61,7 +64,7 @@ def run(
         bufsize=0,
     )
     try:
-        output = _Output(process, output_chars, copy)
+        output = _Output(process, output_chars, copy, copy_bytes)
         with interruption:
             in_time = output.follow(seconds)
         if not in_time or end_session:
@@ -74,13 +77,14 @@ def run(
         process.wait()
         if process.stdout:
             process.stdout.close()
-    return Ran(process.returncode if in_time else None, output.text())
+    text = output.text()
+    return Ran(process.returncode if in_time else None, text, output.left_out)
 
 
 class _Output:
     """The read end of a command's pipe."""
 
-    def __init__(self, process: subprocess.Popen[bytes], limit: int, copy: BinaryIO | None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], limit: int, copy: BinaryIO | None, copy_bytes: int) -> None:
         assert process.stdout is not None  # noqa: S101 - Popen was given a pipe
         self._pid = process.pid
         self._pipe = process.stdout.fileno()
@@ -88,7 +92,7 @@ class _Output:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._kept = HeadAndTail(limit)
         self._copy = copy
-        self._copied = 0
+        self._to_copy = copy_bytes
 
     def follow(self, seconds: float) -> bool:
         """Read until the command has ended; False when it has not after `seconds`."""
@@ -117,6 +121,10 @@ class _Output:
         self._kept.feed(self._decoder.decode(b"", True))
         return self._kept.text()
 
+    @property
+    def left_out(self) -> bool:
+        return self._kept.left_out > 0
+
     def _read(self) -> bool:
         """Take one piece; False when there is none (now, or ever again)."""
         try:
@@ -124,9 +132,9 @@ class _Output:
         except BlockingIOError:
             return False
         self._kept.feed(self._decoder.decode(piece))
-        if self._copy and self._copied < COPY_BYTES:
-            self._copy.write(piece)
-            self._copied += len(piece)
+        if self._copy and self._to_copy > 0:
+            self._copy.write(piece[: self._to_copy])
+            self._to_copy -= len(piece)
         return bool(piece)
 
 

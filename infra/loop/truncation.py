@@ -25,8 +25,11 @@ class HeadAndTail:
             self._tail = (self._tail + piece[-self._tail_limit :])[-self._tail_limit :]
 
     def text(self) -> str:
-        left_out = self._total - len(self._head) - len(self._tail)
-        return self._head + (note(left_out, self._total) if left_out else "") + self._tail
+        return self._head + (note(self.left_out, self._total) if self.left_out else "") + self._tail
+
+    @property
+    def left_out(self) -> int:
+        return self._total - len(self._head) - len(self._tail)
 
 
 def note(left_out: int, total: int) -> str:

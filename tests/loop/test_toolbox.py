@@ -15,6 +15,7 @@ from infra.contract.boot import VARIABLE
 from infra.contract.conversation import Tool, ToolUse
 from infra.loop.bash_tool import bash_tool, environment
 from infra.loop.interruption import Interruption
+from infra.loop.outputs import DIRECTORY, MOST_BYTES, MOST_FILES
 from infra.loop.toolbox import Entry, Reply, Toolbox, ToolTrouble, schema
 from infra.repository.git import Git, GitError
 
@@ -162,6 +163,45 @@ def test_long_output_is_cut_and_says_so(shell: Toolbox) -> None:
     reply = run(shell, "seq 10000")
 
     assert "of 48894 characters left out" in reply.content
+    assert reply.content.endswith("[exit status 0]")
+
+
+def kept(reply: Reply) -> str:
+    """The path that a cut result names."""
+    [line] = [line for line in reply.content.splitlines() if "logs/outputs/" in line]
+    return line.rstrip("]").partition(": ")[2]
+
+
+def test_the_whole_of_a_long_output_can_be_searched(shell: Toolbox, tmp_path: Path) -> None:
+    """Where it lies is told, from the checkout; a short one leaves no file."""
+    run(shell, "echo short")
+    assert not (tmp_path / "logs").exists()
+    path = kept(run(shell, "seq 10000"))
+    assert (tmp_path / path).read_text() == "".join(f"{number}\n" for number in range(1, 10001))
+    assert run(shell, f"grep -n ^5000$ {path}").content == "5000:5000\n[exit status 0]"
+
+
+def test_of_an_endless_output_the_beginning_is_kept(shell: Toolbox, tmp_path: Path) -> None:
+    """As much as may be, and that is said; also of a command that was ended."""
+    reply = run(shell, "yes", timeout_seconds=0.5)
+    assert reply.is_error
+    assert f"its first {MOST_BYTES} bytes" in reply.content
+    assert (tmp_path / kept(reply)).stat().st_size == MOST_BYTES
+
+
+def test_only_the_last_outputs_are_kept(shell: Toolbox, tmp_path: Path) -> None:
+    """By number, whatever else lies there."""
+    paths = [kept(run(shell, f"seq {number} 1000")) for number in range(MOST_FILES + 3)]
+    there = sorted(os.listdir(tmp_path / DIRECTORY))
+    assert there == [path.rpartition("/")[2] for path in paths[3:]]
+
+
+def test_outputs_that_cannot_be_kept_cost_no_result(shell: Toolbox, tmp_path: Path) -> None:
+    """A file stands in the way of the directory."""
+    (tmp_path / "logs").write_text("")
+    reply = run(shell, "seq 10000")
+    assert not reply.is_error
+    assert "could not be kept" in reply.content
     assert reply.content.endswith("[exit status 0]")
 
 
