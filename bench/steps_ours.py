@@ -44,7 +44,7 @@ def steps(count: int) -> list[float]:
     request = Request(("You act.",), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
     record = loop.unrecorded
     if sys.argv[1] == "transcript":
-        transcript = Transcript(f"{here}/transcripts/{secrets.token_hex(8)}.jsonl", logger(boot))
+        transcript = Transcript(f"{here}/transcripts/{secrets.token_hex(8)}.jsonl", "bench", logger(boot))
         transcript.opened(request)
         record = transcript.happened
     outcome = loop.run(complete, request, toolbox, Bounds(count + 1, 3600.0), time.monotonic, record=record)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -68,17 +69,10 @@ def _directories_in(path: str) -> Iterator[str]:
 
 def _read(root: str, path: str, start_of: Callable[[int], int], limit: int) -> Piece | None:
     *directories, name = path.split("/")
-    if ".." in directories:
+    at = _descend(root, directories)
+    if at is None:
         return None
     try:
-        at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        for directory in directories:
-            inner = os.open(directory, _DIRECTORY, dir_fd=at)
-            os.close(at)
-            at = inner
         descriptor = os.open(name, _FILE, dir_fd=at)
     except OSError:
         return None
@@ -95,3 +89,37 @@ def _read(root: str, path: str, start_of: Callable[[int], int], limit: int) -> P
         return None
     finally:
         os.close(descriptor)
+
+
+def _descend(root: str, directories: list[str]) -> int | None:
+    """A descriptor of the directory below `root`; None when one on the way is missing, or no directory."""
+    if ".." in directories:
+        return None
+    try:
+        at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    for directory in directories:
+        try:
+            inner = os.open(directory, _DIRECTORY, dir_fd=at)
+        except OSError:
+            return None
+        finally:
+            os.close(at)
+        at = inner
+    return at
+
+
+def files_in(root: str, path: str, most: int) -> list[str]:
+    """The names of up to `most` regular files in the directory at `path` below `root`, in order."""
+    at = _descend(root, path.split("/"))
+    if at is None:
+        return []
+    try:
+        with os.scandir(at) as entries:
+            names = (entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+            return sorted(islice(names, most))
+    except OSError:
+        return []
+    finally:
+        os.close(at)

@@ -27,6 +27,7 @@ VERBS = {
     "upgrade": "move a contained agent to the installed version",
     "status": "how an agent stands, on one screen",
     "logs": "what watcher and agent wrote, in order of time",
+    "runs": "what the agent did, run by run and step by step",
     "egress": "the names that a contained agent asked for, what was stopped",
     "ledger": "check the book of model calls",
     "tell": "give the agent a directive",

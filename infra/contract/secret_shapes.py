@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LEAST_KNOWN = 8
 """A shorter value is not looked for: it would be found everywhere."""
@@ -47,6 +47,18 @@ def redacted(text: str, known: tuple[bytes, ...] = ()) -> str:
         parts += [raw[at : hit.start], b"[secret]"]
         at = hit.end
     return b"".join([*parts, raw[at:]]).decode(errors="surrogatepass")
+
+
+def redacted_value(value: Any) -> Any:
+    """A JSON value with all its texts redacted, keys as well."""
+    match value:
+        case str():
+            return redacted(value)
+        case dict():
+            return {redacted(str(key)): redacted_value(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [redacted_value(inner) for inner in value]
+    return value
 
 
 def _exact(text: bytes, value: bytes) -> Iterator[Found]:

@@ -1,9 +1,11 @@
-"""The record of one unit of work: a file of JSON lines, one for its opening, each model call and each tool result.
+"""The record of one unit of work, a run: a file of JSON lines, one for its opening, each model call, each tool result
+and its end. What has the shape of a key is not in it.
 
 Best effort, like every log: a unit goes on without its record when the disk refuses."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -11,17 +13,19 @@ from typing import Any
 
 from infra.contract.clock import timestamp
 from infra.contract.conversation import Request, block_to_dict, completion_to_dict, request_to_dict
+from infra.contract.secret_shapes import redacted_value
 from infra.life.events import Log
 from infra.loop.loop import Acted, Answered, Happening, Outcome
 
-SCHEMA = "minifram.transcript/1"
+SCHEMA = "minifram.transcript/2"
 
 
 class Transcript:
     """Appends to the file at `path`, each line in one write."""
 
-    def __init__(self, path: str, log: Log) -> None:
+    def __init__(self, path: str, run_id: str, log: Log) -> None:
         self._path = path
+        self._run_id = run_id
         self._log = log
         self._broken = False
 
@@ -31,18 +35,17 @@ class Transcript:
     def happened(self, happening: Happening) -> None:
         match happening:
             case Answered(step, completion, seconds):
-                self._append("answered", {"step": step, "seconds": round(seconds, 3), **completion_to_dict(completion)})
-            case Acted(step, call, reply, seconds):
-                result = {"content": reply.content, "is_error": reply.is_error}
-                self._append(
-                    "acted", {"step": step, "seconds": round(seconds, 3), "call": block_to_dict(call), **result}
-                )
+                told = {"step_id": str(step), "duration_ms": round(seconds * 1000)}
+                self._append("answered", told | completion_to_dict(completion))
+            case Acted():
+                self._append("acted", acted(happening))
 
     def ended(self, outcome: Outcome) -> None:
         self._append("ended", {"end": outcome.end.value, "steps": outcome.steps, "failure": str(outcome.failure or "")})
 
     def _append(self, kind: str, facts: dict[str, Any]) -> None:
-        line = json.dumps({"at": timestamp(time.time()), "kind": kind, **facts}) + "\n"
+        facts = redacted_value({"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts})
+        line = json.dumps(facts) + "\n"
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             with open(self._path, "ab", buffering=0) as file:
@@ -51,3 +54,25 @@ class Transcript:
             if not self._broken:
                 self._log.warning("transcript.not_written", path=self._path, error=str(error))
             self._broken = True
+
+
+def acted(happening: Acted) -> dict[str, Any]:
+    """A tool call and what came of it."""
+    call, reply = happening.call, happening.reply
+    return {
+        "step_id": f"{happening.step}.{happening.number}",
+        "tool_name": call.name,
+        "args_hash": args_hash(call.input),
+        "duration_ms": round(happening.seconds * 1000),
+        "status": "error" if reply.is_error else "ok",
+        "error_code": reply.error_code or None,
+        "artifacts": list(reply.artifacts),
+        "policy_flags": [],
+        "call": block_to_dict(call),
+        "content": reply.content,
+    }
+
+
+def args_hash(given: dict[str, Any]) -> str:
+    """The same for the same arguments, in whatever order; of what was really given, not of what is written down."""
+    return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()

@@ -52,7 +52,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     home.log.info("unit.started", unit=name, directives=[task.id for task in tasks], main=seen.commit)
     toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption)
     request = _open(home, seen, tasks, toolbox, name, look_back)
-    transcript = Transcript(os.path.join(home.checkout, TRANSCRIPTS, f"{name}.jsonl"), home.log)
+    transcript = Transcript(os.path.join(home.checkout, TRANSCRIPTS, f"{name}.jsonl"), name, home.log)
     transcript.opened(request)
     steering, thrift = Steering(home, wakes, tasks), Thrift()
 

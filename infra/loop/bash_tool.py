@@ -51,19 +51,22 @@ def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruptio
             if error.errno == errno.E2BIG:
                 raise ToolTrouble("the command is too long; put it into a file with write_file and run that") from None
             raise
-        where = _where(outputs, whole.getvalue()) if ran.left_out else ""
-        return Reply(shown(ran, seconds, where), is_error=ran.status is None)
+        kept, where = _kept(outputs, whole.getvalue()) if ran.left_out else ((), "")
+        timed_out = ran.status is None
+        code = "timeout" if timed_out else ""
+        return Reply(shown(ran, seconds, where), is_error=timed_out, error_code=code, artifacts=kept)
 
     return Entry(BASH, act)
 
 
-def _where(outputs: Outputs, whole: bytes) -> str:
-    """Where the output lies of which two ends are shown; a disk that takes no more costs nobody a result."""
+def _kept(outputs: Outputs, whole: bytes) -> tuple[tuple[str, ...], str]:
+    """Where the output lies of which two ends are shown, and that in words; a disk that takes no more costs nobody a
+    result."""
     try:
         path = outputs.keep(whole)
     except OSError as error:
-        return f"[the rest could not be kept: {error.strerror}]\n"
-    return f"[{'the whole' if len(whole) < MOST_BYTES else f'its first {MOST_BYTES} bytes'}: {path}]\n"
+        return (), f"[the rest could not be kept: {error.strerror}]\n"
+    return (path,), f"[{'the whole' if len(whole) < MOST_BYTES else f'its first {MOST_BYTES} bytes'}: {path}]\n"
 
 
 def environment() -> dict[str, str]:

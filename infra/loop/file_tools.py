@@ -41,7 +41,8 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Entry, Entry]:
 
     def write(given: Mapping[str, Any]) -> Reply:
         path = _path(checkout, given["path"])
-        return Reply(f"wrote {write_text(path, given['content'])} bytes to {given['path']}")
+        written = write_text(path, given["content"])
+        return Reply(f"wrote {written} bytes to {given['path']}", artifacts=(given["path"],))
 
     return Entry(READ_FILE, read), Entry(WRITE_FILE, write)
 

@@ -74,6 +74,8 @@ class Acted(NamedTuple):
     """A tool call was answered."""
 
     step: int
+    number: int
+    """Of the call in its reply, from 1."""
     call: ToolUse
     reply: Reply
     seconds: float
@@ -162,14 +164,14 @@ def _act(
     """Answer the calls of one reply in order; True when one of them handed over."""
     results = []
     handed_over = False
-    for call in calls:
+    for number, call in enumerate(calls, 1):
         started_at = monotonic()
         if handed_over or started_at >= until:
-            reply = Reply(NOT_RUN if handed_over else NO_TIME, is_error=True)
+            reply = Reply(NOT_RUN if handed_over else NO_TIME, is_error=True, error_code="not_run")
         else:
             reply = toolbox.call(call)
             handed_over = reply.hands_over
-        record(Acted(step, call, reply, monotonic() - started_at))
+        record(Acted(step, number, call, reply, monotonic() - started_at))
         results.append(ToolResult(call.id, reply.content, reply.is_error))
     return tuple(results), handed_over
 

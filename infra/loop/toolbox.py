@@ -19,6 +19,10 @@ class Reply(NamedTuple):
     is_error: bool = False
     hands_over: bool = False
     """The act asked the watcher for another runner: this one has nothing more to do."""
+    error_code: str = ""
+    """What kind of error it is; empty for none."""
+    artifacts: tuple[str, ...] = ()
+    """Files that it left, by their paths from the checkout or absolute ones."""
 
 
 class ToolTrouble(Exception):
@@ -44,16 +48,18 @@ class Toolbox:
     def call(self, call: ToolUse) -> Reply:
         entry = self._entries.get(call.name)
         if entry is None:
-            return Reply(f"there is no tool {call.name!r}; the tools are {', '.join(self._entries)}", is_error=True)
+            words = f"there is no tool {call.name!r}; the tools are {', '.join(self._entries)}"
+            return Reply(words, is_error=True, error_code="unknown_tool")
         problem = problem_with_input(entry.tool, call.input)
         if problem:
-            return Reply(problem, is_error=True)
+            return Reply(problem, is_error=True, error_code="invalid_arguments")
         try:
             return entry.act(call.input)
         except (ToolTrouble, OSError, GitError) as error:
-            return Reply(f"{call.name}: {error}", is_error=True)
+            return Reply(f"{call.name}: {error}", is_error=True, error_code=_CODES.get(type(error), "os_error"))
 
 
+_CODES = {ToolTrouble: "refused", GitError: "git_error"}
 _TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float)}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import string
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,10 +21,12 @@ from infra.contract.conversation import (
     Spent,
     Text,
     ToolUse,
+    Usage,
 )
 from infra.life import opening
 from infra.life.opening import Facts
 from infra.life.steering import Steering
+from infra.life.transcript import args_hash
 from infra.life.unit import work_on
 from infra.life.wakes import Wakes
 from infra.loop.interruption import Interrupted, Interruption
@@ -268,11 +272,34 @@ def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
     lines = [json.loads(line) for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
     assert [line["kind"] for line in lines] == ["opened", "answered", "acted", "acted", "answered", "ended"]
-    assert lines[0]["schema"] == "minifram.transcript/1"
+    assert lines[0]["schema"] == "minifram.transcript/2"
     assert lines[0]["system"][0] == FILES["SYSTEM.md"]
     assert lines[2]["content"] == "out\n[exit status 0]"
     assert lines[3]["call"]["input"] == {"command": "exit 3"}
+    assert {line["run_id"] for line in lines} == {name.removesuffix(".jsonl")}
+    assert [line.get("step_id") for line in lines] == [None, "1", "1.1", "1.2", "2", None]
+    assert [lines[3][key] for key in ("tool_name", "status", "error_code", "artifacts")] == ["bash", "ok", None, []]
+    assert lines[3]["args_hash"] == args_hash({"command": "exit 3"}) != lines[2]["args_hash"]
+    assert isinstance(lines[3]["duration_ms"], int)
     assert lines[5]["end"] == "completed"
+
+
+def test_no_key_is_in_the_transcript(cell: Cell) -> None:
+    """Not in words, arguments or results; counts of tokens are left as they are, and what else was said."""
+    key = "ghp_" + "".join(random.Random(5).choices(string.ascii_letters + string.digits, k=36))
+    cell.tell("do it")
+    counted = calls(bash(f"echo is {key} one", id="1"), text=f"I try {key} now.")._replace(usage=Usage(12345, 6, 7, 8))
+    work(cell, counted, says("Done."))
+
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    text = read(f"{cell.checkout}/logs/transcripts/{name}")
+    assert key not in text
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert lines[1]["content"][0]["text"] == "I try [secret] now."
+    assert lines[1]["usage"]["input_tokens"] == 12345
+    assert lines[2]["call"]["input"] == {"command": "echo is [secret] one"}
+    assert lines[2]["content"] == "is [secret] one\n[exit status 0]"
+    assert lines[2]["args_hash"] == args_hash({"command": f"echo is {key} one"})
 
 
 @pytest.mark.heavy

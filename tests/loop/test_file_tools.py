@@ -131,7 +131,7 @@ def test_a_file_is_written_whole_with_its_directories(box: Toolbox, tmp_path: Pa
     """The answer counts bytes, not characters; nothing else is left in the directory."""
     reply = write(box, "new/dir/a", "ä\n")
 
-    assert reply == Reply("wrote 3 bytes to new/dir/a")
+    assert reply == Reply("wrote 3 bytes to new/dir/a", artifacts=("new/dir/a",))
     assert (tmp_path / "new/dir/a").read_text() == "ä\n"
     assert os.listdir(tmp_path / "new/dir") == ["a"]
 

@@ -169,7 +169,7 @@ def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
 
     assert bench.did == ["on"] * 3
     skipped = [happening.reply for happening in seen if isinstance(happening, Acted)][3:]
-    assert skipped == [Reply(loop.NO_TIME, is_error=True)] * 197
+    assert skipped == [Reply(loop.NO_TIME, is_error=True, error_code="not_run")] * 197
 
 
 def test_handing_over_ends_it_before_anything_else_is_run() -> None:
@@ -182,7 +182,7 @@ def test_handing_over_ends_it_before_anything_else_is_run() -> None:
 
     assert bench.did == ["a"]
     assert isinstance(seen[-1], Acted)
-    assert seen[-1].reply == Reply(loop.NOT_RUN, is_error=True)
+    assert seen[-1].reply == Reply(loop.NOT_RUN, is_error=True, error_code="not_run")
 
 
 def test_a_model_that_fails_ends_it() -> None:
@@ -243,4 +243,4 @@ def test_everything_that_happens_is_recorded_with_its_duration() -> None:
 
     bench.run(Canned([first, last]), record=seen.append)
 
-    assert seen == [Answered(1, first, 0.0), Acted(1, note("a"), Reply("noted a"), 2.5), Answered(2, last, 0.0)]
+    assert seen == [Answered(1, first, 0.0), Acted(1, 1, note("a"), Reply("noted a"), 2.5), Answered(2, last, 0.0)]

@@ -81,21 +81,29 @@ def test_no_arguments_whatever_are_an_exception(input: dict[str, Any]) -> None:
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
     """The model can choose again."""
-    assert call("eval", words="a") == Reply("there is no tool 'eval'; the tools are echo", is_error=True)
+    unknown = Reply("there is no tool 'eval'; the tools are echo", is_error=True, error_code="unknown_tool")
+    assert call("eval", words="a") == unknown
+    assert call(wrong="a").error_code == "invalid_arguments"
 
 
 @pytest.mark.parametrize(
-    "error", [ToolTrouble("no such luck"), OSError(28, "No space left on device"), GitError(("push",), 1, "no")]
+    ("error", "code"),
+    [
+        (ToolTrouble("no such luck"), "refused"),
+        (OSError(28, "No space left on device"), "os_error"),
+        (FileNotFoundError(2, "No such file"), "os_error"),
+        (GitError(("push",), 1, "no"), "git_error"),
+    ],
 )
-def test_an_act_that_fails_is_a_result(error: Exception) -> None:
-    """What went wrong is for the model to read."""
+def test_an_act_that_fails_is_a_result(error: Exception, code: str) -> None:
+    """What went wrong is for the model to read, and of what kind it is for whoever counts."""
 
     def fail(given: Mapping[str, Any]) -> Reply:
         raise error
 
     reply = Toolbox([Entry(ECHO, fail)]).call(ToolUse("call", "echo", {"words": ""}))
 
-    assert reply == Reply(f"echo: {error}", is_error=True)
+    assert reply == Reply(f"echo: {error}", is_error=True, error_code=code)
 
 
 def test_a_bug_in_an_act_is_not_hidden() -> None:
@@ -139,7 +147,7 @@ def test_out_of_time_is_an_error_with_what_was_written(shell: Toolbox) -> None:
     """The model may ask for less time than the limit."""
     reply = run(shell, "echo begun; sleep 100", timeout_seconds=0.1)
 
-    assert reply.is_error
+    assert (reply.is_error, reply.error_code) == (True, "timeout")
     assert reply.content.startswith("begun\n[ended after 0.1 s")
 
 
@@ -176,7 +184,9 @@ def test_the_whole_of_a_long_output_can_be_searched(shell: Toolbox, tmp_path: Pa
     """Where it lies is told, from the checkout; a short one leaves no file."""
     run(shell, "echo short")
     assert not (tmp_path / "logs").exists()
-    path = kept(run(shell, "seq 10000"))
+    reply = run(shell, "seq 10000")
+    path = kept(reply)
+    assert reply.artifacts == (path,)
     assert (tmp_path / path).read_text() == "".join(f"{number}\n" for number in range(1, 10001))
     assert run(shell, f"grep -n ^5000$ {path}").content == "5000:5000\n[exit status 0]"
 

@@ -1,0 +1,123 @@
+"""`minifram runs`: what the agent wrote of its units of work, as the PM sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from host import runs
+from host.display import as_json
+from host.verbs.runs_verb import shown
+from infra.contract.conversation import Completion, Message, Request, Text, ToolUse, Usage
+from infra.life.transcript import Transcript
+from infra.loop.loop import Acted, Answered, End, Outcome
+from infra.loop.toolbox import Reply
+from tests.host.desk import Desk
+
+KEY = "ghp_" + "R7vK2mQ9xW4bT8nL3cJ6hD5fZ1gS0pYaUeIo"
+
+
+class NoLog:
+    """Nothing goes wrong here."""
+
+    def warning(self, event: str, **facts: object) -> None:
+        raise AssertionError((event, facts))
+
+
+def transcript(desk: Desk, name: str, branch: str = "main") -> Transcript:
+    place = Path(desk.home().places.bot) / branch / "minifram" / "logs" / "transcripts"
+    return Transcript(str(place / f"{name}.jsonl"), name, NoLog())  # type: ignore[arg-type]
+
+
+def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> None:
+    record = transcript(desk, name, branch)
+    record.opened(Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name))
+    call = ToolUse("1", "bash", {"command": f"echo {KEY}"})
+    record.happened(Answered(1, Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1.5))
+    record.happened(Acted(1, 1, call, Reply("oh", is_error=True, error_code="timeout"), 0.25))
+    if ended:
+        record.happened(Answered(2, Completion((Text("Done."),), "end_turn", "m", Usage(20, 5)), 1.5))
+        record.ended(Outcome(End.COMPLETED, "Done.", 2))
+
+
+def test_runs_are_listed_oldest_first(desk: Desk) -> None:
+    """From all clones; one that has no end says so."""
+    assert desk.done("runs").out == ""
+    a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb", "work", ended=False)
+    a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
+    first, second = desk.done("runs").out.splitlines()
+    assert "aaaaaaaa  main  2 steps  completed" in first
+    assert "bbbbbbbb  work  1 step  goes on, or was cut short" in second
+    [last] = desk.done("runs", "-n", "1", "--json").json["runs"]
+    assert (last["branch"], last["steps"], last["end"]) == ("work", 1, "")
+
+
+def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
+    """By the beginning of its name; keys are not shown, neither from the record nor from elsewhere."""
+    a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
+    with open(
+        f"{desk.home().places.bot}/main/minifram/logs/transcripts/2026-01-31T104212.000Z-aaaaaaaa.jsonl", "a"
+    ) as file:
+        file.write(json.dumps({"at": "now", "kind": "acted", "tool_name": KEY}) + "\nno json\n[1]\n")
+    shown = desk.done("runs", "2026-01-31")
+    lines = shown.out.splitlines()
+    assert [line.split()[1] for line in lines] == ["opened", "answered", "acted", "answered", "ended", "acted"]
+    assert 'acted    1.1    250 ms bash {"command": "echo [secret]"} -> timeout' in lines[2]
+    assert "I look." in lines[1]
+    assert KEY not in shown.out
+    steps = [json.loads(line) for line in desk.done("runs", "2026-01-31", "--json").out.splitlines()]
+    assert steps[0]["schema"] == "minifram.run-step/1"
+    assert steps[2]["facts"]["args_hash"]
+
+
+def test_what_names_no_run_or_several_is_refused(desk: Desk) -> None:
+    a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
+    a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb")
+    assert desk.run("runs", "nothing").code == 4
+    several = desk.run("runs", "2026")
+    assert several.code == 4
+    assert "2 runs begin so" in several.err
+    assert desk.done("runs", "2026-01-31T104213.000Z-bbbbbbbb").out
+
+
+def test_what_an_agent_may_put_there_is_read_as_an_agent_s(desk: Desk) -> None:
+    """Links, pipes, directories and control characters: nothing is followed, waited for, or shown as it is."""
+    place = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "transcripts"
+    place.mkdir(parents=True)
+    os.mkfifo(place / "pipe.jsonl")
+    (place / "dir.jsonl").mkdir()
+    (place / "link.jsonl").symlink_to("/etc/passwd")
+    (place / "other.txt").write_text("")
+    assert desk.done("runs").out == ""
+    (place / "odd.jsonl").write_text(json.dumps({"kind": "ended", "end": "\x1b[2J", "steps": "9" * 99}) + "\n")
+    assert "\x1b[2J" not in desk.done("runs").out + desk.done("runs", "odd").out
+    away = place.parent / "away"
+    place.rename(away)
+    place.symlink_to(away)
+    assert desk.done("runs").out == ""
+
+
+KEYS = ["at", "kind", "end", "steps", "step_id", "content", "call", "input", "duration_ms", "text"]
+values = st.recursive(
+    st.none() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+)
+kinds = st.sampled_from(["opened", "answered", "acted", "ended", "x"])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values, kinds)
+def test_no_line_makes_it_fail(desk: Desk, facts: object, kind: str) -> None:
+    place = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "transcripts"
+    place.mkdir(parents=True, exist_ok=True)
+    line = {**facts, "kind": kind} if isinstance(facts, dict) else facts
+    (place / "odd.jsonl").write_text(json.dumps(line) + "\n")
+    [run] = runs.runs(desk.home(), 5)
+    assert run.steps >= 0
+    for step in runs.steps(desk.home(), "odd"):
+        assert "\n" not in shown(step)
+        assert as_json("run-step", step)
