@@ -20,17 +20,17 @@ from infra.loop.seed_tools import seed_tools
 from infra.repository.git import AGENT, Git
 
 
+def _reply(call: ToolUse) -> Completion:
+    return Completion((Text("Nothing to it."), call), TOOL_USE, "scripted")
+
+
 def steps(count: int) -> list[float]:
     """One conversation of `count` calls of the bash tool."""
     here = os.getcwd()
     boot = _boot(here)
     toolbox = seed_tools(boot, here, Git(here, AGENT), Interruption())
-    replies = [
-        Completion(
-            (Text("Nothing to it."), ToolUse(f"call-{number}", "bash", {"command": "true"})), TOOL_USE, "scripted"
-        )
-        for number in range(count)
-    ]
+    # The number makes no difference to the shell; without it the loop would see the same thing done again and again.
+    replies = [_reply(ToolUse(f"call-{number}", "bash", {"command": f"true {number}"})) for number in range(count)]
     replies.append(Completion((Text("Done."),), END_TURN, "scripted"))
     sent: list[float] = []
     received: list[float] = []

@@ -39,6 +39,7 @@ _WHY_STOPPED = {
     End.MAX_SECONDS: "it used up its time (limits.unit_seconds)",
     End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
     End.REFUSAL: "the model refused to go on",
+    End.STUCK: "it did the same {same} times in a row, and the same came of it",
     End.BUDGET: "it used up what one unit may cost (budget.unit_usd, budget.unit_tokens)",
 }
 
@@ -130,7 +131,9 @@ def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
         case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE:
             pass  # the next runner or the next attempt goes on; what is worth a report there, the work loop knows
         case _:
-            why = _WHY_STOPPED[outcome.end].format(steps=outcome.steps, broken=loop.BROKEN_REPLIES)
+            why = _WHY_STOPPED[outcome.end].format(
+                steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END
+            )
             then = "Its directives stay open and are tried again at the next tick."
             text = f"The unit ended because {why}. {then}\n\n{outcome.text}"
             home.page.report(report_titles.stopped(branch, head, subject, outcome.end.value), text)

@@ -41,6 +41,8 @@ class End(Enum):
     MAX_TOKENS = "max tokens"
     """Its replies were cut, or called for a tool without naming one, again and again."""
     REFUSAL = "refusal"
+    STUCK = "stuck"
+    """It did the same again and again, and the same came of it."""
     BUDGET = "budget"
     """The next call could have passed what one run may cost."""
     MODEL_FAILURE = "model failure"
@@ -96,6 +98,12 @@ CUT = (
     "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Go on in smaller "
     "pieces: write long files in parts, one call at a time."
 )
+SAME_TO_TELL, SAME_TO_END = 4, 8
+"""So many steps in a row with the same calls and the same results: it is told, and then the unit is given up."""
+SAME = (
+    f"You have made the same calls {SAME_TO_TELL} times in a row, with the same results. Do something else: look for "
+    "the cause, try another way, or end your turn and say what is missing. If you wait for something, wait longer."
+)
 SENSELESS = "Your last reply ended for a tool call, but held none, or several with one id; nothing was run. Try again."
 NOT_RUN = "not run: a call before it in the same reply ended this run"
 NO_TIME = "not run: the time for this unit of work is over"
@@ -117,6 +125,7 @@ def run(
     messages = list(request.messages)
     until = monotonic() + bounds.seconds
     text, step, broken = "", 0, 0
+    last, same = None, 0
     try:
         for step in range(1, bounds.steps + 1):
             asked_at = monotonic()
@@ -143,7 +152,12 @@ def run(
             results, handed_over = _act(calls, toolbox, step, until, monotonic, record)
             if handed_over:
                 return Outcome(End.HANDED_OVER, text, step)
-            messages.append(_user(results, steer()))
+            effect = [(call.name, call.input, result.content) for call, result in zip(calls, results, strict=True)]
+            last, same = effect, same + 1 if effect == last else 1
+            if same == SAME_TO_END:
+                return Outcome(End.STUCK, text, step)
+            told = [SAME] if same == SAME_TO_TELL else []
+            messages.append(_user(results, "\n\n".join(filter(None, (*told, steer()))) or None))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:
         if failure.type == "unit_budget_exhausted":

@@ -195,6 +195,28 @@ def test_a_model_that_fails_ends_it() -> None:
     assert Bench().run(fail) == Outcome(End.MODEL_FAILURE, "", 1, failure)
 
 
+def test_the_same_again_and_again_is_told_and_then_ended() -> None:
+    """Judged by what came of it, not by what was asked for alone."""
+    bench = Bench()
+    model = Canned([calls(note("a"), text="Again.")] * 100)
+    outcome = bench.run(model, record=lambda happening: None)
+    assert outcome == Outcome(End.STUCK, "Again.", loop.SAME_TO_END)
+    told = [at for at, request in enumerate(model.requests, 1) if loop.SAME in texts(request)]
+    assert told == [loop.SAME_TO_TELL + 1], "once, with the results of the step that was one too many"
+
+
+def test_other_calls_or_other_results_are_not_the_same() -> None:
+    """Two calls in turn, one that is made again after another, and a command that finds something new each time."""
+    turns = [calls(note("ab"[at % 2])) for at in range(30)]
+    assert Bench().run(Canned([*turns, says("Done.")]), 99).end is End.COMPLETED
+    count = iter(range(100))
+    box = Toolbox([Entry(Tool("look", "", schema({})), lambda _: Reply(f"{next(count)} lines"))])
+    model = Canned([*[calls(ToolUse("1", "look", {}))] * 30, says("Done.")])
+    assert loop.run(model, REQUEST, box, Bounds(99, 99), lambda: 0.0).end is End.COMPLETED
+    breaks = [calls(note("a"))] * (loop.SAME_TO_END - 1) + [calls(note("b"))]
+    assert Bench().run(Canned([*breaks, *breaks, says("Done.")]), 99).end is End.COMPLETED
+
+
 def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
     """It is no failure of the model's: there is nothing to wait for, and what was done counts."""
     spent = ModelFailure("unit_budget_exhausted", "5 of 5 dollars are spent")
