@@ -18,7 +18,6 @@ import yaml
 
 from infra.contract import boot
 from infra.contract import settings as contract
-from infra.contract.plain_yaml import parse_yaml
 from infra.contract.settings import Section, Settings, SettingsError, parse_settings
 
 
@@ -48,9 +47,6 @@ def explained(path: str) -> list[Entry]:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"settings {path} cannot be read ({error}); an empty file means all defaults") from None
-    wrong = problems(text, path)
-    if wrong:
-        raise SettingsError("\n".join(wrong))
     return entries(parse_settings(text, path), set_lines(text), path)
 
 
@@ -80,16 +76,8 @@ def problems(text: str, source: str) -> list[str]:
     try:
         parse_settings(text, source)
     except SettingsError as error:
-        first = str(error)
-    else:
-        return []
-    try:
-        raw = parse_yaml(text)
-    except ValueError:
-        return [first]
-    # Each key is judged alone, by the same parser.
-    found = dict.fromkeys(problem for part in _parts(raw) for problem in _problem(part, source))
-    return list(found) or [first]
+        return str(error).splitlines()
+    return []
 
 
 def file_text(agent: str, chosen: dict[str, str]) -> str:
@@ -150,23 +138,6 @@ def _lines(node: yaml.Node | None, where: str) -> Iterator[tuple[str, int]]:
         name = f"{where}{key.value}"
         yield name, key.start_mark.line + 1
         yield from _lines(value, f"{name}.")
-
-
-def _parts(raw: Any) -> Iterator[Any]:
-    """`raw` once for each of its leaves, with that leaf alone in it."""
-    if not isinstance(raw, dict) or not raw:
-        yield raw
-        return
-    for key, value in raw.items():
-        for part in _parts(value):
-            yield {key: part}
-
-
-def _problem(part: Any, source: str) -> Iterator[str]:
-    try:
-        parse_settings(yaml.safe_dump(part), source)
-    except SettingsError as error:
-        yield str(error)
 
 
 def _meanings() -> dict[tuple[str, str], str]:

@@ -5,6 +5,7 @@ Read by the keep and by the `minifram` command. The runner gets its part through
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -183,11 +184,36 @@ class Settings(Section, frozen=True):
 
 
 def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
-    """Settings from YAML text. Raises SettingsError."""
+    """Settings from YAML text. Raises SettingsError with all that is wrong, a line for each problem."""
     try:
         raw = parse_yaml(text)
     except ValueError as error:
         raise SettingsError(f"{source} cannot be understood: {error}") from None
+    try:
+        return _settings(raw, source)
+    except SettingsError as error:
+        found = dict.fromkeys(problem for part in _parts(raw) for problem in _problem(part, source))
+        raise SettingsError("\n".join(found) or str(error)) from None
+
+
+def _parts(raw: Any) -> Iterator[dict[Any, Any]]:
+    """`raw` once for each setting that it holds, with that one alone in it."""
+    for key, value in raw.items() if isinstance(raw, dict) else ():
+        if isinstance(value, dict) and value:
+            yield from ({key: {name: inner}} for name, inner in value.items())
+        else:
+            yield {key: value}
+
+
+def _problem(part: dict[Any, Any], source: str) -> Iterator[str]:
+    try:
+        _settings(part, source)
+    except SettingsError as error:
+        yield str(error)
+
+
+def _settings(raw: Any, source: str) -> Settings:
+    """Raises SettingsError with the first thing that is wrong."""
     known = _known_keys({} if raw is None else raw, Settings, "", source)
     try:
         settings = msgspec.convert(known, Settings)

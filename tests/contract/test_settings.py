@@ -75,6 +75,26 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(text: str, words: str) -
     assert str(refused.value).startswith(f"my.yaml: {words}")
 
 
+def test_everything_that_is_wrong_is_named_at_once() -> None:
+    """A line for each problem; what is right beside it is not called wrong."""
+    text = """
+sandbx: process
+autonomy: full
+limits: {unit_steps: ten, bash_seconds: 0, unit_seconds: 60}
+model: {name: m, prices: {m: {input: 1, output: 2}, n: {input: 1}}}
+protected: {branches: ['']}
+budget: 3
+"""
+    with pytest.raises(SettingsError) as refused:
+        parse_settings(text, "my.yaml")
+    lines = str(refused.value).splitlines()
+    starts = ["unknown key sandbx", "autonomy is 'full'", "limits.unit_steps is 'ten'", "limits.bash_seconds is 0.0"]
+    starts += ["model.prices[...]: object missing", "protected.branches:", "budget must be a mapping"]
+    assert len(lines) == len(starts)
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(f"my.yaml: {start}")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
