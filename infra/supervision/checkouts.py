@@ -69,7 +69,8 @@ class _Wanted(NamedTuple):
     """What main's clone is to be brought to, as the shared repository has it."""
 
     commit: str
-    listing: bytes
+    listing: bytes | None
+    """None when its disk gives it out no more: then the clone, which has objects of its own, must do without proof."""
 
 
 def _wanted(places: Places, commit: str) -> _Wanted:
@@ -77,7 +78,10 @@ def _wanted(places: Places, commit: str) -> _Wanted:
     found = commit or resolve_commit(shared, f"refs/heads/{MAIN}")
     if found is None:
         raise CheckoutError(f"{places.remote} has no branch main; push one")
-    return _Wanted(found, genuine.listing(shared, found))
+    try:
+        return _Wanted(found, genuine.listing(shared, found))
+    except GitError:
+        return _Wanted(found, None)
 
 
 def _branch_ready(cell: Cell, branch: str) -> Ready:
@@ -129,8 +133,9 @@ def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
     there = rescue.Status(wanted.commit, MAIN, dirty=False)
     for number in range(ROUNDS):
         status = rescue.status(git)
-        if status == there and genuine.is_genuine(git, there, wanted.listing):
-            genuine.remove_bytecode(git.directory, wanted.listing)
+        if status == there and (wanted.listing is None or genuine.is_genuine(git, there, wanted.listing)):
+            if wanted.listing is not None:
+                genuine.remove_bytecode(git.directory, wanted.listing)
             return Ready(wanted.commit, f"on branch {' and '.join(saved)}" if saved else "")
         git("fetch", "--quiet", "--prune", "origin", "+refs/heads/*:refs/remotes/origin/*")
         _fetch(git, wanted.commit)

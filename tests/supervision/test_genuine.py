@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.repository.git import Git
+from infra.repository.git import Git, GitError
 from infra.supervision import genuine, rescue
 from tests.supervision.agents import Agent
 from tests.supervision.test_checkouts import Main, new_main
@@ -131,6 +131,18 @@ def test_bytecode_that_main_itself_has_is_left_alone(main: Main) -> None:
     main.bring()
     assert (main.path / "infra/tracked.pyc").read_bytes() == b"of main's own"
     assert main.is_right()
+
+
+def test_a_shared_repository_that_lost_objects_is_led_from_the_clone(main: Main) -> None:
+    """The clone has objects of its own; nobody but a disk can take the shared ones away."""
+    shared = Git(main.agent.places.remote)
+    tree = shared("rev-parse", "main^{tree}")
+    lost = Path(main.agent.places.remote, "objects", tree[:2], tree[2:])
+    assert lost.is_file()
+    lost.unlink()
+    assert main.bring().commit == shared("rev-parse", "main")
+    with pytest.raises(GitError):
+        genuine.listing(shared, "main")
 
 
 def test_bytecode_without_a_source_goes_too(tmp_path: Path) -> None:
