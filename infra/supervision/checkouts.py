@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -80,8 +81,13 @@ def _wanted(places: Places, commit: str) -> _Wanted:
         raise CheckoutError(f"{places.remote} has no branch main; push one")
     try:
         return _Wanted(found, genuine.listing(shared, found))
-    except GitError:
+    except GitError as error:
+        if not _DAMAGED.search(error.stderr):
+            raise
         return _Wanted(found, None)
+
+
+_DAMAGED = re.compile("not a tree object|not a valid object|bad object|unable to (read|unpack)|corrupt|missing|inflate")
 
 
 def _branch_ready(cell: Cell, branch: str) -> Ready:
@@ -130,16 +136,14 @@ def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
 
 def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
     saved: list[str] = []
-    there = rescue.Status(wanted.commit, MAIN, dirty=False)
     for number in range(ROUNDS):
         status = rescue.status(git)
-        if status == there and (wanted.listing is None or genuine.is_genuine(git, there, wanted.listing)):
-            if wanted.listing is not None:
-                genuine.remove_bytecode(git.directory, wanted.listing)
+        at_main = (status.commit, status.branch) == (wanted.commit, MAIN)
+        if at_main and _is_right(git, status, wanted):
             return Ready(wanted.commit, f"on branch {' and '.join(saved)}" if saved else "")
         git("fetch", "--quiet", "--prune", "origin", "+refs/heads/*:refs/remotes/origin/*")
         _fetch(git, wanted.commit)
-        if status.dirty or status == there or rescue.has_hidden_changes(git) or not rescue.is_pushed(git):
+        if status.dirty or at_main or rescue.has_hidden_changes(git) or not rescue.is_pushed(git):
             saved.append(rescue.save(git, status, now_wall + number / 1000))
         in_the_way = rescue.would_be_overwritten(git, wanted.commit)
         if in_the_way:
@@ -153,6 +157,15 @@ def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
         git("checkout", "--quiet", "--force", "--no-track", "-B", MAIN, wanted.commit)
         git("branch", "--quiet", "--set-upstream-to", f"origin/{MAIN}", MAIN)
     raise rescue.CannotSave(f"it is not at main after {ROUNDS} attempts to bring it there")
+
+
+def _is_right(git: Git, status: rescue.Status, wanted: _Wanted) -> bool:
+    """Nothing is to be saved, and what would lead is main. That git calls a file changed says little, and that it calls
+    none changed less: the files are looked at, if there is something to hold them against."""
+    if wanted.listing is None:
+        return not status.dirty
+    nothing_staged = not status.dirty or git.ok("diff-index", "--cached", "--quiet", wanted.commit, "--")
+    return nothing_staged and genuine.is_genuine(git, wanted.listing)
 
 
 def _open_up(path: str) -> None:

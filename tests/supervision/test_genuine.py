@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infra.repository.git import Git, GitError
 from infra.supervision import genuine, rescue
@@ -133,32 +135,197 @@ def test_bytecode_that_main_itself_has_is_left_alone(main: Main) -> None:
     assert main.is_right()
 
 
-def test_a_shared_repository_that_lost_objects_is_led_from_the_clone(main: Main) -> None:
-    """The clone has objects of its own; nobody but a disk can take the shared ones away."""
-    shared = Git(main.agent.places.remote)
-    tree = shared("rev-parse", "main^{tree}")
-    lost = Path(main.agent.places.remote, "objects", tree[:2], tree[2:])
-    assert lost.is_file()
-    lost.unlink()
-    assert main.bring().commit == shared("rev-parse", "main")
-    with pytest.raises(GitError):
-        genuine.listing(shared, "main")
+def module(path: Path, says: str = "print('EVIL')\n") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(says)
 
 
-def test_bytecode_without_a_source_goes_too(tmp_path: Path) -> None:
-    """In every directory that main has, and nowhere else."""
-    for path in ("a/stray.pyc", "a/__pycache__/b.cpython-311.pyc", "a/.mine.py", "theirs/x.pyc", "of_mains_own.pyc"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(b"")
-    genuine.remove_bytecode(str(tmp_path), b"100644 blob 00\ta/b.py\x00100644 blob 00\tof_mains_own.pyc\x00")
-    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"a/.mine.py", "theirs/x.pyc", "of_mains_own.pyc"}
+def hides_itself(main: Main) -> None:
+    module(main.path / "json/__init__.py")
+    module(main.path / "json/.gitignore", "*\n")
+
+
+def hides_a_module_of_main_s(main: Main) -> None:
+    module(main.path / "infra/runner/__init__.py")
+    module(main.path / "infra/runner/.gitignore", "*\n")
+
+
+def hides_where_main_looks_for_nothing(main: Main) -> None:
+    module(main.path / "rich/__init__.py")
+    module(main.path / "rich/.gitignore", "*\n")
+
+
+def changes_how_a_file_is_read(main: Main) -> None:
+    """What git takes for the committed bytes, Python takes for others."""
+    module(main.path / "infra/.gitignore", "/.gitignore\n/.gitattributes\n")
+    module(main.path / "infra/.gitattributes", "runner.py working-tree-encoding=UTF-7\n")
+    text = (main.path / "infra/runner.py").read_text()
+    (main.path / "infra/runner.py").write_bytes(text.encode("utf-7"))
+    main.git("add", "infra/runner.py")
+
+
+def a_link_to_a_package(main: Main) -> None:
+    module(main.path / ".git/info/exclude", "")
+    module(main.path / "logs/json/__init__.py")
+    (main.path / "infra/contract").symlink_to("../logs/json")
+    module(main.path / "infra/.gitignore", "*\n")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        hides_itself,
+        hides_a_module_of_main_s,
+        hides_where_main_looks_for_nothing,
+        changes_how_a_file_is_read,
+        a_link_to_a_package,
+    ],
+)
+def test_what_git_is_made_to_ignore_does_not_lead(main: Main, spoil: Callable[[Main], None]) -> None:
+    """The clone is clean by its own rules; it is set aside whole, or what was added is."""
+    spoil(main)
+    assert main.is_right(), "git itself is deceived"
+    ready = main.bring()
+    assert ready.rescued
+    for name in ("json", "rich", "infra/runner", "infra/contract", "infra/.gitignore", "infra/.gitattributes"):
+        assert not (main.path / name).exists()
+    assert main.bring(1_700_000_001.0).rescued == ""
+
+
+def test_bytecode_without_a_source_goes_too(main: Main) -> None:
+    """In place of a package, where main has no file: its own rules ignore it."""
+    main.agent.git("pull", "-q", "--ff-only", "origin", "main")
+    (main.agent.clone / ".gitignore").write_text("logs/\n*.pyc\n__pycache__/\n")
+    new_main(main)
+    main.bring()
+    for name in ("json/__init__.pyc", "infra/runner/__init__.pyc", "infra/stray.pyc"):
+        (main.path / name).parent.mkdir(exist_ok=True)
+        (main.path / name).write_bytes(b"")
+    (main.path / "logs").mkdir(exist_ok=True)
+    (main.path / "logs/kept.pyc").write_bytes(b"")
+    assert main.bring(1_700_000_001.0).rescued == ""
+    left = {str(path.relative_to(main.path)) for path in main.path.rglob("*.pyc")}
+    assert left == {"logs/kept.pyc"}
+
+
+def test_a_repository_that_main_names_has_no_content(main: Main) -> None:
+    """A clone leaves it empty; what somebody put there is nothing that main says."""
+    main.agent.git("pull", "-q", "--ff-only", "origin", "main")
+    inner = main.agent.git("rev-parse", "HEAD")
+    (main.agent.clone / "json").mkdir()
+    main.agent.git("update-index", "--add", "--cacheinfo", f"160000,{inner},json")
+    new_main(main)
+    main.bring()
+    assert main.bring(1_700_000_001.0).rescued == ""
+    subprocess.run(["git", "clone", "-q", main.agent.places.remote, main.path / "json"], check=True)
+    subprocess.run(["git", "-C", main.path / "json", "checkout", "-q", inner], check=True)
+    assert main.is_right(), "git itself finds nothing wrong"
+    assert main.bring(1_700_000_002.0).rescued
+    assert os.listdir(main.path / "json") == []
+
+
+def test_a_file_that_main_s_own_attributes_would_write_otherwise_is_no_change(main: Main) -> None:
+    """Committed before there were rules for its ends of lines: nothing is saved, and nothing set aside, ever."""
+    main.agent.git("pull", "-q", "--ff-only", "origin", "main")
+    (main.agent.clone / "old.txt").write_bytes(b"one\r\ntwo\r\n")
+    main.agent.git("-c", "core.autocrlf=false", "add", "old.txt")
+    new_main(main)
+    (main.agent.clone / ".gitattributes").write_text("*.txt text\n")
+    main.agent.git("add", ".gitattributes")
+    main.agent.git("commit", "-qm", "attributes")
+    main.agent.git("push", "-q", "origin", "HEAD:main")
+    first = main.bring()
+    for number in range(3):
+        assert main.bring(1_700_000_001.0 + number).rescued == ""
+    assert "set aside" not in first.rescued
+    assert (main.path / "old.txt").read_bytes() == b"one\r\ntwo\r\n"
+
+
+def test_links_and_rights_are_as_main_has_them(main: Main) -> None:
+    """Also when the clone's settings tell git not to look at them."""
+    main.agent.git("pull", "-q", "--ff-only", "origin", "main")
+    (main.agent.clone / "link").symlink_to("behaviour")
+    (main.agent.clone / "program").write_text("#!/bin/sh\n")
+    (main.agent.clone / "program").chmod(0o755)
+    new_main(main)
+    main.bring()
+    for setting in ("core.symlinks", "core.fileMode"):
+        main.git("config", setting, "false")
+    (main.path / "link").unlink()
+    (main.path / "link").write_text("behaviour")
+    (main.path / "program").chmod(0o644)
+    assert main.is_right(), "git itself is deceived"
+    main.bring(1_700_000_001.0)
+    assert (main.path / "link").is_symlink()
+    assert os.access(main.path / "program", os.X_OK)
+
+
+def test_what_an_agent_s_day_leaves_is_no_reason_to_set_anything_aside(main: Main) -> None:
+    """Environments, caches with rules of their own, builds and packages that main's own rules ignore."""
+    main.agent.git("pull", "-q", "--ff-only", "origin", "main")
+    (main.agent.clone / ".gitignore").write_text("logs/\n__pycache__/\n.venv*\nbuild/\nnode_modules/\n.pytest_cache/\n")
+    new_main(main)
+    main.bring()
+    for name in (
+        *(".venv/lib/site/json.py", ".venv/.gitignore", ".pytest_cache/.gitignore", ".pytest_cache/x.py"),
+        *("build/lib/thing.py", "node_modules/gyp/x.py", "logs/json.py", "logs/outputs/.gitignore", "src/build/y.py"),
+        "infra/__pycache__/a note",
+    ):
+        module(main.path / name, "*\n" if name.endswith("ignore") else "pass\n")
+    assert main.bring(1_700_000_001.0) == (main.git("rev-parse", "HEAD"), "")
+    assert (main.path / "build/lib/thing.py").exists()
+
+
+@given(st.lists(st.binary(min_size=1, max_size=12).filter(lambda each: b"\0" not in each), max_size=6))
+def test_no_path_makes_the_look_fail(paths: list[bytes]) -> None:
+    """Names are the agent's: any bytes but NUL."""
+    assert set(genuine.leading(paths, [b"infra/runner.py"])) <= set(paths)
+    assert set(genuine.bytecode(paths)) <= set(paths)
+
+
+@pytest.mark.parametrize(
+    ("path", "leads"),
+    [
+        (b"infra/new.py", True),
+        (b"infra/deep/__init__.cpython-311-x86_64-linux-gnu.so", True),
+        (b"json/", True),
+        (b"secrets.py", True),
+        (b"structlog/x.py", True),
+        (b"infra/link", True),
+        (b"infra/notes.txt", False),
+        (b"src/new.py", False),
+        (b"new/", False),
+        (b"with-dash/json.py", False),
+        (b"infra/.hypothesis/x.py", False),
+        (b".gitignore", True),
+        (b"infra/.gitattributes", True),
+        (b"src/.gitignore", False),
+    ],
+)
+def test_what_leads(path: bytes, leads: bool) -> None:
+    assert (genuine.leading([path], [b"infra/runner.py", b"infra/contract/boot.py"]) == [path]) is leads
 
 
 def test_a_listing_is_of_the_shared_repository(main: Main) -> None:
     shared = Git(main.agent.places.remote)
     listed = genuine.listing(shared, shared("rev-parse", "main"))
     assert b"\tbehaviour\0" in listed
-    assert genuine.is_genuine(main.git, rescue.status(main.git), listed)
+    assert genuine.is_genuine(main.git, listed)
     (main.path / "behaviour").write_text("another")
-    assert not genuine.is_genuine(main.git, rescue.status(main.git)._replace(dirty=False), listed)
+    assert not genuine.is_genuine(main.git, listed)
+    assert genuine.INDEX not in os.listdir(main.path / ".git")
+
+
+def test_a_shared_repository_that_lost_objects_is_led_from_the_clone(main: Main) -> None:
+    """The clone has objects of its own; nobody but a disk can take the shared ones away."""
+    shared = Git(main.agent.places.remote)
+    tree = shared("rev-parse", "main^{tree}")
+    lost = Path(main.agent.places.remote, "objects", tree[:2], tree[2:])
+    content = lost.read_bytes()
+    for damage in (None, b"", b"no object", content[:-3]):
+        lost.unlink(missing_ok=True)
+        if damage is not None:
+            lost.write_bytes(damage)
+        with pytest.raises(GitError):
+            genuine.listing(shared, "main")
+        assert main.bring().commit == shared("rev-parse", "main")
