@@ -90,7 +90,10 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, str):
         # git keeps bytes that are no UTF-8 as lone surrogates, which no JSON reader takes
-        return value.encode(errors="surrogateescape").decode(errors="replace")
+        try:
+            return value.encode(errors="surrogateescape").decode(errors="replace")
+        except UnicodeEncodeError:  # JSON of others' may hold any surrogate
+            return value.encode(errors="surrogatepass").decode(errors="replace")
     return value
 
 

@@ -10,14 +10,19 @@ from host import cell_files
 from host.homes import Home
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
-from infra.contract.secret_shapes import redacted_value
+from infra.contract.secret_shapes import redacted, redacted_value
 
 DIRECTORY, SUFFIX = "logs/transcripts", ".jsonl"
 TAIL_BYTES = 64 * 1024
 PIECE_BYTES = 1 << 20
-LINE_BYTES = 32 << 20
+LINE_BYTES = 2 << 20
 """A longer line is passed over."""
-MOST_RUNS = 10_000
+ODD_LINE_BYTES = 64 << 10
+"""The same of one that is no JSON any more once it is redacted as a whole."""
+MOST_BYTES = 256 << 20
+"""Of one run."""
+MOST_RUNS = 2000
+"""Of one clone."""
 
 
 class Run(NamedTuple):
@@ -49,11 +54,15 @@ def runs(home: Home, number: int) -> list[Run]:
 
 
 def steps(home: Home, run: str) -> Iterator[Step]:
-    """All lines of a run. Raises Trouble when there is none, or more than one, whose name begins so."""
-    found = sorted({(branch, name) for branch, name in _names(home) if name.startswith(run)})
-    exact = [each for each in found if each[1] == run]
+    """All lines of a run, named by the beginning of its name, or by its branch and that. Raises Trouble when there is
+    none, or more than one."""
+    every = sorted(set(_names(home)))
+    found = [each for each in every if "/".join(each).startswith(run)] or [
+        each for each in every if each[1].startswith(run)
+    ]
+    exact = [each for each in found if run in (each[1], "/".join(each))]
     if len(exact or found) != 1:
-        problem = f"{len(found)} runs begin so" if found else "there is none"
+        problem = f"{len(exact or found)} runs begin so, name it as BRANCH/RUN" if found else "there is none"
         raise Trouble(
             Exit.NOT_FOUND, f"no run is named by {run!r}: {problem}; 'minifram runs' lists those that there are"
         )
@@ -62,11 +71,9 @@ def steps(home: Home, run: str) -> Iterator[Step]:
 
 def _names(home: Home) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
-    left = MOST_RUNS
     for branch in cell_files.branches_with_checkouts(home.places.bot):
-        for name in cell_files.files_in(home.places.bot, f"{branch}/minifram/{DIRECTORY}", left):
+        for name in cell_files.files_in(home.places.bot, f"{branch}/minifram/{DIRECTORY}", MOST_RUNS):
             if name.endswith(SUFFIX):
-                left -= 1
                 yield branch, name.removesuffix(SUFFIX)
 
 
@@ -101,19 +108,34 @@ def _steps(home: Home, branch: str, name: str) -> Iterator[Step]:
 
 
 def _lines(home: Home, path: str) -> Iterator[bytes]:
-    rest, offset = b"", 0
-    while (piece := cell_files.read_from(home.places.bot, path, offset, PIECE_BYTES)) and piece.end > offset:
+    """Up to where the file ends now: it may be growing."""
+    last = cell_files.read_tail(home.places.bot, path, 0)
+    end = min(last.end, MOST_BYTES) if last else 0
+    rest, offset, too_long = b"", 0, False
+    while offset < end and (piece := cell_files.read_from(home.places.bot, path, offset, PIECE_BYTES)):
+        if piece.end <= offset:
+            return
         *whole, rest = (rest + piece.content).split(b"\n")
-        yield from whole
-        rest, offset = rest if len(rest) <= LINE_BYTES else b"", piece.end
+        yield from whole[too_long:]
+        too_long = (too_long and not whole) or len(rest) > LINE_BYTES
+        rest, offset = b"" if too_long else rest, piece.end
 
 
 def _step(line: bytes) -> Step | None:
-    """None for a line that is none of a transcript's."""
+    """None for a line that is none of a transcript's. It is redacted as a whole: text by text takes too long where
+    somebody wrote a million of them."""
+    text = line.decode(errors="replace")
     try:
-        facts = redacted_value(json.loads(line.decode(errors="replace")))
-    except (ValueError, RecursionError):
+        facts = json.loads(redacted(text))
+    except RecursionError:
         return None
+    except ValueError:  # a secret over the ends of texts, or no JSON at all
+        if len(line) > ODD_LINE_BYTES:
+            return None
+        try:
+            facts = redacted_value(json.loads(text))
+        except (ValueError, RecursionError):
+            return None
     if not isinstance(facts, dict):
         return None
     return Step(str(facts.pop("at", "")), str(facts.pop("kind", "")), facts)

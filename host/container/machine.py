@@ -246,7 +246,7 @@ def told(machine: Machine, info: dict[str, Any]) -> Machine:
     version = re.match(r"(\d+)\.(\d+)", str((info.get("version") or {}).get("Version", "")))
     runtime = host.get("ociRuntime") or {}
     release = re.search(r"version (\S+)", str(runtime.get("version", "")))
-    mapped = (host.get("idMappings") or {}).get("uidmap") or []
+    mapped, groups = ((host.get("idMappings") or {}).get(kind) or [] for kind in ("uidmap", "gidmap"))
     cgroups = 1 if host.get("cgroupVersion") == "v1" else 2
     rootless_limits = frozenset(host.get("cgroupControllers") or ()) if cgroups == 2 else frozenset[str]()
     return machine._replace(
@@ -258,7 +258,7 @@ def told(machine: Machine, info: dict[str, Any]) -> Machine:
         driver=str(store.get("graphDriverName", machine.driver)),
         log_driver="journald" if host.get("logDriver") == "journald" else "k8s-file",
         selinux=bool(security.get("selinuxEnabled")),
-        ids=_contiguous(mapped),
+        ids=min(_contiguous(mapped), _contiguous(groups or mapped)),
         first_id=next((int(part["host_id"]) for part in mapped if part.get("container_id") == 1), 0),
         slirp4netns=machine.slirp4netns or str((host.get("slirp4netns") or {}).get("executable", "")),
         pasta=machine.pasta or str((host.get("pasta") or {}).get("executable", "")),

@@ -32,6 +32,7 @@ from infra.contract.files import write_whole
 from infra.repository.git import WATCHER, GitError
 from infra.repository.merge import PAGE
 from infra.repository.tip import BareTip, TipBusy, advance, edit_file
+from infra.repository.trailers import said_by
 
 REASON_CHARS, REASON_LINES = 2000, 12
 TRAILER = "Report"
@@ -430,10 +431,7 @@ def _is_needed_by_others(caller: Caller, image: Image) -> bool:
 def tell_once(home: Home, id: str, title: str, text: str, at: str) -> None:
     """Append a report to COMMS.md, unless the last commits of main tell it. Raises Trouble, GitError, TipBusy."""
     git = bare.open_repository(home, WATCHER)
-    last = git(
-        "log", f"--max-count={LOOKED_BACK}", f"--format=%(trailers:key={TRAILER},valueonly)", f"refs/heads/{MAIN}"
-    )
-    if id in last.split():
+    if id in said_by(git, WATCHER, TRAILER, f"refs/heads/{MAIN}", LOOKED_BACK):
         return
 
     def edit(page: str) -> str:

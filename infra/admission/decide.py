@@ -205,10 +205,10 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
                 f"commit {commit.id[:12]} adds or changes {LOGS}/, which is never committed; take it out of that "
                 f"commit too (git rm -r --cached {LOGS}, then git commit --amend or git rebase), and push again"
             )
-        if any(address.casefold() == WATCHER.email for address in commit.people):
+        if any(WATCHER.email in address.casefold() for address in commit.people):
             return (
                 f"commit {commit.id[:12]} says that the watcher made it ({WATCHER.email}), and its word is its own; "
-                "make it in your own name (git commit --amend --reset-author), then push again"
+                "make it in your own name (git commit --amend --reset-author, or a rebase), then push again"
             )
     for file in update.large_files:
         if file.size > rules.blob_bytes:

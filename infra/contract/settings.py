@@ -199,10 +199,21 @@ def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
 def _parts(raw: Any) -> Iterator[dict[Any, Any]]:
     """`raw` once for each setting that it holds, with that one alone in it."""
     for key, value in raw.items() if isinstance(raw, dict) else ():
-        if isinstance(value, dict) and value:
-            yield from ({key: {name: inner}} for name, inner in value.items())
-        else:
+        if not isinstance(value, dict) or not value:
             yield {key: value}
+            continue
+        for name, inner in value.items():
+            yield from ({key: {name: one}} for one in _singly(inner))
+
+
+def _singly(value: Any) -> Iterator[Any]:
+    """Each entry of a list, or of a mapping, by itself."""
+    if isinstance(value, dict) and value:
+        yield from ({name: inner} for name, inner in value.items())
+    elif isinstance(value, list) and value:
+        yield from ([inner] for inner in value)
+    else:
+        yield value
 
 
 def _problem(part: dict[Any, Any], source: str) -> Iterator[str]:

@@ -135,5 +135,6 @@ def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
                 steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END
             )
             then = "Its directives stay open and are tried again at the next tick."
-            text = f"The unit ended because {why}. {then}\n\n{outcome.text}"
+            told = f"\n\n{outcome.failure.message}" if outcome.failure else ""
+            text = f"The unit ended because {why}. {then}{told}\n\n{outcome.text}"
             home.page.report(report_titles.stopped(branch, head, subject, outcome.end.value), text)

@@ -30,6 +30,7 @@ FAILURES_TO_REPORT = 3
 _WHAT_TO_DO = {
     "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
     "budget_exhausted": "Raise budget.daily_usd or budget.daily_tokens in minifram.yaml, or wait for the next UTC day.",
+    "unit_budget_exhausted": "Raise budget.unit_usd or budget.unit_tokens in minifram.yaml.",
     "context_overflow": "The conversation is too long for the model: prune COMMS.md, or ask for smaller steps.",
     "invalid_request": "The provider calls the request wrong: see model.name in minifram.yaml, and logs/errors.log.",
 }
@@ -159,7 +160,7 @@ class Work:
 
     def _after(self, outcome: Outcome, seen: Seen) -> Next:
         home = self._home
-        if outcome.failure:
+        if outcome.failure and outcome.end is End.MODEL_FAILURE:
             self._failures += 1
             self._put_off = seen.directives_text
             home.life.trouble(str(outcome.failure))

@@ -62,6 +62,7 @@ class Outcome(NamedTuple):
     """The model's last words."""
     steps: int = 0
     failure: ModelFailure | None = None
+    """Of the last call, for MODEL_FAILURE and BUDGET."""
 
 
 class Answered(NamedTuple):
@@ -160,8 +161,8 @@ def run(
             messages.append(_user(results, "\n\n".join(filter(None, (*told, steer()))) or None))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:
-        if failure.type == "unit_budget_exhausted":
-            return Outcome(End.BUDGET, text, step - 1)
+        if failure.type == "unit_budget_exhausted" and step > 1:  # else nothing was done that could be told
+            return Outcome(End.BUDGET, text, step - 1, failure)
         return Outcome(End.MODEL_FAILURE, text, step, failure)
     except Interrupted:
         return Outcome(End.INTERRUPTED, text, step)

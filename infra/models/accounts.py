@@ -50,7 +50,8 @@ class Accounts:
             problem = problem_with_call(budget, reservation)
             if problem:
                 raise CallFailure("budget_exhausted", problem, self._seconds_left(budget, reservation))
-            of_unit = await self._unit(unit, budget.day)
+            fits = reservation.within(self._unit_limit)  # else nobody need read what was spent
+            of_unit = await self._unit(unit, budget.day) if fits else Budget(budget.day, self._unit_limit)
             problem = problem_with_unit(of_unit, reservation)
             if problem:
                 raise CallFailure("unit_budget_exhausted", problem)

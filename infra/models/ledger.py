@@ -113,13 +113,14 @@ class Ledger:
 
 
 def _head(descriptor: int) -> str:
-    """The chain's end: the hash in the last line that is whole."""
+    """The chain's end: the hash in the last line that is whole and has one."""
     for content in _lines_from_end(descriptor):
         try:
             line: Line = msgspec.json.decode(content, type=Line)
         except msgspec.MsgspecError:
             continue
-        return line.chain
+        if line.chain:  # a door of before there was a chain may have written meanwhile
+            return line.chain
     return ""
 
 

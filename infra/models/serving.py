@@ -48,7 +48,9 @@ def serve(
         http=_Connection,
     )
     config.waiting_seconds = waiting_seconds
+    before = signal.getsignal(signal.SIGTERM)
     _Server(config, when_ready).run(sockets=[listening])
+    signal.signal(signal.SIGTERM, before)  # asyncio leaves the default behind, which would end us amid the rest
 
 
 class _Config(uvicorn.Config):

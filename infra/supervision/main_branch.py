@@ -15,6 +15,7 @@ from infra.contract.watcher_file import Report
 from infra.repository.git import WATCHER, Git, resolve_commit
 from infra.repository.merge import PAGE
 from infra.repository.tip import BareTip, Entry, advance, edit_file, rollback_commit
+from infra.repository.trailers import said_by
 
 
 def report(places: Places, *told: Report) -> None:
@@ -40,10 +41,7 @@ def told(places: Places) -> frozenset[str]:
 def _marked(git: Git, trailer: str) -> dict[str, str]:
     """The values of this trailer in the last commits of main that are the watcher's own, each with the last commit that
     has it. The git door takes no commit from others that is in the watcher's name."""
-    shown = f"--format=%ce %H %(trailers:key={trailer},valueonly,separator=%x20)"
-    lines = git("log", f"--max-count={_LOOKED_BACK}", shown, f"refs/heads/{MAIN}").splitlines()
-    ours = [line.removeprefix(f"{WATCHER.email} ").split() for line in lines if line.startswith(f"{WATCHER.email} ")]
-    return {value: commit for commit, *values in reversed(ours) for value in values}
+    return said_by(git, WATCHER, trailer, f"refs/heads/{MAIN}", _LOOKED_BACK)
 
 
 _REPORT = "Report"

@@ -9,6 +9,7 @@ import pytest
 
 from infra.contract.comms import add_report, with_sections
 from infra.contract.watcher_file import Report
+from infra.repository.git import WATCHER
 from infra.supervision import main_branch
 from tests.admission.world import BLOB_BYTES, PAGE, Refused, World
 
@@ -107,9 +108,21 @@ def test_nobody_speaks_in_the_watcher_s_name(world: World, who: str) -> None:
     assert theirs in world.agent.git("log", "--format=%H")
 
 
+@pytest.mark.parametrize("address", ["{} cafe", "x{}", "{}.org", "W{}"])
+def test_nor_in_one_that_looks_like_it(world: World, address: str) -> None:
+    """Whatever stands around it: who looks for the watcher's words must not find others."""
+    forged = {"GIT_COMMITTER_EMAIL": address.format(WATCHER.email).replace("Ww", "W")}
+    world.agent.write({"src/b.py": "1\n"})
+    world.agent.git("add", "--all")
+    world.agent.git("commit", "--quiet", "-m", "a report\n\nReport: 42", **forged)
+    assert "says that the watcher made it" in world.agent.refused("HEAD:refs/heads/main")
+
+
 def test_only_the_watcher_says_what_it_has_told(world: World) -> None:
     """A trailer in somebody else's commit keeps no report from being told, and no rollback from being made."""
-    world.agent.commit({"src/b.py": "1\n"}, "mine\n\nReport: 42\nSignal-File: 7:7")
+    ours = f"{WATCHER.email} {'c' * 40}"
+    words = f"mine\n\nReport: 42\nSignal-File: 7:7\nReport: x\u2028{ours} 42\nReport: x\x0c{ours} 42"
+    world.agent.commit({"src/b.py": "1\n"}, words)
     world.agent.push("HEAD:refs/heads/main")
     assert main_branch.told(world.places) == frozenset()
     before = world.ref("refs/heads/main")

@@ -15,6 +15,7 @@ from infra.contract.conversation import (
     Completion,
     Message,
     Request,
+    Spent,
     Text,
     Tool,
     ToolResult,
@@ -52,6 +53,7 @@ COMPLETIONS = st.builds(
     st.sampled_from(STOP_REASONS),
     WORDS,
     st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS),
+    st.builds(Spent, st.floats(0, 2), st.floats(0, 2)),
 )
 
 

@@ -82,14 +82,16 @@ sandbx: process
 autonomy: full
 limits: {unit_steps: ten, bash_seconds: 0, unit_seconds: 60}
 model: {name: m, prices: {m: {input: 1, output: 2}, n: {input: 1}}}
-protected: {branches: ['']}
+protected: {branches: ['', 'pm/*', '..']}
+egress: {allow: [one.example, 'a b', 'c d']}
 budget: 3
 """
     with pytest.raises(SettingsError) as refused:
         parse_settings(text, "my.yaml")
     lines = str(refused.value).splitlines()
     starts = ["unknown key sandbx", "autonomy is 'full'", "limits.unit_steps is 'ten'", "limits.bash_seconds is 0.0"]
-    starts += ["model.prices[...]: object missing", "protected.branches:", "budget must be a mapping"]
+    starts += ["model.prices[...]: object missing", "protected.branches:", "protected.branches:"]
+    starts += ["egress.allow:", "egress.allow:", "budget must be a mapping"]
     assert len(lines) == len(starts)
     for line, start in zip(lines, starts, strict=True):
         assert line.startswith(f"my.yaml: {start}")

@@ -166,6 +166,8 @@ def test_what_podman_tells_is_taken_over() -> None:
     assert told(GOOD, {"registries": {"search": ["here"]}}).registries == ("here",)
     unmapped = {"host": {"idMappings": {"uidmap": [{"container_id": 0, "host_id": 5, "size": 1}]}}}
     assert told(GOOD, unmapped).ids == 1
+    few = {"gidmap": [{"container_id": 0, "host_id": 5, "size": 1}, {"container_id": 1, "host_id": 9, "size": 999}]}
+    assert told(GOOD, {"host": {"idMappings": INFO["host"]["idMappings"] | few}}).ids == 1000
 
 
 def test_looking_asks_the_podman_on_the_pm_s_path(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -82,6 +83,9 @@ def test_what_names_no_run_or_several_is_refused(desk: Desk) -> None:
     assert several.code == 4
     assert "2 runs begin so" in several.err
     assert desk.done("runs", "2026-01-31T104213.000Z-bbbbbbbb").out
+    a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb", "work")
+    assert "BRANCH/RUN" in desk.run("runs", "2026-01-31T104213.000Z-bbbbbbbb").err
+    assert desk.done("runs", "work/2026").out
 
 
 def test_what_an_agent_may_put_there_is_read_as_an_agent_s(desk: Desk) -> None:
@@ -99,6 +103,24 @@ def test_what_an_agent_may_put_there_is_read_as_an_agent_s(desk: Desk) -> None:
     place.rename(away)
     place.symlink_to(away)
     assert desk.done("runs").out == ""
+
+
+def test_what_somebody_wrote_to_keep_us_busy_is_passed_over(desk: Desk) -> None:
+    """Lines without end, holes, texts by the million, and no character at all."""
+    place = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "transcripts"
+    place.mkdir(parents=True)
+    with open(place / "busy.jsonl", "wb") as file:
+        file.write(b'{"kind": "first"}\n' + b'["",' + b'"",' * 600_000 + b"0]\n" + b"x" * (5 << 20) + b"\n")
+        file.write(b'{"kind": "second"}\n[' + b'"",' * 100_000 + b"\n")
+        file.truncate(file.tell() + (8 << 20))
+        file.seek(0, os.SEEK_END)
+        file.write(b'\n{"kind": "third", "end": "\\ud800"}\n')
+    began = time.process_time()
+    found = list(runs.steps(desk.home(), "busy"))
+    assert [step.kind for step in found] == ["first", "second", "third"]
+    assert time.process_time() - began < 10
+    assert as_json("run-step", found[-1])
+    assert desk.call("runs", "--json").code == desk.call("runs", "busy", "--json").code == 0
 
 
 KEYS = ["at", "kind", "end", "steps", "step_id", "content", "call", "input", "duration_ms", "text"]

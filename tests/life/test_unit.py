@@ -190,6 +190,7 @@ def test_the_model_is_told_of_its_money_and_then_the_unit_ends(cell: Cell) -> No
     [report] = cell.reports()
     assert "stopped (budget): do it" in report
     assert "budget.unit_usd" in report
+    assert "5 of 5 dollars are spent" in report
     assert "Nearly." in report
     assert cell.open() == ["do it"]
 

@@ -225,7 +225,8 @@ def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
         raise spent
 
     outcome = Bench().run(Canned([calls(note("done"), text="First this."), then]))
-    assert outcome == Outcome(End.BUDGET, "First this.", 1)
+    assert outcome == Outcome(End.BUDGET, "First this.", 1, spent)
+    assert Bench().run(then) == Outcome(End.MODEL_FAILURE, "", 1, spent), "a first call that cannot be made is no unit"
 
 
 @pytest.mark.parametrize("where", ["model", "tool"])

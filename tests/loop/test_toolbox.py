@@ -200,10 +200,22 @@ def test_of_an_endless_output_the_beginning_is_kept(shell: Toolbox, tmp_path: Pa
 
 
 def test_only_the_last_outputs_are_kept(shell: Toolbox, tmp_path: Path) -> None:
-    """By number, whatever else lies there."""
-    paths = [kept(run(shell, f"seq {number} 1000")) for number in range(MOST_FILES + 3)]
-    there = sorted(os.listdir(tmp_path / DIRECTORY))
-    assert there == [path.rpartition("/")[2] for path in paths[3:]]
+    """By time, whatever else lies there."""
+    paths = [kept(run(shell, f"seq {number} 1000")) for number in range(3)]
+    for age, path in enumerate(paths):
+        os.utime(tmp_path / path, (age, age))
+    (tmp_path / DIRECTORY / "directory").mkdir()
+    run(shell, "seq 0 1000")  # the oldest, once more
+    paths += [kept(run(shell, f"seq {number} 1000")) for number in range(3, MOST_FILES + 2)]
+    there = {path.name for path in (tmp_path / DIRECTORY).iterdir()}
+    gone = [path for path in paths if path.rpartition("/")[2] not in there]
+    assert gone == paths[1:3]
+
+
+def test_the_same_output_again_is_the_same_result_again(shell: Toolbox, tmp_path: Path) -> None:
+    """Who looks for what goes round in circles must not be misled by the name of a file."""
+    assert run(shell, "seq 10000") == run(shell, "seq 10000")
+    assert len(os.listdir(tmp_path / DIRECTORY)) == 1
 
 
 def test_outputs_that_cannot_be_kept_cost_no_result(shell: Toolbox, tmp_path: Path) -> None:
