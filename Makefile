@@ -11,10 +11,11 @@ help: ## list these targets
 demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=process picks the sandbox)
 	@.venv/bin/minifram demo $(if $(SANDBOX),--sandbox $(SANDBOX))
 
-# The tests' servers start many short threads, and glibc reserves 64 MiB of addresses for each one's memory: more than
-# there is on a machine that limits them (ulimit -v).
+# Most of a test's time is waiting.
 workers := $(shell echo $$(($$(nproc) + 1)))
 
+# The tests' servers start many short threads, and glibc reserves 64 MiB of addresses for each one's memory: more than
+# there is on a machine that limits them (ulimit -v).
 test: export MALLOC_ARENA_MAX := 2
 test: check setup-containers ## check, then run every test
 	@echo '== tests, one worker more than cores, as many wait: pytest -n $(workers) -m "not heavy"'
