@@ -43,7 +43,7 @@ attacks: setup-containers ## try to get out of the sealed container, and print w
 	@$(python) -m tests.sealed.held
 
 faults: export MALLOC_ARENA_MAX := 2
-faults: setup-dev ## break the agent in every way that can be tried here, and print what the watcher made of it
+faults: setup-containers ## break the agent in every way that can be tried here, and print what the watcher made of it
 	@$(python) -m tests.faults.examination
 
 seccomp: setup-dev ## write podman/seccomp.json from host/container/seccomp.py

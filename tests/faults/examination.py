@@ -20,9 +20,11 @@ FILES = (
     "supervision/test_killed_watcher.py",
     "supervision/test_hostile_cell.py",
     "supervision/test_checkouts.py",
+    "supervision/test_genuine.py",
     "supervision/test_planted.py",
+    "supervision/test_stale_locks.py",
+    "supervision/test_reports.py",
     "supervision/test_probe.py",
-    "supervision/test_probation.py",
     "supervision/test_proof.py",
     "supervision/test_simulation.py::test_no_rule_is_broken_in_a_year",
     "rehearsal/test_rehearsal.py",
@@ -32,6 +34,8 @@ FILES = (
     "excess/test_clearing.py",
     "models/test_anthropic_door.py",
     "models/test_anthropic_model.py",
+    "host/test_container_upgrade.py",
+    "sealed/test_upgrade.py",
 )
 NOT_RUN = (
     (
@@ -52,10 +56,6 @@ NOT_RUN = (
     (
         "a disk that hangs or answers with errors for some blocks",
         "needs a device mapper (dm-delay, dm-error), which is not to be had on every kernel",
-    ),
-    (
-        "an image with a newer or broken watcher",
-        "there is no `minifram upgrade` yet that would go back by itself",
     ),
 )
 """What is not tried, and why."""

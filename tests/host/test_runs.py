@@ -76,6 +76,7 @@ def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
 
 
 def test_what_names_no_run_or_several_is_refused(desk: Desk) -> None:
+    """With what would name one."""
     a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
     a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb")
     assert desk.run("runs", "nothing").code == 4
@@ -134,6 +135,7 @@ kinds = st.sampled_from(["opened", "answered", "acted", "ended", "x"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values, kinds)
 def test_no_line_makes_it_fail(desk: Desk, facts: object, kind: str) -> None:
+    """Whatever JSON an agent writes there."""
     place = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "transcripts"
     place.mkdir(parents=True, exist_ok=True)
     line = {**facts, "kind": kind} if isinstance(facts, dict) else facts

@@ -60,6 +60,7 @@ def test_any_change_is_found(lines: list[bytes], data: st.DataObject) -> None:
 
 
 def test_lines_from_the_end_are_missed_by_whoever_noted_the_head(lines: list[bytes]) -> None:
+    """The file alone cannot tell."""
     assert check(lines[:-2]).findings == ()
     assert check(lines[:-2]).head != check(lines).head
 
@@ -129,11 +130,13 @@ def test_ends_without_a_beginning_and_second_ends_are_told(tmp_path: Path) -> No
 
 
 def test_of_many_findings_the_first_are_told(lines: list[bytes]) -> None:
+    """And how many more there are."""
     many = check(lines[1:2] * 50).findings
     assert len(many) == MOST_FINDINGS + 1
     assert many[-1].startswith("and ")
 
 
 def test_garbage_is_no_reason_to_fail() -> None:
+    """It is counted as torn."""
     found = check([b"", b"\xff\xfe", b"[]", b'{"event": 1}', b"{" * 2000])
     assert (found.torn, found.calls) == (4, 0)

@@ -109,6 +109,7 @@ def _compiled(source: Path, says: str) -> Path:
 
 
 def test_bytecode_that_is_not_of_its_source_is_not_run(main: Main) -> None:
+    """Its time and size fit, so Python would believe it: it is removed, and nothing else that is ignored."""
     module = main.path / "infra/runner.py"
     assert module.is_file()
     kept = main.path / "infra/__pycache__/a note"
@@ -303,10 +304,12 @@ def test_no_path_makes_the_look_fail(paths: list[bytes]) -> None:
     ],
 )
 def test_what_leads(path: bytes, leads: bool) -> None:
+    """A path that main does not have: does git or Python follow it?"""
     assert (genuine.leading([path], [b"infra/runner.py", b"infra/contract/boot.py"]) == [path]) is leads
 
 
 def test_a_listing_is_of_the_shared_repository(main: Main) -> None:
+    """What is held against it is right or not, and no trace is left."""
     shared = Git(main.agent.places.remote)
     listed = genuine.listing(shared, shared("rev-parse", "main"))
     assert b"\tbehaviour\0" in listed

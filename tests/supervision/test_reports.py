@@ -37,6 +37,7 @@ def told(agent: Agent) -> list[str]:
 
 
 def test_what_waits_is_told_in_one_commit_and_in_order(agent: Agent) -> None:
+    """A push each would take too long where many wait."""
     mine, before = reports(agent), commits(agent)
     for number in range(TOGETHER + 2):
         mine.add(Tell("watcher: x", f"-number-{number}-", f"file:{number}"), at(0))
@@ -88,6 +89,7 @@ def test_more_than_can_be_kept_is_said(agent: Agent) -> None:
 
 
 def test_the_same_signal_is_one_report(agent: Agent) -> None:
+    """However often it is found."""
     mine = reports(agent)
     for _ in range(2):
         mine.add(Tell("watcher: x", "-number-0-", "file:0"), at(0))

@@ -73,6 +73,7 @@ def test_an_old_one_goes_after_a_second_glance(remote: Path, locks: StaleLocks) 
 def test_another_lock_at_the_same_place_begins_anew(
     remote: Path, locks: StaleLocks, again: Callable[[Path], object]
 ) -> None:
+    """Somebody works there: it is not the one that was seen before."""
     path = remote / LOCKS[0]
     locks.look(100.0, 0.0)
     again(path)
@@ -83,6 +84,7 @@ def test_another_lock_at_the_same_place_begins_anew(
 
 
 def test_what_cannot_be_removed_is_tried_again(remote: Path, locks: StaleLocks) -> None:
+    """At the next look, without a failure of the watcher."""
     path = remote / LOCKS[0]
     path.unlink()
     path.mkdir()  # a directory is no lock of git's, and not ours to remove
