@@ -1,4 +1,4 @@
-"""The examination of the supervisor is whole: each file that it names is there, and what is left out has a reason."""
+"""The examinations are whole: each file that they name is there, and what is left out has a reason."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import ast
 import pytest
 
 from tests.faults.examination import FILES, NOT_RUN
+from tests.sealed import held
 from tests.table import TESTS
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_each_file_of_the_examination_has_tests(name: str) -> None:
+@pytest.mark.parametrize("name", [*FILES, *held.FILES])
+def test_each_file_of_an_examination_has_tests(name: str) -> None:
     """One that was moved or renamed would leave the whole table unprinted."""
     path, _, chosen = name.partition("::")
     files = sorted((TESTS / path).glob("test_*.py")) if (TESTS / path).is_dir() else [TESTS / path]

@@ -11,7 +11,13 @@ import pytest
 
 from tests.table import Row, Table, run, sentence
 
-FILES = ("sealed/test_seal.py", "egress/test_in_force.py", "egress/test_allowlist.py", "egress/test_before.py")
+FILES = (
+    "sealed/test_seal.py",
+    "sealed/test_neighbours.py",
+    "egress/test_in_force.py",
+    "egress/test_allowlist.py",
+    "egress/test_before.py",
+)
 LINES = re.compile(r"\((S\d\d(?:[-,] ?S\d\d)*)\)")
 """In a module's docstring: the lines of the list of attacks that its tests are for."""
 
