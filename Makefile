@@ -11,17 +11,14 @@ help: ## list these targets
 demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=process picks the sandbox)
 	@.venv/bin/minifram demo $(if $(SANDBOX),--sandbox $(SANDBOX))
 
-# Most of a test's time is waiting.
-workers := $(shell echo $$(($$(nproc) + 1)))
-
 # The tests' servers start many short threads, and glibc reserves 64 MiB of addresses for each one's memory: more than
 # there is on a machine that limits them (ulimit -v).
 test: export MALLOC_ARENA_MAX := 2
 test: check setup-containers ## check, then run every test
-	@echo '== tests, one worker more than cores, as many wait: pytest -n $(workers) -m "not heavy"'
-	@$(python) -m pytest -n $(workers) -m "not heavy"
-	@echo '== heavy tests, three files at a time: pytest -m heavy -n 3 --dist loadfile --no-loadscope-reorder'
-	@$(python) -m pytest -m heavy -n 3 --dist loadfile --no-loadscope-reorder
+	@echo '== tests, one worker for each core: pytest -n auto -m "not heavy"'
+	@$(python) -m pytest -n auto -m "not heavy"
+	@echo '== heavy tests, two files at a time: pytest -m heavy -n 2 --dist loadfile --no-loadscope-reorder'
+	@$(python) -m pytest -m heavy -n 2 --dist loadfile --no-loadscope-reorder
 	@echo '== all tests passed. Next: `make demo` shows the whole thing at work, `make bench` measures it.'
 
 check: setup-dev ## formatting, lint and types
