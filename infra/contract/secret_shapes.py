@@ -16,6 +16,10 @@ LEAST_KNOWN = 8
 """A shorter value is not looked for: it would be found everywhere."""
 
 
+LEAST_SHAPED = 17
+"""Bytes of the shortest of the shapes: a password of 12 in an address, `://:` before it and `@` behind it."""
+
+
 class Found(NamedTuple):
     kind: str
     """What it is, in words that fit behind "holds"."""
@@ -25,10 +29,12 @@ class Found(NamedTuple):
 
 def find_secrets(text: bytes, known: tuple[bytes, ...] = ()) -> list[Found]:
     """All secrets in order; none overlaps another. `known` are exact values, such as the keep's own keys."""
+    if len(text) < LEAST_SHAPED and not known:
+        return []
     lowered = text.lower()
     found = [
         *(hit for value in known if len(value) >= LEAST_KNOWN for hit in _exact(text, value)),
-        *(hit for shape in _SHAPES for hit in _shaped(text, lowered, shape)),
+        *(hit for shape in _present(text, lowered) for hit in _shaped(text, lowered, shape)),
     ]
     ordered: list[Found] = []
     for hit in sorted(found, key=lambda hit: (hit.start, -hit.end)):
@@ -42,8 +48,11 @@ def find_secrets(text: bytes, known: tuple[bytes, ...] = ()) -> list[Found]:
 def redacted(text: str, known: tuple[bytes, ...] = ()) -> str:
     """The text with a mark in place of every secret."""
     raw = text.encode(errors="surrogatepass")
+    hits = find_secrets(raw, known)
+    if not hits:
+        return text
     parts, at = [], 0
-    for hit in find_secrets(raw, known):
+    for hit in hits:
         parts += [raw[at : hit.start], b"[secret]"]
         at = hit.end
     return b"".join([*parts, raw[at:]]).decode(errors="surrogatepass")
@@ -233,6 +242,17 @@ _SHAPES = (
 @cache
 def _compiled(expression: bytes) -> re.Pattern[bytes]:
     return re.compile(expression)
+
+
+def _present(text: bytes, lowered: bytes) -> list[_Shape]:
+    """Those of the shapes that may be in the text. Most texts are short, and have none."""
+    found = [shape for anchor, shape in _ANCHORS if anchor in text]
+    found += [shape for anchor, shape in _ANCHORS_BESIDE if anchor in lowered]
+    return list(dict.fromkeys(found)) if found else found
+
+
+_ANCHORS = [(anchor, shape) for shape in _SHAPES if not shape.beside for anchor in shape.anchors]
+_ANCHORS_BESIDE = [(anchor, shape) for shape in _SHAPES if shape.beside for anchor in shape.anchors]
 
 
 def _shaped(text: bytes, lowered: bytes, shape: _Shape) -> Iterator[Found]:

@@ -19,7 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.contract.secret_shapes import find_secrets, redacted
+from infra.contract import secret_shapes
+from infra.contract.secret_shapes import LEAST_SHAPED, find_secrets, redacted
 
 ROOT = Path(__file__).parents[2]
 BASE62 = string.ascii_letters + string.digits
@@ -357,3 +358,15 @@ def test_this_project_holds_no_secret() -> None:
     assert len(names) > 100
     found = {name: find_secrets((ROOT / name).read_bytes()) for name in names if (ROOT / name).is_file()}
     assert {name: hits for name, hits in found.items() if hits} == {}
+
+
+@given(
+    st.sampled_from([anchor for anchor, _ in (*secret_shapes._ANCHORS, *secret_shapes._ANCHORS_BESIDE)]), st.binary()
+)
+def test_a_text_that_is_too_short_holds_no_shape(anchor: bytes, more: bytes) -> None:
+    """So it need not be searched: with an anchor and anything behind or before it, the expressions find nothing."""
+    for text in ((anchor + more)[: LEAST_SHAPED - 1], (more + anchor)[-LEAST_SHAPED + 1 :]):
+        lowered = text.lower()
+        shapes = secret_shapes._present(text, lowered)
+        assert not [hit for shape in shapes for hit in secret_shapes._shaped(text, lowered, shape)]
+        assert find_secrets(text) == []
