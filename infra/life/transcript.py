@@ -67,7 +67,7 @@ def acted(happening: Acted) -> dict[str, Any]:
         "status": "error" if reply.is_error else "ok",
         "error_code": reply.error_code or None,
         "artifacts": list(reply.artifacts),
-        "policy_flags": [],
+        "policy_flags": list(reply.policy_flags),
         "call": block_to_dict(call),
         "content": reply.content,
     }

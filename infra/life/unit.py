@@ -51,7 +51,11 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     name = f"{home.now().replace(':', '')}-{home.boot.id[:8]}"
     home.life.working(report_titles.first_line(tasks[0].text))
     home.log.info("unit.started", unit=name, directives=[task.id for task in tasks], main=seen.commit)
-    toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption)
+
+    def on_bug(error: Exception) -> None:
+        home.log.error("act.broken", exc_info=error)
+
+    toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption, on_bug)
     request = _open(home, seen, tasks, toolbox, name, look_back)
     transcript = Transcript(os.path.join(home.checkout, TRANSCRIPTS, f"{name}.jsonl"), name, home.log)
     transcript.opened(request)

@@ -14,9 +14,10 @@ from typing import Any
 from infra.contract import boot
 from infra.contract.conversation import Tool
 from infra.loop import command
+from infra.loop.arguments import schema
 from infra.loop.interruption import Interruption
 from infra.loop.outputs import MOST_BYTES, Outputs
-from infra.loop.toolbox import Entry, Reply, ToolTrouble, schema
+from infra.loop.registry import Entry, Reply, SideEffect, ToolTrouble
 
 BASH = Tool(
     "bash",
@@ -31,7 +32,7 @@ BASH = Tool(
 def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruption: Interruption) -> Entry:
     outputs = Outputs(checkout)
 
-    def act(given: Mapping[str, Any]) -> Reply:
+    def act(given: Mapping[str, Any], most_seconds: float) -> Reply:
         if "\0" in given["command"]:
             raise ToolTrouble("the command holds a NUL character, which no command line can hold")
         seconds = min(float(given.get("timeout_seconds", most_seconds)), most_seconds)
@@ -56,7 +57,8 @@ def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruptio
         code = "timeout" if timed_out else ""
         return Reply(shown(ran, seconds, where), is_error=timed_out, error_code=code, artifacts=kept)
 
-    return Entry(BASH, act)
+    # Not tried again: a command that met an error on its way may have begun.
+    return Entry(BASH, act, round(most_seconds * 1000), SideEffect.EXECUTE)
 
 
 def _kept(outputs: Outputs, whole: bytes) -> tuple[tuple[str, ...], str]:

@@ -12,11 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.contract.conversation import Tool
-from infra.loop.toolbox import Entry, Reply, ToolTrouble, schema
+from infra.loop.arguments import schema
+from infra.loop.registry import BRIEFLY, Entry, Reply, SideEffect, ToolTrouble
 from infra.loop.truncation import shorten
 
 READ_BYTES = 16 << 20
 """What is read of a file at most; `bash` has tools for larger ones."""
+
+TIMEOUT_MS = 60_000
+"""Only regular files of bounded size are touched, so nothing here waits for anybody: the disk alone takes its time."""
 
 PATH = {"type": "string", "description": "from the checkout, or absolute"}
 LINES = {"type": "integer", "minimum": 0}
@@ -35,16 +39,19 @@ WRITE_FILE = Tool(
 
 
 def file_tools(checkout: str, output_chars: int) -> tuple[Entry, Entry]:
-    def read(given: Mapping[str, Any]) -> Reply:
+    def read(given: Mapping[str, Any], seconds: float) -> Reply:
         path = _path(checkout, given["path"])
         return Reply(read_text(path, given.get("offset_lines", 0), given.get("limit_lines"), output_chars))
 
-    def write(given: Mapping[str, Any]) -> Reply:
+    def write(given: Mapping[str, Any], seconds: float) -> Reply:
         path = _path(checkout, given["path"])
         written = write_text(path, given["content"])
         return Reply(f"wrote {written} bytes to {given['path']}", artifacts=(given["path"],))
 
-    return Entry(READ_FILE, read), Entry(WRITE_FILE, write)
+    return (
+        Entry(READ_FILE, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
+        Entry(WRITE_FILE, write, TIMEOUT_MS, SideEffect.WRITE, BRIEFLY),
+    )
 
 
 def read_text(path: str, offset_lines: int, limit_lines: int | None, output_chars: int) -> str:

@@ -18,9 +18,10 @@ from infra.contract.conversation import Tool
 from infra.contract.report_titles import verdict_against
 from infra.contract.signals import Signal, SignalName, write_signal
 from infra.loop import command
+from infra.loop.arguments import schema
 from infra.loop.bash_tool import environment
 from infra.loop.interruption import Interruption
-from infra.loop.toolbox import Entry, Reply, ToolTrouble, schema
+from infra.loop.registry import BRIEFLY, Entry, Reply, SideEffect, ToolTrouble
 from infra.repository.git import Git, resolve_commit
 from infra.repository.merge import PAGE
 from infra.repository.tip import read_file
@@ -37,13 +38,16 @@ ROLLBACK = Tool(
     schema({"ref": {"type": "string", "description": "a pushed commit, branch or tag, optionally with ~N"}}),
 )
 COMPILE_SECONDS = 60
+TIMEOUT_MS = 180_000
+"""For all git calls of one act; compiling has its own."""
 _SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
 
 
-def hop_tools(boot: Boot, git: Git, interruption: Interruption) -> tuple[Entry, Entry]:
-    """`git` is the running checkout's."""
+def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[Entry, Entry]:
+    """`checkout` is the running one."""
 
-    def bootstrap(given: Mapping[str, Any]) -> Reply:
+    def bootstrap(given: Mapping[str, Any], seconds: float) -> Reply:
+        git = checkout.within(seconds)
         branch: str = given["branch"]
         problem = problem_with_branch(branch)
         if problem:
@@ -60,7 +64,8 @@ def hop_tools(boot: Boot, git: Git, interruption: Interruption) -> tuple[Entry, 
         write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))
         return Reply(f"the watcher will start {branch} at {tip[:12]}; this run ends here", hands_over=True)
 
-    def rollback(given: Mapping[str, Any]) -> Reply:
+    def rollback(given: Mapping[str, Any], seconds: float) -> Reply:
+        git = checkout.within(seconds)
         ref: str = given["ref"]
         problem = problem_with_ref(ref)
         if problem:
@@ -74,7 +79,10 @@ def hop_tools(boot: Boot, git: Git, interruption: Interruption) -> tuple[Entry, 
         write_signal(boot.places.signals, Signal(SignalName.ROLLBACK, commit))
         return Reply(f"the watcher will give main the content of {commit[:12]}; this run ends here", hands_over=True)
 
-    return Entry(BOOTSTRAP, bootstrap), Entry(ROLLBACK, rollback)
+    return (
+        Entry(BOOTSTRAP, bootstrap, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+        Entry(ROLLBACK, rollback, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+    )
 
 
 def _refuse_what_has_failed(git: Git, branch: str, tip: str) -> None:

@@ -23,7 +23,8 @@ from infra.contract.conversation import (
 )
 from infra.loop.interruption import Interrupted
 from infra.loop.model_client import ModelFailure
-from infra.loop.toolbox import Reply, Toolbox
+from infra.loop.registry import Reply
+from infra.loop.toolbox import Toolbox
 
 BROKEN_REPLIES = 3
 """So many replies in a row may be cut or senseless before the unit is given up."""

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from infra.contract.boot import Boot
 from infra.loop.bash_tool import bash_tool
 from infra.loop.file_tools import file_tools
 from infra.loop.hop_tools import hop_tools
 from infra.loop.interruption import Interruption
-from infra.loop.toolbox import Toolbox
+from infra.loop.toolbox import Toolbox, unheard
 from infra.repository.git import Git
 
 
-def seed_tools(boot: Boot, checkout: str, git: Git, interruption: Interruption) -> Toolbox:
-    """`git` is the checkout's, with the agent's git configuration."""
+def seed_tools(
+    boot: Boot,
+    checkout: str,
+    git: Git,
+    interruption: Interruption,
+    on_bug: Callable[[Exception], None] = unheard,
+) -> Toolbox:
+    """`git` is the checkout's, with the agent's git configuration; `on_bug` hears of exceptions that are our own."""
     limits = boot.limits
     return Toolbox(
         (
             *file_tools(checkout, limits.output_chars),
             bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption),
             *hop_tools(boot, git, interruption),
-        )
+        ),
+        on_bug=on_bug,
     )

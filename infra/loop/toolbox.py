@@ -1,105 +1,97 @@
-"""The one place where a tool call of the model becomes an act and its result.
+"""The one place where a call of the model becomes an act and its result.
 
-Whatever is wrong with a call (no such tool, wrong arguments, an act that failed) is a result with `is_error`, in
-words that say what to do instead; only a bug of ours is an exception."""
+Whatever is wrong with a call (no such tool, wrong arguments, the policy's no, an act that failed or has a bug) is a
+result with `is_error`, in words that say what to do instead; no exception but the end of the process comes out."""
 
 from __future__ import annotations
 
+import errno
+import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from infra.contract.conversation import Tool, ToolUse
+from infra.loop.arguments import problem_with_input
+from infra.loop.registry import Entry, Gate, Reply, ToolTrouble, no_policy
 from infra.repository.git import GitError
 
-
-class Reply(NamedTuple):
-    """What a tool call came to."""
-
-    content: str
-    is_error: bool = False
-    hands_over: bool = False
-    """The act asked the watcher for another runner: this one has nothing more to do."""
-    error_code: str = ""
-    """What kind of error it is; empty for none."""
-    artifacts: tuple[str, ...] = ()
-    """Files that it left, by their paths from the checkout or absolute ones."""
+NAMED_CHARS = 200
+_PASSING = {errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENFILE, errno.EMFILE, errno.ENOMEM}
+"""Errors of the machine that come and go."""
 
 
-class ToolTrouble(Exception):
-    """A call that could not be done; the text is for the model."""
-
-
-class Entry(NamedTuple):
-    tool: Tool
-    act: Callable[[Mapping[str, Any]], Reply]
-    """Gets arguments that fit the schema. Raises ToolTrouble, OSError, GitError."""
+def unheard(error: Exception) -> None:
+    """For callers that keep no log."""
 
 
 class Toolbox:
-    """Tools by name."""
+    """The registry of acts by name, and their dispatcher."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = {entry.tool.name: entry for entry in entries}
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        gate: Gate = no_policy,
+        on_bug: Callable[[Exception], None] = unheard,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`on_bug` hears of exceptions that no act should raise; the model is told as well."""
+        self._entries = {entry.name: entry for entry in entries}
+        self._gate = gate
+        self._on_bug = on_bug
+        self._pause = pause
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         return tuple(entry.tool for entry in self._entries.values())
 
     def call(self, call: ToolUse) -> Reply:
+        try:
+            return self._call(call)
+        except Exception as error:  # the loop must go on, and the model may mend what is broken here
+            self._on_bug(error)
+            name = call.name[:NAMED_CHARS]
+            words = f"{name}: a bug of this version: {type(error).__name__}: {error}; logs/errors.log has the rest"
+            return Reply(words, is_error=True, error_code="internal")
+
+    def _call(self, call: ToolUse) -> Reply:
         entry = self._entries.get(call.name)
         if entry is None:
-            words = f"there is no tool {call.name!r}; the tools are {', '.join(self._entries)}"
+            words = f"there is no tool {call.name[:NAMED_CHARS]!r}; the tools are {', '.join(self._entries)}"
             return Reply(words, is_error=True, error_code="unknown_tool")
         problem = problem_with_input(entry.tool, call.input)
         if problem:
             return Reply(problem, is_error=True, error_code="invalid_arguments")
-        try:
-            return entry.act(call.input)
-        except (ToolTrouble, OSError, GitError) as error:
-            return Reply(f"{call.name}: {error}", is_error=True, error_code=_CODES.get(type(error), "os_error"))
+        verdict = self._gate(entry, call.input)
+        if not verdict.allowed:
+            words = f"{entry.name}: {verdict.words}"
+            return Reply(words, is_error=True, error_code=verdict.error_code, policy_flags=verdict.flags)
+        return self._act(entry, call.input)._replace(policy_flags=verdict.flags)
+
+    def _act(self, entry: Entry, given: Mapping[str, Any]) -> Reply:
+        pauses = iter(entry.retry_profile.pauses_seconds)
+        while True:
+            try:
+                return entry.act(given, entry.timeout_ms / 1000)
+            except (ToolTrouble, OSError, GitError) as error:
+                wait = next(pauses, None) if is_passing(error) else None
+                if wait is None:
+                    return Reply(f"{entry.name}: {error}", is_error=True, error_code=code_of(error))
+            self._pause(wait)
 
 
-_CODES = {ToolTrouble: "refused", GitError: "git_error"}
-_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float)}
+def is_passing(error: Exception) -> bool:
+    """The same might do in a moment."""
+    if isinstance(error, GitError):
+        return error.status is not None and "hook declined" not in error.stderr
+    return isinstance(error, OSError) and error.errno in _PASSING
 
 
-def problem_with_input(tool: Tool, given: Mapping[str, Any]) -> str | None:
-    """Why `given` does not fit the tool's schema (a flat object of strings and numbers); None when it does."""
-    properties: Mapping[str, Mapping[str, Any]] = tool.input_schema["properties"]
-    required = tool.input_schema["required"]
-    usage = f"{tool.name} takes {', '.join(n if n in required else f'{n} (optional)' for n in properties)}"
-    for name in required:
-        if name not in given:
-            return f"{tool.name}: argument {name} is missing; {usage}"
-    for name, value in given.items():
-        if name not in properties:
-            return f"{tool.name}: unknown argument {name!r}; {usage}"
-        expected = properties[name]["type"]
-        if not isinstance(value, _TYPES[expected]) or isinstance(value, bool):
-            return f"{tool.name}: {name} is of type {type(value).__name__}; expected {expected}"
-        if isinstance(value, str) and not _is_plain(value):
-            return f"{tool.name}: {name} holds a lone surrogate, which no file and no command line can hold"
-        least = properties[name].get("minimum")
-        if least is not None and not value >= least:  # "not >=" also refuses NaN, which JSON readers let in
-            return f"{tool.name}: {name} is {value}; expected {least} or more"
-    return None
-
-
-def _is_plain(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def schema(
-    required: Mapping[str, Mapping[str, Any]], optional: Mapping[str, Mapping[str, Any]] | None = None
-) -> dict[str, Any]:
-    """A JSON Schema of a flat object that takes these arguments and no others."""
-    return {
-        "type": "object",
-        "properties": {**required, **(optional or {})},
-        "required": list(required),
-        "additionalProperties": False,
-    }
+def code_of(error: Exception) -> str:
+    match error:
+        case ToolTrouble():
+            return "refused"
+        case GitError(status=None):
+            return "timeout"
+        case GitError():
+            return "git_error"
+    return "os_error"

@@ -16,7 +16,7 @@ from host.verbs.runs_verb import shown
 from infra.contract.conversation import Completion, Message, Request, Text, ToolUse, Usage
 from infra.life.transcript import Transcript
 from infra.loop.loop import Acted, Answered, End, Outcome
-from infra.loop.toolbox import Reply
+from infra.loop.registry import Reply
 from tests.host.desk import Desk
 
 KEY = "ghp_" + "R7vK2mQ9xW4bT8nL3cJ6hD5fZ1gS0pYaUeIo"

@@ -12,7 +12,8 @@ import pytest
 from infra.contract.conversation import ToolUse
 from infra.loop import file_tools as tools
 from infra.loop.file_tools import READ_BYTES, file_tools
-from infra.loop.toolbox import Reply, Toolbox
+from infra.loop.registry import Reply
+from infra.loop.toolbox import Toolbox
 
 LIMIT = 400
 

@@ -15,7 +15,8 @@ from infra.contract.places import Places
 from infra.contract.report_titles import version
 from infra.loop.hop_tools import hop_tools
 from infra.loop.interruption import Interruption
-from infra.loop.toolbox import Reply, Toolbox
+from infra.loop.registry import Reply
+from infra.loop.toolbox import Toolbox
 from infra.repository.git import AGENT, Git
 
 LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1)

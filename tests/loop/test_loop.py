@@ -21,10 +21,12 @@ from infra.contract.conversation import (
     ToolUse,
 )
 from infra.loop import loop
+from infra.loop.arguments import schema
 from infra.loop.interruption import Interrupted
 from infra.loop.loop import Acted, Answered, Bounds, End, Happening, Outcome
 from infra.loop.model_client import ModelFailure
-from infra.loop.toolbox import Entry, Reply, Toolbox, schema
+from infra.loop.registry import Entry, Reply, SideEffect
+from infra.loop.toolbox import Toolbox
 from tests.loop.replies import Canned, calls, results, says, texts
 
 REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "unit-1")
@@ -39,9 +41,14 @@ class Bench:
         self._seconds = seconds_per_call
         note = Tool("note", "", schema({"words": {"type": "string"}}))
         leave = Tool("leave", "", schema({}))
-        self.toolbox = Toolbox([Entry(note, self._note), Entry(leave, lambda given: Reply("bye", hands_over=True))])
+        self.toolbox = Toolbox(
+            [
+                Entry(note, self._note, 1000, SideEffect.WRITE),
+                Entry(leave, lambda given, seconds: Reply("bye", hands_over=True), 1000, SideEffect.AUTH),
+            ]
+        )
 
-    def _note(self, given: Mapping[str, Any]) -> Reply:
+    def _note(self, given: Mapping[str, Any], seconds: float) -> Reply:
         self.did.append(given["words"])
         self.now += self._seconds
         return Reply(f"noted {given['words']}")
@@ -210,7 +217,8 @@ def test_other_calls_or_other_results_are_not_the_same() -> None:
     turns = [calls(note("ab"[at % 2])) for at in range(30)]
     assert Bench().run(Canned([*turns, says("Done.")]), 99).end is End.COMPLETED
     count = iter(range(100))
-    box = Toolbox([Entry(Tool("look", "", schema({})), lambda _: Reply(f"{next(count)} lines"))])
+    look = Tool("look", "", schema({}))
+    box = Toolbox([Entry(look, lambda given, seconds: Reply(f"{next(count)} lines"), 1000, SideEffect.READ)])
     model = Canned([*[calls(ToolUse("1", "look", {}))] * 30, says("Done.")])
     assert loop.run(model, REQUEST, box, Bounds(99, 99), lambda: 0.0).end is End.COMPLETED
     breaks = [calls(note("a"))] * (loop.SAME_TO_END - 1) + [calls(note("b"))]
@@ -233,10 +241,10 @@ def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
 def test_being_asked_to_end_ends_it(where: str) -> None:
     """From within a model call or a tool alike."""
 
-    def interrupted(given: object) -> Any:
+    def interrupted(*given: object) -> Any:
         raise Interrupted
 
-    box = Toolbox([Entry(Tool("wait", "", schema({})), interrupted)])
+    box = Toolbox([Entry(Tool("wait", "", schema({})), interrupted, 1000, SideEffect.READ)])
     model = interrupted if where == "model" else Canned([calls(ToolUse("1", "wait", {}))])
 
     assert loop.run(model, REQUEST, box, Bounds(9, 9), lambda: 0.0).end is End.INTERRUPTED

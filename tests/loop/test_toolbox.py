@@ -13,10 +13,23 @@ from hypothesis import strategies as st
 
 from infra.contract.boot import VARIABLE
 from infra.contract.conversation import Tool, ToolUse
+from infra.loop.arguments import schema
 from infra.loop.bash_tool import bash_tool, environment
 from infra.loop.interruption import Interruption
 from infra.loop.outputs import DIRECTORY, MOST_BYTES, MOST_FILES
-from infra.loop.toolbox import Entry, Reply, Toolbox, ToolTrouble, schema
+from infra.loop.registry import (
+    BRIEFLY,
+    NEVER,
+    Entry,
+    Gate,
+    Reply,
+    Retry,
+    SideEffect,
+    ToolTrouble,
+    Verdict,
+    no_policy,
+)
+from infra.loop.toolbox import Toolbox
 from infra.repository.git import Git, GitError
 
 ECHO = Tool(
@@ -26,11 +39,31 @@ ECHO = Tool(
 )
 
 
-def echo(given: Mapping[str, Any]) -> Reply:
+def echo(given: Mapping[str, Any], seconds: float) -> Reply:
     return Reply(given["words"] * given.get("times", 1))
 
 
-BOX = Toolbox([Entry(ECHO, echo)])
+BOX = Toolbox([Entry(ECHO, echo, 1000, SideEffect.READ)])
+
+
+class Failing:
+    """An act that raises its errors in turn, and then does what it is asked; the pauses between are noted."""
+
+    def __init__(self, *errors: Exception, retry: Retry = NEVER, gate: Gate = no_policy) -> None:
+        self.left = list(errors)
+        self.pauses: list[float] = []
+        self.bugs: list[Exception] = []
+        entry = Entry(ECHO, self.act, 1500, SideEffect.WRITE, retry)
+        self.box = Toolbox([entry], gate, self.bugs.append, self.pauses.append)
+
+    def act(self, given: Mapping[str, Any], seconds: float) -> Reply:
+        assert seconds == 1.5
+        if self.left:
+            raise self.left.pop(0)
+        return echo(given, seconds)
+
+    def call(self) -> Reply:
+        return self.box.call(ToolUse("call", "echo", {"words": "a"}))
 
 
 def call(name: str = "echo", **input: Any) -> Reply:
@@ -93,27 +126,86 @@ def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
         (OSError(28, "No space left on device"), "os_error"),
         (FileNotFoundError(2, "No such file"), "os_error"),
         (GitError(("push",), 1, "no"), "git_error"),
+        (GitError(("fetch",), None, "stopped after 5 s"), "timeout"),
     ],
 )
 def test_an_act_that_fails_is_a_result(error: Exception, code: str) -> None:
     """What went wrong is for the model to read, and of what kind it is for whoever counts."""
+    failing = Failing(error)
 
-    def fail(given: Mapping[str, Any]) -> Reply:
-        raise error
-
-    reply = Toolbox([Entry(ECHO, fail)]).call(ToolUse("call", "echo", {"words": ""}))
-
-    assert reply == Reply(f"echo: {error}", is_error=True, error_code=code)
+    assert failing.call() == Reply(f"echo: {error}", is_error=True, error_code=code)
+    assert failing.bugs == []
 
 
-def test_a_bug_in_an_act_is_not_hidden() -> None:
-    """Only trouble is a result; a mistake of ours flies."""
+def test_a_bug_in_an_act_is_told_to_both() -> None:
+    """The loop goes on, the model reads that it was no fault of its call, and the log has the whole."""
+    failing = Failing(ZeroDivisionError("by nothing"))
 
-    def fail(given: Mapping[str, Any]) -> Reply:
-        raise ZeroDivisionError
+    reply = failing.call()
 
-    with pytest.raises(ZeroDivisionError):
-        Toolbox([Entry(ECHO, fail)]).call(ToolUse("call", "echo", {"words": ""}))
+    assert (reply.is_error, reply.error_code) == (True, "internal")
+    assert "ZeroDivisionError: by nothing" in reply.content
+    assert [type(error) for error in failing.bugs] == [ZeroDivisionError]
+
+
+BUSY = OSError(11, "Resource temporarily unavailable")
+
+
+@pytest.mark.parametrize(
+    ("errors", "retry", "pauses", "well"),
+    [
+        ([BUSY, BUSY], BRIEFLY, [0.2, 0.8], True),
+        ([BUSY, BUSY, BUSY], BRIEFLY, [0.2, 0.8], False),
+        ([GitError(("fetch",), 128, "the remote end hung up")], BRIEFLY, [0.2], True),
+        ([GitError(("fetch",), None, "stopped after 60 s")], BRIEFLY, [], False),
+        ([GitError(("push",), 1, "remote: hook declined")], BRIEFLY, [], False),
+        ([OSError(28, "No space left on device")], BRIEFLY, [], False),
+        ([ToolTrouble("no")], BRIEFLY, [], False),
+        ([BUSY], NEVER, [], False),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(
+    errors: list[Exception], retry: Retry, pauses: list[float], well: bool
+) -> None:
+    """As often as the act's own profile says; a no stays a no."""
+    failing = Failing(*errors, retry=retry)
+
+    assert failing.call().is_error is not well
+    assert failing.pauses == pauses
+
+
+def test_the_gate_is_asked_before_anything_is_done() -> None:
+    """Its no is a result with its words and its flags; its yes may have flags as well."""
+
+    def gate(entry: Entry, given: Mapping[str, Any]) -> Verdict:
+        assert entry.side_effect_class is SideEffect.WRITE
+        return Verdict(given["words"] == "b", "not that word", "denied", ("words",))
+
+    failing = Failing(ToolTrouble("acted"), gate=gate)
+
+    denied = Reply("echo: not that word", is_error=True, error_code="denied", policy_flags=("words",))
+    assert failing.call() == denied
+    assert len(failing.left) == 1
+    failing.left.clear()
+    allowed = failing.box.call(ToolUse("call", "echo", {"words": "b"}))
+    assert allowed == Reply("b", policy_flags=("words",))
+
+
+def test_what_does_not_fit_never_reaches_the_gate() -> None:
+    """It decides on arguments that are what they say."""
+
+    def gate(entry: Entry, given: Mapping[str, Any]) -> Verdict:
+        raise AssertionError
+
+    box = Toolbox([Entry(ECHO, echo, 1000, SideEffect.READ)], gate)
+    assert box.call(ToolUse("call", "echo", {"words": 7})).error_code == "invalid_arguments"
+
+
+def test_long_names_are_not_given_back_whole() -> None:
+    """Ten megabytes of a name, or of a number, cost the conversation nothing."""
+    assert len(BOX.call(ToolUse("call", "x" * 10_000_000, {})).content) < 1000
+    assert len(BOX.call(ToolUse("call", "echo", {"x" * 10_000_000: 1, "words": "a"})).content) < 1000
+    assert len(call(words="a", times=-(10**4000)).content) < 1000
 
 
 # bash
