@@ -14,11 +14,12 @@ from infra.repository.git import GitError
 class Steering:
     """What the unit has been told to do so far."""
 
-    def __init__(self, home: Home, wakes: Wakes | None, tasks: Sequence[Directive]) -> None:
+    def __init__(self, home: Home, wakes: Wakes | None, tasks: Sequence[Directive], look_first: bool = False) -> None:
+        """With `look_first` the page is read after the first step, though no news of it has come."""
         self.tasks = list(tasks)
         self._home = home
         self._wakes = wakes
-        self._to_look = False
+        self._to_look = look_first
 
     def __call__(self) -> str | None:
         """New directives as words for the model; None when there are none."""

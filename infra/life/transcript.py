@@ -1,23 +1,28 @@
-"""The record of one unit of work, a run: a file of JSON lines, one for its opening, each model call, each tool result
-and its end. What has the shape of a key is not in it.
+"""The record of one unit of work, a run: a file of JSON lines: its opening, each answer of the model, each call before
+and after it is carried out, what the model was told, how it ended. By it another runner can go on with the run. What
+has the shape of a key is not in it.
 
-Best effort, like every log: a unit goes on without its record when the disk refuses."""
+Best effort, like every log: a unit goes on without its record when the disk refuses. The file's name says so then."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from infra.contract.clock import timestamp
 from infra.contract.conversation import Request, block_to_dict, completion_to_dict, request_to_dict
 from infra.contract.secret_shapes import redacted_value
 from infra.life.events import Log
-from infra.loop.loop import Acted, Answered, Happening, Outcome
+from infra.loop.loop import Acted, Acting, Answered, Happening, Outcome, Told
 
 SCHEMA = "minifram.transcript/2"
+SUFFIX, GAPS = ".jsonl", ".gaps"
 
 
 class Transcript:
@@ -29,31 +34,63 @@ class Transcript:
         self._log = log
         self._broken = False
 
-    def opened(self, request: Request) -> None:
-        self._append("opened", {"schema": SCHEMA, **request_to_dict(request)})
+    def opened(self, request: Request, directives: Sequence[str]) -> None:
+        """`directives`: ids of those that the run is about."""
+        facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives)}
+        self._append("opened", facts | request_to_dict(request))
+
+    def resumed(self, boot_id: str, commit: str) -> None:
+        """Another runner goes on with the run."""
+        self._end_torn_line()
+        self._append("resumed", {"boot_id": boot_id, "commit": commit})
 
     def happened(self, happening: Happening) -> None:
-        match happening:
-            case Answered(step, completion, seconds):
-                told = {"step_id": str(step), "duration_ms": round(seconds * 1000)}
-                self._append("answered", told | completion_to_dict(completion))
-            case Acted():
-                self._append("acted", acted(happening))
+        self._append(*line_of(happening))
 
     def ended(self, outcome: Outcome) -> None:
         self._append("ended", {"end": outcome.end.value, "steps": outcome.steps, "failure": str(outcome.failure or "")})
 
+    def _end_torn_line(self) -> None:
+        """A power cut may have left half a line."""
+        with contextlib.suppress(OSError), open(self._path, "r+b", buffering=0) as file:
+            if file.seek(0, os.SEEK_END) and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+                file.write(b"\n")
+
     def _append(self, kind: str, facts: dict[str, Any]) -> None:
         facts = redacted_value({"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts})
-        line = json.dumps(facts) + "\n"
+        line = json.dumps(facts).encode() + b"\n"
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             with open(self._path, "ab", buffering=0) as file:
-                file.write(line.encode())
+                if file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             if not self._broken:
+                self._broken = True
                 self._log.warning("transcript.not_written", path=self._path, error=str(error))
-            self._broken = True
+                self._say_that_it_has_gaps()
+
+    def _say_that_it_has_gaps(self) -> None:
+        """Who went on by what it tells would do again what it does not tell. A full disk still renames files."""
+        gapped = self._path.removesuffix(SUFFIX) + GAPS + SUFFIX
+        with contextlib.suppress(OSError):
+            os.rename(self._path, gapped)
+            self._path = gapped
+
+
+def line_of(happening: Happening) -> tuple[str, dict[str, Any]]:
+    """Kind and facts of its line."""
+    match happening:
+        case Answered(step, completion, seconds):
+            told = {"step_id": str(step), "duration_ms": round(seconds * 1000)}
+            return "answered", told | completion_to_dict(completion)
+        case Acting(step, number, call):
+            called = {"tool_name": call.name, "args_hash": args_hash(call.input)}
+            return "acting", {"step_id": f"{step}.{number}"} | called
+        case Acted():
+            return "acted", acted(happening)
+        case Told(step, text, steered):
+            return "told", {"step_id": str(step), "text": text, "steered": steered}
 
 
 def acted(happening: Acted) -> dict[str, Any]:
@@ -67,6 +104,7 @@ def acted(happening: Acted) -> dict[str, Any]:
         "status": "error" if reply.is_error else "ok",
         "error_code": reply.error_code or None,
         "artifacts": list(reply.artifacts),
+        "hands_over": reply.hands_over,
         "policy_flags": list(reply.policy_flags),
         "call": block_to_dict(call),
         "content": reply.content,
@@ -76,3 +114,12 @@ def acted(happening: Acted) -> dict[str, Any]:
 def args_hash(given: dict[str, Any]) -> str:
     """The same for the same arguments, in whatever order; of what was really given, not of what is written down."""
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
+
+
+def machine_boot() -> str:
+    """Which start of the machine this is: what was written before a power cut may be lost in part."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

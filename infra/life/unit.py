@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from infra.contract import report_titles
 from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
 from infra.contract.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.contract.files import write_whole
-from infra.life import opening
+from infra.life import opening, resumption
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.steering import Steering
 from infra.life.thrift import Thrift
-from infra.life.transcript import Transcript
+from infra.life.transcript import SUFFIX, Transcript
 from infra.life.wakes import Wakes
 from infra.loop import loop
 from infra.loop.loop import Answered, Bounds, End, Happening, Outcome
+from infra.loop.player import Player
+from infra.loop.recorded import Recorded
 from infra.loop.seed_tools import seed_tools
 from infra.loop.toolbox import Toolbox
 from infra.repository.tip import read_file
@@ -33,6 +35,12 @@ TRANSCRIPTS = "logs/transcripts"
 class NoPrompt(Exception):
     """There is nothing to tell the model who it is; carries what to do."""
 
+
+_RESUMED = (
+    "The process that you worked in ended at {at}, with all that it had started; another one goes on here, from "
+    "{branch} at {commit}. What is told above was done. Before you go on, look how the checkout and the branches "
+    "stand, and at the end of logs/errors.log."
+)
 
 _WHY_STOPPED = {
     End.MAX_STEPS: "it used up its {steps} steps (limits.unit_steps)",
@@ -45,21 +53,35 @@ _WHY_STOPPED = {
 
 
 def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | None, look_back: bool) -> Outcome:
-    """Work on `tasks` until the model ends its turn or a bound is met, and report. Raises NoPrompt, GitError, OSError
-    before the first model call only."""
+    """Work on `tasks` until the model ends its turn or a bound is met, and report. With `look_back`, a run that the
+    last runner could not end is gone on with. Raises NoPrompt, GitError, OSError before the first model call only."""
     started_at = time.time()
-    name = f"{home.now().replace(':', '')}-{home.boot.id[:8]}"
+    transcripts = os.path.join(home.checkout, TRANSCRIPTS)
+    before = resumption.cut_short(home, transcripts, [task.id for task in tasks]) if look_back else None
+    if before:
+        tasks = [task for task in tasks if task.id in before.directives]
+    name = before.run_id if before else f"{home.now().replace(':', '')}-{home.boot.id[:8]}"
     home.life.working(report_titles.first_line(tasks[0].text))
-    home.log.info("unit.started", unit=name, directives=[task.id for task in tasks], main=seen.commit)
+    home.log.info(
+        "unit.started",
+        unit=name,
+        directives=[task.id for task in tasks],
+        main=seen.commit,
+        resumed_after=before.steps if before else 0,
+    )
 
     def on_bug(error: Exception) -> None:
         home.log.error("act.broken", exc_info=error)
 
     toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption, on_bug)
-    request = _open(home, seen, tasks, toolbox, name, look_back)
-    transcript = Transcript(os.path.join(home.checkout, TRANSCRIPTS, f"{name}.jsonl"), name, home.log)
-    transcript.opened(request)
-    steering, thrift = Steering(home, wakes, tasks), Thrift()
+    transcript = Transcript(os.path.join(transcripts, name + SUFFIX), name, home.log)
+    if before:
+        request = Request((_base_prompt(home, seen), seen.document), before.request.messages, toolbox.tools, name)
+        transcript.resumed(home.boot.id, home.boot.commit)
+    else:
+        request = _open(home, seen, tasks, toolbox, name, look_back)
+        transcript.opened(request, [task.id for task in tasks])
+    steering, thrift = Steering(home, wakes, tasks, look_first=before is not None), Thrift()
 
     limits = home.boot.limits
 
@@ -75,7 +97,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     def between_steps() -> str | None:
         return "\n\n".join(filter(None, (steering(), thrift()))) or None
 
-    outcome = loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, between_steps, record)
+    outcome = _run(home, request, before, toolbox, bounds, between_steps, record)
     home.heart.beat("reporting", TENDING_SECONDS)
     transcript.ended(outcome)
     home.log.info(
@@ -89,6 +111,23 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     )
     _report(home, outcome, steering.tasks)
     return outcome
+
+
+def _run(
+    home: Home,
+    request: Request,
+    before: Recorded | None,
+    toolbox: Toolbox,
+    bounds: Bounds,
+    steer: Callable[[], str | None],
+    record: Callable[[Happening], None],
+) -> Outcome:
+    """The loop; over what is on record of the run first, if it is gone on with."""
+    if before is None:
+        return loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, steer, record)
+    told = _RESUMED.format(at=before.at, branch=home.boot.branch, commit=home.boot.commit[:12])
+    player = Player(before, home.ask_in_time, toolbox.call, steer, record, told)
+    return loop.run(player.complete, request, player, bounds, time.monotonic, player.steer, player.record)
 
 
 def _open(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, name: str, look_back: bool) -> Request:

@@ -23,8 +23,7 @@ from infra.contract.conversation import (
 )
 from infra.loop.interruption import Interrupted
 from infra.loop.model_client import ModelFailure
-from infra.loop.registry import Reply
-from infra.loop.toolbox import Toolbox
+from infra.loop.registry import Dispatcher, Reply
 
 BROKEN_REPLIES = 3
 """So many replies in a row may be cut or senseless before the unit is given up."""
@@ -74,6 +73,14 @@ class Answered(NamedTuple):
     seconds: float
 
 
+class Acting(NamedTuple):
+    """A tool call is about to be carried out."""
+
+    step: int
+    number: int
+    call: ToolUse
+
+
 class Acted(NamedTuple):
     """A tool call was answered."""
 
@@ -85,7 +92,16 @@ class Acted(NamedTuple):
     seconds: float
 
 
-Happening = Answered | Acted
+class Told(NamedTuple):
+    """The model is told something beside the results of a step."""
+
+    step: int
+    text: str
+    steered: str
+    """The part of it that is the caller's, not the loop's own."""
+
+
+Happening = Answered | Acting | Acted | Told
 
 
 def nothing_new() -> str | None:
@@ -114,7 +130,7 @@ NO_TIME = "not run: the time for this unit of work is over"
 def run(
     complete: Callable[[Request], Completion],
     request: Request,
-    toolbox: Toolbox,
+    toolbox: Dispatcher,
     bounds: Bounds,
     monotonic: Callable[[], float],
     steer: Callable[[], str | None] = nothing_new,
@@ -128,6 +144,15 @@ def run(
     until = monotonic() + bounds.seconds
     text, step, broken = "", 0, 0
     last, same = None, 0
+
+    def told(step: int, own: str = "") -> tuple[Text, ...]:
+        steered = steer() or ""
+        words = "\n\n".join(filter(None, (own, steered)))
+        if not words:
+            return ()
+        record(Told(step, words, steered))
+        return (Text(words),)
+
     try:
         for step in range(1, bounds.steps + 1):
             asked_at = monotonic()
@@ -147,7 +172,8 @@ def run(
                 if broken == BROKEN_REPLIES:
                     return Outcome(End.MAX_TOKENS, text, step)
                 messages.append(Message("assistant", (Text(text or "…"),)))
-                messages.append(_user((Text(CUT if completion.stop_reason == MAX_TOKENS else SENSELESS),), steer()))
+                advice = told(step, CUT if completion.stop_reason == MAX_TOKENS else SENSELESS)
+                messages.append(Message("user", advice))
                 continue
             broken = 0
             messages.append(Message("assistant", completion.content))
@@ -158,8 +184,7 @@ def run(
             last, same = effect, same + 1 if effect == last else 1
             if same == SAME_TO_END:
                 return Outcome(End.STUCK, text, step)
-            told = [SAME] if same == SAME_TO_TELL else []
-            messages.append(_user(results, "\n\n".join(filter(None, (*told, steer()))) or None))
+            messages.append(Message("user", (*results, *told(step, SAME if same == SAME_TO_TELL else ""))))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:
         if failure.type == "unit_budget_exhausted" and step > 1:  # else nothing was done that could be told
@@ -171,7 +196,7 @@ def run(
 
 def _act(
     calls: list[ToolUse],
-    toolbox: Toolbox,
+    toolbox: Dispatcher,
     step: int,
     until: float,
     monotonic: Callable[[], float],
@@ -185,12 +210,9 @@ def _act(
         if handed_over or started_at >= until:
             reply = Reply(NOT_RUN if handed_over else NO_TIME, is_error=True, error_code="not_run")
         else:
+            record(Acting(step, number, call))
             reply = toolbox.call(call)
             handed_over = reply.hands_over
         record(Acted(step, number, call, reply, monotonic() - started_at))
         results.append(ToolResult(call.id, reply.content, reply.is_error))
     return tuple(results), handed_over
-
-
-def _user(blocks: tuple[Text | ToolResult, ...], steering: str | None) -> Message:
-    return Message("user", (*blocks, Text(steering)) if steering else blocks)

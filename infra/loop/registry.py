@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from infra.contract.conversation import Tool
+from infra.contract.conversation import Tool, ToolUse
 
 
 class SideEffect(Enum):
@@ -87,3 +87,11 @@ Gate = Callable[[Entry, Mapping[str, Any]], Verdict]
 def no_policy(entry: Entry, given: Mapping[str, Any]) -> Verdict:
     """Everything that there is an act for may be done."""
     return Verdict(True)
+
+
+class Dispatcher(Protocol):
+    """Carries out the calls of a model."""
+
+    def call(self, call: ToolUse) -> Reply:
+        """Raises nothing but Interrupted."""
+        ...

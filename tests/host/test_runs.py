@@ -36,7 +36,7 @@ def transcript(desk: Desk, name: str, branch: str = "main") -> Transcript:
 
 def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> None:
     record = transcript(desk, name, branch)
-    record.opened(Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name))
+    record.opened(Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name), ["d1"])
     call = ToolUse("1", "bash", {"command": f"echo {KEY}"})
     record.happened(Answered(1, Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1.5))
     record.happened(Acted(1, 1, call, Reply("oh", is_error=True, error_code="timeout"), 0.25))

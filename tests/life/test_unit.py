@@ -272,17 +272,19 @@ def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:
 
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
     lines = [json.loads(line) for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
-    assert [line["kind"] for line in lines] == ["opened", "answered", "acted", "acted", "answered", "ended"]
-    assert lines[0]["schema"] == "minifram.transcript/2"
-    assert lines[0]["system"][0] == FILES["SYSTEM.md"]
-    assert lines[2]["content"] == "out\n[exit status 0]"
-    assert lines[3]["call"]["input"] == {"command": "exit 3"}
+    acts = ["acting", "acted"] * 2
+    assert [line["kind"] for line in lines] == ["opened", "answered", *acts, "answered", "ended"]
+    opened, _, first, done, second, then, _, ended = lines
+    assert opened["schema"] == "minifram.transcript/2"
+    assert opened["system"][0] == FILES["SYSTEM.md"]
+    assert done["content"] == "out\n[exit status 0]"
+    assert then["call"]["input"] == {"command": "exit 3"}
     assert {line["run_id"] for line in lines} == {name.removesuffix(".jsonl")}
-    assert [line.get("step_id") for line in lines] == [None, "1", "1.1", "1.2", "2", None]
-    assert [lines[3][key] for key in ("tool_name", "status", "error_code", "artifacts")] == ["bash", "ok", None, []]
-    assert lines[3]["args_hash"] == args_hash({"command": "exit 3"}) != lines[2]["args_hash"]
-    assert isinstance(lines[3]["duration_ms"], int)
-    assert lines[5]["end"] == "completed"
+    assert [line.get("step_id") for line in lines] == [None, "1", "1.1", "1.1", "1.2", "1.2", "2", None]
+    assert [then[key] for key in ("tool_name", "status", "error_code", "artifacts")] == ["bash", "ok", None, []]
+    assert then["args_hash"] == second["args_hash"] == args_hash({"command": "exit 3"}) != first["args_hash"]
+    assert isinstance(then["duration_ms"], int)
+    assert ended["end"] == "completed"
 
 
 def test_no_key_is_in_the_transcript(cell: Cell) -> None:
@@ -298,9 +300,9 @@ def test_no_key_is_in_the_transcript(cell: Cell) -> None:
     lines = [json.loads(line) for line in text.splitlines()]
     assert lines[1]["content"][0]["text"] == "I try [secret] now."
     assert lines[1]["usage"]["input_tokens"] == 12345
-    assert lines[2]["call"]["input"] == {"command": "echo is [secret] one"}
-    assert lines[2]["content"] == "is [secret] one\n[exit status 0]"
-    assert lines[2]["args_hash"] == args_hash({"command": f"echo is {key} one"})
+    assert lines[3]["call"]["input"] == {"command": "echo is [secret] one"}
+    assert lines[3]["content"] == "is [secret] one\n[exit status 0]"
+    assert lines[3]["args_hash"] == args_hash({"command": f"echo is {key} one"})
 
 
 @pytest.mark.heavy

@@ -23,7 +23,7 @@ from infra.contract.conversation import (
 from infra.loop import loop
 from infra.loop.arguments import schema
 from infra.loop.interruption import Interrupted
-from infra.loop.loop import Acted, Answered, Bounds, End, Happening, Outcome
+from infra.loop.loop import Acted, Acting, Answered, Bounds, End, Happening, Outcome, Told
 from infra.loop.model_client import ModelFailure
 from infra.loop.registry import Entry, Reply, SideEffect
 from infra.loop.toolbox import Toolbox
@@ -261,17 +261,23 @@ def test_steering_reaches_the_model_with_the_next_message() -> None:
         ["Continue."],
         ["Look out."],
         [],
-        [loop.CUT, "And again."],
+        [f"{loop.CUT}\n\nAnd again."],
     ]
     assert [len(results(request)) for request in model.requests] == [0, 1, 1, 0]
 
 
 def test_everything_that_happens_is_recorded_with_its_duration() -> None:
-    """One record for each answer of the model and each result of a tool."""
+    """Each answer of the model, each call before and after it, and what the model is told beside results."""
     bench = Bench(seconds_per_call=2.5)
     seen: list[Happening] = []
     first, last = calls(note("a")), says("Done.")
 
-    bench.run(Canned([first, last]), record=seen.append)
+    bench.run(Canned([first, last]), record=seen.append, steer=lambda: "Look out.")
 
-    assert seen == [Answered(1, first, 0.0), Acted(1, 1, note("a"), Reply("noted a"), 2.5), Answered(2, last, 0.0)]
+    assert seen == [
+        Answered(1, first, 0.0),
+        Acting(1, 1, note("a")),
+        Acted(1, 1, note("a"), Reply("noted a"), 2.5),
+        Told(1, "Look out.", "Look out."),
+        Answered(2, last, 0.0),
+    ]

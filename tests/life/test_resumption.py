@@ -1,0 +1,193 @@
+"""A run that is cut short is gone on with by the next runner, and nothing in it is done twice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.contract.conversation import Message, Request, Text
+from infra.life.events import Log
+from infra.life.resumption import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_transcript, lines_of, why_not_resumed
+from infra.life.transcript import Transcript
+from infra.loop.player import UNKNOWN
+from infra.loop.recorded import Done, Recorded
+from infra.loop.registry import Reply
+from tests.life.cell import Cell, read
+from tests.loop.replies import bash, calls, results, says, texts
+from tests.loop.waiting import wait_for
+
+RUN = Recorded(
+    "run-1",
+    Request((), (), ()),
+    ("d1",),
+    "boot",
+    (says("a"),),
+    {},
+    frozenset(),
+    {},
+    0,
+    False,
+    "1970-01-01T00:00:10.000Z",
+)
+OPENING = Request(("You.",), (Message("user", (Text("Continue."),)),), ())
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_the_next_runner_goes_on_where_the_last_one_was_ended(cell: Cell, tmp_path: Path, how: signal.Signals) -> None:
+    """Killed in the middle of a command, or asked to end: what was done is on record, what was begun is not begun
+    again, and the PM gets one report of one run."""
+    did = tmp_path / "did"
+    cell.tell("do it")
+    first = cell.start(cell.boot())
+    cell.model.replies += [
+        calls(bash(f"echo one >> {did}", id="1")),
+        calls(bash(f"echo two >> {did}; exec sleep 1000", id="2"), bash(f"echo three >> {did}", id="3")),
+    ]
+    wait_for(lambda: did.exists() and did.read_text() == "one\ntwo\n", "the second command")
+    sleeping = _session_of_the_command(first.process.pid)
+    first.process.send_signal(how)
+    first.ended()
+    if how is signal.SIGKILL:
+        os.killpg(sleeping, signal.SIGKILL)  # as the watcher does, before it starts another
+    cell.tell("and this")
+
+    cell.model.replies.append(says("It is done."))
+    second = cell.start(cell.boot())
+    wait_for(lambda: cell.reported("It is done."), "the report")
+
+    assert did.read_text() == "one\ntwo\n"
+    before, after = cell.model.requests[1], cell.model.requests[2]
+    assert after.messages[: len(before.messages)] == before.messages
+    assert after.unit == before.unit, "its budget goes on as well"
+    begun, behind_it = results(after)
+    assert (begun.tool_use_id, begun.content) == ("2", UNKNOWN)
+    assert behind_it.content.startswith("not run: ")
+    [told] = texts(after)
+    assert "another one goes on here" in told
+    assert "and this" in told, "what the PM said meanwhile"
+    assert cell.open() == []
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    kinds = [json.loads(line)["kind"] for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
+    assert kinds.count("opened") == kinds.count("resumed") == 1
+    assert kinds[-1] == "ended"
+    second.ask_to_end()
+
+
+def _session_of_the_command(runner: int) -> int:
+    """The command leads a session of its own."""
+    [child] = Path(f"/proc/{runner}/task/{runner}/children").read_text().split()
+    return int(child)
+
+
+def test_what_the_pm_takes_back_is_not_gone_on_with(cell: Cell) -> None:
+    """Another page, another run."""
+    cell.tell("do it")
+    first = cell.start(cell.boot())
+    cell.model.replies += [calls(bash("exec sleep 1000", id="1"))]
+    wait_for(lambda: "acting" in _transcripts(cell), "the command")
+    first.ask_to_end()
+    first.ended()
+    cell.pm_edits(lambda page: page.replace("do it", "do something else"), "another thing")
+
+    cell.model.replies.append(says("Another thing is done."))
+    cell.start(cell.boot())
+    wait_for(lambda: cell.reported("Another thing is done."), "the report")
+
+    assert len(cell.model.requests[1].messages) == 3, "the opening alone"
+    assert cell.model.requests[1].unit != cell.model.requests[0].unit
+
+
+def _transcripts(cell: Cell) -> str:
+    path = last_transcript(f"{cell.checkout}/logs/transcripts")
+    return read(path) if path else ""
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, None),
+        ({"end": "interrupted"}, None),
+        ({"end": "completed"}, ""),
+        ({"done": {(1, 1): Done(bash("x"), Reply("bye", hands_over=True))}}, ""),
+        ({"machine": "another"}, "machine"),
+        ({"completions": ()}, "had not answered"),
+        ({"directives": ("d1", "d2")}, "not open any more"),
+        ({"directives": ()}, "not open any more"),
+        ({"fruitless": True}, "before the model had answered"),
+        ({"resumed": MOST_TIMES}, "3 times"),
+        ({"resumed": MOST_TIMES - 1}, None),
+        ({"at": "1969-12-31T00:00:00.000Z"}, "last line"),
+        ({"at": "yesterday"}, None),
+        ({"at": "2999-01-01T00:00:00.000Z"}, "last line"),
+    ],
+)
+def test_when_a_run_is_gone_on_with(change: dict[str, Any], why: str | None) -> None:
+    """It was cut short, what it is about is still asked for, and there is hope that it ends."""
+    found = why_not_resumed(RUN._replace(**change), {"d1", "d3"}, "boot", MOST_AGE_SECONDS)
+    assert (found is None) is (why is None)
+    assert (why or "") in (found or "")
+    assert bool(found) is bool(why)
+
+
+class NoLog:
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warning(self, event: str, **facts: object) -> None:
+        self.warnings.append(event)
+
+
+def test_a_record_with_gaps_is_not_gone_on_with(cell: Cell, tmp_path: Path) -> None:
+    """What it does not tell would be done again; so its name says that it has gaps, and the log says so once."""
+    log = NoLog()
+    path = tmp_path / "transcripts" / "run-1.jsonl"
+    transcript = Transcript(str(path), "run-1", log)  # type: ignore[arg-type]
+    transcript.opened(OPENING, ["d1"])
+    with _no_room_beyond(path.stat().st_size + 10):
+        transcript.resumed("b" * 32, "c" * 40)
+        transcript.resumed("b" * 32, "c" * 40)
+    transcript.resumed("b" * 32, "c" * 40)
+    assert log.warnings == ["transcript.not_written"]
+    assert os.listdir(path.parent) == ["run-1.gaps.jsonl"]
+    home = cell.home()
+    assert cut_short(home, str(path.parent), ["d1"]) is None
+    os.rename(path.parent / "run-1.gaps.jsonl", path)
+    assert last_transcript(str(path.parent)) == str(path), "the control: by its name alone"
+
+
+@contextlib.contextmanager
+def _no_room_beyond(size: int) -> Iterator[None]:
+    """No file may be larger, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_half_a_line_is_passed_over_and_ended(tmp_path: Path) -> None:
+    """A power cut in the middle of a line costs that line alone."""
+    path = tmp_path / "run-1.jsonl"
+    transcript = Transcript(str(path), "run-1", _log())
+    transcript.opened(OPENING, ["d1"])
+    with open(path, "ab") as file:
+        file.write(b'{"at": "2026')
+    transcript.resumed("b" * 32, "c" * 40)
+    assert [line["kind"] for line in lines_of(str(path))] == ["opened", "resumed"]
+
+
+def _log() -> Log:
+    return NoLog()  # type: ignore[return-value]
