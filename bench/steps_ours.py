@@ -45,7 +45,7 @@ def steps(count: int) -> list[float]:
     record = loop.unrecorded
     if sys.argv[1] == "transcript":
         transcript = Transcript(f"{here}/transcripts/{secrets.token_hex(8)}.jsonl", "bench", logger(boot))
-        transcript.opened(request, [])
+        transcript.opened(request, [], count)
         record = transcript.happened
     outcome = loop.run(complete, request, toolbox, Bounds(count + 1, 3600.0), time.monotonic, record=record)
     if outcome.end is not End.COMPLETED:

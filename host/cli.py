@@ -28,6 +28,7 @@ VERBS = {
     "status": "how an agent stands, on one screen",
     "logs": "what watcher and agent wrote, in order of time",
     "runs": "what the agent did, run by run and step by step",
+    "replay": "play a run once more, with nobody asked and nothing done",
     "egress": "the names that a contained agent asked for, what was stopped",
     "ledger": "check the book of model calls",
     "tell": "give the agent a directive",

@@ -34,9 +34,9 @@ class Transcript:
         self._log = log
         self._broken = False
 
-    def opened(self, request: Request, directives: Sequence[str]) -> None:
+    def opened(self, request: Request, directives: Sequence[str], most_steps: int) -> None:
         """`directives`: ids of those that the run is about."""
-        facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives)}
+        facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
         self._append("opened", facts | request_to_dict(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:

@@ -80,7 +80,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
         transcript.resumed(home.boot.id, home.boot.commit)
     else:
         request = _open(home, seen, tasks, toolbox, name, look_back)
-        transcript.opened(request, [task.id for task in tasks])
+        transcript.opened(request, [task.id for task in tasks], home.boot.limits.unit_steps)
     steering, thrift = Steering(home, wakes, tasks, look_first=before is not None), Thrift()
 
     limits = home.boot.limits

@@ -54,11 +54,13 @@ class Player:
         return Reply(UNKNOWN if begun else NOT_BEGUN, is_error=True, error_code="cut_short" if begun else "not_run")
 
     def steer(self) -> str | None:
-        if self._step < self._run.steps:
-            return self._run.told.get(self._step)
         if self._step > self._run.steps:
             return self._steer()
-        return "\n\n".join(filter(None, (self._run.told.get(self._step), self._opening, self._steer()))) or None
+        told = self._run.told.get(self._step)
+        steered = told.steered if told else ""
+        if self._step == self._run.steps:
+            steered = "\n\n".join(filter(None, (steered, self._opening, self._steer())))
+        return steered or None
 
     def record(self, happening: Happening) -> None:
         if not self._is_on_record(happening):

@@ -17,6 +17,14 @@ class Done(NamedTuple):
     reply: Reply
 
 
+class Words(NamedTuple):
+    """What the model was told beside results."""
+
+    text: str
+    steered: str
+    """The part of it that was the runner's to say, not the loop's own."""
+
+
 class Recorded(NamedTuple):
     """One run. Steps are counted from 1, and so are the calls of a step."""
 
@@ -27,13 +35,15 @@ class Recorded(NamedTuple):
     """Ids of those that it was about at first."""
     machine: str
     """Which start of the machine it opened in."""
+    most_steps: int
+    """It was allowed so many."""
     completions: tuple[Completion, ...]
     """Of the steps 1 to n, none left out."""
     done: Mapping[tuple[int, int], Done]
     begun: frozenset[tuple[int, int]]
     """Calls that were begun, answered or not."""
-    told: Mapping[int, str]
-    """What the runner had to tell the model after a step."""
+    told: Mapping[int, Words]
+    """After a step."""
     resumed: int
     """So often it was gone on with."""
     fruitless: bool
@@ -73,11 +83,11 @@ class _Reader:
     """What the lines so far say."""
 
     def __init__(self) -> None:
-        self._opened: tuple[str, Request, tuple[str, ...], str] | None = None
+        self._opened: tuple[str, Request, tuple[str, ...], str, int] | None = None
         self._completions: list[Completion] = []
         self._done: dict[tuple[int, int], Done] = {}
         self._begun: set[tuple[int, int]] = set()
-        self._told: dict[int, str] = {}
+        self._told: dict[int, Words] = {}
         self._resumed, self._fruitless = 0, False
         self._at = self._end = ""
 
@@ -89,7 +99,8 @@ class _Reader:
         match kind:
             case "opened":
                 directives = tuple(str(each) for each in line.get("directives", ()))
-                self._opened = (str(line["run_id"]), _opening(line), directives, str(line.get("machine", "")))
+                machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
+                self._opened = (str(line["run_id"]), _opening(line), directives, machine, most)
             case "answered":
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")
@@ -102,7 +113,7 @@ class _Reader:
                 self._done[_place(line)] = Done(_call(call), _reply(line))
                 self._begun.add(_place(line))
             case "told":
-                self._told[int(line["step_id"])] = str(line["steered"])
+                self._told[int(line["step_id"])] = Words(str(line["text"]), str(line["steered"]))
             case "resumed":
                 self._resumed, self._fruitless = self._resumed + 1, True
             case "ended":

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infra.contract.boot import Boot
-from infra.loop.bash_tool import bash_tool
-from infra.loop.file_tools import file_tools
-from infra.loop.hop_tools import hop_tools
+from infra.loop.bash_tool import BASH, bash_tool
+from infra.loop.file_tools import READ_FILE, WRITE_FILE, file_tools
+from infra.loop.hop_tools import BOOTSTRAP, ROLLBACK, hop_tools
 from infra.loop.interruption import Interruption
 from infra.loop.toolbox import Toolbox, unheard
 from infra.repository.git import Git
+
+SEED_TOOLS = (READ_FILE, WRITE_FILE, BASH, BOOTSTRAP, ROLLBACK)
 
 
 def seed_tools(

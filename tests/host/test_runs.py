@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from host import runs
 from host.display import as_json
+from host.replaying import replayed
+from host.trouble import Trouble
 from host.verbs.runs_verb import shown
 from infra.contract.conversation import Completion, Message, Request, Text, ToolUse, Usage
 from infra.life.transcript import Transcript
@@ -36,7 +39,7 @@ def transcript(desk: Desk, name: str, branch: str = "main") -> Transcript:
 
 def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> None:
     record = transcript(desk, name, branch)
-    record.opened(Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name), ["d1"])
+    record.opened(Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name), ["d1"], 9)
     call = ToolUse("1", "bash", {"command": f"echo {KEY}"})
     record.happened(Answered(1, Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1.5))
     record.happened(Acted(1, 1, call, Reply("oh", is_error=True, error_code="timeout"), 0.25))
@@ -124,6 +127,24 @@ def test_what_somebody_wrote_to_keep_us_busy_is_passed_over(desk: Desk) -> None:
     assert desk.call("runs", "--json").code == desk.call("runs", "busy", "--json").code == 0
 
 
+def test_a_run_is_replayed(desk: Desk) -> None:
+    """As it went, 0; another way, 8 with what differs; unreadable, an error that says where."""
+    a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
+    same = desk.done("replay", "2026-01-31")
+    assert "4 events, all as recorded" in same.out
+    path = Path(desk.home().places.bot) / "main/minifram/logs/transcripts/2026-01-31T104212.000Z-aaaaaaaa.jsonl"
+    path.write_text(path.read_text().replace('"end": "completed"', '"end": "stuck"'))
+    other = desk.run("replay", "2026-01-31", "--json")
+    assert (other.code, other.json["schema"]) == (8, "minifram.replay/1")
+    assert other.json["differences"] == [{"where": "end", "recorded": "stuck", "replayed": "completed"}]
+    assert "stuck" in desk.run("replay", "2026-01-31").out
+    path.write_text("\n".join(path.read_text().splitlines()[1:]))
+    broken = desk.run("replay", "2026-01-31")
+    assert broken.code == 1
+    assert "line 1 of the transcript" in broken.err
+    assert desk.run("replay", "nothing").code == 4
+
+
 KEYS = ["at", "kind", "end", "steps", "step_id", "content", "call", "input", "duration_ms", "text"]
 values = st.recursive(
     st.none() | st.integers() | st.text(max_size=9),
@@ -145,3 +166,5 @@ def test_no_line_makes_it_fail(desk: Desk, facts: object, kind: str) -> None:
     for step in runs.steps(desk.home(), "odd"):
         assert "\n" not in shown(step)
         assert as_json("run-step", step)
+    with contextlib.suppress(Trouble):
+        replayed(desk.home(), "odd")

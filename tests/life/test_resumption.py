@@ -29,6 +29,7 @@ RUN = Recorded(
     Request((), (), ()),
     ("d1",),
     "boot",
+    9,
     (says("a"),),
     {},
     frozenset(),
@@ -152,7 +153,7 @@ def test_a_record_with_gaps_is_not_gone_on_with(cell: Cell, tmp_path: Path) -> N
     log = NoLog()
     path = tmp_path / "transcripts" / "run-1.jsonl"
     transcript = Transcript(str(path), "run-1", log)  # type: ignore[arg-type]
-    transcript.opened(OPENING, ["d1"])
+    transcript.opened(OPENING, ["d1"], 9)
     with _no_room_beyond(path.stat().st_size + 10):
         transcript.resumed("b" * 32, "c" * 40)
         transcript.resumed("b" * 32, "c" * 40)
@@ -182,7 +183,7 @@ def test_half_a_line_is_passed_over_and_ended(tmp_path: Path) -> None:
     """A power cut in the middle of a line costs that line alone."""
     path = tmp_path / "run-1.jsonl"
     transcript = Transcript(str(path), "run-1", _log())
-    transcript.opened(OPENING, ["d1"])
+    transcript.opened(OPENING, ["d1"], 9)
     with open(path, "ab") as file:
         file.write(b'{"at": "2026')
     transcript.resumed("b" * 32, "c" * 40)

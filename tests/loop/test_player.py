@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -20,17 +19,16 @@ from infra.contract.conversation import (
     ToolResult,
     ToolUse,
     completion_to_dict,
-    request_to_dict,
 )
-from infra.life.transcript import acted, line_of
+from infra.life.transcript import acted
 from infra.loop import loop
 from infra.loop.loop import Acted, Bounds, End, Happening, Outcome
 from infra.loop.player import NOT_BEGUN, UNKNOWN, Player
-from infra.loop.recorded import Recorded, recorded
+from infra.loop.recorded import Recorded, Words, recorded
 from infra.loop.registry import Reply
+from tests.loop.records import OPENING, as_lines, opened
 from tests.loop.replies import calls, says
 
-OPENING = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "run-1")
 FINAL = "All done."
 
 
@@ -67,18 +65,6 @@ class Steer:
     def __call__(self) -> str | None:
         self._step += 1
         return self._words.get(self._step)
-
-
-def opened() -> dict[str, Any]:
-    line = {"at": "2026-01-31T10:00:00.000Z", "kind": "opened", "run_id": "run-1", "directives": ["d1"]}
-    return line | request_to_dict(OPENING)
-
-
-def as_lines(happenings: list[Happening]) -> list[dict[str, Any]]:
-    """As a transcript has them."""
-    at = {"at": "2026-01-31T10:00:01.000Z", "run_id": "run-1"}
-    lines = [at | {"kind": kind} | facts for kind, facts in map(line_of, happenings)]
-    return json.loads(json.dumps([opened(), *lines]))  # type: ignore[no-any-return]
 
 
 def run(model: Model, world: World, steer: Callable[[], str | None], record: list[Happening]) -> Outcome:
@@ -199,7 +185,12 @@ def test_a_run_can_be_taken_up_at_an_earlier_step() -> None:
     plan = [calls(ToolUse("1", "act", {"what": name})) for name in "abc"]
     run(Model(plan), World(), Steer({1: "One.", 2: "Two."}), happenings)
     cut = recorded(as_lines(happenings)).until(2)
-    assert (cut.steps, set(cut.done), cut.told, cut.end) == (2, {(1, 1), (2, 1)}, {1: "One.", 2: "Two."}, "")
+    assert (cut.steps, set(cut.done), cut.told, cut.end) == (
+        2,
+        {(1, 1), (2, 1)},
+        {1: Words("One.", "One."), 2: Words("Two.", "Two.")},
+        "",
+    )
 
 
 LINES = st.recursive(
