@@ -18,9 +18,10 @@ TEXT_CHARS = 400
 @click.command("runs", cls=Verb)
 @click.argument("run", required=False)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many runs.")
+@click.option("--spans", "as_spans", is_flag=True, help="RUN as OpenTelemetry spans: OTLP in JSON, one a line.")
 @json_option
 @click.pass_context
-def verb(ctx: click.Context, run: str | None, number: int, as_json_: bool) -> int:
+def verb(ctx: click.Context, run: str | None, number: int, as_spans: bool, as_json_: bool) -> int:
     """The agent's runs, each one unit of work; with RUN (the beginning of its name is enough) all steps of that one.
 
     They are the agent's own record in its clones, 'logs/transcripts'; what has the shape of a key is not shown.
@@ -30,12 +31,21 @@ def verb(ctx: click.Context, run: str | None, number: int, as_json_: bool) -> in
       minifram runs
       minifram runs 2026-01-31T10
       minifram runs 2026-01-31T10 --json
+      minifram runs 2026-01-31T10 --spans > spans.jsonl
     """
     from host import runs
     from host.display import as_json, counted, one_line, plain
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     home = caller.initialised()
+    if as_spans:
+        from host.spans import spans
+
+        if run is None or as_json_:
+            raise click.UsageError("--spans shows one run: name it, and leave out --json")
+        for line in spans(run, runs.steps(home, run)):
+            screen.result(line)
+        return Exit.OK
     if run is not None:
         for step in runs.steps(home, run):
             screen.result(as_json("run-step", step) if as_json_ else shown(step))

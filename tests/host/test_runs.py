@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from host import runs
 from host.display import as_json
 from host.replaying import replayed
+from host.spans import spans
 from host.trouble import Trouble
 from host.verbs.runs_verb import shown
 from infra.contract.conversation import Completion, Message, Request, Text, ToolUse, Usage
@@ -145,6 +146,27 @@ def test_a_run_is_replayed(desk: Desk) -> None:
     assert desk.run("replay", "nothing").code == 4
 
 
+def test_a_run_is_shown_as_spans(desk: Desk) -> None:
+    """By the conventions for generative AI: who was asked, what it cost, which tool, what failed; nobody's words."""
+    a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
+    shown = desk.done("runs", "2026-01", "--spans").out
+    found = [json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"][0] for line in shown.splitlines()]
+    assert [span["name"] for span in found] == ["chat m", "execute_tool bash", "chat m", "invoke_agent minifram"]
+    chat, tool, _, whole = found
+    values = {each["key"]: each["value"] for each in chat["attributes"]}
+    assert values["gen_ai.usage.input_tokens"] == {"intValue": "10"}
+    assert values["gen_ai.response.finish_reasons"] == {"arrayValue": {"values": [{"stringValue": "tool_use"}]}}
+    assert {"key": "error.type", "value": {"stringValue": "timeout"}} in tool["attributes"]
+    assert (tool["status"], chat["status"]) == ({"code": 2}, {})
+    assert int(chat["endTimeUnixNano"]) - int(chat["startTimeUnixNano"]) == 1_500_000_000
+    assert {chat["parentSpanId"], tool["parentSpanId"]} == {whole["spanId"]}
+    assert len({span["spanId"] for span in found}) == len(found)
+    assert {span["traceId"] for span in found} == {whole["traceId"]}
+    assert values["gen_ai.conversation.id"] == {"stringValue": "2026-01-31T104212.000Z-aaaaaaaa"}
+    assert "I look." not in shown
+    assert desk.run("runs", "--spans").code == 2
+
+
 KEYS = ["at", "kind", "end", "steps", "step_id", "content", "call", "input", "duration_ms", "text"]
 values = st.recursive(
     st.none() | st.integers() | st.text(max_size=9),
@@ -166,5 +188,6 @@ def test_no_line_makes_it_fail(desk: Desk, facts: object, kind: str) -> None:
     for step in runs.steps(desk.home(), "odd"):
         assert "\n" not in shown(step)
         assert as_json("run-step", step)
+    assert list(spans("odd", runs.steps(desk.home(), "odd")))
     with contextlib.suppress(Trouble):
         replayed(desk.home(), "odd")
