@@ -26,8 +26,9 @@ _Attributes = dict[str, str | int | list[str]]
 
 
 def spans(run: str, steps: Iterable[Step]) -> Iterator[str]:
-    """A line for each answer of the model and each call, and at the end one for the run, which is their parent. `run` is
-    its name for a transcript that has none."""
+    """A line for each answer of the model and each call, and at the end one for the run, which is their parent.
+
+    `run` names it when its transcript does not."""
     began = ended = 0
     model, why = "", ""
     for step in steps:
