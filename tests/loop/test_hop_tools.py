@@ -18,7 +18,7 @@ from infra.loop.interruption import Interruption
 from infra.loop.toolbox import Reply, Toolbox
 from infra.repository.git import AGENT, Git
 
-LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1)
+LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1, 100_000)
 
 
 class Clones:
