@@ -62,6 +62,7 @@ def _boot(here: str) -> Boot:
         validation_seconds=900.0,
         work_seconds=600.0,
         door_seconds=10.0,
+        context_tokens=150_000,
     )
     return Boot("0" * 32, "main", "0" * 40, "bench", here, "merge", Places(here, here, here, here), limits)
 

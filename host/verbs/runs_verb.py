@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -79,9 +79,19 @@ def shown(step: Step) -> str:
             call = facts.get("call")
             given = json.dumps(call.get("input") if isinstance(call, dict) else None, ensure_ascii=False)
             words = f"{facts.get('tool_name', '')} {given} -> {facts.get('error_code') or facts.get('status', '')}"
+        case "shortened":
+            words = f"{facts.get('blocks', 0)} texts, {_tokens(facts)}"
+        case "summed_up":
+            words = (
+                f"for {facts.get('for', '')}, by {facts.get('by', '')}, {_tokens(facts)}: {facts.get('content', '')}"
+            )
         case "ended":
             words = f"{facts.get('end', '')} {facts.get('failure', '')}"
         case _:
             words = str(facts.get("schema", ""))
     took = f" {facts['duration_ms']} ms" if "duration_ms" in facts else ""
     return one_line(f"{step.at} {step.kind:<8} {facts.get('step_id') or ''!s:<6}{took} {words}".rstrip(), TEXT_CHARS)
+
+
+def _tokens(facts: dict[str, Any]) -> str:
+    return f"{facts.get('tokens_before', '?')} -> {facts.get('tokens_after', '?')} tokens"

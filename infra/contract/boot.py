@@ -29,6 +29,8 @@ class Limits(NamedTuple):
     """The clock's grid on which COMMS.md is read at the latest (seed 001: 600)."""
     door_seconds: float
     """How long a boot waits for the doors to answer."""
+    context_tokens: int
+    """The longest conversation that is sent to the model: more of it is shortened, then summed up, then begun anew."""
 
 
 class Boot(NamedTuple):

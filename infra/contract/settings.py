@@ -90,6 +90,8 @@ class LimitSettings(Section, frozen=True):
     """Model calls in one unit of work."""
     unit_seconds: float = 7200.0
     """The longest one unit of work may take."""
+    context_tokens: int = 150_000
+    """The longest conversation that is sent to the model; with `model.max_tokens` it must fit what the model takes."""
     validation_seconds: float = 900.0
     """The longest the tests of a branch may run."""
     rehearsal_seconds: float = 20.0
@@ -259,6 +261,7 @@ def runner_limits(settings: Settings) -> Limits:
         validation_seconds=limits.validation_seconds,
         work_seconds=settings.intervals.work_seconds,
         door_seconds=limits.door_seconds,
+        context_tokens=limits.context_tokens,
     )
 
 

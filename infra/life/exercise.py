@@ -42,6 +42,7 @@ LIMITS = Limits(
     validation_seconds=60,
     work_seconds=600,
     door_seconds=1,
+    context_tokens=100_000,
 )
 
 

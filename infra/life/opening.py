@@ -12,6 +12,7 @@ from infra.contract.branches import MAIN, MIND, problem_with_branch
 from infra.contract.comms import Directive
 from infra.contract.places import BOOT_LOG, ERROR_LOG
 from infra.contract.report_titles import first_line
+from infra.life import afresh
 from infra.life.home import Home
 from infra.loop.hop_tools import fetch_all
 
@@ -40,6 +41,8 @@ class Facts(NamedTuple):
     error_log: str
     instead_of: str = ""
     """The commit of main that cannot live, which this runner stands in for; or nothing."""
+    handed_over: bool = False
+    """A unit of work before this one had no room left, and wrote down what it knew of these directives."""
 
 
 _AUTONOMY = {
@@ -65,6 +68,7 @@ def text_of(facts: Facts) -> str:
         "## Open directives",
         "",
         *(f"- {task.id}: {first_line(task.text)}" for task in facts.tasks),
+        *_handed_over(facts),
         "",
         "## Last boots",
         "",
@@ -79,6 +83,13 @@ def _stand_in(facts: Facts) -> Iterator[str]:
     if facts.instead_of:
         yield f"- main at {facts.instead_of[:12]} is pinned: it could not live, and something older runs in its place."
         yield "  To mend it: a branch from origin/main, then bootstrap; or rollback. Commit nothing in this checkout."
+
+
+def _handed_over(facts: Facts) -> Iterator[str]:
+    if facts.handed_over:
+        yield ""
+        yield f"These were begun before, in a conversation that grew too long. Read {afresh.NOTE} first: what is done,"
+        yield "what is open and what was learnt. Look whether it is still so, and go on from there."
 
 
 def gather(home: Home, main: str, tasks: Sequence[Directive], look_back: bool) -> Facts:
@@ -104,6 +115,7 @@ def gather(home: Home, main: str, tasks: Sequence[Directive], look_back: bool) -
         if failed
         else (),
         error_log=error_log,
+        handed_over=afresh.has_note(home, tasks),
     )
 
 

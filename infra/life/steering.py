@@ -21,6 +21,10 @@ class Steering:
         self._wakes = wakes
         self._to_look = look_first
 
+    def all_words(self) -> str:
+        """All directives so far, for a conversation that has lost its beginning."""
+        return f"The directives of this unit of work are:\n\n{_words(self.tasks)}"
+
     def __call__(self) -> str | None:
         """New directives as words for the model; None when there are none."""
         if self._wakes is None:
@@ -41,5 +45,8 @@ class Steering:
             return None
         self.tasks += fresh
         self._home.log.info("unit.steered", directives=[task.id for task in fresh])
-        words = "\n\n".join(f"{task.id}: {task.text}" for task in fresh)
-        return f"The PM has added to Directives while you work; take it into account now:\n\n{words}"
+        return f"The PM has added to Directives while you work; take it into account now:\n\n{_words(fresh)}"
+
+
+def _words(tasks: Sequence[Directive]) -> str:
+    return "\n\n".join(f"{task.id}: {task.text}" for task in tasks)

@@ -19,6 +19,7 @@ from infra.contract.clock import timestamp
 from infra.contract.conversation import Request, block_to_dict, completion_to_dict, request_to_dict
 from infra.contract.secret_shapes import redacted_value
 from infra.life.events import Log
+from infra.loop.context import Shortened, SummedUp
 from infra.loop.loop import Acted, Acting, Answered, Happening, Outcome, Told
 
 SCHEMA = "minifram.transcript/2"
@@ -91,6 +92,11 @@ def line_of(happening: Happening) -> tuple[str, dict[str, Any]]:
             return "acted", acted(happening)
         case Told(step, text, steered):
             return "told", {"step_id": str(step), "text": text, "steered": steered}
+        case Shortened(step, blocks, before, after):
+            told = {"step_id": str(step), "blocks": blocks}
+            return "shortened", told | {"tokens_before": before, "tokens_after": after}
+        case SummedUp():
+            return "summed_up", summed_up(happening)
 
 
 def acted(happening: Acted) -> dict[str, Any]:
@@ -108,6 +114,20 @@ def acted(happening: Acted) -> dict[str, Any]:
         "policy_flags": list(reply.policy_flags),
         "call": block_to_dict(call),
         "content": reply.content,
+    }
+
+
+def summed_up(happening: SummedUp) -> dict[str, Any]:
+    """A summary, and what it cost."""
+    return {
+        "step_id": str(happening.step),
+        "duration_ms": round(happening.seconds * 1000),
+        "for": "hand-over" if happening.hands_over else "compaction",
+        "by": "model" if happening.by_model else "record",
+        "usage": [answer.usage._asdict() for answer in happening.answers],
+        "tokens_before": happening.tokens_before,
+        "tokens_after": happening.tokens_after,
+        "content": happening.words,
     }
 
 

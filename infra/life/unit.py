@@ -1,7 +1,8 @@
 """One unit of work: all open directives in one conversation, from the runner's note of now to a report on main.
 
 A unit that the model ends with words is reported and its directives are ticked, in one commit. One that is cut
-short is reported and leaves them open; when to try again is the work loop's decision."""
+short is reported and leaves them open; when to try again is the work loop's decision. One whose conversation has no
+room left leaves a hand-over for the next."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
 from infra.contract.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.contract.files import write_whole
-from infra.life import opening, resumption
+from infra.life import afresh, opening, resumption
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.steering import Steering
@@ -22,14 +23,19 @@ from infra.life.thrift import Thrift
 from infra.life.transcript import SUFFIX, Transcript
 from infra.life.wakes import Wakes
 from infra.loop import loop
+from infra.loop.context import Room, SummedUp
 from infra.loop.loop import Answered, Bounds, End, Happening, Outcome
+from infra.loop.outputs import Outputs
 from infra.loop.player import Player
 from infra.loop.recorded import Recorded
 from infra.loop.seed_tools import seed_tools
 from infra.loop.toolbox import Toolbox
+from infra.loop.truncation import shorten
 from infra.repository.tip import read_file
 
 TRANSCRIPTS = "logs/transcripts"
+HANDED_OVER_CHARS = 4000
+"""Of a hand-over, so much stands in a report."""
 
 
 class NoPrompt(Exception):
@@ -48,6 +54,7 @@ _WHY_STOPPED = {
     End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
     End.REFUSAL: "the model refused to go on",
     End.STUCK: "it did the same {same} times in a row, and the same came of it",
+    End.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
     End.BUDGET: "it used up what one unit may cost (budget.unit_usd, budget.unit_tokens)",
 }
 
@@ -88,16 +95,18 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     def record(happening: Happening) -> None:
         home.heart.beat("working", max(limits.bash_seconds, TENDING_SECONDS))  # some tools, and steering, are git calls
         transcript.happened(happening)
-        if isinstance(happening, Answered):
-            thrift.note(happening.completion.spent)
+        match happening:
+            case Answered(completion=completion) | SummedUp(answers=(*_, completion)):
+                thrift.note(completion.spent)
         home.life.step(happening.step)
 
     bounds = Bounds(limits.unit_steps, limits.unit_seconds)
+    room = Room(limits.context_tokens, Outputs(home.checkout).keep, steering.all_words)
 
     def between_steps() -> str | None:
         return "\n\n".join(filter(None, (steering(), thrift()))) or None
 
-    outcome = _run(home, request, before, toolbox, bounds, between_steps, record)
+    outcome = _run(home, request, before, toolbox, bounds, between_steps, record, room)
     home.heart.beat("reporting", TENDING_SECONDS)
     transcript.ended(outcome)
     home.log.info(
@@ -109,6 +118,10 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
         failure=str(outcome.failure) if outcome.failure else None,
         words=report_titles.first_line(outcome.text),
     )
+    if outcome.end is End.CONTEXT:
+        afresh.leave_note(home, name, steering.tasks, outcome.text)
+    elif outcome.end is End.COMPLETED:
+        afresh.drop_note(home)
     _report(home, outcome, steering.tasks)
     return outcome
 
@@ -121,13 +134,15 @@ def _run(
     bounds: Bounds,
     steer: Callable[[], str | None],
     record: Callable[[Happening], None],
+    room: Room,
 ) -> Outcome:
     """The loop; over what is on record of the run first, if it is gone on with."""
     if before is None:
-        return loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, steer, record)
+        return loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, steer, record, room)
     told = _RESUMED.format(at=before.at, branch=home.boot.branch, commit=home.boot.commit[:12])
     player = Player(before, home.ask_in_time, toolbox.call, steer, record, told)
-    return loop.run(player.complete, request, player, bounds, time.monotonic, player.steer, player.record)
+    room = room._replace(recall=player.summary, ask=home.ask_in_time)
+    return loop.run(player.complete, request, player, bounds, time.monotonic, player.steer, player.record, room)
 
 
 def _open(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, name: str, look_back: bool) -> Request:
@@ -165,19 +180,29 @@ def _base_prompt(home: Home, seen: Seen) -> str:
 
 
 def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
-    branch, head = home.boot.branch, home.head_or_boot()
-    subject = tasks[0].text if len(tasks) == 1 else f"{report_titles.first_line(tasks[0].text)} (+{len(tasks) - 1})"
     match outcome.end:
         case End.COMPLETED:
             text = outcome.text or "The model ended its turn without a word."
-            home.page.report(report_titles.done(branch, head, subject), text, tuple(task.id for task in tasks))
-        case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE:
+            title = report_titles.done(home.boot.branch, home.head_or_boot(), _subject(tasks))
+            home.page.report(title, text, tuple(task.id for task in tasks))
+        case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE | End.CONTEXT:
             pass  # the next runner or the next attempt goes on; what is worth a report there, the work loop knows
         case _:
-            why = _WHY_STOPPED[outcome.end].format(
-                steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END
-            )
-            then = "Its directives stay open and are tried again at the next tick."
-            told = f"\n\n{outcome.failure.message}" if outcome.failure else ""
-            text = f"The unit ended because {why}. {then}{told}\n\n{outcome.text}"
-            home.page.report(report_titles.stopped(branch, head, subject, outcome.end.value), text)
+            report_stopped(home, outcome, tasks)
+
+
+def report_stopped(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
+    """Tell the PM of a unit that was cut short."""
+    why = _WHY_STOPPED[outcome.end].format(steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END)
+    then = "Its directives stay open and are tried again at the next tick."
+    told = f"\n\n{outcome.failure.message}" if outcome.failure else ""
+    words = outcome.text
+    if outcome.end is End.CONTEXT:
+        told = f" The next unit is given {afresh.NOTE}, what this one wrote down; smaller directives help."
+        words = shorten(words, HANDED_OVER_CHARS)
+    title = report_titles.stopped(home.boot.branch, home.head_or_boot(), _subject(tasks), outcome.end.value)
+    home.page.report(title, f"The unit ended because {why}. {then}{told}\n\n{words}")
+
+
+def _subject(tasks: Sequence[Directive]) -> str:
+    return tasks[0].text if len(tasks) == 1 else f"{report_titles.first_line(tasks[0].text)} (+{len(tasks) - 1})"

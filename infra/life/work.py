@@ -14,6 +14,7 @@ from infra.contract.control import TENDING_SECONDS
 from infra.contract.exit_codes import Exit
 from infra.contract.places import BODY, VERSION
 from infra.life import clones, handover, unit
+from infra.life.afresh import FreshStarts
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.wakes import Wakes, next_tick
@@ -31,7 +32,7 @@ _WHAT_TO_DO = {
     "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
     "budget_exhausted": "Raise budget.daily_usd or budget.daily_tokens in minifram.yaml, or wait for the next UTC day.",
     "unit_budget_exhausted": "Raise budget.unit_usd or budget.unit_tokens in minifram.yaml.",
-    "context_overflow": "The conversation is too long for the model: prune COMMS.md, or ask for smaller steps.",
+    "context_overflow": "The page alone is too long for the model: prune COMMS.md, or lower model.max_tokens.",
     "invalid_request": "The provider calls the request wrong: see model.name in minifram.yaml, and logs/errors.log.",
 }
 _WAIT = "The agent goes on trying at each tick; 'minifram doctor' looks at the way to the model."
@@ -81,6 +82,7 @@ class Work:
         self._failures = 0
         """Units in a row that ended for want of a model."""
         self._told_of_prompt = False
+        self._fresh_starts = FreshStarts()
 
     def tidy(self) -> None:
         home = self._home
@@ -168,6 +170,10 @@ class Work:
             return Next.SLEEP
         if outcome.end is not End.INTERRUPTED:
             self._failures = 0
+        if outcome.end is End.CONTEXT and self._fresh_starts.another({task.id for task in seen.open}):
+            return Next.LOOK_AGAIN
+        if outcome.end not in (End.INTERRUPTED, End.CONTEXT):
+            self._fresh_starts.none()
         match outcome.end:
             case End.HANDED_OVER:
                 return Next.LEAVE
@@ -175,6 +181,8 @@ class Work:
                 return Next.LOOK_AGAIN
             case End.INTERRUPTED:
                 home.interruption.check()
+            case End.CONTEXT:
+                unit.report_stopped(home, outcome, seen.open)
         self._put_off = seen.directives_text
         return Next.SLEEP
 

@@ -21,6 +21,7 @@ from infra.contract.conversation import (
     ToolResult,
     ToolUse,
 )
+from infra.loop.context import Context, OutOfRoom, Room, Shortened, SummedUp
 from infra.loop.interruption import Interrupted
 from infra.loop.model_client import ModelFailure
 from infra.loop.registry import Dispatcher, Reply
@@ -45,6 +46,8 @@ class End(Enum):
     """It did the same again and again, and the same came of it."""
     BUDGET = "budget"
     """The next call could have passed what one run may cost."""
+    CONTEXT = "context"
+    """The conversation has no room left; its hand-over is the outcome's text."""
     MODEL_FAILURE = "model failure"
     INTERRUPTED = "interrupted"
 
@@ -59,7 +62,7 @@ class Bounds(NamedTuple):
 class Outcome(NamedTuple):
     end: End
     text: str = ""
-    """The model's last words."""
+    """The model's last words; for CONTEXT, what it hands over."""
     steps: int = 0
     failure: ModelFailure | None = None
     """Of the last call, for MODEL_FAILURE and BUDGET."""
@@ -101,7 +104,7 @@ class Told(NamedTuple):
     """The part of it that is the caller's, not the loop's own."""
 
 
-Happening = Answered | Acting | Acted | Told
+Happening = Answered | Acting | Acted | Told | Shortened | SummedUp
 
 
 def nothing_new() -> str | None:
@@ -135,12 +138,13 @@ def run(
     monotonic: Callable[[], float],
     steer: Callable[[], str | None] = nothing_new,
     record: Callable[[Happening], None] = unrecorded,
+    room: Room | None = None,
 ) -> Outcome:
     """Carry on the conversation that `request` opens until it ends.
 
     `complete` raises ModelFailure or Interrupted and nothing else; `steer` gives what the model should be told
-    between two steps, if anything."""
-    messages = list(request.messages)
+    between two steps, if anything; `room` is how long the conversation may be."""
+    context = Context(complete, request, room, monotonic, record)
     until = monotonic() + bounds.seconds
     text, step, broken = "", 0, 0
     last, same = None, 0
@@ -155,10 +159,12 @@ def run(
 
     try:
         for step in range(1, bounds.steps + 1):
+            if monotonic() < until:
+                context.make_room(step)
             asked_at = monotonic()
             if asked_at >= until:
                 return Outcome(End.MAX_SECONDS, text, step - 1)
-            completion = complete(request._replace(messages=tuple(messages)))
+            completion = context.ask(step)
             record(Answered(step, completion, monotonic() - asked_at))
             text = "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
             calls = [block for block in completion.content if isinstance(block, ToolUse)]
@@ -171,12 +177,12 @@ def run(
                 broken += 1
                 if broken == BROKEN_REPLIES:
                     return Outcome(End.MAX_TOKENS, text, step)
-                messages.append(Message("assistant", (Text(text or "…"),)))
+                context.append(Message("assistant", (Text(text or "…"),)))
                 advice = told(step, CUT if completion.stop_reason == MAX_TOKENS else SENSELESS)
-                messages.append(Message("user", advice))
+                context.append(Message("user", advice))
                 continue
             broken = 0
-            messages.append(Message("assistant", completion.content))
+            context.append(Message("assistant", completion.content))
             results, handed_over = _act(calls, toolbox, step, until, monotonic, record)
             if handed_over:
                 return Outcome(End.HANDED_OVER, text, step)
@@ -184,12 +190,14 @@ def run(
             last, same = effect, same + 1 if effect == last else 1
             if same == SAME_TO_END:
                 return Outcome(End.STUCK, text, step)
-            messages.append(Message("user", (*results, *told(step, SAME if same == SAME_TO_TELL else ""))))
+            context.append(Message("user", (*results, *told(step, SAME if same == SAME_TO_TELL else ""))))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:
         if failure.type == "unit_budget_exhausted" and step > 1:  # else nothing was done that could be told
             return Outcome(End.BUDGET, text, step - 1, failure)
         return Outcome(End.MODEL_FAILURE, text, step, failure)
+    except OutOfRoom as over:
+        return Outcome(End.CONTEXT, str(over), step - 1)
     except Interrupted:
         return Outcome(End.INTERRUPTED, text, step)
 

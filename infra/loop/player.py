@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infra.contract.conversation import Completion, Request, ToolUse
+from infra.loop.context import Shortened, SummedUp
 from infra.loop.loop import Acted, Acting, Answered, Happening, Told
 from infra.loop.recorded import Recorded
 from infra.loop.registry import Reply
@@ -20,7 +21,8 @@ NOT_BEGUN = "not run: the process that was to carry this out ended first; call a
 
 
 class Player:
-    """The record first, then what is given here. Each of its methods is what `loop.run` takes under that name."""
+    """The record first, then what is given here. Its methods are what `loop.run` takes under these names, `summary` is
+    what a `Room` recalls."""
 
     def __init__(
         self,
@@ -62,6 +64,9 @@ class Player:
             steered = "\n\n".join(filter(None, (steered, self._opening, self._steer())))
         return steered or None
 
+    def summary(self, step: int, hands_over: bool) -> str | None:
+        return self._run.summaries.get((step, hands_over))
+
     def record(self, happening: Happening) -> None:
         if not self._is_on_record(happening):
             self._record(happening)
@@ -72,7 +77,9 @@ class Player:
                 return step <= self._run.steps
             case Told(step=step):
                 return step < self._run.steps
-            case Acting(step=step):
+            case Acting(step=step) | Shortened(step=step):
                 return step <= self._run.steps
+            case SummedUp(step=step, hands_over=hands_over):
+                return (step, hands_over) in self._run.summaries
             case Acted(step=step, number=number):
                 return (step, number) in self._run.done

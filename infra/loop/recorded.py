@@ -44,6 +44,8 @@ class Recorded(NamedTuple):
     """Calls that were begun, answered or not."""
     told: Mapping[int, Words]
     """After a step."""
+    summaries: Mapping[tuple[int, bool], str]
+    """Before the model call of a step; True: for a new conversation."""
     resumed: int
     """So often it was gone on with."""
     fruitless: bool
@@ -64,6 +66,7 @@ class Recorded(NamedTuple):
             done={key: done for key, done in self.done.items() if key[0] <= step},
             begun=frozenset(key for key in self.begun if key[0] <= step),
             told={at: words for at, words in self.told.items() if at <= step},
+            summaries={key: words for key, words in self.summaries.items() if key[0] <= step},
             end="" if step < self.steps else self.end,
         )
 
@@ -88,6 +91,7 @@ class _Reader:
         self._done: dict[tuple[int, int], Done] = {}
         self._begun: set[tuple[int, int]] = set()
         self._told: dict[int, Words] = {}
+        self._summaries: dict[tuple[int, bool], str] = {}
         self._resumed, self._fruitless = 0, False
         self._at = self._end = ""
 
@@ -114,6 +118,8 @@ class _Reader:
                 self._begun.add(_place(line))
             case "told":
                 self._told[int(line["step_id"])] = Words(str(line["text"]), str(line["steered"]))
+            case "summed_up":
+                self._summaries[int(line["step_id"]), line["for"] == "hand-over"] = str(line["content"])
             case "resumed":
                 self._resumed, self._fruitless = self._resumed + 1, True
             case "ended":
@@ -128,6 +134,7 @@ class _Reader:
             self._done,
             frozenset(self._begun),
             self._told,
+            self._summaries,
             self._resumed,
             self._fruitless,
             self._at,

@@ -18,7 +18,7 @@ from infra.loop.registry import Reply
 _Key = TypeVar("_Key", int, tuple[int, int])
 _Value = TypeVar("_Value")
 
-OUTSIDE = {End.MAX_SECONDS, End.MODEL_FAILURE, End.BUDGET, End.INTERRUPTED}
+OUTSIDE = {End.MAX_SECONDS, End.MODEL_FAILURE, End.BUDGET, End.CONTEXT, End.INTERRUPTED}
 """Ends that came from outside the conversation: a replay only sees that nothing follows."""
 _CUT_SHORT = ("", End.INTERRUPTED.value)
 SHOWN_CHARS = 200

@@ -84,6 +84,7 @@ def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds:
         validation_seconds=seconds,
         work_seconds=600.0,
         door_seconds=seconds,
+        context_tokens=100_000,
     )
     boot = Boot(secrets.token_hex(16), "main", commit, reason, places.remote, "merge", places, limits)
     tools = os.path.dirname(candidate.python)

@@ -14,7 +14,7 @@ from infra.contract.places import CONTAINER, Places
 
 SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(min_value=0)
-LIMITS = st.builds(Limits, SECONDS, COUNTS, COUNTS, SECONDS, SECONDS, SECONDS, SECONDS)
+LIMITS = st.builds(Limits, SECONDS, COUNTS, COUNTS, SECONDS, SECONDS, SECONDS, SECONDS, COUNTS)
 PLACES = st.builds(Places, st.text(), st.text(), st.text(), st.text())
 BOOTS = st.builds(Boot, st.text(), st.text(), st.text(), st.text(), st.text(), st.text(), PLACES, LIMITS)
 
@@ -28,7 +28,7 @@ def a_boot() -> Boot:
         remote_url="/mnt/remote",
         autonomy="merge",
         places=CONTAINER,
-        limits=Limits(600.0, 30_000, 200, 7200.0, 900.0, 600.0, 10.0),
+        limits=Limits(600.0, 30_000, 200, 7200.0, 900.0, 600.0, 10.0, 150_000),
     )
 
 

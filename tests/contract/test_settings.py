@@ -32,7 +32,7 @@ model:
   prices:
     "1.10": {input: 3, output: 15.5, cache_read: 0}
 budget: {daily_usd: 1.5, daily_tokens: 1_000_000}
-limits: {unit_steps: 7, bash_seconds: .5}
+limits: {unit_steps: 7, bash_seconds: .5, context_tokens: 90_000}
 intervals: {work_seconds: 1.0e+1}
 """
     got = parse_settings(text)
@@ -42,6 +42,7 @@ intervals: {work_seconds: 1.0e+1}
     assert (got.budget.daily_usd, got.budget.daily_tokens) == (1.5, 1_000_000)
     limits = runner_limits(got)
     assert (limits.unit_steps, limits.bash_seconds, limits.work_seconds) == (7, 0.5, 10.0)
+    assert limits.context_tokens == 90_000
     assert limits.output_chars == Settings().limits.output_chars
 
 

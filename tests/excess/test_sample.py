@@ -102,7 +102,7 @@ while True: pass
 
 
 def _boot(places: Places) -> str:
-    limits = Limits(1.0, 1, 1, 1.0, 1.0, 1.0, 1.0)
+    limits = Limits(1.0, 1, 1, 1.0, 1.0, 1.0, 1.0, 1)
     return to_json(Boot("b" * 32, "main", "c" * 40, "start", "x", "merge", places, limits))
 
 

@@ -49,6 +49,7 @@ def limits(**other: Any) -> Limits:
         validation_seconds=60,
         work_seconds=600,
         door_seconds=5,
+        context_tokens=100_000,
     )._replace(**other)
 
 

@@ -34,6 +34,7 @@ RUN = Recorded(
     {},
     frozenset(),
     {},
+    {},
     0,
     False,
     "1970-01-01T00:00:10.000Z",

@@ -19,7 +19,7 @@ from infra.loop.registry import Reply
 from infra.loop.toolbox import Toolbox
 from infra.repository.git import AGENT, Git
 
-LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1)
+LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1, 100_000)
 
 
 class Clones:

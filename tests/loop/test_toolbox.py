@@ -16,7 +16,7 @@ from infra.contract.conversation import Tool, ToolUse
 from infra.loop.arguments import schema
 from infra.loop.bash_tool import bash_tool, environment
 from infra.loop.interruption import Interruption
-from infra.loop.outputs import DIRECTORY, MOST_BYTES, MOST_FILES
+from infra.loop.outputs import DIRECTORY, MOST_BYTES, MOST_FILES, MOST_TOGETHER, Outputs, path_of
 from infra.loop.registry import (
     BRIEFLY,
     NEVER,
@@ -291,17 +291,26 @@ def test_of_an_endless_output_the_beginning_is_kept(shell: Toolbox, tmp_path: Pa
     assert (tmp_path / kept(reply)).stat().st_size == MOST_BYTES
 
 
-def test_only_the_last_outputs_are_kept(shell: Toolbox, tmp_path: Path) -> None:
-    """By time, whatever else lies there."""
-    paths = [kept(run(shell, f"seq {number} 1000")) for number in range(3)]
-    for age, path in enumerate(paths):
-        os.utime(tmp_path / path, (age, age))
-    (tmp_path / DIRECTORY / "directory").mkdir()
-    run(shell, "seq 0 1000")  # the oldest, once more
-    paths += [kept(run(shell, f"seq {number} 1000")) for number in range(3, MOST_FILES + 2)]
-    there = {path.name for path in (tmp_path / DIRECTORY).iterdir()}
-    gone = [path for path in paths if path.rpartition("/")[2] not in there]
-    assert gone == paths[1:3]
+def test_only_the_last_outputs_are_kept(tmp_path: Path) -> None:
+    """By time, whatever else lies there: so many files, and so many bytes of all."""
+    outputs, place = Outputs(str(tmp_path)), tmp_path / DIRECTORY
+    kept = [outputs.keep(b"%d" % number) for number in range(3)]
+    (place / "directory").mkdir()
+    for number in range(3, MOST_FILES):
+        (place / f"{number:04}.txt").write_bytes(b"x")
+    for age, path in enumerate([tmp_path / path for path in kept] + sorted(place.glob("0*.txt"))):
+        os.utime(path, (age, age))
+    assert outputs.keep(b"0") == kept[0] == path_of(b"0"), "the oldest, once more"
+    outputs.keep(b"new")
+    outputs.keep(b"newer")
+    assert [(tmp_path / path).exists() for path in kept] == [True, False, False]
+    assert len(list(place.glob("*.txt"))) == MOST_FILES
+
+    for number in range(MOST_TOGETHER // MOST_BYTES):
+        last = outputs.keep(b"%03d" % number + bytes(MOST_BYTES - 3))
+    sizes = [path.stat().st_size for path in place.glob("*.txt")]
+    assert sum(sizes) == MOST_TOGETHER
+    assert (tmp_path / last).exists()
 
 
 def test_the_same_output_again_is_the_same_result_again(shell: Toolbox, tmp_path: Path) -> None:
