@@ -29,6 +29,7 @@ VERBS = {
     "logs": "what watcher and agent wrote, in order of time",
     "runs": "what the agent did, run by run and step by step",
     "replay": "play a run once more, with nobody asked and nothing done",
+    "resume": "take up a run again from one of its steps, another way",
     "egress": "the names that a contained agent asked for, what was stopped",
     "ledger": "check the book of model calls",
     "tell": "give the agent a directive",

@@ -1,4 +1,5 @@
-"""A run of the agent's, played once more here: nobody is asked, and nothing of what it did is done."""
+"""A run of the agent's, by its record: played once more here, with nobody asked and nothing done; or taken up again by
+the agent."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import Any
 from host import runs
 from host.homes import Home
 from host.trouble import Trouble
+from infra.contract.branches import MAIN
 from infra.contract.exit_codes import Exit
-from infra.loop.recorded import Recorded, recorded
+from infra.loop.recorded import Recorded, problem_with_step, recorded
 from infra.loop.replay import Replay, replay
 from infra.loop.seed_tools import SEED_TOOLS
 
@@ -18,11 +20,31 @@ MOST_LINES = 100_000
 
 def replayed(home: Home, name: str) -> tuple[str, Replay]:
     """Its whole name, and what came of it. Raises Trouble when there is no such run, or nobody can read it."""
-    try:
-        run: Recorded = recorded(_lines(runs.steps(home, name)))
-    except ValueError as error:
-        raise Trouble(Exit.FAILURE, f"the run {name!r} cannot be replayed: {error}") from None
+    run = read(home, name)
     return run.run_id, replay(run, {tool.name: tool for tool in SEED_TOOLS})
+
+
+def read(home: Home, name: str) -> Recorded:
+    """Raises Trouble when there is no such run, or nobody can read it."""
+    try:
+        return recorded(_lines(runs.steps(home, name)))
+    except ValueError as error:
+        raise Trouble(Exit.FAILURE, f"the record of run {name!r} cannot be used: {error}") from None
+
+
+def take_up(home: Home, name: str, step: int | None, text: str) -> str:
+    """The directive that has the agent take a run up behind a step, the last that can be when None. Raises Trouble."""
+    branch, whole = runs.named(home, name)
+    if branch != MAIN:
+        raise Trouble(Exit.USAGE, f"run {whole!r} was on branch {branch!r}; only those on main can be taken up")
+    run = read(home, f"{branch}/{whole}")
+    steps = [step] if step else range(run.steps, 0, -1)
+    problems = [problem_with_step(run, each) for each in steps]
+    if None not in problems:
+        raise Trouble(
+            Exit.USAGE, next(iter(filter(None, problems)), None) or f"the model never answered in run {whole!r}"
+        )
+    return f"Go on from run {whole} after step {steps[problems.index(None)]}.\n\n{text}".strip()
 
 
 def _lines(steps: Iterator[runs.Step]) -> Iterator[dict[str, Any]]:

@@ -54,8 +54,14 @@ def runs(home: Home, number: int) -> list[Run]:
 
 
 def steps(home: Home, run: str) -> Iterator[Step]:
-    """All lines of a run, named by the beginning of its name, or by its branch and that. Raises Trouble when there is
-    none, or more than one."""
+    """All lines of a run, named as in `named`."""
+    return _steps(home, *named(home, run))
+
+
+def named(home: Home, run: str) -> tuple[str, str]:
+    """Branch and whole name of a run, by the beginning of its name, or by its branch and that.
+
+    Raises Trouble when there is none, or more than one."""
     every = sorted(set(_names(home)))
     found = [each for each in every if "/".join(each).startswith(run)] or [
         each for each in every if each[1].startswith(run)
@@ -66,7 +72,7 @@ def steps(home: Home, run: str) -> Iterator[Step]:
         raise Trouble(
             Exit.NOT_FOUND, f"no run is named by {run!r}: {problem}; 'minifram runs' lists those that there are"
         )
-    return _steps(home, *(exact or found)[0])
+    return (exact or found)[0]
 
 
 def _names(home: Home) -> Iterator[tuple[str, str]]:

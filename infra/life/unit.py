@@ -6,47 +6,32 @@ room left leaves a hand-over for the next."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 
 from infra.contract import report_titles
 from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
-from infra.contract.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
-from infra.contract.files import write_whole
-from infra.life import afresh, opening, resumption
+from infra.life import afresh, beginning
+from infra.life.beginning import Begun, How
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.steering import Steering
 from infra.life.thrift import Thrift
-from infra.life.transcript import SUFFIX, Transcript
+from infra.life.transcript import Transcript
 from infra.life.wakes import Wakes
 from infra.loop import loop
 from infra.loop.context import Room, SummedUp
 from infra.loop.loop import Answered, Bounds, End, Happening, Outcome
 from infra.loop.outputs import Outputs
 from infra.loop.player import Player
-from infra.loop.recorded import Recorded
 from infra.loop.seed_tools import seed_tools
 from infra.loop.toolbox import Toolbox
 from infra.loop.truncation import shorten
-from infra.repository.tip import read_file
 
-TRANSCRIPTS = "logs/transcripts"
 HANDED_OVER_CHARS = 4000
 """Of a hand-over, so much stands in a report."""
 
-
-class NoPrompt(Exception):
-    """There is nothing to tell the model who it is; carries what to do."""
-
-
-_RESUMED = (
-    "The process that you worked in ended at {at}, with all that it had started; another one goes on here, from "
-    "{branch} at {commit}. What is told above was done. Before you go on, look how the checkout and the branches "
-    "stand, and at the end of logs/errors.log."
-)
 
 _WHY_STOPPED = {
     End.MAX_STEPS: "it used up its {steps} steps (limits.unit_steps)",
@@ -63,32 +48,27 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     """Work on `tasks` until the model ends its turn or a bound is met, and report. With `look_back`, a run that the
     last runner could not end is gone on with. Raises NoPrompt, GitError, OSError before the first model call only."""
     started_at = time.time()
-    transcripts = os.path.join(home.checkout, TRANSCRIPTS)
-    before = resumption.cut_short(home, transcripts, [task.id for task in tasks]) if look_back else None
-    if before:
-        tasks = [task for task in tasks if task.id in before.directives]
-    name = before.run_id if before else f"{home.now().replace(':', '')}-{home.boot.id[:8]}"
-    home.life.working(report_titles.first_line(tasks[0].text))
-    home.log.info(
-        "unit.started",
-        unit=name,
-        directives=[task.id for task in tasks],
-        main=seen.commit,
-        resumed_after=before.steps if before else 0,
-    )
 
     def on_bug(error: Exception) -> None:
         home.log.error("act.broken", exc_info=error)
 
     toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption, on_bug)
-    transcript = Transcript(os.path.join(transcripts, name + SUFFIX), name, home.log)
-    if before:
-        request = Request((_base_prompt(home, seen), seen.document), before.request.messages, toolbox.tools, name)
+    begun = beginning.begin(home, seen, tasks, toolbox, look_back)
+    home.log.info(
+        "unit.started",
+        unit=begun.name,
+        directives=[task.id for task in begun.tasks],
+        main=seen.commit,
+        how=begun.how.value,
+        steps_on_record=begun.steps,
+    )
+    home.life.working(report_titles.first_line(begun.tasks[0].text))
+    transcript = Transcript(begun.transcript, begun.name, home.log)
+    if begun.how is How.RESUMED:
         transcript.resumed(home.boot.id, home.boot.commit)
     else:
-        request = _open(home, seen, tasks, toolbox, name, look_back)
-        transcript.opened(request, [task.id for task in tasks], home.boot.limits.unit_steps)
-    steering, thrift = Steering(home, wakes, tasks, look_first=before is not None), Thrift()
+        transcript.opened(begun.request, [task.id for task in begun.tasks], home.boot.limits.unit_steps)
+    steering, thrift = Steering(home, wakes, begun.tasks, look_first=begun.how is How.RESUMED), Thrift()
 
     limits = home.boot.limits
 
@@ -96,7 +76,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
         home.heart.beat("working", max(limits.bash_seconds, TENDING_SECONDS))  # some tools, and steering, are git calls
         transcript.happened(happening)
         match happening:
-            case Answered(completion=completion) | SummedUp(answers=(*_, completion)):
+            case Answered(step, completion) | SummedUp(step, answers=(*_, completion)) if step > begun.steps:
                 thrift.note(completion.spent)
         home.life.step(happening.step)
 
@@ -106,12 +86,12 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     def between_steps() -> str | None:
         return "\n\n".join(filter(None, (steering(), thrift()))) or None
 
-    outcome = _run(home, request, before, toolbox, bounds, between_steps, record, room)
+    outcome = _run(home, begun, toolbox, bounds, between_steps, record, room)
     home.heart.beat("reporting", TENDING_SECONDS)
     transcript.ended(outcome)
     home.log.info(
         "unit.finished",
-        unit=name,
+        unit=begun.name,
         end=outcome.end.value,
         steps=outcome.steps,
         seconds=round(time.time() - started_at, 3),
@@ -119,7 +99,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
         words=report_titles.first_line(outcome.text),
     )
     if outcome.end is End.CONTEXT:
-        afresh.leave_note(home, name, steering.tasks, outcome.text)
+        afresh.leave_note(home, begun.name, steering.tasks, outcome.text)
     elif outcome.end is End.COMPLETED:
         afresh.drop_note(home)
     _report(home, outcome, steering.tasks)
@@ -128,55 +108,21 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
 
 def _run(
     home: Home,
-    request: Request,
-    before: Recorded | None,
+    begun: Begun,
     toolbox: Toolbox,
     bounds: Bounds,
     steer: Callable[[], str | None],
     record: Callable[[Happening], None],
     room: Room,
 ) -> Outcome:
-    """The loop; over what is on record of the run first, if it is gone on with."""
-    if before is None:
-        return loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, steer, record, room)
-    told = _RESUMED.format(at=before.at, branch=home.boot.branch, commit=home.boot.commit[:12])
-    player = Player(before, home.ask_in_time, toolbox.call, steer, record, told)
+    """The loop; over what is on record first."""
+    if begun.before is None:
+        return loop.run(home.ask_in_time, begun.request, toolbox, bounds, time.monotonic, steer, record, room)
+    player = Player(begun.before, home.ask_in_time, toolbox.call, steer, record, begun.told)
+    # A new run has no record of its own yet: what is played goes into it.
+    keep = player.record if begun.how is How.RESUMED else record
     room = room._replace(recall=player.summary, ask=home.ask_in_time)
-    return loop.run(player.complete, request, player, bounds, time.monotonic, player.steer, player.record, room)
-
-
-def _open(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, name: str, look_back: bool) -> Request:
-    """The beginning of the conversation: the prompt, `Continue.`, and the runner's own first act."""
-    now = opening.text_of(opening.gather(home, seen.commit, tasks, look_back))
-    write_whole(os.path.join(home.checkout, opening.NOW), now.encode(errors="replace"))
-    system = _base_prompt(home, seen)
-    first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": opening.NOW})
-    reply = toolbox.call(first)
-    messages = (
-        Message("user", (Text(FIRST_MESSAGE),)),
-        Message("assistant", (first,)),
-        Message("user", (ToolResult(first.id, reply.content, reply.is_error),)),
-    )
-    return Request((system, seen.document), messages, toolbox.tools, name)
-
-
-def _base_prompt(home: Home, seen: Seen) -> str:
-    """SYSTEM.md of the checkout, or what the boot names in its place; main's when the agent has lost its own.
-
-    Raises NoPrompt, OSError, GitError."""
-    try:
-        with open(
-            home.boot.prompt or os.path.join(home.checkout, "SYSTEM.md"), encoding="utf-8", errors="replace"
-        ) as file:
-            text = file.read()
-    except FileNotFoundError:
-        text = read_file(home.git, seen.commit, "SYSTEM.md") or ""
-        home.log.warning("prompt.taken_from_main", commit=seen.commit)
-    if not text.strip():
-        raise NoPrompt(
-            "SYSTEM.md, the base prompt, is missing or empty on main. Put it back and push; that is all it takes."
-        )
-    return text
+    return loop.run(player.complete, begun.request, player, bounds, time.monotonic, player.steer, keep, room)
 
 
 def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:

@@ -15,6 +15,7 @@ from infra.contract.exit_codes import Exit
 from infra.contract.places import BODY, VERSION
 from infra.life import clones, handover, unit
 from infra.life.afresh import FreshStarts
+from infra.life.beginning import NoPrompt
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.wakes import Wakes, next_tick
@@ -130,7 +131,7 @@ class Work:
             return Next.SLEEP if sent else Next.RETRY
         try:
             outcome = unit.work_on(home, seen, tasks, self._wakes, self._first_unit)
-        except unit.NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
+        except NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
             self._report_no_prompt(missing, tasks)
             return Next.SLEEP
         self._told_of_prompt = False
@@ -186,7 +187,7 @@ class Work:
         self._put_off = seen.directives_text
         return Next.SLEEP
 
-    def _report_no_prompt(self, missing: unit.NoPrompt, tasks: list[Directive]) -> None:
+    def _report_no_prompt(self, missing: NoPrompt, tasks: list[Directive]) -> None:
         home = self._home
         home.log.error("prompt.missing", error=str(missing))
         home.life.trouble(str(missing))

@@ -6,7 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from infra.contract.conversation import Completion, Request, ToolUse, completion_from_dict, request_from_dict
+from infra.contract.conversation import (
+    END_TURN,
+    REFUSAL,
+    Completion,
+    Request,
+    ToolUse,
+    completion_from_dict,
+    request_from_dict,
+)
 from infra.loop.registry import Reply
 
 
@@ -69,6 +77,17 @@ class Recorded(NamedTuple):
             summaries={key: words for key, words in self.summaries.items() if key[0] <= step},
             end="" if step < self.steps else self.end,
         )
+
+
+def problem_with_step(run: Recorded, step: int) -> str | None:
+    """Why nobody can go on from behind this step; None when it can be."""
+    if not 1 <= step <= run.steps:
+        return f"run {run.run_id} has {run.steps} steps; expected one of these, found {step}"
+    if run.completions[step - 1].stop_reason in (END_TURN, REFUSAL) or any(
+        done.reply.hands_over for place, done in run.done.items() if place[0] <= step
+    ):
+        return f"run {run.run_id} ended with step {step}; expected an earlier one"
+    return None
 
 
 def recorded(lines: Iterable[Mapping[str, Any]]) -> Recorded:

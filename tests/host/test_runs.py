@@ -18,6 +18,7 @@ from host.spans import spans
 from host.trouble import Trouble
 from host.verbs.runs_verb import shown
 from infra.contract.conversation import Completion, Message, Request, Text, ToolUse, Usage
+from infra.life.beginning import GO_ON_FROM
 from infra.life.transcript import Transcript
 from infra.loop.loop import Acted, Answered, End, Outcome
 from infra.loop.registry import Reply
@@ -165,6 +166,22 @@ def test_a_run_is_shown_as_spans(desk: Desk) -> None:
     assert values["gen_ai.conversation.id"] == {"stringValue": "2026-01-31T104212.000Z-aaaaaaaa"}
     assert "I look." not in shown
     assert desk.run("runs", "--spans").code == 2
+
+
+def test_a_run_is_taken_up_again(desk: Desk) -> None:
+    """By a directive that names it whole, and a step from which the model can go on."""
+    a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
+    desk.done("resume", "2026-01", "try another way")
+    page = desk.page()
+    assert "Go on from run 2026-01-31T104212.000Z-aaaaaaaa after step 1.\n" in page
+    assert "try another way" in page
+    assert desk.run("resume", "2026-01", "try another way").code == 6
+    assert GO_ON_FROM.match(desk.done("resume", "2026-01", "--from", "1", "or so", "--json").json["text"])
+    ended = desk.run("resume", "2026-01", "--from", "2")
+    assert (ended.code, "ended with step 2" in ended.err) == (2, True)
+    assert "has 2 steps" in desk.run("resume", "2026-01", "--from", "3").err
+    a_run(desk, "2026-02-01T104212.000Z-bbbbbbbb", "work")
+    assert "only those on main" in desk.run("resume", "2026-02").err
 
 
 KEYS = ["at", "kind", "end", "steps", "step_id", "content", "call", "input", "duration_ms", "text"]

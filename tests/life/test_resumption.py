@@ -17,11 +17,12 @@ from infra.contract.conversation import Message, Request, Text
 from infra.life.events import Log
 from infra.life.resumption import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_transcript, lines_of, why_not_resumed
 from infra.life.transcript import Transcript
+from infra.life.unit import work_on
 from infra.loop.player import UNKNOWN
 from infra.loop.recorded import Done, Recorded
 from infra.loop.registry import Reply
 from tests.life.cell import Cell, read
-from tests.loop.replies import bash, calls, results, says, texts
+from tests.loop.replies import Canned, bash, calls, results, says, texts
 from tests.loop.waiting import wait_for
 
 RUN = Recorded(
@@ -105,6 +106,53 @@ def test_what_the_pm_takes_back_is_not_gone_on_with(cell: Cell) -> None:
 
     assert len(cell.model.requests[1].messages) == 3, "the opening alone"
     assert cell.model.requests[1].unit != cell.model.requests[0].unit
+
+
+def test_a_run_is_taken_up_again_from_one_of_its_steps(cell: Cell) -> None:
+    """As a new run, with the same conversation up to there; nothing in it is done once more, and its own record is
+    whole, so that it can be taken up in its turn."""
+    cell.tell("count")
+    first = [calls(bash(f"echo {word} >> count; cat count", id=word)) for word in ("one", "two", "three")]
+    canned = _unit(cell, *first, says("Counted."))
+    [run] = [name.removesuffix(".jsonl") for name in os.listdir(f"{cell.checkout}/logs/transcripts")]
+
+    cell.tell(f"Go on from run {run} after step 2. Say four instead.")
+    again = _unit(cell, calls(bash("echo four >> count; cat count", id="four")), says("Another way."))
+
+    opened, after = again.requests
+    assert opened.messages[:-1] == canned.requests[2].messages[:-1]
+    assert results(opened) == results(canned.requests[2])
+    assert "Say four instead." in texts(opened)[0]
+    assert opened.unit != canned.requests[0].unit
+    assert results(after)[0].content == "one\ntwo\nthree\nfour\n[exit status 0]"
+    assert cell.open() == []
+    second = next(name for name in sorted(os.listdir(f"{cell.checkout}/logs/transcripts"))[1:])
+
+    cell.tell(f"go on from run {second.removesuffix('.jsonl')} after step 3: and five")
+    third = _unit(cell, says("It is enough."))
+    assert third.requests[0].messages[:-1] == after.messages[:-1]
+
+
+@pytest.mark.parametrize(
+    "asked", ["nothing after step 1", "{run} after step 2", "{run} after step 9", "../x after step 1"]
+)
+def test_a_run_that_cannot_be_taken_up_is_left_to_the_model(cell: Cell, asked: str) -> None:
+    """No such run, the step that ended it, none, no name: the directive is work like any other."""
+    cell.tell("count")
+    _unit(cell, calls(bash("true")), says("Counted."))
+    [run] = [name.removesuffix(".jsonl") for name in os.listdir(f"{cell.checkout}/logs/transcripts")]
+    cell.tell(f"Go on from run {asked.format(run=run)}")
+    assert len(_unit(cell, says("I cannot.")).requests[0].messages) == 3
+    assert cell.open() == []
+
+
+def _unit(cell: Cell, *replies: Any) -> Canned:
+    """One unit on all that is open, in this process."""
+    canned = Canned(replies)
+    home = cell.home(canned)
+    seen = home.page.look()
+    work_on(home, seen, seen.open, None, look_back=True)
+    return canned
 
 
 def _transcripts(cell: Cell) -> str:

@@ -1,0 +1,38 @@
+"""`minifram resume`."""
+
+from __future__ import annotations
+
+import click
+
+from host.options import Verb, caller_of, json_option, screen_of
+from infra.contract.exit_codes import Exit
+
+
+@click.command("resume", cls=Verb)
+@click.argument("run")
+@click.argument("text", default="")
+@click.option("--from", "step", type=click.IntRange(min=1), help="The step to go on from; the last one if not given.")
+@json_option
+@click.pass_context
+def verb(ctx: click.Context, run: str, text: str, step: int | None, as_json_: bool) -> int:
+    """Have the agent take up a run again from behind one of its steps, as a new run: the same conversation up to there,
+    and then another way. TEXT says what to do differently.
+
+    It is a directive like any other, so you can write it by hand: 'Go on from run RUN after step 7.' What the run did
+    after that step stays done; the model is told to look.
+
+    \b
+    Examples:
+      minifram resume 2026-01-31T10 --from 7 "leave the parser as it is"
+      minifram resume 2026-01-31T10
+    """
+    from host import bare, talk
+    from host.display import as_json, plain
+    from host.replaying import take_up
+
+    caller, screen = caller_of(ctx), screen_of(ctx)
+    home = caller.initialised()
+    words = take_up(home, run, step, text)
+    told = talk.tell(bare.open_repository(home, bare.pm_of(caller.environ)), words)
+    screen.result(as_json("resume", plain(told)) if as_json_ else f"told  {told.commit[:12]} directive {told.id}")
+    return Exit.OK
