@@ -1,7 +1,8 @@
 """One step of the loop without the model: a reply with one `bash` call of `true` is received → the next request, with
 its result, is ready to be sent. Ours beside mini-swe-agent's, and both beside running the same shell bare.
 
-Each of the four runs in a process of its own that has imported what it needs, and is told when to take its steps."""
+Each of them runs in a process of its own that has imported what it needs, and is told when to take its steps. Ours also
+takes a thousand in one conversation: the last ones should take no longer than the first."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ from pathlib import Path
 
 from bench.peers import program
 from bench.stamps import progress
-from bench.tables import TIMES_HEAD, Figure, Table, distance, milliseconds, spread, times_row
+from bench.tables import TIMES_HEAD, Figure, Table, at_most, distance, milliseconds, spread, times_row
 from infra.supervision.services import ROOT
 
 ROUNDS = 30
 STEPS = 10
 """In each round; one conversation."""
+LONG_STEPS, LONG_CONVERSATIONS, LONG_LIMIT = 1000, 3, 1.5
 OURS, THEIRS = "minifram: loop, toolbox, bash tool", "mini-swe-agent: DefaultAgent, LocalEnvironment"
 BASH, SH = 'subprocess.run(["bash", "-c", "true"])', 'subprocess.run(["/bin/sh", "-c", "true"])'
 KEPT = "minifram: the same, with its transcript on the disk"
@@ -47,7 +49,14 @@ def run(directory: Path, rounds: int | None) -> Figure:
             by = number % len(names)
             for name in names[by:] + names[:by]:
                 took[name] += steppers[name].steps(STEPS)
-    return _figure(took)
+        early: list[float] = []
+        late: list[float] = []
+        for number in range(min(wanted, LONG_CONVERSATIONS)):
+            progress("step", f"conversation {number + 1} of {min(wanted, LONG_CONVERSATIONS)}, {LONG_STEPS} steps")
+            every = steppers[OURS].steps(LONG_STEPS)
+            early += every[STEPS // 2 : STEPS // 2 + STEPS]
+            late += every[-STEPS:]
+    return _figure(took, early, late)
 
 
 class _Stepper:
@@ -96,7 +105,7 @@ class _Stepper:
         self._process.stdout.close()
 
 
-def _figure(took: dict[str, list[float]]) -> Figure:
+def _figure(took: dict[str, list[float]], early: list[float], late: list[float]) -> Figure:
     own = {name: spread(took[name]).median - spread(took[bare]).median for name, bare in ((OURS, BASH), (THEIRS, SH))}
     table = Table(
         f"one step without the model, bash `true`: reply received -> result ready to send ({STEPS} steps a round)",
@@ -107,8 +116,14 @@ def _figure(took: dict[str, list[float]]) -> Figure:
             "mini-swe-agent runs commands with /bin/sh, ours with bash; each is to be held against its own shell.",
         ),
     )
+    growth = Table(
+        f"one step of ours in a long conversation ({STEPS} steps around each)",
+        (*TIMES_HEAD[:-2], "steps", "ratio"),
+        (times_row(f"step {STEPS}", early, early), times_row(f"step {LONG_STEPS}", late, early)),
+    )
     verdicts = (
+        at_most(f"step {LONG_STEPS} of one conversation", late, f"step {STEPS}", early, LONG_LIMIT),
         distance("step without the model", took[OURS], "subprocess.run of bash", took[BASH]),
         distance("step without the model", took[OURS], "mini-swe-agent's step", took[THEIRS]),
     )
-    return Figure((table,), verdicts)
+    return Figure((table, growth), verdicts)

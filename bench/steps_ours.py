@@ -14,8 +14,10 @@ from infra.contract.places import Places
 from infra.life.events import logger
 from infra.life.transcript import Transcript
 from infra.loop import loop
+from infra.loop.context import Room
 from infra.loop.interruption import Interruption
 from infra.loop.loop import Bounds, End
+from infra.loop.outputs import Outputs
 from infra.loop.seed_tools import seed_tools
 from infra.repository.git import AGENT, Git
 
@@ -47,7 +49,8 @@ def steps(count: int) -> list[float]:
         transcript = Transcript(f"{here}/transcripts/{secrets.token_hex(8)}.jsonl", "bench", logger(boot))
         transcript.opened(request, [], count)
         record = transcript.happened
-    outcome = loop.run(complete, request, toolbox, Bounds(count + 1, 3600.0), time.monotonic, record=record)
+    bounds, room = Bounds(count + 1, 3600.0), Room(boot.limits.context_tokens, Outputs(here).keep, lambda: "")
+    outcome = loop.run(complete, request, toolbox, bounds, time.monotonic, record=record, room=room)
     if outcome.end is not End.COMPLETED:
         raise RuntimeError(f"the loop ended with {outcome}; expected its last reply")
     return between(received, sent)

@@ -20,6 +20,7 @@ from host.verbs.runs_verb import shown
 from infra.contract.conversation import Completion, Message, Request, Text, ToolUse, Usage
 from infra.life.beginning import GO_ON_FROM
 from infra.life.transcript import Transcript
+from infra.loop.context import Shortened, SummedUp
 from infra.loop.loop import Acted, Answered, End, Outcome
 from infra.loop.registry import Reply
 from tests.host.desk import Desk
@@ -78,6 +79,17 @@ def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
     steps = [json.loads(line) for line in desk.done("runs", "2026-01-31", "--json").out.splitlines()]
     assert steps[0]["schema"] == "minifram.run-step/1"
     assert steps[2]["facts"]["args_hash"]
+
+
+def test_what_a_conversation_lost_is_shown(desk: Desk) -> None:
+    """How much it was before and after, and what was written down."""
+    name = "2026-01-31T104212.000Z-aaaaaaaa"
+    record = transcript(desk, name)
+    record.happened(Shortened(7, 12, 150_001, 74_000))
+    record.happened(SummedUp(9, True, "Half is done.", True, (), 1.5, 150_002, 300))
+    cut, summed = desk.done("runs", name).out.splitlines()
+    assert "shortened 7      12 texts, 150001 -> 74000 tokens" in cut
+    assert "summed_up 9      1500 ms for hand-over, by model, 150002 -> 300 tokens: Half is done." in summed
 
 
 def test_what_names_no_run_or_several_is_refused(desk: Desk) -> None:

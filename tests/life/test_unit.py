@@ -260,6 +260,8 @@ def test_what_the_pm_adds_meanwhile_is_told_once(cell: Cell) -> None:
     assert "second thing\n\nin two lines" in said
     assert "first thing" not in said
     assert [task.text.split("\n")[0] for task in steering.tasks] == ["first thing", "second thing"]
+    assert "first thing" in steering.all_words(), "for a conversation that lost its beginning"
+    assert "second thing\n\nin two lines" in steering.all_words()
     assert steering() is None
     wakes.close()
 

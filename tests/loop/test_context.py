@@ -278,6 +278,23 @@ def test_a_provider_that_takes_less_is_given_half_once() -> None:
     assert all(cut.tokens_before < OVERFLOW_SHARE * first.tokens_before + LONG for cut in cuts[1:])
 
 
+def test_a_second_refusal_in_a_run_hands_over() -> None:
+    """The provider takes less and less: the hand-over is asked for with all cut down that can be."""
+    model = Worker(60)
+    model.most_bytes = 100_000
+
+    def shrinking(request: Request) -> Completion:
+        if len(model.requests) > 20:
+            model.most_bytes = 25_000
+        return model(request)
+
+    outcome, seen, _ = run(shrinking, 1_000_000)
+    assert (outcome.end, outcome.text) == (End.CONTEXT, "Summary 1.")
+    assert len(of(Shortened, seen)) == 1
+    assert [summed.by_model for summed in of(SummedUp, seen)] == [True]
+    assert size_of(model.summaries[0]) < 25_000
+
+
 def test_big_steps_are_rather_cut_than_summed_up() -> None:
     """Four steps that fill half the budget do not bring the conversation to its end; the last two are still whole."""
     model = Worker(30)

@@ -15,7 +15,11 @@ from infra.loop.outputs import path_of
 from infra.loop.shortening import END_CHARS, KEPT_STEPS, LEAST_CHARS, choose, is_long, made, whereabouts
 from infra.loop.sizes import bytes_of
 
-OPENING = (Message("user", (Text("Continue."),)), Message("assistant", (Text("y" * 9000),)))
+OPENING = (
+    Message("user", (Text("Continue."),)),
+    Message("assistant", (ToolUse("opening-1", "read_file", {"path": "y" * 2000}),)),
+    Message("user", (ToolResult("opening-1", "y" * 9000),)),
+)
 LENGTHS = st.sampled_from((0, 10, LEAST_CHARS, LEAST_CHARS + 1, 6000))
 TEXTS = st.builds(lambda letter, length: letter * length, st.sampled_from(("a", "é", "\n", "\0", "\ud800")), LENGTHS)
 CALLS = st.lists(st.tuples(TEXTS, TEXTS, st.booleans()), min_size=1, max_size=3)
@@ -63,7 +67,7 @@ def test_the_mark_is_met_where_it_can_be_and_everything_stays_in_its_place(
             match was, now:
                 case ToolUse(), ToolUse():
                     assert now._replace(input=was.input) == was
-                    assert now.input["path"] == "a"
+                    assert now.input["path"] == was.input["path"]
                     assert problem_with_input(WRITE_FILE, now.input) == problem_with_input(WRITE_FILE, was.input)
                 case ToolResult(), ToolResult():
                     assert now._replace(content=was.content) == was
@@ -103,8 +107,8 @@ def test_what_was_cut_says_how_long_it_was_and_where_it_is() -> None:
     text = f"begin{'x' * 5000}end"
     messages = conversation([[(text, text, True)], *[[("", "", False)]] * KEPT_STEPS])
     after, _ = cut_to(messages, 0)
-    [_, use] = after[2].content
-    result, _ = after[3].content
+    [_, use] = after[3].content
+    result, _ = after[4].content
     assert isinstance(use, ToolUse)
     assert isinstance(result, ToolResult)
     for cut in (use.input["content"], result.content):
@@ -118,13 +122,13 @@ def test_what_was_cut_says_how_long_it_was_and_where_it_is() -> None:
 
 def test_what_is_old_and_long_goes_first() -> None:
     """By bytes times age: neither an old short one nor a young long one comes before what is both."""
-    lengths = [2000, 20_000, 2000, 9000]
+    lengths = [9000, 20_000, 10_000, 2000]
     messages = conversation([*([("", "x" * n, False)] for n in lengths), *[[("", "", False)]] * KEPT_STEPS])
     size, order = size_of(messages), []
     for target in range(size, 0, -500):
         chosen = choose(messages, size, target, len(OPENING), KEPT_STEPS).chosen
-        order += [(cut.message - 3) // 2 for cut in chosen if (cut.message - 3) // 2 not in order]
-    assert order == [1, 3, 0, 2]
+        order += [(cut.message - 4) // 2 for cut in chosen if (cut.message - 4) // 2 not in order]
+    assert order == [1, 0, 2, 3]
 
 
 def test_strings_in_lists_and_objects_are_cut_too() -> None:
@@ -135,7 +139,7 @@ def test_strings_in_lists_and_objects_are_cut_too() -> None:
     given = {"edits": [{"old": "y" * 9000, "at": 3}], "deep": deep, "flag": True}
     messages = [*OPENING, Message("assistant", (ToolUse("1", "edit", given),)), Message("user", (ToolResult("1", ""),))]
     cuts = choose(messages, size_of(messages), 0, len(OPENING), 0)
-    use = made(messages, cuts.chosen, whereabouts)[2].content[0]
+    use = made(messages, cuts.chosen, whereabouts)[3].content[0]
     assert isinstance(use, ToolUse)
     assert len(json.dumps(use.input["edits"])) < 600
     assert use.input["edits"][0]["at"] == 3
@@ -147,6 +151,6 @@ def test_a_text_that_could_not_be_kept_says_so() -> None:
     """It is cut all the same."""
     messages = conversation([[("", "x" * 9000, False)], *[[("", "", False)]] * KEPT_STEPS])
     cuts = choose(messages, size_of(messages), 0, len(OPENING), KEPT_STEPS)
-    result = made(messages, cuts.chosen, lambda text: "")[3].content[0]
+    result = made(messages, cuts.chosen, lambda text: "")[4].content[0]
     assert isinstance(result, ToolResult)
     assert "could not be kept" in result.content
