@@ -28,6 +28,7 @@ from bench import (
     figure_simulation,
     figure_start,
     figure_step,
+    figure_talk,
 )
 from bench.peers import Missing, program
 from bench.stamps import progress
@@ -46,7 +47,7 @@ PEERS = {
 
 def main(words: list[str]) -> int:
     watcher = ("start", "handover", "restart", "recovery", "losses", "longlife", "rehearsal", "simulated", "idle")
-    names = (*watcher, "step", "push", "container", "seal")
+    names = (*watcher, "step", "talk", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
@@ -77,6 +78,7 @@ def main(words: list[str]) -> int:
         "rehearsal": functools.partial(figure_rehearsal.run, rounds=given.rounds),
         "simulated": functools.partial(figure_simulation.run, rounds=given.rounds),
         "step": functools.partial(figure_step.run, rounds=given.rounds),
+        "talk": functools.partial(figure_talk.run, rounds=given.rounds),
         "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
         "push": functools.partial(figure_push.run, rounds=given.rounds),
         "container": functools.partial(figure_container.run, rounds=given.rounds),

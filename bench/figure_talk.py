@@ -1,0 +1,206 @@
+"""What is said to a model and by it, in bytes, for the same work done in two ways: ordinary tool calling, which keeps
+everything in the conversation as it came, and this loop. The model's part is written down beforehand, so both do the
+same; the tools are the real ones."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.stamps import progress
+from bench.tables import TIMES_HEAD, Figure, Table, Verdict, times, times_row
+from infra.contract.conversation import (
+    END_TURN,
+    FIRST_MESSAGE,
+    TOOL_USE,
+    Completion,
+    Message,
+    Request,
+    Text,
+    ToolUse,
+    completion_to_dict,
+    request_to_dict,
+)
+from infra.contract.settings import LimitSettings
+from infra.loop import loop
+from infra.loop.bash_tool import bash_tool
+from infra.loop.context import Room
+from infra.loop.file_tools import file_tools
+from infra.loop.interruption import Interruption
+from infra.loop.loop import Bounds, End
+from infra.loop.outputs import Outputs
+from infra.loop.recorded import recorded
+from infra.loop.replay import replay
+from infra.loop.toolbox import Toolbox
+from tests.loop.records import as_lines
+
+RUNS = 100
+GOAL = 0.5
+"""Of ordinary tool calling, on tasks with large outputs."""
+EVERYTHING = 1 << 40
+
+
+class Work(NamedTuple):
+    """One task: the calls that a model makes for it, in order."""
+
+    name: str
+    large: bool
+    """It meets large outputs."""
+    calls: tuple[tuple[str, dict[str, Any]], ...]
+
+
+class Talk(NamedTuple):
+    """What was said."""
+
+    sent: int
+    received: int
+    unchanged: int
+    """Of what was sent, bytes that were the beginning of the request before."""
+
+
+def run(directory: Path, rounds: int | None) -> Figure:
+    rows, verdicts = [], []
+    for work in tasks():
+        progress("talk", work.name)
+        ordinary, ours = (_talk(work, directory / f"{work.name}-{bounded}", bounded) for bounded in (False, True))
+        share = (ours.sent + ours.received) / (ordinary.sent + ordinary.received)
+        for way, talk in (("ordinary tool calling", ordinary), ("minifram: loop with tools", ours)):
+            of_it = (talk.sent + talk.received) / (ordinary.sent + ordinary.received)
+            cells = (f"{talk.sent / 1e6:.2f}", f"{talk.received / 1e6:.2f}", f"{talk.unchanged / talk.sent:.0%}")
+            rows.append((f"{work.name}: {way}", str(len(work.calls)), *cells, times(of_it)))
+        words = f"{work.name}: {times(share)} of the bytes of ordinary tool calling"
+        verdicts.append(
+            Verdict(share <= GOAL, f"{words}, goal at most {GOAL:g}") if work.large else Verdict(None, words)
+        )
+    table = Table(
+        "bytes sent to and received from a model for the same work",
+        ("", "steps", "sent MB", "received MB", "unchanged prefix", "ratio"),
+        tuple(rows),
+        ("Unchanged prefix: of what was sent, so much was the beginning of the request before it.",),
+    )
+    replayed, took = _replays(directory / "replays", rounds or RUNS)
+    verdicts.append(
+        Verdict(replayed == (rounds or RUNS), f"replay: {replayed} of {rounds or RUNS} runs event for event")
+    )
+    return Figure((table, _of_replays(replayed, rounds or RUNS, took)), tuple(verdicts))
+
+
+def tasks() -> tuple[Work, ...]:
+    """Looking through logs, mending what tests complain of, and many small things."""
+    logs: list[tuple[str, dict[str, Any]]] = [
+        ("bash", {"command": f"seq -f 'line %g of log {n} with some words behind it' 1 {4000 + 500 * n}"})
+        for n in range(12)
+    ]
+    looks: list[tuple[str, dict[str, Any]]] = [("bash", {"command": f"echo found {n}"}) for n in range(12)]
+    tests: list[tuple[str, dict[str, Any]]] = [
+        step
+        for n in range(20)
+        for step in (
+            ("bash", {"command": f"seq -f 'FAILED tests/test_{n}.py::test_%g - assert 1 == 2' 1 900; exit 1"}),
+            ("write_file", {"path": f"src/part_{n % 4}.py", "content": f"value = {n}\n" * 900}),
+        )
+    ]
+    small: list[tuple[str, dict[str, Any]]] = [("bash", {"command": f"echo {n} > file; cat file"}) for n in range(60)]
+    mixed = [step for pair in zip(logs, looks, strict=True) for step in pair]
+    return (
+        Work("logs of 200-500 kB", True, tuple(mixed)),
+        Work("tests of 50 kB, files of 10 kB", True, tuple(tests)),
+        Work("small steps", False, tuple(small)),
+    )
+
+
+class _Model:
+    """Makes the calls in order, and notes what it is sent."""
+
+    def __init__(self, work: Work) -> None:
+        self._left = [
+            Completion((Text("Next."), ToolUse(f"call-{at}", name, given)), TOOL_USE, "written down")
+            for at, (name, given) in enumerate(work.calls)
+        ][::-1]
+        self._before = b""
+        self.talk = Talk(0, 0, 0)
+
+    def __call__(self, request: Request) -> Completion:
+        parts = request_to_dict(request)
+        # In the order in which providers cache: tools, system, messages.
+        whole = {key: parts[key] for key in ("tools", "system", "messages")}
+        sent = json.dumps(whole, ensure_ascii=False).encode()
+        reply = self._left.pop() if self._left else Completion((Text("Done."),), END_TURN, "written down")
+        received = len(json.dumps(completion_to_dict(reply)["content"], ensure_ascii=False).encode())
+        talk, same = self.talk, _same_beginning(self._before, sent)
+        self.talk = Talk(talk.sent + len(sent), talk.received + received, talk.unchanged + same)
+        self._before = sent
+        return reply
+
+
+def _same_beginning(one: bytes, other: bytes) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low
+
+
+def _talk(work: Work, directory: Path, bounded: bool) -> Talk:
+    """The work done for real in a directory of its own."""
+    directory.mkdir()
+    limits = LimitSettings()
+    model = _Model(work)
+    chars = limits.output_chars if bounded else EVERYTHING
+    keep = Outputs(str(directory)).keep
+    room = Room(limits.context_tokens, keep, lambda: "") if bounded else None
+    outcome = _run(model, _toolbox(directory, chars), room)
+    if outcome is not End.COMPLETED:
+        raise RuntimeError(f"{work.name} ended with {outcome}; expected it to be done")
+    return model.talk
+
+
+def _toolbox(directory: Path, chars: int) -> Toolbox:
+    place = str(directory)
+    return Toolbox((*file_tools(place, chars), bash_tool(place, 60.0, chars, Interruption())))
+
+
+def _run(
+    model: Callable[[Request], Completion],
+    toolbox: Toolbox,
+    room: Room | None,
+    record: Callable[[loop.Happening], None] = loop.unrecorded,
+) -> End:
+    request = Request(("You act.", "# The page"), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
+    return loop.run(model, request, toolbox, Bounds(1000, 3600.0), time.monotonic, record=record, room=room).end
+
+
+def _replays(directory: Path, count: int) -> tuple[int, Sequence[float]]:
+    """How many of so many recorded runs are replayed without a difference, and how long each took."""
+    directory.mkdir()
+    toolbox = _toolbox(directory, 30_000)
+    tools = {tool.name: tool for tool in toolbox.tools}
+    small = tasks()[-1].calls
+    same, took = 0, []
+    for number in range(count):
+        progress("talk", f"replay {number + 1} of {count}")
+        odd: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("bash", {"command": 7}),
+            ("nothing", {}),
+            ("read_file", {"path": "none"}),
+        )
+        work = Work("", False, (*small[: number % 20], odd[number % 3], *small[:3]))
+        record: list[loop.Happening] = []
+        end = _run(_Model(work), toolbox, None, record.append)
+        lines = [*as_lines(record), {"at": "", "kind": "ended", "run_id": "run-1", "end": end.value}]
+        began = time.perf_counter()
+        found = replay(recorded(lines), tools)
+        took.append(time.perf_counter() - began)
+        same += not found.differences and found.events == len(record)
+    return same, took
+
+
+def _of_replays(same: int, count: int, took: Sequence[float]) -> Table:
+    return Table(
+        f"replay of recorded runs of 4 to 24 steps: {same} of {count} event for event",
+        TIMES_HEAD,
+        (times_row("replay", took),),
+    )
