@@ -1,7 +1,11 @@
 """What the watcher tells a runner that it starts: one JSON value in the environment variable `MINIFRAM_BOOT`.
 
 The keep reads `minifram.yaml`; the cell gets only its part of it, already checked, because parsing YAML would
-cost the runner more than the rest of its start. An unknown or missing key is an error all the same."""
+cost the runner more than the rest of its start.
+
+Watcher and runner may be of different ages: an upgraded keep runs an agent as it was, and one that was put back runs
+what the agent has become. So a key that this version does not know is passed over, and every key that is added has a
+default; of those from the beginning, each must be there."""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ class Limits(NamedTuple):
     """The clock's grid on which COMMS.md is read at the latest (seed 001: 600)."""
     door_seconds: float
     """How long a boot waits for the doors to answer."""
-    context_tokens: int
+    context_tokens: int = 150_000
     """The longest conversation that is sent to the model: more of it is shortened, then summed up, then begun anew."""
 
 
@@ -79,17 +83,18 @@ def _refuse_constant(name: str) -> NoReturn:
 def _checked(raw: object, shape: type[Boot] | type[Places] | type[Limits], where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ValueError(f"{VARIABLE}: {where.rstrip('.') or 'the value'} must be an object")
-    for key in raw.keys() - set(shape._fields):
-        raise ValueError(f"{VARIABLE}: unknown key {where}{key}; watcher and runner disagree about the contract")
+    given = {key: raw[key] for key in shape._fields if key in raw}
     for key in shape._fields:
-        if key not in raw:
+        if key not in given:
+            if key in shape._field_defaults:
+                continue
             raise ValueError(f"{VARIABLE}: missing key {where}{key}; watcher and runner disagree about the contract")
         # NamedTuple keeps an annotation as a ForwardRef, whose text is this attribute.
         name = shape.__annotations__[key].__forward_arg__
         expected = _EXPECTED.get(name)
         if expected and (not isinstance(raw[key], expected) or isinstance(raw[key], bool)):
             raise ValueError(f"{VARIABLE}: {where}{key} is {raw[key]!r}; expected {name}")
-    return raw
+    return given
 
 
 _EXPECTED: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}

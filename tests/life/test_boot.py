@@ -52,7 +52,6 @@ def test_a_start_is_on_record_from_its_first_line_to_success(cell: Cell) -> None
 
 
 BAD_VALUES: list[tuple[dict[str, Any], str]] = [
-    ({"colour": "red"}, "unknown key colour"),
     ({"reason": 7}, "reason is 7"),
     ({"limits": {}}, "missing key limits.bash_seconds"),
 ]
