@@ -13,7 +13,7 @@ import pytest
 from host.container.proof import scratch_of
 from host.homes import home_of
 from tests.sealed.project import Project
-from tests.sealed.rootless import Ended, Rootless
+from tests.sealed.rootless import Ended
 from tests.sealed.sealed_agent import SealedAgent, born, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]
@@ -26,13 +26,13 @@ NEVER_STARTS = f"{BEGINS}    raise RuntimeError('it never starts')\n"
 class Versions:
     """minifram as it is installed, again and again."""
 
-    def __init__(self, user: Rootless) -> None:
-        self.user = user
+    def __init__(self, project: Project) -> None:
+        self.project, self.user = project, project.user
         self.images: set[str] = set()
 
     def other(self, name: str, path: str, old: str, new: str) -> Project:
         """This project with one file of the keep changed."""
-        project = Project(self.user, f"project-{name}")
+        project = Project(self.user, f"project-{name}", self.project.root)
         file = project.root / path
         text = file.read_text()
         assert old in text
@@ -78,8 +78,8 @@ def is_settled(agent: SealedAgent) -> bool:
 
 
 @pytest.fixture
-def versions(user: Rootless) -> Versions:
-    return Versions(user)
+def versions(project: Project) -> Versions:
+    return Versions(project)
 
 
 @pytest.fixture
