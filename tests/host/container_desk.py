@@ -102,6 +102,7 @@ class ContainerDesk:
             "PYTHONDONTWRITEBYTECODE": "1",
             "CONTAINERS_REGISTRIES_CONF": str(workshop.empty),
             "LAUNCH_WITH_NETWORK": "none",
+            "LAUNCH_WITH_STEADY": "1",
         }
 
     @property
