@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from host.container.proof import scratch_of
+from host.container.words import names
 from host.homes import home_of
 from tests.sealed.project import Project
 from tests.sealed.rootless import Ended
@@ -21,6 +22,8 @@ pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]
 BEGINS = "    places = zones.places\n"
 CHOKES = f"{BEGINS}    if os.path.exists(f'{{places.var}}/choke'):\n        raise RuntimeError('it chokes on it')\n"
 NEVER_STARTS = f"{BEGINS}    raise RuntimeError('it never starts')\n"
+STEPS = ("a. A directive", "b. A directive to improve itself", "c. A bad upgrade", "d. The PM rolls back")
+"""Of the demo, which proves a version: directive, self-upgrade, two bad versions, rollback, in a container."""
 
 
 class Versions:
@@ -106,11 +109,15 @@ def test_an_agent_moves_to_a_new_image_only_when_it_lives_there(agent: SealedAge
     )
     assert good.returncode == 0, good.stdout + good.stderr
     assert "is proved" in good.stderr
+    proof, scratch = Path(agent.home.data, "upgrade-proof.log").read_text(), scratch_of(agent.home)
+    for step in STEPS:
+        assert step in proof, proof
+    assert agent.podman("ps", "--all", "--quiet", f"--filter=name={names(scratch).container}") == ""
     second = image(agent)
     assert second != first
     assert is_settled(agent)
     assert boots(agent)[: len(lived)] == lived
-    assert not Path(home_of(scratch_of(agent.home), agent.user.environ, agent.user.uid).data).exists()
+    assert not Path(home_of(scratch, agent.user.environ, agent.user.uid).data).exists()
 
     Path(agent.home.state, "choke").touch()
     lived = boots(agent)
