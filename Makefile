@@ -14,6 +14,9 @@ demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=pr
 # The tests' servers start many short threads, and glibc reserves 64 MiB of addresses for each one's memory: more than
 # there is on a machine that limits them (ulimit -v).
 test: export MALLOC_ARENA_MAX := 2
+# What is compiled is kept, whatever the caller's shell says: each worker, and each program that a test starts, would
+# compile it anew. `make clean` removes it.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: check setup-containers ## check, then run every test
 	@echo '== tests, one worker for each core: pytest -n auto -m "not heavy"'
 	@$(python) -m pytest -n auto -m "not heavy"

@@ -26,6 +26,8 @@ class Caller(NamedTuple):
     """Instead of the way out that a container gets on this machine (`host.container.words.NETWORKS`)."""
     proof: tuple[str, ...] = ()
     """The program that proves an image before `upgrade` takes it; empty for ours (`host.container.proof`)."""
+    steady: float = 5.0
+    """Seconds for which what `upgrade` started has to go on working."""
 
     @property
     def home(self) -> Home:

@@ -16,13 +16,16 @@ settings.load_profile("minifram")
 LONG = (
     "tests/sealed/test_upgrade.py",
     "tests/host/test_container_upgrade.py",
-    "tests/sealed/test_life.py",
     "tests/sealed/test_seal.py",
     "tests/whole/",
+    "tests/host/test_container_up.py",
     "tests/faults/",
+    "tests/sealed/",
+    "tests/supervision/",
+    "tests/rehearsal/",
 )
-"""Where a file, or one test of it, takes over a minute. The heavy tests are shared out by file: what is long begins
-early, so that the last worker is not alone with it."""
+"""Where a file, or one test of it, takes half a minute or more; the longest first. The heavy tests are shared out by
+file, and others a few at a time: what is long begins early, so that the last worker is not alone with it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,9 +11,6 @@ from host.starting import Before, Running, Started
 from host.watching import POLL_SECONDS, Say
 from infra.contract.watcher_file import RUNNING, SAFE_RUNG, WatcherFile
 
-STEADY_SECONDS = 5.0
-"""For so long the same boot has to last."""
-
 
 class Seen(NamedTuple):
     running: Running | None
@@ -21,8 +18,10 @@ class Seen(NamedTuple):
     """Why it does not serve; empty when it does."""
 
 
-def wait_until_serving(home: Home, container: Started, before: Before, seconds: float, say: Say, rung: str) -> Seen:
-    """`rung`: where on the ladder the agent served before."""
+def wait_until_serving(
+    home: Home, container: Started, before: Before, seconds: float, steady: float, say: Say, rung: str
+) -> Seen:
+    """`steady`: seconds for which the same boot has to last; `rung`: where on the ladder the agent served before."""
     began = time.monotonic()
     try:
         running = starting.wait_until_running(home, container, before, seconds, say, in_container=True)
@@ -30,7 +29,7 @@ def wait_until_serving(home: Home, container: Started, before: Before, seconds: 
         return Seen(None, trouble.what)
     if not isinstance(running, Running):
         return Seen(None, f"the container ended with {running} before its agent worked")
-    deadline = began + seconds + STEADY_SECONDS
+    deadline = began + seconds + steady
     boot, since = "", time.monotonic()
     while True:
         now, state = time.monotonic(), _state(home)
@@ -39,13 +38,11 @@ def wait_until_serving(home: Home, container: Started, before: Before, seconds: 
             return Seen(None, f"the container ended with {status} after {now - began:.0f} s")
         if state is None or state.phase != RUNNING or state.boot_id != boot:
             boot, since = state.boot_id if state else "", now
-        elif now - since >= STEADY_SECONDS:
+        elif now - since >= steady:
             break
         if now > deadline:
             phase = state.phase if state else "without a word"
-            return Seen(
-                None, f"the agent did not work for {STEADY_SECONDS:g} s on end in {now - began:.0f} s ({phase})"
-            )
+            return Seen(None, f"the agent did not work for {steady:g} s on end in {now - began:.0f} s ({phase})")
         time.sleep(POLL_SECONDS)
     if state.rung == SAFE_RUNG != rung:
         return Seen(None, "neither main nor its last good version lives there, only safe mode")

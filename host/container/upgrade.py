@@ -370,7 +370,13 @@ class _Switch:
                 return
             self._container = Container(self._podman, self._home, found)
         seen = serving.wait_until_serving(
-            self._home, self._container, self._before, self._limits.up, self._say, self._journal.rung
+            self._home,
+            self._container,
+            self._before,
+            self._limits.up,
+            self._caller.steady,
+            self._say,
+            self._journal.rung,
         )
         self._running, self._verdict = seen
 

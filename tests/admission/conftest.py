@@ -11,20 +11,26 @@ from tests.admission.git_server import Server
 from tests.admission.world import World
 
 
+@pytest.fixture(scope="session")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world to be copied: making one takes ten processes of git."""
+    return World(tmp_path_factory.mktemp("door"))
+
+
 @pytest.fixture
-def world() -> Iterator[World]:
+def world(untouched: World) -> Iterator[World]:
     """Autonomy is merge, and files are limited to `BLOB_BYTES`."""
     # Not tmp_path: a socket's path must be short.
     root = Path(tempfile.mkdtemp(prefix="minifram-door-"))
-    yield World(root)
+    yield World(root, like=untouched)
     shutil.rmtree(root)
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(untouched: World) -> Iterator[Server]:
     """The same world behind `git daemon`."""
     root = Path(tempfile.mkdtemp(prefix="minifram-door-"))
-    server = Server(root)
+    server = Server(root, untouched)
     yield server
     server.end()
     shutil.rmtree(root)

@@ -17,8 +17,8 @@ from tests.admission.world import BLOB_BYTES, World, until
 class Server:
     """A world whose agent reaches the door by git://."""
 
-    def __init__(self, root: Path) -> None:
-        self.world = World(root, by_daemon=True)
+    def __init__(self, root: Path, like: World | None = None) -> None:
+        self.world = World(root, by_daemon=True, like=like)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]

@@ -98,30 +98,43 @@ class Clone:
 
 
 class World:
-    """`agent` pushes through the door, `pm` by path. Both clones are at main, which holds COMMS.md and a file."""
+    """`agent` pushes through the door, `pm` by path. Both clones are at main, which holds COMMS.md and a file.
 
-    def __init__(
-        self, root: Path, autonomy: str = "merge", blob_bytes: int = BLOB_BYTES, by_daemon: bool = False
-    ) -> None:
+    `like`: the repository and the clones are copies of that world's, which nothing has been done to."""
+
+    def __init__(self, root: Path, by_daemon: bool = False, like: World | None = None) -> None:
         self.root = root
         self.by_daemon = by_daemon
         root.mkdir(parents=True, exist_ok=True)
         self.places = Places(
             bot=str(root / "bot"), remote=str(root / "remote.git"), run=str(root / "run"), var=str(root / "var")
         )
-        self.settings(autonomy, blob_bytes)
+        self.settings()
         pm_config = root / "pm.gitconfig"
         pm_config.write_text("[user]\n\tname = PM\n\temail = pm@example.invalid\n[init]\n\tdefaultBranch = main\n")
         self.pm = Clone(root / "pm", str(pm_config))
+        self.agent = Clone(root / "agent", self.places.cell_git_config)
+        if like:
+            self._copy(like)
+        else:
+            self._make()
+
+    def _make(self) -> None:
         self.pm.path.mkdir()
         self.pm.git("init", "--quiet", "--bare", self.places.remote)
         self.pm.git("init", "--quiet")
         self.pm.git("remote", "add", "origin", self.places.remote)
         self.pm.commit({"COMMS.md": PAGE, "src/a.py": "a = 1\n"}, "birth")
         self.pm.push("main")
-        self.agent = Clone(root / "agent", self.places.cell_git_config)
         self.agent.path.mkdir()
         self.agent.git("clone", "--quiet", self.places.remote, ".")
+
+    def _copy(self, other: World) -> None:
+        directories = (other.places.remote, str(other.pm.path), str(other.agent.path))
+        subprocess.run(["cp", "--archive", *directories, str(self.root)], check=True)
+        for clone in (self.pm, self.agent):
+            config = clone.path / ".git/config"
+            config.write_text(config.read_text().replace(other.places.remote, self.places.remote))
 
     def settings(
         self,

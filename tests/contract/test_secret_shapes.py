@@ -343,10 +343,10 @@ def test_any_text_can_be_redacted(text: str) -> None:
     ],
 )
 def test_no_text_takes_more_time_than_its_length(piece: str) -> None:
-    """A megabyte of anything is searched in moments: nobody can keep the door busy with a choice of words."""
+    """Much of anything is searched in moments: nobody can keep the door busy with a choice of words."""
     began = time.process_time()
-    find_secrets((piece * (1_000_000 // len(piece))).encode(), (b"sk-ant-sk-ant-x",))
-    assert time.process_time() - began < 30  # it takes well under one; what is not linear takes hours
+    find_secrets((piece * (400_000 // len(piece))).encode(), (b"sk-ant-sk-ant-x",))
+    assert time.process_time() - began < 6  # it takes well under one; what is not linear takes many times that
 
 
 def test_this_project_holds_no_secret() -> None:

@@ -5,6 +5,7 @@ knows no registry."""
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import json
 import os
@@ -47,7 +48,8 @@ class Workshop:
         self.project = self.place / "project"
         self.empty = user.put("registries.conf", "unqualified-search-registries = []\n")
         for name in ("host", "infra"):
-            shutil.copytree(PROJECT / name, self.code / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(PROJECT / name, self.code / name)
+            assert compileall.compile_dir(self.code / name, quiet=1)  # once, not at each command
         (self.code / "tests/host").mkdir(parents=True)
         shutil.copy(HERE / "launcher.py", self.code / "tests/host/launcher.py")
         write_project(self.project)
@@ -100,6 +102,7 @@ class ContainerDesk:
             "PYTHONDONTWRITEBYTECODE": "1",
             "CONTAINERS_REGISTRIES_CONF": str(workshop.empty),
             "LAUNCH_WITH_NETWORK": "none",
+            "LAUNCH_WITH_STEADY": "1",
         }
 
     @property

@@ -23,4 +23,6 @@ if __name__ == "__main__":
     network = os.environ.get("LAUNCH_WITH_NETWORK", "")
     script = os.environ.get("LAUNCH_WITH_PROOF", "")
     proof = ("/bin/sh", "-c", script) if script else ()
-    sys.exit(main(words, Caller(dict(os.environ), os.getuid(), project, program, agent, network, proof)))
+    caller = Caller(dict(os.environ), os.getuid(), project, program, agent, network, proof)
+    steady = float(os.environ.get("LAUNCH_WITH_STEADY", caller.steady))
+    sys.exit(main(words, caller._replace(steady=steady)))

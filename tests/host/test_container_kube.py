@@ -31,7 +31,7 @@ SEALINGS = [
 
 def pod(sealed: Sealing) -> tuple[dict[str, Any], dict[str, Any]]:
     """The whole and its one container."""
-    found = yaml.safe_load(manifest(sealed))
+    found = yaml.load(manifest(sealed), Loader=yaml.CSafeLoader)
     (container,) = found["spec"]["containers"]
     return found, container
 

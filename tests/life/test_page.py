@@ -309,8 +309,8 @@ def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
 
 @pytest.mark.heavy
 def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
-    """A hundred rounds of both pushing at the same moment: each directive and each report is there exactly once."""
-    rounds = 100
+    """Forty rounds of both pushing at the same moment: each directive and each report is there exactly once."""
+    rounds = 40
     start = threading.Barrier(2)
 
     def pm() -> None:

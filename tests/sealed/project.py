@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,19 +14,23 @@ from tests.sealed import rootless
 from tests.sealed.rootless import Ended, Rootless
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv*", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache", "__pycache__"
-)
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 
 
 class Project:
     """The `minifram` command as the ordinary user runs it."""
 
-    def __init__(self, user: Rootless, name: str = "project") -> None:
+    def __init__(self, user: Rootless, name: str = "project", source: Path = ROOT) -> None:
         self.user = user
         self.root = user.scratch / name
         self.no_registry = user.put("registries.conf", "unqualified-search-registries = []\n")
-        shutil.copytree(ROOT, self.root, ignore=LEFT_OUT)
+        shutil.copytree(source, self.root, ignore=LEFT_OUT)
+        self.open()
+
+    def compile(self) -> None:
+        """Once, where this user cannot write it: else each command would compile all that it imports."""
+        for part in ("host", "infra"):
+            assert compileall.compile_dir(self.root / part, quiet=1)
         self.open()
 
     def open(self) -> None:
@@ -55,4 +60,6 @@ def user() -> Iterator[Rootless]:
 @pytest.fixture(scope="session")
 def project(user: Rootless) -> Project:
     """A copy of the project, made once."""
-    return Project(user)
+    made = Project(user)
+    made.compile()
+    return made

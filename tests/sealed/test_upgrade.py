@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from host.container.proof import scratch_of
+from host.container.words import names
 from host.homes import home_of
 from tests.sealed.project import Project
-from tests.sealed.rootless import Ended, Rootless
+from tests.sealed.rootless import Ended
 from tests.sealed.sealed_agent import SealedAgent, born, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]
@@ -21,18 +22,20 @@ pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]
 BEGINS = "    places = zones.places\n"
 CHOKES = f"{BEGINS}    if os.path.exists(f'{{places.var}}/choke'):\n        raise RuntimeError('it chokes on it')\n"
 NEVER_STARTS = f"{BEGINS}    raise RuntimeError('it never starts')\n"
+STEPS = ("a. A directive", "b. A directive to improve itself", "c. A bad upgrade", "d. The PM rolls back")
+"""Of the demo, which proves a version: directive, self-upgrade, two bad versions, rollback, in a container."""
 
 
 class Versions:
     """minifram as it is installed, again and again."""
 
-    def __init__(self, user: Rootless) -> None:
-        self.user = user
+    def __init__(self, project: Project) -> None:
+        self.project, self.user = project, project.user
         self.images: set[str] = set()
 
     def other(self, name: str, path: str, old: str, new: str) -> Project:
         """This project with one file of the keep changed."""
-        project = Project(self.user, f"project-{name}")
+        project = Project(self.user, f"project-{name}", self.project.root)
         file = project.root / path
         text = file.read_text()
         assert old in text
@@ -78,8 +81,8 @@ def is_settled(agent: SealedAgent) -> bool:
 
 
 @pytest.fixture
-def versions(user: Rootless) -> Versions:
-    return Versions(user)
+def versions(project: Project) -> Versions:
+    return Versions(project)
 
 
 @pytest.fixture
@@ -106,11 +109,15 @@ def test_an_agent_moves_to_a_new_image_only_when_it_lives_there(agent: SealedAge
     )
     assert good.returncode == 0, good.stdout + good.stderr
     assert "is proved" in good.stderr
+    proof, scratch = Path(agent.home.data, "upgrade-proof.log").read_text(), scratch_of(agent.home)
+    for step in STEPS:
+        assert step in proof, proof
+    assert agent.podman("ps", "--all", "--quiet", f"--filter=name={names(scratch).container}") == ""
     second = image(agent)
     assert second != first
     assert is_settled(agent)
     assert boots(agent)[: len(lived)] == lived
-    assert not Path(home_of(scratch_of(agent.home), agent.user.environ, agent.user.uid).data).exists()
+    assert not Path(home_of(scratch, agent.user.environ, agent.user.uid).data).exists()
 
     Path(agent.home.state, "choke").touch()
     lived = boots(agent)

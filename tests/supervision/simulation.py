@@ -54,8 +54,35 @@ NATURES = (
 )
 
 
+LEADS = (states.Launch, states.RollBack, states.LookAtMain)
+"""What may begin a runner; never two at once."""
+OTHER = "f" * 32
+OF_NOBODY: tuple[Event, ...] = (
+    states.Served(OTHER),
+    states.Died(OTHER, "SIGKILL"),
+    states.SealUnproved(OTHER, "no port"),
+    states.TimeIsUp(),
+    states.SignalRefused("it is empty"),
+    states.Observed("a limit", "much was written"),
+    states.Unwell(OTHER, "no answer"),
+    states.Well(OTHER),
+    states.Exceeded(OTHER, "too much"),
+)
+NOT_ASKED: tuple[Event, ...] = (
+    states.Preparing("nobody", 10.0),
+    states.Prepared(states.Launch("other", "nobody asked")),
+    states.MainUnseen("nobody asked"),
+)
+
+
 class Broken(AssertionError):
     """A rule that did not hold."""
+
+
+def instant_at(now: float) -> Instant:
+    """The wall's clock is set wrong, and right again, by a year each time: nothing may be decided by it."""
+    wrong = (int(now) // WALL_STEP_SECONDS) % 3 - 1
+    return Instant(now, WALL + now + wrong * YEAR)
 
 
 @dataclass
@@ -77,7 +104,7 @@ class Play:
     events: int = 0
     now: float = 0.0
     state: State = field(default_factory=lambda: State(Phase.STARTING, Instant(0.0, WALL), PATIENCE))
-    remembered: tuple[State, Instant] | None = None
+    remembered: tuple[State, float] | None = None
     """What lies on the disk: written there, if it were read again."""
     alive: Alive | None = None
     outage_until: float = 0.0
@@ -126,9 +153,7 @@ class Play:
         return self.now < self.outage_until
 
     def instant(self) -> Instant:
-        """The wall's clock is set wrong, and right again, by a year each time: nothing may be decided by it."""
-        wrong = (int(self.now) // WALL_STEP_SECONDS) % 3 - 1
-        return Instant(self.now, WALL + self.now + wrong * YEAR)
+        return instant_at(self.now)
 
     # The watcher.
 
@@ -153,7 +178,7 @@ class Play:
             self.act(action)
 
     def remember(self, state: State) -> None:
-        self.remembered = (state, self.instant())
+        self.remembered = (state, self.now)
 
     def act(self, action: states.Action) -> None:
         match action:
@@ -249,7 +274,9 @@ class Play:
 
     def restart(self) -> None:
         """The watcher is gone, without a word, and another begins with what lay on the disk."""
-        file = memory.to_file(self.remembered[0], (), self.remembered[1]) if self.remembered else WatcherFile()
+        file = WatcherFile()
+        if self.remembered:
+            file = memory.to_file(self.remembered[0], (), instant_at(self.remembered[1]))
         self.inbox = deque()
         self.prepared = self.preparing = None
         found = None
@@ -408,35 +435,17 @@ class Play:
 
     def news(self) -> list[Event]:
         """Of nobody, too early, too late, or twice."""
-        other = "f" * 32
-        return [
-            states.Served(other),
-            states.Died(other, "SIGKILL"),
-            states.SealUnproved(other, "no port"),
-            states.TimeIsUp(),
-            states.MainMoved(self.main),
-            states.SignalRefused("it is empty"),
-            states.Observed("a limit", "much was written"),
-            states.Unwell(other, "no answer"),
-            states.Well(other),
-            states.Exceeded(other, "too much"),
-        ]
+        return [states.MainMoved(self.main), *OF_NOBODY]
 
     def stale(self) -> Event:
         """News, or an answer to what was not asked, which comes when nothing else is under way."""
-        answers: list[Event] = [
-            states.Preparing("nobody", 10.0),
-            states.Prepared(states.Launch("other", "nobody asked")),
-            states.MainSeen(self.main, "nobody asked"),
-            states.MainUnseen("nobody asked"),
-        ]
-        return self.chance.choice([*self.news(), *answers])
+        return self.chance.choice([*self.news(), states.MainSeen(self.main, "nobody asked"), *NOT_ASKED])
 
     # What must hold.
 
     def check(self, before: State, event: Event, actions: list[states.Action]) -> None:
         state = self.state
-        leads = [each for each in actions if isinstance(each, states.Launch | states.RollBack | states.LookAtMain)]
+        leads = [each for each in actions if isinstance(each, LEADS)]
         if len(leads) > 1 or (leads and self.alive):
             raise Broken(f"{event}: {leads} with {self.alive}")
         if state.forgiven > before.forgiven or state.pins == () != before.pins:
@@ -448,7 +457,7 @@ class Play:
             raise Broken(f"{event}: {state.runner} is said to be alive")
         if state.phase is Phase.STOPPED and (state.runner or self.alive):
             raise Broken("the watcher left a runner behind")
-        for pin in state.pins:
+        for pin in state.pins if state.pins != before.pins else ():
             by_chance = self.nature_of(pin.version).good and "no watcher was running" not in pin.why
             if by_chance and pin not in before.pins:
                 raise Broken(f"{event}: the good version {pin.version} was pinned: {pin.why}")

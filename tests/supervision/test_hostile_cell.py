@@ -41,7 +41,7 @@ def _link(path: Path) -> None:
     path.symlink_to("/nonexistent")
 
 
-OBSTACLES = [
+OBSTACLES: list[tuple[str, Callable[[Path], object]]] = [
     ("logs", Path.touch),
     ("logs", _link),
     ("logs/errors.log", _link),
@@ -52,30 +52,49 @@ OBSTACLES = [
     ("logs/bootstrap.log", os.mkfifo),
     ("../../.gitconfig", Path.mkdir),
     ("../../.gitconfig", os.mkfifo),
-    ("../../.signal", Path.touch),
-    ("../../.signal", _link),
 ]
 
 
-@heavy
-@pytest.mark.parametrize(("name", "make"), OBSTACLES)
-def test_main_starts_whatever_stands_in_its_way(
-    make_agent: MakeAgent, name: str, make: Callable[[Path], object]
-) -> None:
-    """A file, link, directory or FIFO in the place of what main needs is moved aside; signals work afterwards."""
-    agent = make_agent()
+def _with_logs_of_any_name(agent: Agent) -> None:
     (agent.clone / ".gitignore").write_text("logs*\n__pycache__/\n")
     agent.commit("serve()")
     agent.git("push", "-q", "origin", "main")
     agent.branch("better", "serve()")
-    agent.start()
-    first = agent.serving()
-    path = Path(agent.places.main_checkout, name)
+
+
+def _put_in_place_of(path: Path, make: Callable[[Path], object]) -> None:
     if path.is_dir():
         shutil.rmtree(path)
     else:
         path.unlink()
     make(path)
+
+
+@heavy
+def test_main_starts_whatever_stands_in_its_way(make_agent: MakeAgent) -> None:
+    """A file, link, directory or FIFO in the place of what main needs is moved aside; signals work afterwards."""
+    agent = make_agent()
+    _with_logs_of_any_name(agent)
+    agent.start()
+    main = agent.serving()
+    for name, make in OBSTACLES:
+        agent.ask(SignalName.BOOTSTRAP, "better")
+        better = agent.serving("better", but=main.boot_id)
+        _put_in_place_of(Path(agent.places.main_checkout, name), make)
+        agent.ask(SignalName.BOOTSTRAP, "main")
+        main = agent.serving(but=better.boot_id)
+        assert not agent.state().failures, (name, make)
+
+
+@heavy
+@pytest.mark.parametrize("make", [Path.touch, _link])
+def test_main_starts_without_a_directory_for_signals(make_agent: MakeAgent, make: Callable[[Path], object]) -> None:
+    """What stands in its place is moved aside when the next runner starts; signals work afterwards."""
+    agent = make_agent()
+    _with_logs_of_any_name(agent)
+    agent.start()
+    first = agent.serving()
+    _put_in_place_of(Path(agent.places.signals), make)
     os.kill(first.runner_pid, signal.SIGKILL)
     second = agent.serving(but=first.boot_id)
     within(20.0, lambda: os.path.isdir(agent.places.signals) and not os.path.islink(agent.places.signals), "signals")
