@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from host import watching
+from infra.contract.providers import KEYS
 from infra.contract.watcher_file import STOPPED
 from tests.host.desk import Desk, wait_for
 
@@ -99,13 +100,13 @@ def test_down_when_down_is_not_running(desk: Desk) -> None:
     """3, with the word that helps; a key left by a killed watcher goes all the same."""
     secrets = Path(desk.home().places.secrets)
     secrets.mkdir(mode=0o700)
-    Path(desk.home().key_file).write_text(KEY)
+    Path(desk.home().key_file(KEYS[0])).write_text(KEY)
 
     down = desk.run("down")
 
     assert down.code == 3
     assert "minifram up" in down.err
-    assert not os.path.exists(desk.home().key_file)
+    assert not os.path.exists(desk.home().key_file(KEYS[0]))
 
 
 def test_down_does_not_kill_a_watcher_that_takes_its_time(desk: Desk) -> None:
@@ -251,7 +252,7 @@ def test_the_key_goes_to_a_private_file_and_away_with_the_agent(desk: Desk) -> N
     up = desk.call("up", ANTHROPIC_API_KEY=f" {KEY}\n")
 
     assert up.code == 0, up
-    key_file = Path(desk.home().key_file)
+    key_file = Path(desk.home().key_file(KEYS[0]))
     assert key_file.read_text().strip() == KEY
     assert key_file.stat().st_mode & 0o777 == 0o600
     assert key_file.parent.stat().st_mode & 0o777 == 0o700
@@ -288,7 +289,7 @@ def test_without_a_good_key_nothing_starts(desk: Desk, key: str, code: int) -> N
     assert up.code == code
     assert "ANTHROPIC_API_KEY" in up.err
     assert not key or key not in up.err
-    assert not os.path.exists(desk.home().key_file)
+    assert not os.path.exists(desk.home().key_file(KEYS[0]))
     assert watching.holder(desk.home().places.watcher_lock) is None
 
 
@@ -297,7 +298,7 @@ def test_a_failed_start_takes_the_key_away_again(desk: Desk) -> None:
     _settings(desk, "model: {provider: anthropic}\n")
 
     assert desk.call("up", watcher="dies", ANTHROPIC_API_KEY=KEY).code == 1
-    assert not os.path.exists(desk.home().key_file)
+    assert not os.path.exists(desk.home().key_file(KEYS[0]))
 
 
 def test_restart_says_what_changed(desk: Desk) -> None:
@@ -316,7 +317,7 @@ def test_restart_says_what_changed(desk: Desk) -> None:
     assert (found["before"], found["after"]) == (f"main@{before}", f"main@{after}")
     assert found["pid_before"] == first["pid"] != found["pid"]
     assert found["settings_changed"] == {"autonomy": ["merge", "frozen"]}
-    assert Path(desk.home().key_file).read_text().strip() == KEY
+    assert Path(desk.home().key_file(KEYS[0])).read_text().strip() == KEY
 
     unchanged = desk.call("restart")
     assert "as before" in unchanged.out

@@ -62,7 +62,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
 
 def test_the_door_says_that_it_is_well(door: DoorProcess) -> None:
     """Health needs no call; the runner's own client reads it."""
-    expected = {"status": "ok", "provider": "scripted", "model": "claude-opus-5-5", "problem": None}
+    expected = {"status": "ok", "provider": "scripted", "model": "demo", "problem": None}
 
     assert door.get("/health") == expected
     assert health(door.places.model_socket, 5.0) == expected
