@@ -38,12 +38,13 @@ class Answer(NamedTuple):
 
 def parse_answer(text: str, tools: Iterable[Tool]) -> Answer:
     """An answer as a person writes it: lines that begin with `{` are tool calls, each `{"name": …, "input": {…}}`, all
-    others are words. Raises ValueError that names the line and what was expected."""
+    others are words, white space in front of a `{` as well. Raises ValueError that names the line and what was
+    expected."""
     known = {tool.name: tool for tool in tools}
     words: list[str] = []
     calls: list[tuple[str, dict[str, Any]]] = []
     for number, line in enumerate(text.split("\n"), 1):
-        if line.lstrip().startswith("{"):
+        if line.startswith("{"):
             try:
                 calls.append(_call(line, known))
             except (ValueError, RecursionError) as error:

@@ -69,8 +69,8 @@ def _bounded_stream(whole: httpx2.AsyncByteStream, most_bytes: int) -> httpx2.As
 
 
 async def lines_of(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """The lines of a body without their ends (`\\n`, `\\r\\n`), the last one also when nothing ends it. Empty ones, which
-    mean nothing to anybody here, are left out."""
+    """The lines of a body without their ends (`\\n`, `\\r\\n`), the last one also when nothing ends it. Empty ones,
+    which mean nothing to anybody here, are left out."""
     rest = bytearray()
     async for part in response.aiter_raw():
         *whole, left = part.split(b"\n")

@@ -267,7 +267,7 @@ def _saying(sent: Sent) -> Callable[[object], Sent]:
 @every_dialect
 @pytest.mark.parametrize("then", ["silence", "alive", "silence at once"])
 def test_silence_is_given_up(dialect: Dialect, then: str) -> None:
-    """Also when the connection is kept alive; a reply that comes slowly is heard to its end."""
+    """Also when the connection is kept alive."""
     pieces = dialect.reply(("Hello.",))
     sent = {
         "silence": Sent(pieces[:1], "silence"),
@@ -278,6 +278,10 @@ def test_silence_is_given_up(dialect: Dialect, then: str) -> None:
     assert (failure.type, failure.measured) == ("unavailable", False)
     assert failure.message.startswith("no new content from the provider for 1 s")
 
+
+@every_dialect
+def test_a_slow_reply_is_heard_to_its_end(dialect: Dialect) -> None:
+    """It takes longer than a silence may, and is none."""
     slow = Sent(dialect.reply(("Hello, hello, hello, hello.",)), pause=SHORT_SECONDS / 5)
     assert hear(dialect, slow, SHORT_SECONDS).completion.stop_reason == END_TURN
 
