@@ -279,6 +279,38 @@ def test_with_a_key_the_same_agent_runs_on_claude(desk: Desk) -> None:
     assert desk.run("down").code == 0
 
 
+def test_each_model_gets_its_own_key_and_no_other_is_handed_over(desk: Desk) -> None:
+    """`auto` takes OpenAI's when it is the only one; what stands in needs its key as well; a restart keeps both."""
+    both = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": "sk-openai-0123456789"}
+    claude, openai = (Path(desk.home().key_file(key)) for key in KEYS)
+
+    _settings(desk, "")
+    assert "openai gpt-6.1-terra" in desk.call("up", OPENAI_API_KEY=both["OPENAI_API_KEY"]).out
+    assert (claude.exists(), openai.exists()) == (False, True)
+    assert desk.run("status", "--json").json["model"] == "openai gpt-6.1-terra"
+    assert desk.run("down").code == 0
+    assert not openai.exists()
+
+    assert "anthropic claude" in desk.call("up", **both).out
+    assert (claude.exists(), openai.exists()) == (True, False)
+    assert desk.run("down").code == 0
+
+    _settings(desk, "model: {provider: anthropic, then: [{provider: openai}]}\n")
+    assert "OPENAI_API_KEY is not set" in desk.run("up", ANTHROPIC_API_KEY=KEY).err
+    assert "(then openai gpt-6.1-terra)" in desk.call("up", **both).out
+    assert desk.call("restart").code == 0
+    assert (claude.read_text().strip(), openai.read_text().strip()) == tuple(both.values())
+
+
+def test_what_is_set_in_the_settings_is_shown(desk: Desk) -> None:
+    """Models that stand in are shown as they are written."""
+    _settings(desk, "model: {then: [{provider: ollama, name: qwen3}]}\n")
+
+    shown = desk.done("config", "model.then").out
+    assert '"provider": "ollama"' in shown
+    assert "Models to try" in shown
+
+
 @pytest.mark.parametrize(("key", "code"), [("", 4), ("two words", 2), ("ключ", 2), ("a\x07b", 2)])
 def test_without_a_good_key_nothing_starts(desk: Desk, key: str, code: int) -> None:
     """The words name the variable and never show what was in it."""
