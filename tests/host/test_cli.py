@@ -109,7 +109,7 @@ def _on_a_terminal(desk: Desk, *words: str, **environ: str) -> str:
     ):
         os.close(follower)
         shown, deadline = b"", time.monotonic() + 30
-        while time.monotonic() < deadline and select.select([leader], [], [], 1)[0]:
+        while select.select([leader], [], [], max(0.0, deadline - time.monotonic()))[0]:
             try:
                 piece = os.read(leader, 65536)
             except OSError:  # the other side is closed
