@@ -22,6 +22,7 @@ PYTHON_FAMILIES = (
     (("pydantic",), "venv: pydantic"),
     (("pytest", "_pytest", "hypothesis", "pygments", "xdist"), "venv: pytest, hypothesis, pygments"),
     (("anthropic",), "venv: anthropic"),
+    (("openai",), "venv: openai"),
     (("pip",), "venv: pip"),
 )
 VENV = "/opt/minifram/.venv/"

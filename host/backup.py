@@ -5,6 +5,7 @@ watcher's memory stays out, too: its pids and signals belong to one machine, and
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import os
@@ -20,13 +21,13 @@ from host.archive import BLOCK, BOUNDS, BUNDLE, LEDGER, SCHEMA, SETTINGS, Manife
 from host.caller import Caller
 from host.display import counted
 from host.homes import Home
-from host.running import KEY_VARIABLE
 from host.trouble import Trouble
 from host.watching import Say
 from infra.contract.branches import MAIN
 from infra.contract.clock import timestamp
 from infra.contract.exit_codes import Exit
 from infra.contract.files import sync_directory
+from infra.contract.providers import KEYS, VARIABLES
 from infra.contract.settings import parse_settings
 from infra.repository.git import CANNOT_START, Git, GitError
 
@@ -249,12 +250,10 @@ def _weighed(caller: Caller, home: Home, place: str) -> dict[str, Part]:
 
 def _secrets(caller: Caller, home: Home) -> Iterator[bytes]:
     """The keys that are at hand; the one that podman holds cannot be read, and is nowhere else."""
-    given = [caller.environ.get(KEY_VARIABLE, "").encode(errors="surrogateescape")]
-    try:
-        with open(home.key_file, "rb") as file:
+    given = [caller.environ.get(variable, "").encode(errors="surrogateescape") for variable in VARIABLES]
+    for name in KEYS:
+        with contextlib.suppress(FileNotFoundError), open(home.key_file(name), "rb") as file:
             given.append(file.read(64 << 10))
-    except FileNotFoundError:
-        pass
     yield from (key.strip() for key in given if len(key.strip()) >= _KEY_BYTES)
 
 

@@ -33,6 +33,7 @@ VERBS = {
     "egress": "the names that a contained agent asked for, what was stopped",
     "ledger": "check the book of model calls",
     "tell": "give the agent a directive",
+    "answer": "be the model: show what the agent asks, and answer it",
     "reports": "read what the agent reports",
     "review": "list the branches that await you, or show one",
     "merge": "merge a branch into main",

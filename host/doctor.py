@@ -18,6 +18,9 @@ from host.caller import Caller, as_option
 from host.homes import Home, problem_with_directory
 from host.trouble import Trouble
 from infra.contract import watcher_file
+from infra.contract.model_reach import problem_in_sandbox
+from infra.contract.model_settings import keys_needed, model_words
+from infra.contract.providers import KEYS, variable_of
 from infra.contract.settings import SettingsError, read_settings
 from infra.contract.sockets import MAX_PATH_BYTES, connect
 from infra.repository.git import Git, GitError
@@ -50,7 +53,7 @@ def diagnose(caller: Caller) -> Diagnosis:
     initialised = os.path.lexists(home.remote)
     checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
     if initialised:
-        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _key]
+        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _model, _key]
         checks += [_watcher, _main, _doors]
     results = [result for check in checks for result in check(caller, home)]
     if not initialised:
@@ -181,7 +184,7 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
     try:
         podman = choice.podman_at_hand(caller)
         found = control.look(podman, home)
-        has_secret = control.has_secret(podman, home)
+        has_secret = bool(control.keys_held(podman, home))
     except (Trouble, PodmanError) as error:
         yield Result("container", FAIL, str(error))
         return
@@ -246,21 +249,46 @@ def _state_directory(caller: Caller, home: Home) -> Iterator[Result]:
     yield Result("state directory", FAIL if problem else OK, problem or f"{home.state} is yours alone")
 
 
-def _key(caller: Caller, home: Home) -> Iterator[Result]:
-    if not os.path.lexists(home.key_file):
-        yield Result("key", OK, "no key lies on disk")
+def _model(caller: Caller, home: Home) -> Iterator[Result]:
+    """Who thinks, and what is known to stand in the way without asking anybody."""
+    try:
+        settings = read_settings(home.settings)
+    except SettingsError:  # told by its own check
         return
-    status = os.lstat(home.key_file)
+    is_up = watching.holder(home.places.watcher_lock, running.sandbox_in_use(home) == running.PODMAN) is not None
+    there = running.keys_in_use(home) if is_up else [key for key in KEYS if caller.environ.get(variable_of(key))]
+    sandbox = (running.sandbox_in_use(home) if is_up else "") or settings.sandbox
+    problem = problem_in_sandbox(settings.model, sandbox)
+    if problem:
+        yield Result("model", FAIL, problem)
+    lost = [variable_of(key) for key in keys_needed(settings.model, there) if key not in there]
+    if lost:
+        yield Result(
+            "model", NOTE if not is_up else WARN, f"{' and '.join(lost)} is not set, and 'minifram up' needs it"
+        )
+    if not problem and not lost:
+        yield Result("model", OK, model_words(settings.model, there))
+
+
+def _key(caller: Caller, home: Home) -> Iterator[Result]:
+    found = [key for key in KEYS if os.path.lexists(home.key_file(key))]
+    if not found:
+        yield Result("key", OK, "no key lies on disk")
+    for key in found:
+        yield _key_file(caller, home, home.key_file(key))
+
+
+def _key_file(caller: Caller, home: Home, path: str) -> Result:
+    status = os.lstat(path)
     mode = stat.S_IMODE(status.st_mode)
     problem = problem_with_directory(home.places.secrets, caller.uid)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != caller.uid or mode & 0o077:
-        problem = f"{home.key_file} must be a regular file of yours with mode 0600 (found {mode:04o})"
+        problem = f"{path} must be a regular file of yours with mode 0600 (found {mode:04o})"
     if problem:
-        yield Result("key", FAIL, f"{problem}; take the key to be known to others")
-    elif running.sandbox_in_use(home) == running.PODMAN or watching.holder(home.places.watcher_lock) is None:
-        yield Result("key", WARN, f"{home.key_file} lies there though the agent is down; remove it")
-    else:
-        yield Result("key", OK, f"{home.key_file} is readable by you alone")
+        return Result("key", FAIL, f"{problem}; take the key to be known to others")
+    if running.sandbox_in_use(home) == running.PODMAN or watching.holder(home.places.watcher_lock) is None:
+        return Result("key", WARN, f"{path} lies there though the agent is down; remove it")
+    return Result("key", OK, f"{path} is readable by you alone")
 
 
 def _watcher(caller: Caller, home: Home) -> Iterator[Result]:

@@ -40,9 +40,9 @@ class Home(NamedTuple):
     def places(self) -> Places:
         return Places(bot=f"{self.data}/bot", remote=self.remote, run=self.run, var=self.state)
 
-    @property
-    def key_file(self) -> str:
-        return f"{self.places.secrets}/anthropic_api_key"
+    def key_file(self, key: str) -> str:
+        """Where a provider's key lies; `key` is one of `providers.KEYS`."""
+        return f"{self.places.secrets}/{key}"
 
     @property
     def watcher_output(self) -> str:

@@ -1,13 +1,14 @@
 """`up`, `down` and `restart`: what is checked before, what is left behind, what changed.
 
-Everything that can be wrong is found before anything is stopped or started. The model's key passes from the
-PM's environment into a file that only the model door reads, and goes away with the agent."""
+Everything that can be wrong is found before anything is stopped or started. The models' keys pass from
+the PM's environment into files that only the model door reads, and go away with the agent."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from host import bare, keep_files, starting, watching
@@ -18,13 +19,15 @@ from host.trouble import Trouble
 from host.watching import Say
 from infra.contract.exit_codes import Exit
 from infra.contract.files import write_whole
-from infra.contract.settings import Settings, provider_of, read_settings
+from infra.contract.model_reach import problem_in_sandbox
+from infra.contract.model_settings import keys_needed, model_words
+from infra.contract.providers import KEYS, provider_with, variable_of
+from infra.contract.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from host.container.choice import Choice
     from host.container.lifecycle import Ship
 
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
 PODMAN = "podman"
 
 
@@ -34,15 +37,21 @@ class Readiness(NamedTuple):
     home: Home
     settings: Settings
     chosen: Choice
-    key: str
-    """The provider's key; empty when the model needs none, or when podman still holds it."""
-    has_key: bool
+    keys: Mapping[str, str]
+    """The keys that the models need, by name, without those that podman still holds."""
+    held: tuple[str, ...] = ()
+    """The names of the keys that podman still holds."""
     ship: Ship | None = None
     """For podman: with what the container is made; filled in by `fit_out`."""
 
     @property
     def sandbox(self) -> str:
         return self.chosen.sandbox
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Of all keys that the models need."""
+        return tuple(key for key in KEYS if key in self.keys or key in self.held)
 
 
 class Up(NamedTuple):
@@ -72,7 +81,7 @@ class Restarted(NamedTuple):
 
 
 def make_ready(caller: Caller, sandbox: str | None, goes_on: bool = False) -> Readiness:
-    """Check all that `up` needs; with `goes_on`, the key of the agent that runs now will do. Raises Trouble and
+    """Check all that `up` needs; with `goes_on`, the keys of the agent that runs now will do. Raises Trouble and
     SettingsError."""
     from host.container import choice
 
@@ -88,21 +97,34 @@ def make_ready(caller: Caller, sandbox: str | None, goes_on: bool = False) -> Re
     if problem:
         raise problem
     chosen = choice.choose(caller, sandbox or settings.sandbox, sandbox_in_use(home))
-    given = caller.environ.get(KEY_VARIABLE, "")
-    goes_on = goes_on or os.path.lexists(home.switch_file)
-    held = False  # podman gives no key back, and need not
-    if goes_on and not given:
-        if sandbox_in_use(home) != PODMAN:
-            given = _running_key(home)
-        elif _podman_holds_key(caller, home):
-            held = chosen.sandbox == PODMAN
-            if not held:
-                raise Trouble(
-                    Exit.NOT_FOUND, f"podman does not give the key back that the agent has: export it in {KEY_VARIABLE}"
-                )
-    has_key = provider_of(settings.model, bool(given) or held) == "anthropic"
-    key = checked_key(given) if has_key and not held else ""
-    return Readiness(home, settings, chosen, key, has_key)
+    out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
+    if out_of_reach:
+        raise Trouble(Exit.USAGE, out_of_reach)
+    keys, held = _keys(caller, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
+    return Readiness(home, settings, chosen, keys, held)
+
+
+def _keys(
+    caller: Caller, home: Home, settings: Settings, sandbox: str, goes_on: bool
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The keys that the models need, and the names of those that podman holds. Raises Trouble."""
+    given = {key: caller.environ.get(variable_of(key), "") for key in KEYS}
+    missing = [key for key in KEYS if not given[key]] if goes_on else []
+    held: list[str] = []  # podman gives no key back, and need not
+    if missing and sandbox_in_use(home) == PODMAN:
+        held = [key for key in _keys_in_podman(caller, home) if key in missing]
+    elif missing:
+        given |= {key: _running_key(home, key) for key in missing}
+    needed = keys_needed(settings.model, [key for key in KEYS if given[key] or key in held])
+    lost = [variable_of(key) for key in needed if key in held] if sandbox != PODMAN else []
+    if lost:
+        raise Trouble(
+            Exit.NOT_FOUND, f"podman does not give the key back that the agent has: export it in {' and '.join(lost)}"
+        )
+    return (
+        {key: checked_key(key, given[key]) for key in needed if key not in held},
+        tuple(key for key in needed if key in held),
+    )
 
 
 def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readiness:
@@ -117,19 +139,18 @@ def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readin
     return ready._replace(ship=lifecycle.fit_out(caller, podman, machine, ready.settings, rebuild, say))
 
 
-def checked_key(key: str) -> str:
+def checked_key(name: str, key: str) -> str:
     """The key as it can stand in an HTTP header. Raises Trouble; its text never holds the key."""
-    key = key.strip()
+    key, variable = key.strip(), variable_of(name)
     if not key:
+        provider = provider_with(name)
         raise Trouble(
             Exit.NOT_FOUND,
-            f"model.provider is anthropic, and {KEY_VARIABLE} is not set: "
+            f"model.provider or model.then is {provider}, and {variable} is not set: "
             "export your key in it and try again, or set 'provider: scripted'",
         )
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise Trouble(
-            Exit.USAGE, f"{KEY_VARIABLE} holds spaces, control characters or non-ASCII; expected the bare key"
-        )
+        raise Trouble(Exit.USAGE, f"{variable} holds spaces, control characters or non-ASCII; expected the bare key")
     return key
 
 
@@ -147,8 +168,7 @@ def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_
     else:
         ready = ready if ready.ship else fit_out(caller, ready, rebuild, say)
         running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(caller, ready, say, seconds)
-    provider = "anthropic" if ready.has_key else "scripted"
-    model = provider if provider == "scripted" else f"{provider} {ready.settings.model.name}"
+    model = model_words(ready.settings.model, ready.key_names)
     return Up(home.agent, ready.sandbox, model, running.pid, running.branch, running.commit, running.seconds)
 
 
@@ -170,7 +190,7 @@ def _up_in_container(ready: Readiness, say: Say, seconds: float) -> starting.Run
     assert ready.ship is not None  # noqa: S101 - only called with one
     # Before the container: whatever happens then, `down` knows where to look.
     remember(ready)
-    return lifecycle.up(ready.home, ready.settings, ready.ship, ready.key, ready.has_key, say, seconds)
+    return lifecycle.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
 
 
 def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
@@ -184,14 +204,14 @@ def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> 
     if os.path.isdir(home.places.bot) and os.stat(home.places.bot).st_uid != caller.uid:
         _take_back(caller, home)
     secure_run_directory(home, caller.uid)
-    _put_key(home, ready.key, caller.uid)
+    _put_keys(home, ready.keys, caller.uid)
     remember(ready)
     try:
         environ = starting.keep_environment(caller.environ, caller.root)
         return starting.start(home, caller.watcher, environ, seconds, say)
     except BaseException:
         if watching.holder(home.places.watcher_lock) is None:
-            _remove_key(home.key_file)
+            _remove_keys(home)
         raise
 
 
@@ -209,13 +229,13 @@ def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_
         from host.container import choice, lifecycle
 
         return Down(home.agent, lifecycle.down(home, choice.podman_at_hand(caller), seconds, keep_key, say))
-    key_files = {home.key_file, f"{_remembered(home).get('run', home.run)}/secrets/anthropic_api_key"}
+    earlier = home._replace(run=str(_remembered(home).get("run", home.run)))
     try:
         pid = watching.stop(home, seconds, say)
     finally:
         if watching.holder(home.places.watcher_lock) is None:
-            for path in key_files:
-                _remove_key(path)
+            _remove_keys(home)
+            _remove_keys(earlier)
     return Down(home.agent, pid)
 
 
@@ -229,7 +249,7 @@ def restart(
     before, pid_before = "", 0
     if watching.holder(home.places.watcher_lock) is not None:
         before = _version(home)
-        pid_before = down(caller, say, down_seconds, keep_key=ready.has_key and not ready.key).pid
+        pid_before = down(caller, say, down_seconds, keep_key=bool(ready.held)).pid
     started = up(caller, ready, say, up_seconds)
     new_settings = _flat(ready)
     changed = {
@@ -254,38 +274,41 @@ def sandbox_in_use(home: Home) -> str:
     return str(_remembered(home).get("sandbox", ""))
 
 
-def has_key(home: Home) -> bool:
-    """Whether the agent that runs was given a key."""
-    if sandbox_in_use(home) == PODMAN:
-        return bool(_remembered(home).get("key"))
-    return os.path.lexists(home.key_file)
+def keys_in_use(home: Home) -> tuple[str, ...]:
+    """The names of the keys that the agent that runs was given."""
+    if sandbox_in_use(home) != PODMAN:
+        return tuple(key for key in KEYS if os.path.lexists(home.key_file(key)))
+    remembered = _remembered(home)
+    names = remembered.get("keys", KEYS[:1] if remembered.get("key") else [])  # before, there was one key alone
+    return tuple(key for key in KEYS if key in names)
 
 
-def _put_key(home: Home, key: str, uid: int) -> None:
-    if key:
+def _put_keys(home: Home, keys: Mapping[str, str], uid: int) -> None:
+    _remove_keys(home)  # of an earlier start with another provider
+    if keys:
         secure_directory(home.places.secrets, uid)
-        write_whole(home.key_file, f"{key}\n".encode(), mode=0o600)
-    else:
-        _remove_key(home.key_file)  # of an earlier start with another provider
+    for name, key in keys.items():
+        write_whole(home.key_file(name), f"{key}\n".encode(), mode=0o600)
 
 
-def _remove_key(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+def _remove_keys(home: Home) -> None:
+    for name in KEYS:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(home.key_file(name))
 
 
-def _running_key(home: Home) -> str:
+def _running_key(home: Home, name: str) -> str:
     try:
-        with open(home.key_file, encoding="utf-8") as file:
+        with open(home.key_file(name), encoding="utf-8") as file:
             return file.read().strip()
     except (FileNotFoundError, UnicodeDecodeError):
         return ""
 
 
-def _podman_holds_key(caller: Caller, home: Home) -> bool:
+def _keys_in_podman(caller: Caller, home: Home) -> list[str]:
     from host.container import choice, control
 
-    return control.has_secret(choice.podman_at_hand(caller), home)
+    return control.keys_held(choice.podman_at_hand(caller), home)
 
 
 def remember(ready: Readiness) -> None:
@@ -294,7 +317,7 @@ def remember(ready: Readiness) -> None:
         "schema": "minifram.up/1",
         "sandbox": ready.sandbox,
         "run": ready.home.run,
-        "key": ready.has_key,
+        "keys": ready.key_names,
         "settings": _flat(ready),
     }
     write_whole(ready.home.started_file, json.dumps(remembered, indent=1).encode(), mode=0o600)

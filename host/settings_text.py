@@ -16,9 +16,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import yaml
 
-from infra.contract import boot
+from infra.contract import boot, model_settings
 from infra.contract import settings as contract
-from infra.contract.settings import Section, Settings, SettingsError, parse_settings
+from infra.contract.section import Section
+from infra.contract.settings import Settings, SettingsError, parse_settings
 
 
 class Entry(NamedTuple):
@@ -128,7 +129,8 @@ def _entries(
         else:
             origin = f"{source}:{lines[key]}" if key in lines else "default"
             meaning = meanings.get((type(section).__name__, field.name), "")
-            yield Entry(key, value, standard, origin, _type_words(field.type), meaning)
+            plain, plain_default = msgspec.to_builtins(value), msgspec.to_builtins(standard)
+            yield Entry(key, plain, plain_default, origin, _type_words(field.type), meaning)
 
 
 def _lines(node: yaml.Node | None, where: str) -> Iterator[tuple[str, int]]:
@@ -142,7 +144,7 @@ def _lines(node: yaml.Node | None, where: str) -> Iterator[tuple[str, int]]:
 
 def _meanings() -> dict[tuple[str, str], str]:
     """(class, field) -> the docstring under the field. Limits that go to the runner are described there."""
-    found = _field_docstrings(boot) | _field_docstrings(contract)
+    found = _field_docstrings(boot) | _field_docstrings(contract) | _field_docstrings(model_settings)
     handed_on = {("LimitSettings", name): text for (owner, name), text in found.items() if owner == "Limits"}
     return handed_on | found
 

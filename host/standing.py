@@ -18,8 +18,9 @@ from infra.contract.branches import MAIN, problem_with_branch
 from infra.contract.clock import timestamp
 from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
 from infra.contract.life_file import Life
+from infra.contract.model_settings import model_words
 from infra.contract.places import BODY, LIFE_FILE
-from infra.contract.settings import Settings, SettingsError, provider_of, read_settings
+from infra.contract.settings import Settings, SettingsError, read_settings
 from infra.contract.signals import SignalName
 from infra.contract.watcher_file import WatcherFile
 from infra.repository.git import Git, resolve_commit
@@ -131,14 +132,13 @@ def standing(home: Home, now: float) -> Standing:
     if os.path.lexists(home.switch_file):
         problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
     is_running = pid is not None
-    model = settings.model
     last = state.boots[-1] if state.boots else None
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     pinned = pins.known(git, state, main)
     stands_in = pins.rung_of(state) in pins.STAND_INS and any(pin.is_main for pin in pinned)
-    provider = provider_of(model, is_running and running.has_key(home))
+    keys = running.keys_in_use(home) if is_running else ()
     return Standing(
         agent=home.agent,
         running=is_running,
@@ -151,7 +151,7 @@ def standing(home: Home, now: float) -> Standing:
         preparing=_prepared(state) if is_running and state.phase == watcher_file.PREPARING else "",
         sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
         autonomy=settings.autonomy,
-        model=provider if provider == "scripted" else f"{provider} {model.name}",
+        model=model_words(settings.model, keys),
         branch=branch,
         commit=commit,
         subject=_subject(git, commit),

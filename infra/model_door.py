@@ -1,8 +1,9 @@
 """The model door: completes a conversation within the day's budget, over HTTP on a unix socket (DESIGN §1).
 
-It alone holds the provider's key. Every call is checked, reserved, written to the ledger, made, and settled, in this
-order; so no call costs more than the PM allows, whatever the runner asks and whenever anything dies. It retries
-nothing: the runner has the patience."""
+It alone holds the providers' keys. Every call is checked, reserved, written to the ledger, made, and settled, in this
+order; so no call costs more than the PM allows, whatever the runner asks and whenever anything dies. With one model it
+retries nothing: the runner has the patience. With several, `rotation` says which is asked next, and each try is a call
+of its own in the ledger."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 
 import structlog
-from msgspec import structs
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -31,20 +32,20 @@ from infra.contract.conversation import (
 )
 from infra.contract.exit_codes import Exit
 from infra.contract.places import Places
-from infra.contract.settings import BudgetSettings, ModelSettings, Settings, SettingsError, provider_of, read_settings
+from infra.contract.settings import Settings, SettingsError, read_settings
 from infra.contract.sockets import SocketTaken, listen
 from infra.models import log_lines
 from infra.models.accounts import Accounts
-from infra.models.anthropic import AnthropicModel
+from infra.models.background import load_all
 from infra.models.bodies import Bodies, Calls, weight_of
 from infra.models.budget import Cost
 from infra.models.incoming import read_request
-from infra.models.keys import read_key
 from infra.models.ledger import Ledger, Opened
-from infra.models.model import CallFailure, Model
-from infra.models.prices import FREE, Tariff, nano_dollars, tariff
-from infra.models.script import ScriptError, read_script
-from infra.models.scripted import DEMO, ScriptedModel
+from infra.models.model import Answer, CallFailure, Model
+from infra.models.prices import nano_dollars
+from infra.models.providers import Surroundings, make_models, price_of
+from infra.models.rotation import REFUSED_KEY, Failed, decisive, next_try
+from infra.models.script import ScriptError
 from infra.models.serving import BUDGET_PATH, ERROR_HANDLERS, serve
 from infra.models.surroundings import remove_foreign_settings
 
@@ -63,8 +64,9 @@ def main(words: list[str] | None = None) -> int:
     if ignored:
         log.warning("environment.ignored", names=ignored)
     try:
-        settings = settled(read_settings(given.settings), places)
-        model = make_model(settings.model, places, os.path.dirname(os.path.abspath(given.settings)))
+        settings = read_settings(given.settings)
+        directory = os.path.dirname(os.path.abspath(given.settings))
+        models = make_models(Surroundings(settings.model, places, directory))
         server = listen(places.model_socket)
     except (SettingsError, ScriptError, ValueError) as error:
         log.error("door.not_opened", reason=str(error))
@@ -76,71 +78,63 @@ def main(words: list[str] | None = None) -> int:
         log.error("door.not_opened", reason=f"the socket {places.model_socket} cannot be made: {error}")
         return Exit.FAILURE
     try:
-        return open_and_serve(model, settings, places, server)
+        return open_and_serve(models, settings, places, server)
     finally:
         server.close()
         if os.path.lexists(places.model_socket):
             os.unlink(places.model_socket)
 
 
-def open_and_serve(model: Model, settings: Settings, places: Places, server: socket.socket) -> Exit:
+def open_and_serve(models: Sequence[Model], settings: Settings, places: Places, server: socket.socket) -> Exit:
     """The door's life, from the ledger's opening to the signal that ends it."""
+    found = {(model.provider, model.name): price_of(model, settings.model, settings.budget) for model in models}
+    prices = {which: price for which, price in found.items() if price is not None}
+    limit = Cost(nano_dollars(settings.budget.daily_usd), settings.budget.daily_tokens)
+    unit_limit = Cost(nano_dollars(settings.budget.unit_usd), settings.budget.unit_tokens)
     try:
-        accounts = make_accounts(settings.model, settings.budget, places)
+        accounts = Accounts(Ledger(places.ledger), limit, unit_limit, prices, time.time)
     except OSError as error:
         log.error("door.not_opened", reason=f"the ledger {places.ledger} must be readable and writable: {error}")
         return Exit.FAILURE
-    log.info("door.opened", provider=model.provider, model=model.name, problem=model.problem)
-    # The SDK takes a second to load, and that must not come before the first answer.
-    serve(
-        Door(model, accounts, probe=places.probe).app,
-        server,
-        model.warm_up if isinstance(model, AnthropicModel) else None,
-    )
+    priced = tuple(model for place, model in enumerate(models) if place == 0 or (model.provider, model.name) in prices)
+    for model in models:
+        problem = model.problem if (model.provider, model.name) in prices else no_price(model).message
+        log.info("door.opened", provider=model.provider, model=model.name, problem=problem)
+    left_out = [no_price(model).message for model in models if model not in priced]
+    door = Door(priced, accounts if (models[0].provider, models[0].name) in prices else None, left_out, places.probe)
+    # An SDK takes a second to load, and that must not come before the first answer.
+    loads = [thing for model in priced for thing in model.loads]
+    serve(door.app, server, (lambda: load_all(loads)) if loads else None)
     return Exit.OK
 
 
-def settled(settings: Settings, places: Places) -> Settings:
-    """The settings with one provider: `auto` is settled by whether there is a key."""
-    provider = provider_of(settings.model, os.path.lexists(key_path(places)))
-    return structs.replace(settings, model=structs.replace(settings.model, provider=provider))
-
-
-def key_path(places: Places) -> str:
-    return f"{places.secrets}/anthropic_api_key"
-
-
-def make_model(settings: ModelSettings, places: Places, settings_directory: str) -> Model:
-    """The model that the settings name. Raises ScriptError."""
-    if settings.provider == "anthropic":
-        return AnthropicModel(settings, read_key(key_path(places)))
-    path = os.path.join(settings_directory, settings.script) if settings.script else DEMO
-    return ScriptedModel(settings.name, read_script(path), settings.max_tokens)
-
-
-def make_accounts(model: ModelSettings, budget: BudgetSettings, places: Places) -> Accounts | None:
-    """None when the price of the model is not known. Raises OSError."""
-    price = price_of(model, budget)
-    limit = Cost(nano_dollars(budget.daily_usd), budget.daily_tokens)
-    unit_limit = Cost(nano_dollars(budget.unit_usd), budget.unit_tokens)
-    return Accounts(Ledger(places.ledger), limit, unit_limit, price, time.time) if price else None
-
-
-def price_of(model: ModelSettings, budget: BudgetSettings) -> Tariff | None:
-    if model.provider == "scripted":
-        return FREE
-    return tariff(model.name, model.prices) or (FREE if budget.unpriced else None)
+def no_price(model: Model) -> CallFailure:
+    return CallFailure(
+        "invalid_request",
+        f"no price is known for the model {model.name!r}, so its calls cannot be kept within the budget; "
+        "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output), or "
+        "budget.unpriced to have its tokens counted alone",
+    )
 
 
 class Door:
     """What the door answers."""
 
     def __init__(
-        self, model: Model, accounts: Accounts | None, bodies: Bodies | None = None, probe: str = os.devnull
+        self,
+        models: Sequence[Model],
+        accounts: Accounts | None,
+        left_out: Sequence[str] = (),
+        probe: str = os.devnull,
+        bodies: Bodies | None = None,
     ) -> None:
-        """`probe` is the file whose word is given out to whoever asks."""
-        self.model = model
+        """`accounts` None: the first model has no price. `left_out`: why other models are not among `models`. `probe`
+        is the file whose word is given out to whoever asks."""
+        self.models = models
         self.accounts = accounts
+        self._left_out = left_out
+        self._refused_keys: dict[int, str] = {}
+        """Models, by their place, whose key the provider refused at the last call; and what it said."""
         self._bodies = bodies or Bodies()
         self._calls = Calls()
         self._probe = probe
@@ -155,9 +149,20 @@ class Door:
         )
 
     async def health(self, _: HttpRequest) -> Response:
-        known = self.model.problem or (None if self.accounts else self._no_price().message)
-        answer = {"status": "ok", "provider": self.model.provider, "model": self.model.name, "problem": known}
-        return JSONResponse(answer | ({"sdk": self.model.sdk} if isinstance(self.model, AnthropicModel) else {}))
+        first = self.models[0]
+        no_accounts = [] if self.accounts else [no_price(first).message]
+        problems = [model.problem for model in self.models if model.problem]
+        problems += [*no_accounts, *self._refused_keys.values(), *self._left_out]
+        answer: dict[str, object] = {
+            "status": "ok",
+            "provider": first.provider,
+            "model": first.name,
+            "problem": problems[0] if problems else None,
+        }
+        if len(self.models) > 1:
+            answer["then"] = [f"{model.provider} {model.name}" for model in self.models[1:]]
+        states = [thing.state for model in self.models for thing in model.loads]
+        return JSONResponse(answer | ({"sdk": _worst(states)} if states else {}))
 
     async def probe(self, _: HttpRequest) -> Response:
         """What the watcher wrote last: whoever knows it has been here."""
@@ -172,7 +177,7 @@ class Door:
 
     async def budget(self, _: HttpRequest) -> Response:
         if self.accounts is None:
-            raise self._no_price()
+            raise no_price(self.models[0])
         return JSONResponse(await self.accounts.today())
 
     async def complete(self, http: HttpRequest) -> Response:
@@ -187,34 +192,59 @@ class Door:
             raise CallFailure("unavailable", "the model door is being stopped; try again when it is back") from None
 
     async def call(self, request: Request) -> Completion:
+        """One completion, from the first of the models that gives one. Raises CallFailure."""
+        began = time.monotonic()
+        failed: list[Failed] = []
+        failures: list[CallFailure] = []
+        while following := next_try(failed, len(self.models), time.monotonic() - began):
+            await asyncio.sleep(following.wait_seconds)
+            model = self.models[following.model]
+            try:
+                completion = await self._try(model, request)
+            except CallFailure as failure:
+                failed.append(Failed(following.model, failure.type, failure.retry_after_seconds))
+                failures.append(failure)
+                self._note(following.model, model, failure)
+            else:
+                self._refused_keys.pop(following.model, None)
+                return completion
+        raise _told(self.models, failed, failures)
+
+    def _note(self, place: int, model: Model, failure: CallFailure) -> None:
+        if failure.type == REFUSED_KEY:
+            self._refused_keys[place] = f"{model.provider}: {failure.message}"
+        if len(self.models) > 1:
+            log.warning("model.failed", provider=model.provider, model=model.name, error=failure.type)
+
+    async def _try(self, model: Model, request: Request) -> Completion:
         """One paid call. Raises CallFailure."""
         if self.accounts is None:
-            raise self._no_price()
-        call = self.model.prepare(request)
-        entry = await self.accounts.open(self.model.provider, self.model.name, request.unit, call.most)
+            raise no_price(model)
+        call = model.prepare(request)
+        entry = await self.accounts.open(model.provider, model.name, request.unit, call.most)
         began = time.monotonic()
         try:
-            completion = await call.make()
+            answer = await call.make()
         except CallFailure as failure:
             await self._settle(self.accounts, entry, began, failure=failure)
             raise
-        await self._settle(self.accounts, entry, began, completion=completion)
-        return completion._replace(spent=self.accounts.spent(request.unit))
+        await self._settle(self.accounts, entry, began, answer)
+        return answer.completion._replace(spent=self.accounts.spent(request.unit))
 
     async def _settle(
         self,
         accounts: Accounts,
         entry: Opened,
         began: float,
-        completion: Completion | None = None,
+        answer: Answer | None = None,
         failure: CallFailure | None = None,
     ) -> None:
-        usage = completion.usage if completion else failure.usage if failure else None
+        usage = failure.usage if failure else answer.completion.usage if answer and answer.measured else None
+        measured = answer.measured if answer else True
+        reason = answer.completion.stop_reason if answer else None
         milliseconds = round((time.monotonic() - began) * 1000)
         try:
-            line = await accounts.settle(
-                entry, usage, milliseconds, completion.stop_reason if completion else None, failure
-            )
+            line = await accounts.settle(entry, usage, milliseconds, reason, failure, measured)
         except OSError as error:
             # The answer is paid for and the budget in memory is right, so the runner gets it all the same.
             log.error("ledger.write_failed", call=entry.id, reason=str(error))
@@ -233,13 +263,26 @@ class Door:
             error=line.error,
         )
 
-    def _no_price(self) -> CallFailure:
-        return CallFailure(
-            "invalid_request",
-            f"no price is known for the model {self.model.name!r}, so its calls cannot be kept within the budget; "
-            "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output), or "
-            "budget.unpriced to have its tokens counted alone",
-        )
+
+def _told(models: Sequence[Model], failed: Sequence[Failed], failures: Sequence[CallFailure]) -> CallFailure:
+    """The failure of a call that several models could not answer: one of theirs, with what the others said."""
+    place = decisive(failed)
+    chosen = failures[place]
+    others = {
+        f"{models[one.model].provider} {models[one.model].name}: {why.type}: {why.message}": None
+        for one, why in zip(failed, failures, strict=True)
+        if why is not chosen and one.model != failed[place].model
+    }
+    if others:
+        chosen.message += f" (and of the other models: {'; '.join(others)})"[:MAX_OTHERS_CHARACTERS]
+    return chosen
+
+
+MAX_OTHERS_CHARACTERS = 2000
+
+
+def _worst(states: Sequence[str]) -> str:
+    return next((state for state in ("failed", "loading") if state in states), "ready")
 
 
 def _leave(*_: object) -> None:

@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from host.container.cell_tree import give_to_cell
@@ -26,6 +26,7 @@ from host.container.words import (
     Volume,
     create_words,
     names,
+    secret_name,
     secret_words,
     volume_options,
     volume_words,
@@ -34,6 +35,7 @@ from host.homes import Home
 from host.trouble import Trouble
 from host.watching import Say
 from infra.contract.exit_codes import Exit
+from infra.contract.providers import KEYS
 
 LOG_LINES = 40
 
@@ -64,10 +66,10 @@ def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
     return found
 
 
-def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: str) -> Seen:
-    """Make secret, volumes and container, all but started; an earlier container of this agent is removed.
+def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Seen:
+    """Make secrets, volumes and container, all but started; an earlier container of this agent is removed.
 
-    An empty `key` leaves the secret that is there, if the sealing has one. Raises Trouble and PodmanError."""
+    A key of the sealing that `keys` lacks is left to the secret that is there. Raises Trouble and PodmanError."""
     left = look(podman, home)
     if left and left.runs:
         raise Trouble(
@@ -81,8 +83,8 @@ def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: str
     give_to_cell(podman, machine, home)
     for volume in sealed.volumes:
         _make_volume(podman, volume, home)
-    if key:
-        _make_secret(podman, home, sealed.secrets[0].name, key)
+    for name, key in keys.items():
+        _make_secret(podman, home, name, key)
     return _create(podman, home, sealed)
 
 
@@ -135,16 +137,17 @@ def remove(podman: Podman, home: Home, name: str = "") -> None:
     podman("rm", "--force", "--time=0", "--ignore", name or names(home.agent).container)
 
 
-def remove_secret(podman: Podman, home: Home) -> None:
-    """Raises PodmanError."""
-    name = names(home.agent).key
-    if has_secret(podman, home):
-        podman("secret", "rm", name)
+def remove_secrets(podman: Podman, home: Home, but: Collection[str] = ()) -> None:
+    """All keys of this agent but the secrets with these names. Raises PodmanError."""
+    for name in (secret_name(home.agent, key) for key in keys_held(podman, home)):
+        if name not in but:
+            podman("secret", "rm", name)
 
 
-def has_secret(podman: Podman, home: Home) -> bool:
-    """Whether podman holds a key for this agent. Raises PodmanError."""
-    return names(home.agent).key in podman("secret", "ls", "--format={{.Name}}").split()
+def keys_held(podman: Podman, home: Home) -> list[str]:
+    """The names of the keys that podman holds for this agent. Raises PodmanError."""
+    there = podman("secret", "ls", "--format={{.Name}}").split()
+    return [key for key in KEYS if secret_name(home.agent, key) in there]
 
 
 @contextlib.contextmanager
@@ -233,10 +236,12 @@ def _remove_volume(podman: Podman, name: str) -> None:
         ) from None
 
 
-def _make_secret(podman: Podman, home: Home, name: str, key: str) -> None:
+def _make_secret(podman: Podman, home: Home, key: str, value: str) -> None:
     """Over stdin: a key in an argument or a variable could be read by others."""
-    remove_secret(podman, home)
-    podman(*secret_words(name, home.agent), stdin=key.encode())
+    name = secret_name(home.agent, key)
+    if key in keys_held(podman, home):
+        podman("secret", "rm", name)
+    podman(*secret_words(name, home.agent), stdin=value.encode())
 
 
 def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
@@ -246,7 +251,8 @@ def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
         if "no such secret" in error.said or "no secret with name" in error.said:
             raise Trouble(
                 Exit.NOT_FOUND,
-                f"podman has no secret {sealed.secrets[0].name}: export the key again and run 'minifram up'",
+                f"podman lacks one of the secrets {', '.join(secret.name for secret in sealed.secrets)}: "
+                "export the key again and run 'minifram up'",
             ) from None
         if "already in use" in error.said:
             raise Trouble(Exit.CONFLICT, f"another command made {sealed.name} at this moment; try again") from None

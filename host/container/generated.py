@@ -21,6 +21,7 @@ from host.homes import Home
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
 from infra.contract.files import write_whole
+from infra.contract.providers import variable_of
 from infra.contract.settings import SettingsError, read_settings
 
 QUADLET, KUBE = KINDS = ("quadlet", "kube")
@@ -60,7 +61,7 @@ def now(caller: Caller, kind: str, complete: bool) -> Now:
     machine = choice.choose(caller, choice.PODMAN, choice.PODMAN).machine
     assert machine is not None  # noqa: S101 - what choosing podman means
     podman = choice.podman_of(caller, machine)
-    has_key = running.has_key(home)
+    keys = running.keys_in_use(home)
     try:
         made = image.known(podman, caller.root, settings.podman.base)
         if made is None or (complete and base.look(podman, made.name) is None):
@@ -68,15 +69,16 @@ def now(caller: Caller, kind: str, complete: bool) -> Now:
                 f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
             )
             raise Trouble(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
-        if complete and kind == QUADLET and has_key and not control.has_secret(podman, home):
+        held = control.keys_held(podman, home) if complete and kind == QUADLET and keys else keys
+        if lost := [f"{variable_of(key)}=…" for key in keys if key not in held]:
             raise Trouble(
                 Exit.NOT_FOUND,
                 f"podman holds no key for agent {home.agent!r} ('minifram down' takes it away); "
-                f"put it there with: export {running.KEY_VARIABLE}=… && minifram up{own}",
+                f"put it there with: export {' '.join(lost)} && minifram up{own}",
             )
     except PodmanError as error:
         raise Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None
-    return Now(home, sealing(home, settings, machine, made, caller.root, has_key, caller.network), podman, machine)
+    return Now(home, sealing(home, settings, machine, made, caller.root, keys, caller.network), podman, machine)
 
 
 def text_of(kind: str, found: Now) -> str:

@@ -13,9 +13,10 @@ from typing import Any
 import yaml
 
 from host.caller import as_option
-from host.container.words import AGENT, Sealing, create_words
+from host.container.words import AGENT, Sealing, Secret, create_words
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
+from infra.contract.providers import variable_of
 
 NEEDED = (5, 4)
 """The podman whose pods have memory for emptyDir, sysctls and modes of secrets; this one was seen to."""
@@ -71,9 +72,9 @@ def options(sealed: Sealing) -> dict[str, list[str]]:
     return found
 
 
-def secret_name(sealed: Sealing) -> str:
-    """Of the Secret with the key; empty when there is none."""
-    return sealed.secrets[0].name.replace("_", "-") if sealed.secrets else ""
+def secret_name(secret: Secret) -> str:
+    """Of the Secret with this key."""
+    return secret.name.replace("_", "-")
 
 
 def _head(sealed: Sealing) -> Iterator[str]:
@@ -83,11 +84,11 @@ def _head(sealed: Sealing) -> Iterator[str]:
     yield f"#   podman {shlex.join([*play_words(sealed), file])}"
     yield f"# and end it with: podman kube down --force {file}"
     if sealed.secrets:
-        secret = (
-            f"apiVersion: v1\\nkind: Secret\\nmetadata: {{name: {secret_name(sealed)}}}\\nstringData: {{%s: %s}}\\n"
-        )
         yield "# Before the first time, give podman the key:"
-        yield f"#   printf '{secret}' anthropic_api_key \"$ANTHROPIC_API_KEY\" | podman kube play -"
+    for secret in sealed.secrets:
+        head = f"apiVersion: v1\\nkind: Secret\\nmetadata: {{name: {secret_name(secret)}}}"
+        key = secret.target.rpartition("/")[2]
+        yield f"#   printf '{head}\\nstringData: {{%s: %s}}\\n' {key} \"${variable_of(key)}\" | podman kube play -"
 
 
 def _pod(sealed: Sealing) -> dict[str, Any]:
@@ -162,13 +163,14 @@ def _storage(sealed: Sealing) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]
     for number, volume in enumerate(sealed.volumes):
         name = f"volume-{number}"
         yield {"name": name, "hostPath": {"path": volume.source}}, {"name": name, "mountPath": volume.target}
-    for secret in sealed.secrets:
+    for number, secret in enumerate(sealed.secrets):
         key = secret.target.rpartition("/")[2]
+        name = f"key-{number}" if number else "key"
         items = [{"key": key, "path": key}]
         yield (
-            {"name": "key", "secret": {"secretName": secret_name(sealed), "defaultMode": secret.mode, "items": items}},
+            {"name": name, "secret": {"secretName": secret_name(secret), "defaultMode": secret.mode, "items": items}},
             # By itself, not in a directory of links: the seal takes nothing but regular files.
-            {"name": "key", "mountPath": secret.target, "subPath": key, "readOnly": True},
+            {"name": name, "mountPath": secret.target, "subPath": key, "readOnly": True},
         )
 
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from host import starting, watching
 from host.caller import Caller
-from host.container import control, image, switch_files, switching
+from host.container import control, image, switch_files, switching, words
 from host.container.inspection import Seen
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
-from host.container.words import Image, Sealing, names, sealing
+from host.container.words import Image, Sealing, sealing
 from host.homes import Home
 from host.starting import Running
 from host.trouble import Trouble
@@ -68,17 +68,25 @@ def fit_out(caller: Caller, podman: Podman, machine: Machine, settings: Settings
     return Ship(podman, machine, found, caller.root, caller.network)
 
 
-def up(home: Home, settings: Settings, ship: Ship, key: str, has_key: bool, say: Say, seconds: float) -> Running:
+def up(
+    home: Home,
+    settings: Settings,
+    ship: Ship,
+    keys: Mapping[str, str],
+    names: Sequence[str],
+    say: Say,
+    seconds: float,
+) -> Running:
     """Make and start the container, wait until its agent works. Raises Trouble.
 
-    With `has_key` and no `key`, podman still holds the one of the agent that just ended."""
+    `names` are those of all keys; the ones that `keys` lacks podman still holds, of the agent that just ended."""
     podman = ship.podman
-    sealed = sealing(home, settings, ship.machine, ship.image, ship.root, has_key, ship.network)
+    sealed = sealing(home, settings, ship.machine, ship.image, ship.root, names, ship.network)
     with as_trouble():
         with control.alone(home):
             before = starting.before_start(home)
             try:
-                container = begun(podman, ship.machine, home, sealed, key)
+                container = begun(podman, ship.machine, home, sealed, keys)
             except BaseException:
                 _clear(podman, home)
                 raise
@@ -109,18 +117,18 @@ def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -
             control.remove(podman, home)
         has_left = _give_up_switch(podman, home, found, seconds, say) or found is not None
         if not (runs and keep_key):
-            control.remove_secret(podman, home)
+            control.remove_secrets(podman, home)
     if not (found and runs):
         left = " (what was left of its container is removed)" if has_left else ""
         raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running{left}; 'minifram up' starts it")
     return found.pid
 
 
-def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: str) -> Container:
+def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Container:
     """Made and started; an earlier one that does not run is removed. Raises Trouble and PodmanError."""
-    if not sealed.secrets:
-        control.remove_secret(podman, home)  # of an earlier start with another provider
-    made = control.make(podman, machine, home, sealed, key)
+    # Those of an earlier start with another provider.
+    control.remove_secrets(podman, home, but={secret.name for secret in sealed.secrets})
+    made = control.make(podman, machine, home, sealed, keys)
     write_whole(home.watcher_output, b"", mode=0o600)
     container = Container(podman, home, made)
     try:
@@ -134,7 +142,7 @@ def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, key: st
 def _give_up_switch(podman: Podman, home: Home, named: Seen | None, seconds: float, say: Say) -> bool:
     """Of an upgrade that was cut short, nothing stays; the watcher's memory is that of before. Gives whether there was
     one. A container holds nothing that is not made anew."""
-    name = names(home.agent).aside
+    name = words.names(home.agent).aside
     aside = control.look(podman, home, name)
     if aside is None and not switch_files.is_under_way(home):
         return False
@@ -165,7 +173,7 @@ def _clear(podman: Podman, home: Home) -> None:
     found = control.look(podman, home)
     if found is None or not found.runs:
         control.remove(podman, home)
-        control.remove_secret(podman, home)
+        control.remove_secrets(podman, home)
 
 
 @contextlib.contextmanager

@@ -22,11 +22,11 @@ from host.container.podman import Podman, PodmanError
 from host.container.words import Image, names
 from host.demo import Stage, play_whole
 from host.homes import Home, home_of
-from host.running import KEY_VARIABLE
 from host.scene import DemoFailed, scene_in_container
 from host.trouble import Trouble, as_trouble
 from host.watching import Say
 from infra.contract.exit_codes import Exit
+from infra.contract.providers import VARIABLES
 
 PROOF_SECONDS = 1200.0
 TELL_SECONDS = 10.0
@@ -40,7 +40,7 @@ def prove(caller: Caller, home: Home, image: Image, base: str | None, say: Say) 
     scratch = scratch_of(home)
     words = caller.proof or (sys.executable, "-s", "-P", "-m", "host.container.proof")
     # No key: a scratch agent costs nothing.
-    environ = {name: value for name, value in caller.environ.items() if name != KEY_VARIABLE}
+    environ = {name: value for name, value in caller.environ.items() if name not in VARIABLES}
     say(f"proving {image.name} by the demo's life, with an agent that is made for that")
     with (
         _alone_with(log, home) as output,

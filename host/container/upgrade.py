@@ -358,9 +358,9 @@ class _Switch:
         self._let_go()
         self._verdict = None
         ship, ready = self._ship, self._ready
-        sealed = sealing(self._home, ready.settings, ship.machine, image, ship.root, ready.has_key, ship.network)
+        sealed = sealing(self._home, ready.settings, ship.machine, image, ship.root, ready.key_names, ship.network)
         self._before = starting.before_start(self._home)
-        self._container = lifecycle.begun(self._podman, ship.machine, self._home, sealed, ready.key)
+        self._container = lifecycle.begun(self._podman, ship.machine, self._home, sealed, ready.keys)
         self._say(f"a container of {image.name} is started; waiting for the seal and for the agent to boot")
 
     def _await(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from host.container.machine import IDS_NEEDED, Machine
@@ -26,7 +26,7 @@ CAPABILITIES = ("KILL", "NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
 """What the entrypoint starts with; it gives NET_ADMIN and SETPCAP up before anything of the cell runs."""
 
 SETTINGS_FILE = "/etc/minifram/minifram.yaml"
-KEY_FILE = f"{CONTAINER.secrets}/anthropic_api_key"
+KEY_FOLDER = CONTAINER.secrets
 """Not below /run/secrets: podman 4 cannot put a secret there when the root is read-only."""
 
 MIB = 1 << 20
@@ -134,7 +134,6 @@ class Names(NamedTuple):
     container: str
     bot: str
     state: str
-    key: str
     aside: str
     """The container of before, while an upgrade is under way."""
 
@@ -142,7 +141,12 @@ class Names(NamedTuple):
 def names(agent: str) -> Names:
     base = f"minifram-{agent}"
     # No agent's name holds a dot, so what is set aside is never another agent's.
-    return Names(base, f"{base}-bot", f"{base}-state", f"{base}-anthropic_api_key", f"{base}.before")
+    return Names(base, f"{base}-bot", f"{base}-state", f"{base}.before")
+
+
+def secret_name(agent: str, key: str) -> str:
+    """What podman calls the key with this name."""
+    return f"minifram-{agent}-{key}"
 
 
 class Image(NamedTuple):
@@ -153,9 +157,10 @@ class Image(NamedTuple):
 
 
 def sealing(
-    home: Home, settings: Settings, machine: Machine, image: Image, root: str, has_key: bool, network: str = ""
+    home: Home, settings: Settings, machine: Machine, image: Image, root: str, keys: Sequence[str], network: str = ""
 ) -> Sealing:
-    """The container of `home` on `machine`; `network`, if given, instead of the way out that this machine has."""
+    """The container of `home` on `machine`, with the keys of these names; `network`, if given, instead of the way out
+    that this machine has."""
     named, podman = names(home.agent), settings.podman
     way_out = NETWORKS[network or ("none" if podman.network == "none" else machine.network)]
     remote = CONTAINER.remote
@@ -188,7 +193,7 @@ def sealing(
             Scratch("/tmp", 0o1777, podman.tmp_bytes, executable=True),  # noqa: S108 - the container's own
             Scratch("/var/tmp", 0o1777, 64 * MIB),  # noqa: S108 - likewise
         ),
-        secrets=(Secret(named.key, KEY_FILE),) if has_key else (),
+        secrets=tuple(Secret(secret_name(home.agent, key), f"{KEY_FOLDER}/{key}") for key in keys),
         limits=Limits(
             # The keep is not to be out of processes when the agent is.
             processes=min(max(podman.pids - KEEPS_PROCESSES, podman.pids // 2), machine.hard_processes),

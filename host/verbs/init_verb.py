@@ -7,6 +7,7 @@ import shlex
 import click
 
 from host.options import Verb, caller_of, json_option, screen_of
+from infra.contract.providers import PROVIDERS
 
 
 @click.command("init", cls=Verb)
@@ -15,7 +16,7 @@ from host.options import Verb, caller_of, json_option, screen_of
     type=click.Choice(["auto", "podman", "process"]),
     help="Where the agent will live (default: auto, a sealed container where podman works).",
 )
-@click.option("--model", type=click.Choice(["auto", "scripted", "anthropic"]), help="Who thinks (default: auto).")
+@click.option("--model", type=click.Choice(["auto", *PROVIDERS]), help="Who thinks (default: auto).")
 @click.option(
     "--autonomy",
     type=click.Choice(["merge", "propose", "frozen"]),

@@ -25,7 +25,7 @@ def verb(ctx: click.Context, file: str, as_json_: bool) -> None:
     from host import restore
     from host.caller import as_option
     from host.display import as_json, counted
-    from host.running import KEY_VARIABLE
+    from infra.contract.providers import VARIABLES
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     made = restore.restore(caller, file, caller.agent if _is_named(ctx) else None, screen.progress)
@@ -40,7 +40,7 @@ def verb(ctx: click.Context, file: str, as_json_: bool) -> None:
     screen.result(f"ledger      {counted(made.ledger_bytes, 'byte')}, in {made.state}")
     screen.result(f"not there   {', '.join(made.not_restored)}")
     screen.result()
-    screen.result(f"Next: export {KEY_VARIABLE}=…   (unless its model is scripted)")
+    screen.result(f"Next: export its model's key, such as {VARIABLES[0]}=…   (unless it needs none)")
     screen.result(f"      minifram up{option}")
 
 

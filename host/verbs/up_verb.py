@@ -19,8 +19,8 @@ def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float,
     """Start an agent and wait until it works.
 
     The watcher runs on by itself when this command has ended. With $ANTHROPIC_API_KEY set the agent runs on Claude,
-    unless the settings say 'provider: scripted'. The key is put where only the model door reads it, and 'minifram
-    down' removes it.
+    else with $OPENAI_API_KEY on OpenAI's model, unless the settings name another 'model.provider'. The keys that it
+    needs are put where only the model door reads them, and 'minifram down' removes them.
 
     The sandbox 'podman' is a sealed container; its image is built when it is not there, which takes some minutes the
     first time. 'auto' takes it where 'minifram doctor' finds podman usable. --timeout counts from the start.

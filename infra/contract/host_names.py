@@ -5,6 +5,12 @@ from __future__ import annotations
 
 import re
 
+INNER_NAMES = (
+    # Names of the machine's own network, its cloud and its containers; an upstream may know them (RFC 6761, 6762
+    # appendix G, 7686, 8375, 9476). What is asked of the public would only tell it what somebody looks for here.
+    *("alt", "corp", "home", "home.arpa", "internal", "intranet", "invalid", "lan", "local", "localdomain"),
+    *("localhost", "onion", "podman", "private", "test"),
+)
 MAX_LENGTH = 253
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 

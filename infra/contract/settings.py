@@ -12,51 +12,14 @@ import msgspec
 
 from infra.contract.boot import Limits
 from infra.contract.host_names import problem_with_host_name
+from infra.contract.model_settings import MAX_NEXT_MODELS, ModelSettings, NextModel, Price
 from infra.contract.plain_yaml import parse_yaml
 from infra.contract.protection import MAX_PATTERNS, problem_with_branch_pattern, problem_with_file_pattern
+from infra.contract.section import Section
 
 
 class SettingsError(ValueError):
     """A settings file that cannot be understood; the text names the key, what was expected and what to do."""
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A group of settings; every key has a default, and a key that is not known is an error."""
-
-
-class Price(Section, frozen=True):
-    """US dollars per million tokens."""
-
-    input: float
-    output: float
-    cache_write: float | None = None
-    """Default: 1.25 x input."""
-    cache_read: float | None = None
-    """Default: 0.1 x input."""
-
-
-class ModelSettings(Section, frozen=True):
-    provider: Literal["auto", "scripted", "anthropic"] = "auto"
-    """scripted: fixed words, no key, no cost; anthropic: Claude; auto: Claude when ANTHROPIC_API_KEY is set at `up`."""
-    name: str = "claude-opus-5-5"
-    """The provider's model name."""
-    max_tokens: int = 16_000
-    """Output tokens of one call."""
-    script: str | None = None
-    """scripted only: path of the script; None is the demo's."""
-    base_url: str | None = None
-    """Where the provider is; None is the provider's own address."""
-    idle_seconds: float = 120.0
-    """A stream with no new content for so long is given up."""
-    prices: dict[str, Price] = {}
-    """Prices by model name, for names that the model door does not know."""
-
-
-def provider_of(model: ModelSettings, has_key: bool) -> Literal["scripted", "anthropic"]:
-    """Who thinks, with `auto` settled."""
-    if model.provider == "auto":
-        return "anthropic" if has_key else "scripted"
-    return model.provider
 
 
 class BudgetSettings(Section, frozen=True):
@@ -286,7 +249,17 @@ def _known_keys(raw: Any, shape: type[Section], where: str, source: str) -> dict
             known[key] = {} if value is None else _known_keys(value, inner, f"{name}.", source)
         elif get_args(inner)[-1:] == (Price,):
             known[key] = _known_keys_of_prices(value, name, source)
+        elif get_args(inner)[:1] == (NextModel,):
+            known[key] = _known_keys_of_next(value, name, source)
     return known
+
+
+def _known_keys_of_next(raw: Any, where: str, source: str) -> Any:
+    if not isinstance(raw, list):
+        return [] if raw is None else raw
+    if len(raw) > MAX_NEXT_MODELS:
+        raise SettingsError(f"{source}: {where} has {len(raw)} models; at most {MAX_NEXT_MODELS}")
+    return [_known_keys(model, NextModel, f"{where}[{place}].", source) for place, model in enumerate(raw)]
 
 
 def _known_keys_of_prices(raw: Any, where: str, source: str) -> Any:
@@ -326,6 +299,10 @@ def _refuse_bad_numbers(section: Section, where: str, source: str) -> None:
         elif isinstance(value, dict):
             for key, inner in value.items():
                 _refuse_bad_numbers(inner, f"{where}{name}.{key}.", source)
+        elif isinstance(value, tuple):
+            for place, inner in enumerate(value):
+                if isinstance(inner, Section):
+                    _refuse_bad_numbers(inner, f"{where}{name}[{place}].", source)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             free = isinstance(section, Price) and value == 0
             if not (free or 0 < value < 1e12):

@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from infra.contract.host_names import problem_with_host_name
-from infra.contract.settings import EgressSettings, ModelSettings
+from infra.contract.host_names import INNER_NAMES, problem_with_host_name
+from infra.contract.model_settings import ModelSettings, choices
+from infra.contract.providers import KEYS
+from infra.contract.settings import EgressSettings
 
 LISTEN = "127.0.0.1"
 TTL_SECONDS = 60
 """Allowlist: no answer is used for longer. An address stays listed for ten minutes (`allowlist.nft`)."""
 
-INNER_NAMES = (
-    # Names of the machine's own network, its cloud and its containers; an upstream may know them (RFC 6761, 6762
-    # appendix G, 7686, 8375, 9476). What is asked of the public would only tell it what somebody looks for here.
-    *("alt", "corp", "home", "home.arpa", "internal", "intranet", "invalid", "lan", "local", "localdomain"),
-    *("localhost", "onion", "podman", "private", "test"),
-)
 RESOLVERS = (
     # DNS over HTTPS under its best-known names; the packet rules close the addresses. The first is for Firefox.
     *("use-application-dns.net", "cloudflare-dns.com", "dns.adguard.com", "dns.adguard-dns.com", "dns.google"),
@@ -81,11 +77,12 @@ def as_resolver(command: Sequence[str], uid: int, gid: int, capabilities: Sequen
 
 
 def names_of_model(model: ModelSettings) -> tuple[str, ...]:
-    """What the model door has to find; a host that is written as an address needs no finding."""
-    if model.provider == "scripted":
-        return ()
-    host = urlsplit(model.base_url).hostname if model.base_url else "api.anthropic.com"
-    return (host,) if host and problem_with_host_name(host) is None else ()
+    """What the model door has to find; a host that is written as an address needs no finding. Which keys there are is
+    not known here: for `auto`, whoever it may come to."""
+    hosts = [
+        urlsplit(one.base_url).hostname or "" for keys in ([], *([key] for key in KEYS)) for one in choices(model, keys)
+    ]
+    return tuple(dict.fromkeys(host for host in hosts if problem_with_host_name(host) is None))
 
 
 def _open(upstreams: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from infra.contract.clock import timestamp
@@ -24,25 +24,29 @@ UNITS_KEPT = 50
 """In memory; the ledger knows the others."""
 
 
+Tariffs = Mapping[tuple[str, str], Tariff]
+"""By provider and model."""
+
+
 class Accounts:
     """The money side of the door."""
 
     def __init__(
-        self, ledger: Ledger, limit: Cost, unit_limit: Cost, tariff: Tariff, wall_clock: Callable[[], float]
+        self, ledger: Ledger, limit: Cost, unit_limit: Cost, tariffs: Tariffs, wall_clock: Callable[[], float]
     ) -> None:
         """Reads today's sums. Raises OSError."""
         self._ledger = ledger
         self._limit = limit
         self._unit_limit = unit_limit
         self._units: dict[str, Budget] = {}
-        self._tariff = tariff
+        self._tariffs = tariffs
         self._wall_clock = wall_clock
         self._lock = asyncio.Lock()
         self._budget = ledger.budget(self._now()[:10], limit)
 
     async def open(self, provider: str, model: str, unit: str, most: Usage) -> Opened:
         """Reserve and write down a call. Raises CallFailure when it may not be made."""
-        worst = worst_cost(self._tariff, most)
+        worst = worst_cost(self._tariffs[provider, model], most)
         unit = unit[:UNIT_CHARACTERS]
         async with self._lock:
             budget, now = await self._today()
@@ -85,11 +89,12 @@ class Accounts:
         duration_ms: int,
         stop_reason: str | None = None,
         failure: CallFailure | None = None,
+        measured: bool = True,
     ) -> Settled:
-        """Write down a call's end; `usage` None counts its worst case.
+        """Write down a call's end; `usage` None counts its worst case, `measured` False says that a part is assumed.
 
         Raises OSError, with the budget in memory already right."""
-        nano = nano_dollars(call.worst_usd) if usage is None else cost(self._tariff, usage)
+        nano = nano_dollars(call.worst_usd) if usage is None else cost(self._tariffs[call.provider, call.model], usage)
         used = Usage(input_tokens=call.worst_tokens) if usage is None else usage
         line = Settled(
             time=self._now(),
@@ -103,7 +108,7 @@ class Accounts:
             duration_ms=duration_ms,
             stop_reason=stop_reason,
             error=failure.type if failure else None,
-            measured=failure.measured if failure else True,
+            measured=failure.measured if failure else measured,
         )
         async with self._lock:
             self._budget = settled(self._budget, call.id, Cost(nano, tokens(used)), failure is not None)

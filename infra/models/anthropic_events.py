@@ -8,10 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-
-class BrokenReply(ValueError):
-    """A reply that is not what the provider's format says; names what is wrong with it."""
-
+from infra.models.errors import BrokenReply
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -94,10 +91,10 @@ _EVENTS: dict[str, type[Event]] = {
 }
 
 
-def read_event(data: str) -> Event | None:
+def read_event(data: str | bytes) -> Event | None:
     """The event in `data`; None for a kind that is not known, pings among them. Raises BrokenReply."""
     try:
         kind = _EVENTS.get(msgspec.json.decode(data, type=_Kind).type)
         return msgspec.json.decode(data, type=kind) if kind else None
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenReply(f"an event cannot be read: {error}") from None

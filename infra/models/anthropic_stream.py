@@ -6,8 +6,6 @@ complete. Kinds of events, blocks and deltas that this door does not know are pa
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
 from infra.contract.conversation import (
@@ -24,7 +22,6 @@ from infra.models.anthropic_events import (
     BlockDelta,
     BlockStart,
     BlockStop,
-    BrokenReply,
     Delta,
     Error,
     Event,
@@ -35,6 +32,8 @@ from infra.models.anthropic_events import (
     Tokens,
     read_event,
 )
+from infra.models.errors import BrokenReply, ProviderError
+from infra.models.tool_calls import arguments_of, check_ids
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of one reply's events; far beyond what any number of output tokens makes."""
@@ -47,16 +46,6 @@ _STOP_REASONS = {
     "model_context_window_exceeded": MAX_TOKENS,
     "refusal": REFUSAL,
 }
-_TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
-
-
-class ProviderError(Exception):
-    """The provider's own error event, in the middle of a reply that began well."""
-
-    def __init__(self, type: str, message: str) -> None:
-        super().__init__(message)
-        self.type = type
-        self.message = message
 
 
 class _Block:
@@ -92,7 +81,7 @@ class Reply:
         self._measured = False
         self._size = 0
 
-    def take(self, data: str) -> bool:
+    def take(self, data: str | bytes) -> bool:
         """Take the data of one event; True when it brought the reply forward, as a ping does not.
 
         Raises BrokenReply and ProviderError."""
@@ -121,8 +110,7 @@ class Reply:
     def completion(self, known_ids: frozenset[str]) -> Completion:
         """The whole reply. Raises BrokenReply when it did not end properly or its tool calls cannot be trusted.
 
-        `known_ids`: the tool calls of the conversation so far. A repeated id fails the reply rather than getting a
-        new one: it most likely is one call sent twice, and running a command twice does more harm than a retry."""
+        `known_ids`: the tool calls of the conversation so far."""
         if not self.done or self._message is None:
             raise BrokenReply("the stream ended before message_stop")
         reason = _STOP_REASONS.get(self._stop_reason or "")
@@ -217,13 +205,7 @@ class Reply:
             raise BrokenReply("stop_reason is tool_use and there is no tool call")
         if reason == TOOL_USE and any(block.open for block in self._blocks.values()):
             raise BrokenReply("the reply ended inside a content block")
-        seen = set(known_ids)
-        for call in calls:
-            if not _TOOL_ID.fullmatch(call.id):
-                raise BrokenReply(f"tool call id {call.id[:80]!r} is not one; expected letters, digits, _ and -")
-            if call.id in seen:
-                raise BrokenReply(f"tool call id {call.id!r} was used before; no call of this reply is let through")
-            seen.add(call.id)
+        check_ids(calls, known_ids)
 
 
 def _tool_use(block: _Block) -> ToolUse:
@@ -231,28 +213,7 @@ def _tool_use(block: _Block) -> ToolUse:
     if not isinstance(id, str) or not isinstance(name, str) or not name:
         raise BrokenReply("a tool call has no id or no name")
     text = "".join(block.pieces)
-    arguments = _strict_object(text, name) if text.strip() else given
+    arguments = arguments_of(text, name) if text.strip() else given
     if not isinstance(arguments, dict):
-        raise BrokenReply(f"the arguments of a call of {name!r} are no object")
+        raise BrokenReply(f"the arguments of a call of {name[:80]!r} are no object")
     return ToolUse(id, name, arguments)
-
-
-def _strict_object(text: str, name: str) -> Any:
-    try:
-        value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        why = "half a character" if isinstance(error, UnicodeEncodeError) else str(error)
-        raise BrokenReply(f"the arguments of a call of {name[:80]!r} are not JSON: {why}") from None
-    return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return made
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not a JSON number")

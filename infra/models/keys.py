@@ -7,6 +7,8 @@ import os
 import stat
 from typing import NamedTuple
 
+from infra.contract.providers import variable_of
+
 MAX_BYTES = 4096
 
 
@@ -27,23 +29,24 @@ NO_KEY = Key(None, None)
 
 
 def read_key(path: str) -> Key:
-    """The key in `path`, when it can be trusted to be secret and to be one."""
+    """The key in `path`, when it can be trusted to be secret and to be one. Its name there is that of its variable."""
+    variable = variable_of(os.path.basename(path))
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        return Key(None, f"no key at {path} ({error.strerror}); set ANTHROPIC_API_KEY and run 'minifram up' again")
+        return Key(None, f"no key at {path} ({error.strerror}); set {variable} and run 'minifram up' again")
     try:
         status = os.fstat(descriptor)
         content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(status.st_mode) else None
     finally:
         os.close(descriptor)
-    problem = _problem(path, status, content)
+    problem = _problem(path, variable, status, content)
     if problem or content is None:
         return Key(None, problem)
     return Key(content.strip().decode("ascii"), None)
 
 
-def _problem(path: str, status: os.stat_result, content: bytes | None) -> str | None:
+def _problem(path: str, variable: str, status: os.stat_result, content: bytes | None) -> str | None:
     mode = stat.S_IMODE(status.st_mode)
     if content is None:
         return f"{path} is not a regular file; put the key itself there"
@@ -51,7 +54,7 @@ def _problem(path: str, status: os.stat_result, content: bytes | None) -> str | 
         return f"{path} has mode {mode:04o}, others can read the key; run 'chmod 600' on it and restart the agent"
     key = content.strip()
     if not key:
-        return f"{path} is empty; set ANTHROPIC_API_KEY and run 'minifram up' again"
+        return f"{path} is empty; set {variable} and run 'minifram up' again"
     if len(content) > MAX_BYTES or any(not 33 <= byte <= 126 for byte in key):
         return f"{path} does not hold a key; expected one line of printable characters without spaces"
     return None

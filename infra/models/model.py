@@ -5,9 +5,13 @@ touch no ledger and no budget."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from infra.contract.conversation import ERROR_TYPES, Completion, Request, Usage
+
+if TYPE_CHECKING:
+    from infra.models.background import Background
 
 NOTHING = Usage()
 """The provider charges nothing: it was not reached, or it refused."""
@@ -35,15 +39,23 @@ class CallFailure(Exception):
         self.measured = measured and usage is not None
 
 
+class Answer(NamedTuple):
+    """What a call came to."""
+
+    completion: Completion
+    measured: bool = True
+    """False: the provider did not say what it charges, so the completion's usage is the most that it can be."""
+
+
 class Call(Protocol):
     """One call, ready to be made, once."""
 
     @property
     def most(self) -> Usage:
-        """The tokens it can use at most."""
+        """The tokens it can use at most, counted without asking the provider: that is what is reserved."""
         ...
 
-    async def make(self) -> Completion:
+    async def make(self) -> Answer:
         """Raises CallFailure, and nothing else that is expected."""
         ...
 
@@ -60,6 +72,11 @@ class Model(Protocol):
     @property
     def problem(self) -> str | None:
         """Why calls cannot work as things are; None when nothing is known to be wrong."""
+        ...
+
+    @property
+    def loads(self) -> Sequence[Background[Any]]:
+        """What calls need and is loaded in the background; nothing for most."""
         ...
 
     def prepare(self, request: Request) -> Call:

@@ -1,8 +1,10 @@
 """What tokens cost. Money is counted in whole nano-dollars, so that sums over a day are exact and a ledger read
 back gives the same figure; a fraction is always rounded up.
 
-Prices are Anthropic's list prices of November 2026, per million tokens, with five-minute cache writes at 1.25 times
-the input price."""
+Prices are list prices of November 2026, per million tokens: Anthropic's, with five-minute cache writes at 1.25 times
+the input price, and OpenAI's standard ones (developers.openai.com/api/docs/pricing and the pages of its models, as they
+were quoted by others until 2026-10-27; tokens written to the cache cost 1.25 times the input price from GPT-5.6 on,
+nothing more before). A model that is not here has no price until the PM's settings give it one."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from infra.contract.conversation import Usage
-from infra.contract.settings import Price
+from infra.contract.model_settings import Price
 
 NANO = 1_000_000_000
 _MILLION = 1_000_000
@@ -66,7 +68,28 @@ _TARIFFS = {
     "claude-haiku-5-5": Tariff(rates(0.1, 0.5), long_rates=rates(0.5, 2.5), long_above=100_000),
 }
 
-_DATE = re.compile(r"-20\d{6}$")
+_OPENAI_LONG_ABOVE = 272_000
+
+
+def _openai(input: float, output: float, cache_read: float = 0.1, cache_write: float = 1.25) -> Tariff:
+    """Over 272,000 tokens of prompt, everything of it costs twice as much, and what comes out half as much again."""
+    long = rates(2 * input, 1.5 * output, cache_read, cache_write)
+    return Tariff(rates(input, output, cache_read, cache_write), long, _OPENAI_LONG_ABOVE)
+
+
+_TARIFFS |= {
+    "gpt-6.1-sol": _openai(2, 10, cache_read=0.05),
+    "gpt-6.1-terra": _openai(1, 5, cache_read=0.05),
+    "gpt-6-sol": _openai(2, 10),
+    "gpt-6-luna": _openai(0.1, 0.5),
+    "gpt-5.5": _openai(5, 30, cache_write=1),
+    "gpt-5.4": _openai(2.5, 15, cache_write=1),
+    "gpt-5.4-mini": Tariff(rates(0.75, 4.5, cache_write=1)),
+    "gpt-5.4-nano": Tariff(rates(0.2, 1.25, cache_write=1)),
+    "gpt-5-mini": Tariff(rates(0.25, 2, cache_write=1)),
+}
+
+_DATE = re.compile(r"-20\d{6}$|-20\d\d-\d\d-\d\d$")
 """`claude-haiku-4-5-20251001` is a dated version of `claude-haiku-4-5`, at the same price."""
 
 

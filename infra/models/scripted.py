@@ -21,7 +21,7 @@ from infra.contract.conversation import (
     completion_to_dict,
     request_to_dict,
 )
-from infra.models.model import CallFailure
+from infra.models.model import Answer, CallFailure
 from infra.models.script import Played, Script, choose
 
 DEMO = os.path.join(os.path.dirname(__file__), "demo.yaml")
@@ -33,6 +33,7 @@ class ScriptedModel:
 
     provider = "scripted"
     problem = None
+    loads = ()
 
     def __init__(self, name: str, script: Script, max_tokens: int) -> None:
         self.name = name
@@ -63,13 +64,13 @@ class ScriptedTurn:
         self._input_tokens = _tokens(request_to_dict(request))
         self.most = Usage(input_tokens=self._input_tokens, output_tokens=max_tokens)
 
-    async def make(self) -> Completion:
+    async def make(self) -> Answer:
         played = self._model.next(self._request)
         if played.reply:
             await asyncio.sleep(played.reply.delay_seconds)
         answer = completion(played, self._model.name)
         output = min(_tokens(completion_to_dict(answer)["content"]), self.most.output_tokens)
-        return answer._replace(usage=Usage(input_tokens=self._input_tokens, output_tokens=output))
+        return Answer(answer._replace(usage=Usage(input_tokens=self._input_tokens, output_tokens=output)))
 
 
 def completion(played: Played, model: str) -> Completion:

@@ -1,11 +1,11 @@
-"""What the door keeps out: environment variables that would change where the SDK sends, as whom, or what it writes
+"""What the door keeps out: environment variables that would change where an SDK sends, as whom, or what it writes
 down. They are removed from the door's own environment before anything reads them."""
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-_PREFIXES = ("ANTHROPIC_", "OTEL_", "OPENTELEMETRY_")
+_PREFIXES = ("ANTHROPIC_", "OPENAI_", "AZURE_OPENAI_", "OLLAMA_", "OTEL_", "OPENTELEMETRY_")
 _NAMES = (
     "HTTP_PROXY",
     "HTTPS_PROXY",

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infra.contract.model_settings import Price
 from infra.contract.plain_yaml import MAX_DEPTH, parse_yaml
-from infra.contract.settings import Price, Settings, SettingsError, parse_settings, read_settings, runner_limits
+from infra.contract.settings import Settings, SettingsError, parse_settings, read_settings, runner_limits
 
 
 @pytest.mark.parametrize(
@@ -112,8 +113,20 @@ budget: 3
         ("autonomy: merg", "autonomy is 'merg'; expected one of merge, propose, frozen"),
         ("autonomy: [merge]", "autonomy is ['merge']; expected one of merge, propose, frozen"),
         ("sandbox: ~", "sandbox is None; expected one of auto, podman, process"),
-        ("model: {provider: openai}", "model.provider is 'openai'; expected one of auto, scripted, anthropic"),
-        ("model: {name: ~}", "model.name: expected `str`, got `null`"),
+        (
+            "model: {provider: gemini}",
+            "model.provider is 'gemini'; expected one of auto, scripted, anthropic, openai, ollama, manual",
+        ),
+        ("model: {then: 3}", "model.then is 3; expected `array`, got `int`"),
+        ("model: {then: [{}]}", "model.then[0]: object missing required field `provider`"),
+        ("model: {then: [{provider: auto}]}", "model.then[0].provider is 'auto'; expected one of scripted, anthropic"),
+        ("model: {then: [{provider: ollama, nam: x}]}", "unknown key model.then[0].nam; did you mean"),
+        (
+            "model: {then: [{provider: ollama, max_tokens: 0}]}",
+            "model.then[0].max_tokens is 0; expected a number above",
+        ),
+        (f"model: {{then: [{'{provider: ollama}, ' * 9}]}}", "model.then has 9 models; at most 8"),
+        ("model: {max_tokens: ~}", "model.max_tokens: expected `int`, got `null`"),
         ("model: {script: 3}", "model.script is 3; expected `str | null`, got `int`"),
         ("limits: {unit_steps: ten}", "limits.unit_steps is 'ten'; expected `int`, got `str`"),
         ("limits: {unit_steps: '10'}", "limits.unit_steps is '10'; expected `int`, got `str`"),
@@ -141,8 +154,8 @@ def test_a_value_of_the_wrong_kind_is_refused_by_name(text: str, words: str) -> 
     ("text", "words"),
     [
         ("autonomy: no", "autonomy is False"),
-        ("model: {name: no}", "model.name is False; expected `str`, got `bool`"),
-        ("model: {name: 1.10}", "model.name is 1.1; expected `str`, got `float`"),
+        ("model: {name: no}", "model.name is False; expected `str | null`, got `bool`"),
+        ("model: {name: 1.10}", "model.name is 1.1; expected `str | null`, got `float`"),
         ("limits: {unit_steps: 0123}", "line 1: 0123 could be read in two ways"),
         ("limits: {unit_steps: 0x10}", "line 1: 0x10 could be read in two ways"),
         ("limits: {unit_steps: 0b11}", "line 1: 0b11 could be read in two ways"),

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.contract.host_names import problem_with_host_name
-from infra.contract.settings import EgressSettings, ModelSettings, SettingsError, parse_settings
+from infra.contract.model_settings import ModelSettings, NextModel
+from infra.contract.settings import EgressSettings, SettingsError, parse_settings
 from infra.egress.resolver import as_resolver, names_of_model, resolver_command
 
 OPEN = EgressSettings()
@@ -55,7 +56,16 @@ def test_the_resolver_becomes_its_user() -> None:
 @pytest.mark.parametrize(
     ("model", "names"),
     [
-        (ModelSettings(), ("api.anthropic.com",)),
+        (ModelSettings(), ("api.anthropic.com", "api.openai.com")),
+        (ModelSettings(provider="openai"), ("api.openai.com",)),
+        (ModelSettings(provider="ollama"), ()),
+        (ModelSettings(provider="manual"), ()),
+        (
+            ModelSettings(
+                provider="scripted", then=(NextModel(provider="openai", base_url="https://llm.example.org/v1"),)
+            ),
+            ("llm.example.org",),
+        ),
         (ModelSettings(provider="anthropic"), ("api.anthropic.com",)),
         (ModelSettings(provider="anthropic", base_url="https://llm.example.org:8443/v1"), ("llm.example.org",)),
         (ModelSettings(provider="anthropic", base_url="https://203.0.113.7/"), ()),

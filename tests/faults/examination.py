@@ -34,6 +34,8 @@ FILES = (
     "excess/test_clearing.py",
     "models/test_anthropic_door.py",
     "models/test_anthropic_model.py",
+    "models/test_conformance.py",
+    "models/test_rotation.py",
     "host/test_container_upgrade.py",
     "sealed/test_upgrade.py",
 )

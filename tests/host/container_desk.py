@@ -19,9 +19,10 @@ from typing import Any
 
 from host.container.image import PARTS
 from host.container.machine import Machine
-from host.container.words import names
+from host.container.words import names, secret_name
 from host.homes import Home, home_of
 from infra.contract.exit_codes import Exit
+from infra.contract.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
 from tests.sealed.rootless import Rootless
 
@@ -168,7 +169,7 @@ class ContainerDesk:
         self.podman("rm", "--force", "--time=0", "--ignore", self.names.container)
         for volume in (self.names.bot, self.names.state):
             self.podman("volume", "rm", "--force", volume, check=False)
-        self.podman("secret", "rm", self.names.key, check=False)
+        self.podman("secret", "rm", secret_name(self.agent, KEYS[0]), check=False)
         home = self.home
         places = [home.data, home.state, os.path.dirname(home.settings), home.run]
         self.user.podman("unshare", "rm", "-rf", *places)

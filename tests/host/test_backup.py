@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from host import backup, bare, watching
 from host.homes import Home
+from infra.contract.providers import KEYS
 from infra.models.ledger import Ledger, Opened, Settled
 from infra.repository.git import AGENT, Git
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
@@ -245,7 +246,7 @@ def test_the_key_is_never_in_it(lived: Desk) -> None:
     """The running agent has one, in its file; no part of the backup holds it."""
     Path(lived.home().settings).write_text("sandbox: process\nmodel: {provider: anthropic}\n")
     assert lived.call("up", ANTHROPIC_API_KEY=KEY).code == 0
-    assert KEY in Path(lived.home().key_file).read_text(), "the control: it is there"
+    assert KEY in Path(lived.home().key_file(KEYS[0])).read_text(), "the control: it is there"
 
     path = _backed_up(lived)
 

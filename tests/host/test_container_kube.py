@@ -13,6 +13,7 @@ from host.container.kube import BY_ITSELF, NOT_IN_PODS, PLAYED, SAID, manifest, 
 from host.container.words import Image, Sealing, sealing
 from host.homes import Home
 from host.trouble import Trouble
+from infra.contract.providers import KEYS
 from infra.contract.settings import PodmanSettings, Settings
 from tests.host.desk import Desk
 from tests.host.test_container_machine import GOOD
@@ -21,7 +22,7 @@ from tests.host.test_container_words import a_sealing
 
 SEALINGS = [
     a_sealing(),
-    a_sealing(has_key=False),
+    a_sealing(keys=()),
     a_sealing(network="none"),
     a_sealing(GOOD._replace(version=(5, 4), pasta="/usr/bin/pasta", networks=("93.184.216.0/24",))),
     a_sealing(GOOD._replace(log_driver="journald", selinux=True, controllers=frozenset())),
@@ -111,7 +112,7 @@ def test_what_is_mounted_is_what_up_mounts(sealed: Sealing) -> None:
 def test_odd_characters_in_paths_stay_as_they_are(place: str, config: str) -> None:
     """YAML has a way to say each of them."""
     home = Home("blue", f"/{place}/blue", f"/s{place}/blue", "/run/blue", f"/{config}/minifram.yaml")
-    sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/project", True)
+    sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/project", KEYS[:1])
     found, _ = pod(sealed)
 
     paths = [volume["hostPath"]["path"] for volume in found["spec"]["volumes"] if "hostPath" in volume]
@@ -122,7 +123,7 @@ def test_odd_characters_in_paths_stay_as_they_are(place: str, config: str) -> No
 def test_a_name_that_no_pod_can_have_is_refused(agent: str, allowed: bool) -> None:
     """An agent may have one that Kubernetes does not know; there are other ways to run it."""
     home = Home(agent, "/d", "/s", "/r", "/c/minifram.yaml")
-    sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/project", True)
+    sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/project", KEYS[:1])
     if allowed:
         assert pod(sealed)[0]["metadata"]["name"] == f"minifram-{agent}"
         return
@@ -134,7 +135,7 @@ def test_its_first_lines_say_how_to_play_it() -> None:
     """With a Secret only when there is a key."""
     assert "podman kube play --log-driver=" in manifest(a_sealing())
     assert "kind: Secret" in manifest(a_sealing())
-    assert "kind: Secret" not in manifest(a_sealing(has_key=False))
+    assert "kind: Secret" not in manifest(a_sealing(keys=()))
 
 
 @pytest.mark.parametrize("words", [("--install",), ("--check",)])

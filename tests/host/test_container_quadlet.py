@@ -16,6 +16,7 @@ from host.container.quadlet import quoted, unit
 from host.container.words import Image, Sealing, create_words, sealing, volume_words
 from host.homes import Home
 from host.trouble import Trouble
+from infra.contract.providers import KEYS
 from infra.contract.settings import PodmanSettings, Settings
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
 from tests.host.desk import Desk
@@ -120,7 +121,7 @@ def split_capabilities(words: list[str]) -> list[str]:
     "sealed",
     [
         a_sealing(),
-        a_sealing(has_key=False),
+        a_sealing(keys=()),
         a_sealing(network="none"),
         a_sealing(GOOD._replace(version=(5, 4), pasta="/usr/bin/pasta", networks=("93.184.216.0/24",))),
         a_sealing(GOOD._replace(log_driver="journald", selinux=True, controllers=frozenset())),
@@ -138,7 +139,7 @@ def test_every_word_of_podman_create_is_in_the_unit(sealed: Sealing) -> None:
 def test_odd_characters_in_paths_change_nothing(place: str, root: str, config: str) -> None:
     """Spaces, quotes, commas, percent and dollar signs reach podman as they are."""
     home = Home("blue", f"/{place}/blue", f"/s{place}/blue", "/run/blue", f"/{config}/minifram.yaml")
-    sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), f"/{root}", True)
+    sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), f"/{root}", KEYS[:1])
 
     assert_nothing_is_lost(sealed)
     text = sections(unit(sealed, PODMAN))
@@ -162,7 +163,7 @@ def test_what_a_unit_cannot_say_is_refused(odd: str) -> None:
     """Control characters and bytes that are no text; the control: an umlaut and a space are said."""
     home = Home("blue", f"/{odd}/blue", "/s/blue", "/run/blue", "/c/minifram.yaml")
     with pytest.raises(Trouble, match=r"a unit cannot hold .* rename that place"):
-        unit(sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/p", True), PODMAN)
+        unit(sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/p", KEYS[:1]), PODMAN)
     assert quoted("/ä b") == '"/ä b"'
 
 

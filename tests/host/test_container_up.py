@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from host.container.inspection import differences
-from host.container.words import Image, sealing
+from host.container.words import Image, sealing, secret_name
+from infra.contract.providers import KEYS
 from infra.contract.settings import read_settings
 from tests.host.container_desk import ENTRYPOINT, WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import wait_for
@@ -60,7 +61,7 @@ def test_the_container_is_what_was_asked_for(desk: ContainerDesk) -> None:
     orders = json.loads(desk.user.run("cat", told["OCIConfigPath"]).stdout)
     profile = json.loads((desk.project / "podman/seccomp.json").read_text())
     settings, image = read_settings(desk.home.settings), Image(told["ImageName"], "any")
-    asked = sealing(desk.home, settings, desk.machine(), image, str(desk.project), True, "none")
+    asked = sealing(desk.home, settings, desk.machine(), image, str(desk.project), KEYS[:1], "none")
 
     assert differences(asked, orders, profile) == []
     for other in (
@@ -137,14 +138,16 @@ def test_the_key_is_podman_s_secret_while_the_agent_is_up(desk: ContainerDesk) -
     assert (missing.code, "ANTHROPIC_API_KEY" in missing.err) == (4, True)
     up = desk.done("up", ANTHROPIC_API_KEY=KEY)
 
-    assert desk.is_there("secret", desk.names.key)
-    assert KEY not in up.out + up.err + json.dumps(desk.inspected()) + desk.podman("secret", "inspect", desk.names.key)
+    assert desk.is_there("secret", secret_name(desk.agent, KEYS[0]))
+    assert KEY not in up.out + up.err + json.dumps(desk.inspected()) + desk.podman(
+        "secret", "inspect", secret_name(desk.agent, KEYS[0])
+    )
     assert KEY not in Path(desk.home.started_file).read_text()
     assert desk.done("status", "--json").json["model"].startswith("anthropic")
     desk.done("restart")
     assert desk.seen()["key"] == len(KEY)
     desk.done("down")
-    assert not desk.is_there("secret", desk.names.key)
+    assert not desk.is_there("secret", secret_name(desk.agent, KEYS[0]))
     desk.settings("sandbox: podman\n")
     desk.done("up")
     assert desk.seen()["key"] == 0
@@ -160,7 +163,7 @@ def test_a_container_that_refuses_is_told_with_its_reason_and_leaves_nothing(des
     assert "ended at once with 5" in up.err
     assert "the canary was not rejected" in up.err
     assert not desk.is_there("container", desk.names.container)
-    assert not desk.is_there("secret", desk.names.key)
+    assert not desk.is_there("secret", secret_name(desk.agent, KEYS[0]))
     desk.behave("works")
     desk.done("up")
 
@@ -194,9 +197,9 @@ def test_up_works_over_what_a_broken_start_left(desk: ContainerDesk) -> None:
     assert desk.call("status").code == 3
     found = [item for item in desk.call("doctor", "--json").json["results"] if item["check"] == "container"]
     assert found[0]["level"] == "warn"
-    desk.podman("secret", "create", desk.names.key, "-", stdin="old")
+    desk.podman("secret", "create", secret_name(desk.agent, KEYS[0]), "-", stdin="old")
     desk.done("up")
-    assert not desk.is_there("secret", desk.names.key)
+    assert not desk.is_there("secret", secret_name(desk.agent, KEYS[0]))
     assert desk.call("down").code == 0
 
     image = desk.podman("images", "--quiet", "--filter", "label=minifram.version").split()[0]

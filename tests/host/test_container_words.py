@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import given
@@ -16,13 +17,14 @@ from host.container.words import (
     Sealing,
     create_words,
     fingerprint,
-    names,
     sealing,
+    secret_name,
     secret_words,
     volume_options,
     volume_words,
 )
 from host.homes import Home
+from infra.contract.providers import KEYS
 from infra.contract.settings import PodmanSettings, Settings
 from tests.host.test_container_machine import GOOD
 
@@ -30,8 +32,10 @@ HOME = Home("blue", "/data/blue", "/state/blue", "/run/blue", "/config/blue/mini
 IMAGE = Image("localhost/minifram:v1", "v1")
 
 
-def a_sealing(machine: Machine = GOOD, settings: Settings | None = None, has_key: bool = True, **more: str) -> Sealing:
-    return sealing(HOME, settings or Settings(), machine, IMAGE, "/project", has_key, **more)
+def a_sealing(
+    machine: Machine = GOOD, settings: Settings | None = None, keys: Sequence[str] = KEYS[:1], **more: str
+) -> Sealing:
+    return sealing(HOME, settings or Settings(), machine, IMAGE, "/project", keys, **more)
 
 
 def test_the_words_are_these() -> None:
@@ -116,7 +120,7 @@ def test_the_words_are_these() -> None:
 
 def test_without_a_key_there_is_no_secret() -> None:
     """A scripted model needs none."""
-    assert not any("--secret" in word for word in create_words(a_sealing(has_key=False)))
+    assert not any("--secret" in word for word in create_words(a_sealing(keys=())))
 
 
 def test_a_limit_that_the_machine_cannot_keep_is_not_asked_for() -> None:
@@ -192,7 +196,7 @@ def test_the_fingerprint_changes_with_anything_that_the_container_is_made_with()
 def test_any_path_survives_the_way_into_a_mount(name: str) -> None:
     """podman reads the value as one record of CSV; commas and quotes in a path are part of the path."""
     home = HOME._replace(data=f"/data/{name}")
-    words = create_words(sealing(home, Settings(), GOOD, IMAGE, "/project", True))
+    words = create_words(sealing(home, Settings(), GOOD, IMAGE, "/project", KEYS[:1]))
     first = next(word for word in words if word.startswith("--mount="))
     records = list(csv.reader(io.StringIO(first.removeprefix("--mount="), newline=""), strict=True))
 
@@ -212,10 +216,10 @@ def test_a_volume_is_a_name_for_a_directory_with_an_owner() -> None:
 
 def test_a_secret_is_made_from_what_comes_on_stdin() -> None:
     """No word holds it."""
-    assert secret_words(names("blue").key, "blue")[-1] == "-"
+    assert secret_words(secret_name("blue", KEYS[0]), "blue")[-1] == "-"
 
 
 def test_the_profile_is_the_project_s() -> None:
     """The file that the words name is there."""
     project = Path(__file__).parents[2]
-    assert Path(sealing(HOME, Settings(), GOOD, IMAGE, str(project), True).seccomp).is_file()
+    assert Path(sealing(HOME, Settings(), GOOD, IMAGE, str(project), KEYS[:1]).seccomp).is_file()

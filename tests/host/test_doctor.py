@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.contract.providers import KEYS
 from infra.contract.sockets import listen
 from tests.host.desk import Desk, Ended
 
@@ -91,7 +92,7 @@ def _mode(which: str, mode: int) -> Callable[[Desk], None]:
 
 def _key(mode: int) -> Callable[[Desk], None]:
     def spoil(desk: Desk) -> None:
-        path = Path(desk.home().key_file)
+        path = Path(desk.home().key_file(KEYS[0]))
         path.parent.mkdir(mode=0o700)
         path.write_text("sk-secret")
         path.chmod(mode)

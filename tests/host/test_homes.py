@@ -26,7 +26,7 @@ def test_without_xdg_variables_the_defaults_of_the_specification_hold() -> None:
     assert home.places.var == "/home/pm/.local/state/minifram/scout"
     assert home.settings == "/home/pm/.config/minifram/scout/minifram.yaml"
     assert home.places.run == "/tmp/minifram-1000/scout"
-    assert home.key_file == "/tmp/minifram-1000/scout/secrets/anthropic_api_key"
+    assert home.key_file("anthropic_api_key") == "/tmp/minifram-1000/scout/secrets/anthropic_api_key"
 
 
 def test_xdg_variables_win_and_relative_ones_are_ignored() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from host import watching
+from infra.contract.providers import KEYS
 from infra.contract.watcher_file import STOPPED
 from tests.host.desk import Desk, wait_for
 
@@ -99,13 +100,13 @@ def test_down_when_down_is_not_running(desk: Desk) -> None:
     """3, with the word that helps; a key left by a killed watcher goes all the same."""
     secrets = Path(desk.home().places.secrets)
     secrets.mkdir(mode=0o700)
-    Path(desk.home().key_file).write_text(KEY)
+    Path(desk.home().key_file(KEYS[0])).write_text(KEY)
 
     down = desk.run("down")
 
     assert down.code == 3
     assert "minifram up" in down.err
-    assert not os.path.exists(desk.home().key_file)
+    assert not os.path.exists(desk.home().key_file(KEYS[0]))
 
 
 def test_down_does_not_kill_a_watcher_that_takes_its_time(desk: Desk) -> None:
@@ -251,7 +252,7 @@ def test_the_key_goes_to_a_private_file_and_away_with_the_agent(desk: Desk) -> N
     up = desk.call("up", ANTHROPIC_API_KEY=f" {KEY}\n")
 
     assert up.code == 0, up
-    key_file = Path(desk.home().key_file)
+    key_file = Path(desk.home().key_file(KEYS[0]))
     assert key_file.read_text().strip() == KEY
     assert key_file.stat().st_mode & 0o777 == 0o600
     assert key_file.parent.stat().st_mode & 0o777 == 0o700
@@ -278,6 +279,38 @@ def test_with_a_key_the_same_agent_runs_on_claude(desk: Desk) -> None:
     assert desk.run("down").code == 0
 
 
+def test_each_model_gets_its_own_key_and_no_other_is_handed_over(desk: Desk) -> None:
+    """`auto` takes OpenAI's when it is the only one; what stands in needs its key as well; a restart keeps both."""
+    both = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": "sk-openai-0123456789"}
+    claude, openai = (Path(desk.home().key_file(key)) for key in KEYS)
+
+    _settings(desk, "")
+    assert "openai gpt-6.1-terra" in desk.call("up", OPENAI_API_KEY=both["OPENAI_API_KEY"]).out
+    assert (claude.exists(), openai.exists()) == (False, True)
+    assert desk.run("status", "--json").json["model"] == "openai gpt-6.1-terra"
+    assert desk.run("down").code == 0
+    assert not openai.exists()
+
+    assert "anthropic claude" in desk.call("up", **both).out
+    assert (claude.exists(), openai.exists()) == (True, False)
+    assert desk.run("down").code == 0
+
+    _settings(desk, "model: {provider: anthropic, then: [{provider: openai}]}\n")
+    assert "OPENAI_API_KEY is not set" in desk.run("up", ANTHROPIC_API_KEY=KEY).err
+    assert "(then openai gpt-6.1-terra)" in desk.call("up", **both).out
+    assert desk.call("restart").code == 0
+    assert (claude.read_text().strip(), openai.read_text().strip()) == tuple(both.values())
+
+
+def test_what_is_set_in_the_settings_is_shown(desk: Desk) -> None:
+    """Models that stand in are shown as they are written."""
+    _settings(desk, "model: {then: [{provider: ollama, name: qwen3}]}\n")
+
+    shown = desk.done("config", "model.then").out
+    assert '"provider": "ollama"' in shown
+    assert "Models to try" in shown
+
+
 @pytest.mark.parametrize(("key", "code"), [("", 4), ("two words", 2), ("ключ", 2), ("a\x07b", 2)])
 def test_without_a_good_key_nothing_starts(desk: Desk, key: str, code: int) -> None:
     """The words name the variable and never show what was in it."""
@@ -288,7 +321,7 @@ def test_without_a_good_key_nothing_starts(desk: Desk, key: str, code: int) -> N
     assert up.code == code
     assert "ANTHROPIC_API_KEY" in up.err
     assert not key or key not in up.err
-    assert not os.path.exists(desk.home().key_file)
+    assert not os.path.exists(desk.home().key_file(KEYS[0]))
     assert watching.holder(desk.home().places.watcher_lock) is None
 
 
@@ -297,7 +330,7 @@ def test_a_failed_start_takes_the_key_away_again(desk: Desk) -> None:
     _settings(desk, "model: {provider: anthropic}\n")
 
     assert desk.call("up", watcher="dies", ANTHROPIC_API_KEY=KEY).code == 1
-    assert not os.path.exists(desk.home().key_file)
+    assert not os.path.exists(desk.home().key_file(KEYS[0]))
 
 
 def test_restart_says_what_changed(desk: Desk) -> None:
@@ -316,7 +349,7 @@ def test_restart_says_what_changed(desk: Desk) -> None:
     assert (found["before"], found["after"]) == (f"main@{before}", f"main@{after}")
     assert found["pid_before"] == first["pid"] != found["pid"]
     assert found["settings_changed"] == {"autonomy": ["merge", "frozen"]}
-    assert Path(desk.home().key_file).read_text().strip() == KEY
+    assert Path(desk.home().key_file(KEYS[0])).read_text().strip() == KEY
 
     unchanged = desk.call("restart")
     assert "as before" in unchanged.out

@@ -38,7 +38,14 @@ def a_request(directive: str = "do something", unit: str = "unit-1", messages: t
 class DoorProcess:
     """A door, from its start to its end."""
 
-    def __init__(self, directory: Path, settings: dict[str, Any], key: str | None = None, **env: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: dict[str, Any],
+        key: str | None = None,
+        key_name: str = "anthropic_api_key",
+        **env: str,
+    ) -> None:
         # A unix socket's path is short, and pytest's directories are not.
         self._run = tempfile.TemporaryDirectory(prefix="door-")
         self.places = Places(
@@ -50,13 +57,13 @@ class DoorProcess:
         directory.mkdir(parents=True, exist_ok=True)
         self.settings_file.write_text(yaml.safe_dump(settings))
         if key is not None:
-            self.write_key(key)
+            self.write_key(key, name=key_name)
         self.log_file = directory / "door.log"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def write_key(self, key: str, mode: int = 0o600) -> None:
+    def write_key(self, key: str, mode: int = 0o600, name: str = "anthropic_api_key") -> None:
         os.makedirs(self.places.secrets, mode=0o700, exist_ok=True)
-        path = Path(self.places.secrets) / "anthropic_api_key"
+        path = Path(self.places.secrets) / name
         path.write_text(key)
         path.chmod(mode)
 

@@ -8,8 +8,9 @@ import socket
 import pytest
 
 from infra.contract.conversation import END_TURN, Completion, Text
-from infra.contract.settings import ModelSettings
+from infra.contract.model_settings import Choice, ModelSettings
 from infra.models.anthropic import AnthropicModel
+from infra.models.background import load_all
 from infra.models.keys import Key
 from infra.models.model import NOTHING, CallFailure
 from tests.models.doors import KEY, a_request
@@ -18,15 +19,20 @@ from tests.models.wire import Answer, Broken, Reaction, Say, Think, Wire
 IDLE_SECONDS = 0.6
 
 
+def a_model(url: str, idle_seconds: float, key: Key) -> AnthropicModel:
+    choice = Choice("anthropic", "claude-opus-5-5", url, ModelSettings().max_tokens)
+    return AnthropicModel(choice, idle_seconds, key)
+
+
 def ask(url: str, idle_seconds: float = 10.0) -> Completion:
-    model = AnthropicModel(ModelSettings(provider="anthropic", base_url=url, idle_seconds=idle_seconds), Key(KEY, None))
+    model = a_model(url, idle_seconds, Key(KEY, None))
 
     async def call() -> Completion:
-        model.warm_up()
+        load_all(model.loads)
         try:
-            return await model.prepare(a_request()).make()
+            return (await model.prepare(a_request()).make()).completion
         finally:
-            await (await model.client()).close()
+            await (await model.client.value()).close()
 
     return asyncio.run(call())
 
@@ -90,7 +96,7 @@ def test_a_server_that_does_not_speak_tls_is_unavailable() -> None:
 )
 def test_a_call_that_cannot_work_is_not_prepared(key: Key, url: str, type: str) -> None:
     """Neither the SDK nor the budget has anything to do with it."""
-    model = AnthropicModel(ModelSettings(provider="anthropic", base_url=url), key)
+    model = a_model(url, 10.0, key)
 
     with pytest.raises(CallFailure) as caught:
         model.prepare(a_request())

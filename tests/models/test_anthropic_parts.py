@@ -23,11 +23,11 @@ from infra.contract.conversation import (
     Usage,
 )
 from infra.models import anthropic_stream
-from infra.models.anthropic import problem_with_base_url
-from infra.models.anthropic_errors import failure_type, retry_after_seconds
-from infra.models.anthropic_events import BrokenReply
-from infra.models.anthropic_stream import ProviderError, Reply
+from infra.models.anthropic_errors import failure_type
+from infra.models.anthropic_stream import Reply
 from infra.models.anthropic_wire import MAX_MARKS, body, most_input_tokens
+from infra.models.connection import problem_with_base_url
+from infra.models.errors import BrokenReply, ProviderError, retry_after_seconds
 from infra.models.thinking import MAX_TURNS, Thoughts
 from tests.models.conversations import requests
 from tests.models.doors import a_request

@@ -178,7 +178,7 @@ class Clock:
 def test_calls_at_the_same_time_cannot_pass_the_limit_together(tmp_path: Path) -> None:
     """Of a hundred calls that all ask at once, so many are let through as fit, and the ledger says the same."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(10**9, 500), AMPLE, FREE, Clock(NOON))
+    accounts = Accounts(ledger, Cost(10**9, 500), AMPLE, {("p", "m"): FREE}, Clock(NOON))
 
     async def ask() -> list[object]:
         calls = (accounts.open("p", "m", "u", Usage(input_tokens=60)) for _ in range(100))
@@ -200,7 +200,7 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
     the old day as it was."""
     clock = Clock(NOON + 12 * 3600 - 1)
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, TARIFF, clock)
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, clock)
 
     async def live() -> None:
         call = await accounts.open("p", "m", "u", Usage(input_tokens=200, output_tokens=80))
@@ -234,7 +234,7 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
 def test_a_call_that_no_day_has_room_for_is_told_so(tmp_path: Path) -> None:
     """Waiting for the next day would not help, so none is proposed."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, TARIFF, Clock(NOON))
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
 
     with pytest.raises(CallFailure) as caught:
         asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
@@ -247,7 +247,7 @@ def test_a_call_that_no_day_has_room_for_is_told_so(tmp_path: Path) -> None:
 def test_no_call_is_made_that_cannot_be_written_down(tmp_path: Path) -> None:
     """A ledger that takes no line refuses the call and reserves nothing; one that does, lets it through."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, TARIFF, Clock(NOON))
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
     full = os.open("/dev/full", os.O_WRONLY)
     kept = os.dup(ledger._descriptor)
     os.dup2(full, ledger._descriptor)
@@ -278,7 +278,7 @@ def test_one_unit_takes_no_more_than_it_may(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
 
     def restarted() -> Accounts:
-        return Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), TARIFF, clock)
+        return Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), {("p", "m"): TARIFF}, clock)
 
     async def refused(accounts: Accounts, unit: str, tokens: int) -> CallFailure:
         with pytest.raises(CallFailure) as caught:
@@ -312,7 +312,7 @@ def test_one_unit_takes_no_more_than_it_may(tmp_path: Path) -> None:
 def test_the_day_comes_before_the_unit(tmp_path: Path) -> None:
     """Who may not call today is told when that ends, whatever the unit has left."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), Cost(1000, 100), TARIFF, Clock(NOON))
+    accounts = Accounts(ledger, Cost(1000, 500), Cost(1000, 100), {("p", "m"): TARIFF}, Clock(NOON))
     with pytest.raises(CallFailure) as caught:
         asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
     ledger.close()

@@ -62,7 +62,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
 
 def test_the_door_says_that_it_is_well(door: DoorProcess) -> None:
     """Health needs no call; the runner's own client reads it."""
-    expected = {"status": "ok", "provider": "scripted", "model": "claude-opus-5-5", "problem": None}
+    expected = {"status": "ok", "provider": "scripted", "model": "demo", "problem": None}
 
     assert door.get("/health") == expected
     assert health(door.places.model_socket, 5.0) == expected
@@ -434,10 +434,20 @@ def test_a_model_without_a_price_is_called_when_the_pm_allows_it(tmp_path: Path)
     assert (caught.value.type, status) == ("budget_exhausted", 200)
 
 
-@pytest.mark.parametrize(("key", "provider"), [(None, "scripted"), (KEY, "anthropic")])
-def test_auto_is_claude_when_there_is_a_key(tmp_path: Path, key: str | None, provider: str) -> None:
-    """The same settings think by script without a key and on Claude with one; nothing is called for that."""
-    door = DoorProcess(tmp_path, {}, key)
+@pytest.mark.parametrize(
+    ("keys", "provider"),
+    [
+        ((), "scripted"),
+        (("anthropic_api_key",), "anthropic"),
+        (("openai_api_key",), "openai"),
+        (("openai_api_key", "anthropic_api_key"), "anthropic"),
+    ],
+)
+def test_auto_is_whoever_has_a_key(tmp_path: Path, keys: tuple[str, ...], provider: str) -> None:
+    """The same settings think by script without a key, on Claude with one, else on OpenAI's; nothing is called."""
+    door = DoorProcess(tmp_path, {})
+    for name in keys:
+        door.write_key(KEY, name=name)
     try:
         door.start()
         assert door.get("/health")["provider"] == provider

@@ -51,6 +51,12 @@ def test_a_file_that_cannot_be_trusted_gives_no_key(tmp_path: Path, content: byt
     assert KEY not in (key.problem or "")
 
 
+def test_a_missing_key_is_asked_for_by_its_variable(tmp_path: Path) -> None:
+    """Each provider's by its own."""
+    for name in ("anthropic_api_key", "openai_api_key"):
+        assert f"set {name.upper()} and" in (read_key(str(tmp_path / name)).problem or "")
+
+
 def test_what_is_no_file_gives_no_key(tmp_path: Path) -> None:
     """A missing file, a directory, a pipe or a link is named, and a pipe is not waited for."""
     os.mkfifo(tmp_path / "pipe", 0o600)
@@ -67,7 +73,17 @@ def test_only_what_could_change_the_provider_s_side_is_removed() -> None:
     """Variables of the SDK, of proxies, certificates and tracing go, in any case of letters; the rest stays."""
     kept = {"PATH": "/bin", "LANG": "C.UTF-8", "HOME": "/root"}
     foreign = dict.fromkeys(
-        ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https_proxy", "ALL_PROXY", "SSLKEYLOGFILE", "NETRC", "OTEL_X"], "x"
+        [
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+            "https_proxy",
+            "ALL_PROXY",
+            "SSLKEYLOGFILE",
+            "NETRC",
+            "OTEL_X",
+            "OPENAI_BASE_URL",
+        ],
+        "x",
     )
     environment = kept | foreign
 

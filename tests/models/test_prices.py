@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.contract.conversation import Usage
-from infra.contract.settings import Price
+from infra.contract.model_settings import Price
 from infra.models.prices import FREE, NANO, cost, dollars, nano_dollars, tariff, tokens, worst_cost
 from tests.models.conversations import usages
 

@@ -126,7 +126,7 @@ def play(script: Script, times: int) -> list[Completion | CallFailure]:
     messages: tuple[Message, ...] = ()
     for _ in range(times):
         try:
-            said = asyncio.run(model.prepare(a_request("say hello", messages=messages)).make())
+            said = asyncio.run(model.prepare(a_request("say hello", messages=messages)).make()).completion
         except CallFailure as failure:
             heard.append(failure)
             continue
@@ -183,7 +183,7 @@ def test_a_stop_reason_can_be_set_and_tokens_are_counted() -> None:
     request = a_request("x", messages=(an_assistant("opening-1"), a_result("opening-1", "exit code 1")))
 
     call = model.prepare(request)
-    said = asyncio.run(call.make())
+    said = asyncio.run(call.make()).completion
 
     assert said.stop_reason == MAX_TOKENS
     assert said.usage.output_tokens == 5

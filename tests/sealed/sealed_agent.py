@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from host.container.words import names
+from host.container.words import names, secret_name
 from host.homes import home_of
 from infra.contract.exit_codes import Exit
+from infra.contract.providers import KEYS
 from infra.sealing.capabilities import Held, parse_status
 from tests.sealed.project import Project
 
@@ -124,7 +125,7 @@ class SealedAgent:
         self.podman("rm", "--force", "--time=0", "--ignore", self.container)
         for volume in names(self.name)[1:3]:
             self.podman("volume", "rm", "--force", volume, check=False)
-        self.podman("secret", "rm", names(self.name).key, check=False)
+        self.podman("secret", "rm", secret_name(self.name, KEYS[0]), check=False)
         places = [self.home.data, self.home.state, str(Path(self.home.settings).parent), self.home.run]
         self.podman("unshare", "rm", "-rf", *places)
 

@@ -75,7 +75,7 @@ def test_the_pod_seals_itself_and_serves(agent: SealedAgent, podman5: Podman5) -
     agent.minifram("up", ANTHROPIC_API_KEY=KEY)
     until(lambda: agent.serves(1), "it serves")
     played = Played(podman5, agent)
-    name = secret_name(a_sealing()).replace("blue", agent.name)
+    name = secret_name(a_sealing().secrets[0]).replace("blue", agent.name)
     played.give(KEY)
 
     played.play(played.text)

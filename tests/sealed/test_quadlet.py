@@ -14,6 +14,7 @@ from host.container.quadlet import unit
 from host.container.words import Image, Sealing, create_words, names, sealing
 from host.homes import Home
 from infra.contract.exit_codes import Exit
+from infra.contract.providers import KEYS
 from infra.contract.settings import Settings
 from tests.host.test_container_machine import GOOD
 from tests.host.test_container_quadlet import sections, systemd_words
@@ -29,7 +30,7 @@ REJECTED = "EHOSTUNREACH"
 PODMAN = Podman("/usr/bin/podman", {"XDG_DATA_HOME": "/a b/100%"}, ("--runtime=runc",))
 NEWER = GOOD._replace(version=(5, 4), pasta="/usr/bin/pasta", networks=("93.184.216.0/24",))
 ODD_HOME = Home("blue", '/d "a", b/$HOME/100%t/é/blue', "/s\\x20/'s'/blue", "/run/blue", "/c;d #e/minifram.yaml")
-ODD = sealing(ODD_HOME, Settings(), NEWER, Image("localhost/minifram:v1", "v1"), "/pro ject", True)
+ODD = sealing(ODD_HOME, Settings(), NEWER, Image("localhost/minifram:v1", "v1"), "/pro ject", KEYS[:1])
 SAME = {"-v": "--volume", "--volume": "--volume"}
 ADDED = {"--replace", "--rm", "-d", "--cgroups=split", "--cidfile=%t/%N.cid"}
 """What a unit adds to the words of `podman create`: systemd's side of it."""
@@ -48,7 +49,7 @@ def agent(project: Project) -> Iterator[SealedAgent]:
 
 @pytest.mark.parametrize(
     "sealed",
-    [a_sealing(NEWER), ODD, a_sealing(NEWER._replace(log_driver="journald", selinux=True), has_key=False)],
+    [a_sealing(NEWER), ODD, a_sealing(NEWER._replace(log_driver="journald", selinux=True), keys=())],
     ids=["usual", "odd paths", "selinux"],
 )
 def test_the_generator_of_podman_5_keeps_every_word(newer: Newer, sealed: Sealing) -> None:

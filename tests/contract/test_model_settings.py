@@ -1,0 +1,77 @@
+"""Which models calls go to, and what a sandbox reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.contract.model_reach import is_inner, problem_in_sandbox
+from infra.contract.model_settings import Choice, ModelSettings, NextModel, choices, keys_needed, model_words
+from infra.contract.providers import KEYS, PROVIDERS
+
+ANTHROPIC, OPENAI = KEYS
+
+
+@pytest.mark.parametrize(
+    ("keys", "provider"), [((), "scripted"), ((OPENAI,), "openai"), ((ANTHROPIC,), "anthropic"), (KEYS, "anthropic")]
+)
+def test_auto_is_settled_by_the_keys(keys: tuple[str, ...], provider: str) -> None:
+    """Claude before OpenAI before the script; and the key of the one that was found is needed, no other."""
+    model = ModelSettings()
+
+    assert choices(model, keys)[0].provider == provider
+    assert keys_needed(model, keys) == tuple(key for key in [PROVIDERS[provider].key] if key)
+
+
+def test_what_is_left_out_is_the_provider_s_own() -> None:
+    """Name and address by provider, tokens by the first model; in the order of the settings."""
+    model = ModelSettings(
+        provider="ollama",
+        max_tokens=7,
+        then=(
+            NextModel(provider="openai", max_tokens=8),
+            NextModel(provider="anthropic", name="x", base_url="https://y"),
+        ),
+    )
+
+    assert choices(model, ()) == (
+        Choice("ollama", "qwen3", "http://127.0.0.1:11434", 7),
+        Choice("openai", "gpt-6.1-terra", "https://api.openai.com/v1", 8),
+        Choice("anthropic", "x", "https://y", 7),
+    )
+    assert keys_needed(model, ()) == (OPENAI, ANTHROPIC)
+    assert model_words(model, ()) == "ollama qwen3 (then openai gpt-6.1-terra, anthropic x)"
+
+
+@pytest.mark.parametrize(
+    ("url", "inner"),
+    [
+        ("http://127.0.0.1:11434", True),
+        ("http://[::1]:11434", True),
+        ("http://192.168.1.5:11434", True),
+        ("http://10.0.0.1", True),
+        ("http://169.254.169.254/", True),
+        ("http://[fd00::1]/", True),
+        ("http://localhost:11434", True),
+        ("http://gpu:11434", True),
+        ("http://gpu.lan", True),
+        ("http://gpu.local.", True),
+        ("https://api.openai.com/v1", False),
+        ("https://93.184.216.34", False),
+        ("https://[2606:2800:220:1::1]", False),
+        ("http://[bad", False),
+    ],
+)
+def test_an_address_of_this_network_is_told_from_a_public_one(url: str, inner: bool) -> None:
+    """As far as it can be seen in the address itself."""
+    assert is_inner(url) == inner
+
+
+def test_the_sealed_container_is_told_what_it_does_not_reach() -> None:
+    """A model at a private address, a person; the process sandbox reaches both."""
+    ollama, person = ModelSettings(provider="ollama"), ModelSettings(then=(NextModel(provider="manual"),))
+
+    assert "private address" in (problem_in_sandbox(ollama, "podman") or "")
+    assert "process sandbox only" in (problem_in_sandbox(person, "podman") or "")
+    for reached in (ModelSettings(), ModelSettings(provider="openai")):
+        assert problem_in_sandbox(reached, "podman") is None
+    assert problem_in_sandbox(ollama, "process") is None
