@@ -32,6 +32,8 @@ VERBS = {
     "ledger": "check the book of model calls",
     "tell": "give the agent a directive",
     "reports": "read what the agent reports",
+    "approve": "let the agent make a call that it asked about",
+    "deny": "refuse it a call that it asked about",
     "review": "list the branches that await you, or show one",
     "merge": "merge a branch into main",
     "reject": "take a branch away, keep its commit, tell the agent",

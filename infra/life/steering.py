@@ -3,22 +3,35 @@ it runs, which reach the model between two steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from infra.contract.comms import Directive
 from infra.life.home import Home
+from infra.life.page import Seen
 from infra.life.wakes import Wakes
 from infra.repository.git import GitError
+
+
+def nothing_new(seen: Seen) -> str | None:
+    return None
 
 
 class Steering:
     """What the unit has been told to do so far."""
 
-    def __init__(self, home: Home, wakes: Wakes | None, tasks: Sequence[Directive]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        wakes: Wakes | None,
+        tasks: Sequence[Directive],
+        news: Callable[[Seen], str | None] = nothing_new,
+    ) -> None:
+        """`news` says what else on a page that moved the model should be told."""
         self.tasks = list(tasks)
         self._home = home
         self._wakes = wakes
         self._to_look = False
+        self._news = news
 
     def __call__(self) -> str | None:
         """New directives as words for the model; None when there are none."""
@@ -36,9 +49,11 @@ class Steering:
         self._wakes.seen(seen.commit)
         known = {task.id for task in self.tasks} | self._home.page.ticks_underway()
         fresh = [task for task in seen.open if task.id not in known]
+        news = self._news(seen)
         if not fresh:
-            return None
+            return news
         self.tasks += fresh
         self._home.log.info("unit.steered", directives=[task.id for task in fresh])
         words = "\n\n".join(f"{task.id}: {task.text}" for task in fresh)
-        return f"The PM has added to Directives while you work; take it into account now:\n\n{words}"
+        added = f"The PM has added to Directives while you work; take it into account now:\n\n{words}"
+        return f"{news}\n\n{added}" if news else added

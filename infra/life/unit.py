@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from infra.contract import report_titles
 from infra.contract.comms import Directive
@@ -15,6 +15,7 @@ from infra.contract.control import TENDING_SECONDS
 from infra.contract.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.contract.files import write_whole
 from infra.life import opening
+from infra.life.approvals import Approvals
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.steering import Steering
@@ -25,6 +26,7 @@ from infra.loop import loop
 from infra.loop.loop import Answered, Bounds, End, Happening, Outcome
 from infra.loop.seed_tools import seed_tools
 from infra.loop.toolbox import Toolbox
+from infra.policy.gate import gate_of
 from infra.repository.tip import read_file
 
 TRANSCRIPTS = "logs/transcripts"
@@ -40,6 +42,7 @@ _WHY_STOPPED = {
     End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
     End.REFUSAL: "the model refused to go on",
     End.STUCK: "it did the same {same} times in a row, and the same came of it",
+    End.AWAITING_APPROVAL: "a call waits for your approval",
     End.BUDGET: "it used up what one unit may cost (budget.unit_usd, budget.unit_tokens)",
 }
 
@@ -55,11 +58,13 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     def on_bug(error: Exception) -> None:
         home.log.error("act.broken", exc_info=error)
 
-    toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption, on_bug)
+    approvals = Approvals(home, seen)
+    gate = gate_of(home.boot.policy, home.checkout, approvals.ask)
+    toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption, on_bug, gate)
     request = _open(home, seen, tasks, toolbox, name, look_back)
     transcript = Transcript(os.path.join(home.checkout, TRANSCRIPTS, f"{name}.jsonl"), name, home.log)
     transcript.opened(request)
-    steering, thrift = Steering(home, wakes, tasks), Thrift()
+    steering, thrift = Steering(home, wakes, tasks, approvals.news), Thrift()
 
     limits = home.boot.limits
 
@@ -75,7 +80,9 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     def between_steps() -> str | None:
         return "\n\n".join(filter(None, (steering(), thrift()))) or None
 
-    outcome = loop.run(home.ask_in_time, request, toolbox, bounds, time.monotonic, between_steps, record)
+    outcome = loop.run(
+        home.ask_in_time, request, toolbox, bounds, time.monotonic, between_steps, record, approvals.awaits
+    )
     home.heart.beat("reporting", TENDING_SECONDS)
     transcript.ended(outcome)
     home.log.info(
@@ -87,7 +94,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
         failure=str(outcome.failure) if outcome.failure else None,
         words=report_titles.first_line(outcome.text),
     )
-    _report(home, outcome, steering.tasks)
+    _report(home, outcome, steering.tasks, approvals.lines)
     return outcome
 
 
@@ -97,7 +104,7 @@ def _open(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, 
     write_whole(os.path.join(home.checkout, opening.NOW), now.encode(errors="replace"))
     system = _base_prompt(home, seen)
     first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": opening.NOW})
-    reply = toolbox.call(first)
+    reply = toolbox.call(first, gated=False)
     messages = (
         Message("user", (Text(FIRST_MESSAGE),)),
         Message("assistant", (first,)),
@@ -125,20 +132,23 @@ def _base_prompt(home: Home, seen: Seen) -> str:
     return text
 
 
-def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
+def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive], answers: Collection[str]) -> None:
+    """`answers` are directives that are done with the unit as well."""
     branch, head = home.boot.branch, home.head_or_boot()
     subject = tasks[0].text if len(tasks) == 1 else f"{report_titles.first_line(tasks[0].text)} (+{len(tasks) - 1})"
     match outcome.end:
         case End.COMPLETED:
             text = outcome.text or "The model ended its turn without a word."
-            home.page.report(report_titles.done(branch, head, subject), text, tuple(task.id for task in tasks))
+            ticks = (*(task.id for task in tasks), *sorted(answers))
+            home.page.report(report_titles.done(branch, head, subject), text, ticks)
         case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE:
             pass  # the next runner or the next attempt goes on; what is worth a report there, the work loop knows
         case _:
             why = _WHY_STOPPED[outcome.end].format(
                 steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END
             )
-            then = "Its directives stay open and are tried again at the next tick."
+            when = "when you have answered" if outcome.end is End.AWAITING_APPROVAL else "at the next tick"
+            then = f"Its directives stay open and are tried again {when}."
             told = f"\n\n{outcome.failure.message}" if outcome.failure else ""
             text = f"The unit ended because {why}. {then}{told}\n\n{outcome.text}"
             home.page.report(report_titles.stopped(branch, head, subject, outcome.end.value), text)

@@ -13,7 +13,7 @@ from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
 from infra.contract.exit_codes import Exit
 from infra.contract.places import BODY, VERSION
-from infra.life import clones, handover, unit
+from infra.life import approvals, clones, handover, unit
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.wakes import Wakes, next_tick
@@ -124,7 +124,7 @@ class Work:
         if not self._failures:
             home.life.recovered()
         tasks = self._tasks(seen)
-        if not tasks or seen.directives_text == self._put_off:
+        if not tasks or seen.directives_text == self._put_off or approvals.stands_still(home, seen.directives_text):
             return Next.SLEEP if sent else Next.RETRY
         try:
             outcome = unit.work_on(home, seen, tasks, self._wakes, self._first_unit)
@@ -168,6 +168,7 @@ class Work:
             return Next.SLEEP
         if outcome.end is not End.INTERRUPTED:
             self._failures = 0
+            approvals.go_on(home)
         match outcome.end:
             case End.HANDED_OVER:
                 return Next.LEAVE
@@ -175,6 +176,9 @@ class Work:
                 return Next.LOOK_AGAIN
             case End.INTERRUPTED:
                 home.interruption.check()
+            case End.AWAITING_APPROVAL:
+                approvals.stand_still(home, seen.directives_text)
+                return Next.LOOK_AGAIN  # the answer may be there
         self._put_off = seen.directives_text
         return Next.SLEEP
 

@@ -46,6 +46,8 @@ class End(Enum):
     """It did the same again and again, and the same came of it."""
     BUDGET = "budget"
     """The next call could have passed what one run may cost."""
+    AWAITING_APPROVAL = "awaiting approval"
+    """A call of it waits for the PM's word."""
     MODEL_FAILURE = "model failure"
     INTERRUPTED = "interrupted"
 
@@ -92,6 +94,10 @@ def nothing_new() -> str | None:
     return None
 
 
+def nothing_awaited() -> bool:
+    return False
+
+
 def unrecorded(happening: Happening) -> None:
     """For callers that keep no record."""
 
@@ -119,11 +125,12 @@ def run(
     monotonic: Callable[[], float],
     steer: Callable[[], str | None] = nothing_new,
     record: Callable[[Happening], None] = unrecorded,
+    awaits: Callable[[], bool] = nothing_awaited,
 ) -> Outcome:
     """Carry on the conversation that `request` opens until it ends.
 
     `complete` raises ModelFailure or Interrupted and nothing else; `steer` gives what the model should be told
-    between two steps, if anything."""
+    between two steps, if anything; `awaits` says whether a call waits for somebody's word."""
     messages = list(request.messages)
     until = monotonic() + bounds.seconds
     text, step, broken = "", 0, 0
@@ -139,7 +146,7 @@ def run(
             calls = [block for block in completion.content if isinstance(block, ToolUse)]
             whole = completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls)
             if completion.stop_reason == END_TURN:
-                return Outcome(End.COMPLETED, text, step)
+                return Outcome(End.AWAITING_APPROVAL if awaits() else End.COMPLETED, text, step)
             if completion.stop_reason == REFUSAL:
                 return Outcome(End.REFUSAL, text, step)
             if not whole:
@@ -157,7 +164,7 @@ def run(
             effect = [(call.name, call.input, result.content) for call, result in zip(calls, results, strict=True)]
             last, same = effect, same + 1 if effect == last else 1
             if same == SAME_TO_END:
-                return Outcome(End.STUCK, text, step)
+                return Outcome(End.AWAITING_APPROVAL if awaits() else End.STUCK, text, step)
             told = [SAME] if same == SAME_TO_TELL else []
             messages.append(_user(results, "\n\n".join(filter(None, (*told, steer()))) or None))
         return Outcome(End.MAX_STEPS, text, step)
