@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from infra.contract.approvals import answer_lines, asked, call_hash, id_of, open_answers, title
+from infra.contract.approvals import Answer, answer_lines, asked, call_hash, id_of, open_answers, title
 from infra.contract.files import write_whole
 from infra.contract.secret_shapes import redacted_value
 from infra.life.home import Home
@@ -33,6 +33,7 @@ class Approvals:
         self._home = home
         self._document = seen.document
         self._waiting: set[str] = set()
+        self._told: set[Answer] = set()
         self.lines = set(answer_lines(seen.document))
         """Directives that are answers, to be ticked with the unit."""
 
@@ -71,12 +72,12 @@ class Approvals:
 
     def news(self, seen: Seen) -> str | None:
         """Words for the model on answers to what this unit asked that are new on the page."""
-        before, now = open_answers(self._document), open_answers(seen.document)
         self._see(seen.document)
         words = []
-        for answer in now.values():
-            if answer.id not in self._waiting or answer == before.get(answer.id):
+        for answer in open_answers(seen.document).values():
+            if answer.id not in self._waiting or answer in self._told:
                 continue
+            self._told.add(answer)
             if answer.approved:
                 words.append(f"The PM approves call {answer.id}: make it again, with the same arguments.")
             else:

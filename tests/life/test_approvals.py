@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from infra.contract import comms, policy
-from infra.contract.conversation import Request
+from infra.contract.conversation import REFUSAL, Request
 from infra.contract.policy import Policy, Rule
 from infra.life.approvals import Approvals
+from infra.life.unit import work_on
+from infra.loop.loop import End
 from infra.loop.registry import Verdict
-from tests.life.cell import Cell, Runner, read
-from tests.loop.replies import bash, calls, results, says, texts
+from tests.life.cell import Cell, Runner, limits, read
+from tests.loop.replies import Canned, bash, calls, results, says, texts
 from tests.loop.waiting import wait_for
 
 ASKS = policy.to_text(Policy(rules=(Rule("ask", commands=("touch *",), why="it leaves a file"),)))
@@ -133,6 +135,64 @@ def test_an_answer_reaches_the_unit_that_still_works(cell: Cell) -> None:
     ended(run)
 
 
+def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell) -> None:
+    """The unit that waits begins anew without waiting for the clock."""
+
+    def answered(request: Request) -> Any:
+        cell.tell(f"approve {asked_ids(cell)[0]}")
+        return calls(bash("true"))
+
+    def give_up(request: Request) -> Any:
+        if not any("approves call" in text for text in texts(request)):
+            cell.model.replies.appendleft(give_up)
+            return calls(bash(f"sleep 0.1; echo {len(cell.model.requests)}"))
+        return says("I give up.")
+
+    cell.tell("make it")
+    cell.model.replies += [calls(bash(TOUCH)), answered, give_up, calls(bash(TOUCH)), says("It is made.")]
+    run = cell.start(cell.boot(policy=ASKS))
+
+    wait_for(lambda: cell.reported("It is made."), "the report")
+    assert cell.reported("stopped (awaiting approval): make it")
+    assert made(cell) == 1
+    ended(run)
+
+
+def test_what_waits_is_not_tried_at_ticks_and_what_waits_no_more_is(cell: Cell) -> None:
+    """The clock is no answer; but once a unit ended otherwise, the same Directives are work like any other."""
+    cell.tell("make it")
+    cell.model.replies += [calls(bash(TOUCH)), says("I wait for you.")]
+    run = start(cell, limits=limits(work_seconds=0.2))
+    wait_for(lambda: cell.reported("stopped (awaiting approval): make it"), "the end of the unit")
+    before = run.log().count('"by": "clock"')
+    wait_for(lambda: run.log().count('"by": "clock"') > before + 3, "some ticks")
+    assert len(cell.model.requests) == 2
+
+    cell.model.at_last = says("No.", REFUSAL)
+    page = cell.page()
+    cell.tell("more")
+    wait_for(lambda: cell.reported("stopped (refusal): make it (+1)"), "the end of the next unit")
+    cell.pm_edits(lambda now: now.replace("- [ ] more\n", ""), "not that")
+    assert comms.section_text(cell.page(), comms.DIRECTIVES) == comms.section_text(page, comms.DIRECTIVES)
+    wait_for(lambda: cell.reported("stopped (refusal): make it\n"), "another try")
+    ended(run)
+
+
+def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:
+    """Under the strictest policy the model still learns where it is, and can do nothing else."""
+    cell.tell("do it")
+    model = Canned([calls(bash("touch made-1")), says("I may do nothing.")])
+    home = cell.home(model, policy=policy.to_text(Policy("deny")))
+    seen = home.page.look()
+
+    assert work_on(home, seen, seen.open, None, look_back=False).end is End.COMPLETED
+
+    opened, told = results(model.requests[0])[0], results(model.requests[1])[0]
+    assert not opened.is_error
+    assert told.content.startswith("bash: the PM's policy denies this (policy.default)")
+    assert made(cell) == 0
+
+
 @pytest.mark.heavy
 def test_an_answer_alone_is_no_work(cell: Cell) -> None:
     """No model is asked for it; with the next unit it is ticked."""
@@ -168,6 +228,25 @@ def test_nothing_is_asked_twice_but_by_another_unit(cell: Cell) -> None:
     home.page.report("main@0123456789ab done: it", "Done.")
     ask(approvals(cell))
     assert len(asked_ids(cell)) == 2
+
+
+def test_each_answer_is_told_once(cell: Cell) -> None:
+    """Also when another call has seen it on the page first."""
+    it = approvals(cell)
+    ask(it)
+    [id] = asked_ids(cell)
+    cell.tell(f"approve {id}")
+    ask(it, "y")
+
+    seen = cell.home().page.look()
+    assert f"approves call {id}" in (it.news(seen) or "")
+    assert it.news(seen) is None
+    assert it.awaits()
+
+    for other in asked_ids(cell):
+        cell.tell(f"deny {other}: no")
+    assert (it.news(cell.home().page.look()) or "").count(": no") == 2
+    assert not it.awaits()
 
 
 def test_an_approval_is_for_one_call_alone(cell: Cell) -> None:
