@@ -35,6 +35,8 @@ VERBS = {
     "tell": "give the agent a directive",
     "answer": "be the model: show what the agent asks, and answer it",
     "reports": "read what the agent reports",
+    "approve": "let the agent make a call that it asked about",
+    "deny": "refuse it a call that it asked about",
     "review": "list the branches that await you, or show one",
     "merge": "merge a branch into main",
     "reject": "take a branch away, keep its commit, tell the agent",

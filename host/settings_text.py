@@ -129,8 +129,14 @@ def _entries(
         else:
             origin = f"{source}:{lines[key]}" if key in lines else "default"
             meaning = meanings.get((type(section).__name__, field.name), "")
-            plain, plain_default = msgspec.to_builtins(value), msgspec.to_builtins(standard)
-            yield Entry(key, plain, plain_default, origin, _type_words(field.type), meaning)
+            yield Entry(key, _plain(value), _plain(standard), origin, _type_words(field.type), meaning)
+
+
+def _plain(value: Any) -> Any:
+    """A list of sections as the file has it: without what is not given."""
+    if not isinstance(value, tuple) or not any(isinstance(item, Section) for item in value):
+        return value
+    return [{name: inner for name, inner in msgspec.to_builtins(item).items() if inner} for item in value]
 
 
 def _lines(node: yaml.Node | None, where: str) -> Iterator[tuple[str, int]]:
@@ -177,4 +183,6 @@ def _type_words(shape: Any) -> str:
         return "a mapping of names to values"
     if origin is tuple:
         return f"a list of {_type_words(typing.get_args(shape)[0])}"
+    if isinstance(shape, type) and issubclass(shape, contract.PolicyRule):
+        return "rule"
     return _WORDS.get(shape, getattr(shape, "__name__", str(shape)))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from host import bare, cell_files, keep_files, pins, review, running, talk, watching
 from host.homes import Home
-from infra.contract import comms, watcher_file
+from infra.contract import approvals, comms, watcher_file
 from infra.contract.branches import MAIN, problem_with_branch
 from infra.contract.clock import timestamp
 from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
@@ -56,6 +56,14 @@ class Waiting(NamedTuple):
     name: str
     commit: str
     verdict: str
+
+
+class Asking(NamedTuple):
+    """A call of the agent's that waits for the PM's word."""
+
+    id: str
+    tool: str
+    at: str
 
 
 class Spent(NamedTuple):
@@ -112,6 +120,7 @@ class Standing(NamedTuple):
     last_report: talk.Report | None
     open_directives: int
     awaiting_review: tuple[Waiting, ...]
+    awaiting_approval: tuple[Asking, ...]
     budget: Spent | None
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
@@ -167,6 +176,7 @@ def standing(home: Home, now: float) -> Standing:
         last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None),
         open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0),
         awaiting_review=_awaiting(git, main, page),
+        awaiting_approval=_or(problems, lambda: _asking(page), ()),
         budget=_or(problems, lambda: spent_today(home, settings, now), None),
         troubles=tuple(
             [Trouble(at, text) for text in dict.fromkeys(problems)]
@@ -224,6 +234,10 @@ def _awaiting(git: Git, main: str, page: str) -> tuple[Waiting, ...]:
         Waiting(name, commit, review.evidence(page, name, commit).verdict)
         for name, commit in review.unmerged(git, main)
     )
+
+
+def _asking(page: str) -> tuple[Asking, ...]:
+    return tuple(Asking(ask.id, ask.tool, ask.at) for ask in approvals.unanswered(page))
 
 
 def _boot(record: watcher_file.BootRecord) -> Boot:

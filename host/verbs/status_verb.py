@@ -93,6 +93,9 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
         yield "untold", screen.bad(f"{counted(found.untold, 'report')} of the watcher's not in COMMS.md yet")
     waiting = [f"{one_line(item.name, 60)} ({item.verdict})" for item in found.awaiting_review]
     yield "review", ", ".join(waiting) if waiting else "nothing awaits you"
+    for index, ask in enumerate(found.awaiting_approval):
+        how = f"since {one_line(ask.at, 24)}: 'minifram approve {ask.id}' or 'minifram deny {ask.id} WHY'"
+        yield "" if index else "approval", f"{screen.bad(f'{one_line(ask.tool, 40)} waits')} {how}"
     if found.budget:
         spent = found.budget
         used_up = f" · {screen.bad('used up')}" if spent.exhausted else ""

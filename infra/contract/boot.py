@@ -57,6 +57,8 @@ class Boot(NamedTuple):
     """The commit of main that this start stands in for, because it could not live; empty for main itself."""
     prompt: str = ""
     """Path of the base prompt when it is not the checkout's own SYSTEM.md: the image's, in safe mode."""
+    policy: str = ""
+    """The PM's policy (`contract.policy.to_text`), read when the first unit of work begins; empty for the default."""
 
 
 def to_json(boot: Boot) -> str:

@@ -14,6 +14,7 @@ from infra.contract.boot import Limits
 from infra.contract.host_names import problem_with_host_name
 from infra.contract.model_settings import MAX_NEXT_MODELS, ModelSettings, NextModel, Price
 from infra.contract.plain_yaml import parse_yaml
+from infra.contract.policy import Policy, Rule, problem_with_size, problems_with_rules, to_text
 from infra.contract.protection import MAX_PATTERNS, problem_with_branch_pattern, problem_with_file_pattern
 from infra.contract.section import Section
 
@@ -103,6 +104,28 @@ class ProtectedSettings(Section, frozen=True):
     """Patterns of branches that the agent may neither create nor move."""
 
 
+class PolicyRule(Section, frozen=True):
+    """What is done with a call of a tool that meets every condition that is given (`contract.policy`)."""
+
+    do: Literal["allow", "ask", "deny"]
+    tools: tuple[str, ...] = ()
+    effects: tuple[Literal["read", "write", "execute", "auth"], ...] = ()
+    commands: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    why: str = ""
+
+
+class PolicySettings(Section, frozen=True):
+    default: Literal["allow", "ask", "deny"] = "allow"
+    """What is done with a call of a tool that no rule matches; ask: it waits for your `minifram approve`."""
+    private_networks: Literal["allow", "deny"] = "deny"
+    """deny: no call that names a private, link-local or other address outside the internet, but for loopback."""
+    rules: tuple[PolicyRule, ...] = ()
+    """In order, the first that matches counts (SPEC_POLICY), such as [{do: ask, effects: [auth]}, {do: deny, commands:
+    ['git push *'], why: I push}]; conditions: tools, effects, commands, paths, domains."""
+
+
 class EgressSettings(Section, frozen=True):
     mode: Literal["open", "allowlist"] = "open"
     """open: the agent reaches every public address; allowlist: the names in `allow` only. For the sealed container."""
@@ -145,6 +168,7 @@ class Settings(Section, frozen=True):
     limits: LimitSettings = LimitSettings()
     protected: ProtectedSettings = ProtectedSettings()
     egress: EgressSettings = EgressSettings()
+    policy: PolicySettings = PolicySettings()
     podman: PodmanSettings = PodmanSettings()
 
 
@@ -168,7 +192,8 @@ def _parts(raw: Any) -> Iterator[dict[Any, Any]]:
             yield {key: value}
             continue
         for name, inner in value.items():
-            yield from ({key: {name: one}} for one in _singly(inner))
+            # Rules are known by their numbers, and all that is wrong with them is named together.
+            yield from ({key: {name: one}} for one in ([inner] if key == "policy" else _singly(inner)))
 
 
 def _singly(value: Any) -> Iterator[Any]:
@@ -191,6 +216,10 @@ def _problem(part: dict[Any, Any], source: str) -> Iterator[str]:
 def _settings(raw: Any, source: str) -> Settings:
     """Raises SettingsError with the first thing that is wrong."""
     known = _known_keys({} if raw is None else raw, Settings, "", source)
+    rules = known.get("policy", {}).get("rules", [])
+    problems = [f"{source}: policy.{problem}" for problem in problems_with_rules(rules)]
+    if problems:
+        raise SettingsError("\n".join(problems))
     try:
         settings = msgspec.convert(known, Settings)
     except msgspec.ValidationError as error:
@@ -202,6 +231,9 @@ def _settings(raw: Any, source: str) -> Settings:
         if problem:
             raise SettingsError(f"{source}: egress.allow: {problem}")
     _refuse_bad_patterns(settings.protected, source)
+    too_long = problem_with_size(policy_of(settings))
+    if too_long:
+        raise SettingsError(f"{source}: policy.rules: {too_long}")
     return settings
 
 
@@ -226,6 +258,18 @@ def runner_limits(settings: Settings) -> Limits:
         door_seconds=limits.door_seconds,
         context_tokens=limits.context_tokens,
     )
+
+
+def policy_of(settings: Settings) -> Policy:
+    given = settings.policy
+    rules = tuple(Rule(**msgspec.structs.asdict(rule)) for rule in given.rules)
+    return Policy(given.default, given.private_networks, rules)
+
+
+def runner_policy(settings: Settings) -> str:
+    """The policy as `boot.Boot` carries it."""
+    policy = policy_of(settings)
+    return "" if policy == Policy() else to_text(policy)
 
 
 def _known_keys(raw: Any, shape: type[Section], where: str, source: str) -> dict[str, Any]:

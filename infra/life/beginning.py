@@ -124,7 +124,7 @@ def _opening(
     now = opening.text_of(opening.gather(home, seen.commit, tasks, look_back))
     write_whole(os.path.join(home.checkout, opening.NOW), now.encode(errors="replace"))
     first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": opening.NOW})
-    reply = toolbox.call(first)
+    reply = toolbox.call(first, gated=False)
     return (
         Message("user", (Text(FIRST_MESSAGE),)),
         Message("assistant", (first,)),

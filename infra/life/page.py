@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.contract import comms
+from infra.contract import approvals, comms
 from infra.contract.comms import Directive
 from infra.life.events import Log
 from infra.life.patience import patiently, refused, words_of
@@ -29,7 +29,8 @@ class Seen(NamedTuple):
 
     @property
     def open(self) -> list[Directive]:
-        return comms.open_directives(self.document)
+        """What there is to do; the PM's answers to what the agent asked are no work."""
+        return [item for item in comms.open_directives(self.document) if not approvals.answers_in(item)]
 
     @property
     def directives_text(self) -> str:
@@ -76,6 +77,10 @@ class Page:
     def ticks_underway(self) -> set[str]:
         """Directives that are done, though main may not say so yet."""
         return {id for report in self._unsent.oldest_first() for id in report.ticks}
+
+    def titles_underway(self) -> list[str]:
+        """Reports that main may not have yet."""
+        return [report.title for report in self._unsent.oldest_first()]
 
     def _sending(self, report: Unsent) -> Callable[[], str]:
         def edit(document: str) -> str:

@@ -3,23 +3,37 @@ it runs, which reach the model between two steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from infra.contract.comms import Directive
 from infra.life.home import Home
+from infra.life.page import Seen
 from infra.life.wakes import Wakes
 from infra.repository.git import GitError
+
+
+def nothing_new(seen: Seen) -> str | None:
+    return None
 
 
 class Steering:
     """What the unit has been told to do so far."""
 
-    def __init__(self, home: Home, wakes: Wakes | None, tasks: Sequence[Directive], look_first: bool = False) -> None:
-        """With `look_first` the page is read after the first step, though no news of it has come."""
+    def __init__(
+        self,
+        home: Home,
+        wakes: Wakes | None,
+        tasks: Sequence[Directive],
+        news: Callable[[Seen], str | None] = nothing_new,
+        look_first: bool = False,
+    ) -> None:
+        """`news` says what else on a page that moved the model should be told. With `look_first` the page is read after
+        the first step, though no news of it has come."""
         self.tasks = list(tasks)
         self._home = home
         self._wakes = wakes
         self._to_look = look_first
+        self._news = news
 
     def all_words(self) -> str:
         """All directives so far, for a conversation that has lost its beginning."""
@@ -41,11 +55,13 @@ class Steering:
         self._wakes.seen(seen.commit)
         known = {task.id for task in self.tasks} | self._home.page.ticks_underway()
         fresh = [task for task in seen.open if task.id not in known]
+        news = self._news(seen)
         if not fresh:
-            return None
+            return news
         self.tasks += fresh
         self._home.log.info("unit.steered", directives=[task.id for task in fresh])
-        return f"The PM has added to Directives while you work; take it into account now:\n\n{_words(fresh)}"
+        added = f"The PM has added to Directives while you work; take it into account now:\n\n{_words(fresh)}"
+        return f"{news}\n\n{added}" if news else added
 
 
 def _words(tasks: Sequence[Directive]) -> str:

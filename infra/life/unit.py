@@ -7,12 +7,13 @@ room left leaves a hand-over for the next."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from infra.contract import report_titles
 from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
 from infra.life import afresh, beginning
+from infra.life.approvals import Approvals
 from infra.life.beginning import Begun, How
 from infra.life.home import Home
 from infra.life.page import Seen
@@ -28,6 +29,7 @@ from infra.loop.player import Player
 from infra.loop.seed_tools import seed_tools
 from infra.loop.toolbox import Toolbox
 from infra.loop.truncation import shorten
+from infra.policy.gate import gate_of
 
 HANDED_OVER_CHARS = 4000
 """Of a hand-over, so much stands in a report."""
@@ -40,6 +42,7 @@ _WHY_STOPPED = {
     End.REFUSAL: "the model refused to go on",
     End.STUCK: "it did the same {same} times in a row, and the same came of it",
     End.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
+    End.AWAITING_APPROVAL: "a call waits for your approval",
     End.BUDGET: "it used up what one unit may cost (budget.unit_usd, budget.unit_tokens)",
 }
 
@@ -52,7 +55,9 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     def on_bug(error: Exception) -> None:
         home.log.error("act.broken", exc_info=error)
 
-    toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption, on_bug)
+    approvals = Approvals(home, seen)
+    gate = gate_of(home.boot.policy, home.checkout, approvals.ask)
+    toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption, on_bug, gate)
     begun = beginning.begin(home, seen, tasks, toolbox, look_back)
     home.log.info(
         "unit.started",
@@ -68,7 +73,10 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
         transcript.resumed(home.boot.id, home.boot.commit)
     else:
         transcript.opened(begun.request, [task.id for task in begun.tasks], home.boot.limits.unit_steps)
-    steering, thrift = Steering(home, wakes, begun.tasks, look_first=begun.how is How.RESUMED), Thrift()
+    if begun.before:
+        approvals.recall(begun.before)
+    steering = Steering(home, wakes, begun.tasks, approvals.news, look_first=begun.how is How.RESUMED)
+    thrift = Thrift()
 
     limits = home.boot.limits
 
@@ -86,7 +94,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     def between_steps() -> str | None:
         return "\n\n".join(filter(None, (steering(), thrift()))) or None
 
-    outcome = _run(home, begun, toolbox, bounds, between_steps, record, room)
+    outcome = _run(home, begun, toolbox, bounds, between_steps, record, room, approvals.awaits)
     home.heart.beat("reporting", TENDING_SECONDS)
     transcript.ended(outcome)
     home.log.info(
@@ -102,7 +110,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
         afresh.leave_note(home, begun.name, steering.tasks, outcome.text)
     elif outcome.end is End.COMPLETED:
         afresh.drop_note(home)
-    _report(home, outcome, steering.tasks)
+    _report(home, outcome, steering.tasks, approvals.lines)
     return outcome
 
 
@@ -114,23 +122,25 @@ def _run(
     steer: Callable[[], str | None],
     record: Callable[[Happening], None],
     room: Room,
+    awaits: Callable[[], bool],
 ) -> Outcome:
     """The loop; over what is on record first."""
     if begun.before is None:
-        return loop.run(home.ask_in_time, begun.request, toolbox, bounds, time.monotonic, steer, record, room)
+        return loop.run(home.ask_in_time, begun.request, toolbox, bounds, time.monotonic, steer, record, room, awaits)
     player = Player(begun.before, home.ask_in_time, toolbox.call, steer, record, begun.told)
     # A new run has no record of its own yet: what is played goes into it.
     keep = player.record if begun.how is How.RESUMED else record
     room = room._replace(recall=player.summary, ask=home.ask_in_time)
-    return loop.run(player.complete, begun.request, player, bounds, time.monotonic, player.steer, keep, room)
+    return loop.run(player.complete, begun.request, player, bounds, time.monotonic, player.steer, keep, room, awaits)
 
 
-def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
+def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive], answers: Collection[str]) -> None:
+    """`answers` are directives that are done with the unit as well."""
     match outcome.end:
         case End.COMPLETED:
             text = outcome.text or "The model ended its turn without a word."
             title = report_titles.done(home.boot.branch, home.head_or_boot(), _subject(tasks))
-            home.page.report(title, text, tuple(task.id for task in tasks))
+            home.page.report(title, text, (*(task.id for task in tasks), *sorted(answers)))
         case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE | End.CONTEXT:
             pass  # the next runner or the next attempt goes on; what is worth a report there, the work loop knows
         case _:
@@ -140,7 +150,8 @@ def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
 def report_stopped(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
     """Tell the PM of a unit that was cut short."""
     why = _WHY_STOPPED[outcome.end].format(steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END)
-    then = "Its directives stay open and are tried again at the next tick."
+    when = "when you have answered" if outcome.end is End.AWAITING_APPROVAL else "at the next tick"
+    then = f"Its directives stay open and are tried again {when}."
     told = f"\n\n{outcome.failure.message}" if outcome.failure else ""
     words = outcome.text
     if outcome.end is End.CONTEXT:

@@ -13,7 +13,7 @@ from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
 from infra.contract.exit_codes import Exit
 from infra.contract.places import BODY, VERSION
-from infra.life import clones, handover, unit
+from infra.life import approvals, clones, handover, unit
 from infra.life.afresh import FreshStarts
 from infra.life.beginning import NoPrompt
 from infra.life.home import Home
@@ -127,7 +127,7 @@ class Work:
         if not self._failures:
             home.life.recovered()
         tasks = self._tasks(seen)
-        if not tasks or seen.directives_text == self._put_off:
+        if not tasks or seen.directives_text == self._put_off or approvals.stands_still(home, seen.directives_text):
             return Next.SLEEP if sent else Next.RETRY
         try:
             outcome = unit.work_on(home, seen, tasks, self._wakes, self._first_unit)
@@ -171,6 +171,7 @@ class Work:
             return Next.SLEEP
         if outcome.end is not End.INTERRUPTED:
             self._failures = 0
+            approvals.go_on(home)
         if outcome.end is End.CONTEXT and self._fresh_starts.another({task.id for task in seen.open}):
             return Next.LOOK_AGAIN
         if outcome.end not in (End.INTERRUPTED, End.CONTEXT):
@@ -184,6 +185,9 @@ class Work:
                 home.interruption.check()
             case End.CONTEXT:
                 unit.report_stopped(home, outcome, seen.open)
+            case End.AWAITING_APPROVAL:
+                approvals.stand_still(home, seen.directives_text)
+                return Next.LOOK_AGAIN  # the answer may be there
         self._put_off = seen.directives_text
         return Next.SLEEP
 

@@ -48,6 +48,8 @@ class End(Enum):
     """The next call could have passed what one run may cost."""
     CONTEXT = "context"
     """The conversation has no room left; its hand-over is the outcome's text."""
+    AWAITING_APPROVAL = "awaiting approval"
+    """A call of it waits for the PM's word."""
     MODEL_FAILURE = "model failure"
     INTERRUPTED = "interrupted"
 
@@ -111,6 +113,10 @@ def nothing_new() -> str | None:
     return None
 
 
+def nothing_awaited() -> bool:
+    return False
+
+
 def unrecorded(happening: Happening) -> None:
     """For callers that keep no record."""
 
@@ -139,11 +145,13 @@ def run(
     steer: Callable[[], str | None] = nothing_new,
     record: Callable[[Happening], None] = unrecorded,
     room: Room | None = None,
+    awaits: Callable[[], bool] = nothing_awaited,
 ) -> Outcome:
     """Carry on the conversation that `request` opens until it ends.
 
     `complete` raises ModelFailure or Interrupted and nothing else; `steer` gives what the model should be told
-    between two steps, if anything; `room` is how long the conversation may be."""
+    between two steps, if anything; `room` is how long the conversation may be; `awaits` says whether a call waits for
+    somebody's word."""
     context = Context(complete, request, room, monotonic, record)
     until = monotonic() + bounds.seconds
     text, step, broken = "", 0, 0
@@ -170,7 +178,7 @@ def run(
             calls = [block for block in completion.content if isinstance(block, ToolUse)]
             whole = completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls)
             if completion.stop_reason == END_TURN:
-                return Outcome(End.COMPLETED, text, step)
+                return Outcome(End.AWAITING_APPROVAL if awaits() else End.COMPLETED, text, step)
             if completion.stop_reason == REFUSAL:
                 return Outcome(End.REFUSAL, text, step)
             if not whole:
@@ -189,7 +197,7 @@ def run(
             effect = [(call.name, call.input, result.content) for call, result in zip(calls, results, strict=True)]
             last, same = effect, same + 1 if effect == last else 1
             if same == SAME_TO_END:
-                return Outcome(End.STUCK, text, step)
+                return Outcome(End.AWAITING_APPROVAL if awaits() else End.STUCK, text, step)
             context.append(Message("user", (*results, *told(step, SAME if same == SAME_TO_TELL else ""))))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:

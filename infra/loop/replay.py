@@ -92,6 +92,8 @@ def _of_words(run: Recorded, seen: list[Happening]) -> Iterator[Difference]:
 
 def _of_end(run: Recorded, outcome: Outcome) -> Iterator[Difference]:
     goes_on = outcome.end is End.MODEL_FAILURE  # nobody was there to be asked for more
+    if run.end == End.AWAITING_APPROVAL.value and outcome.end in (End.COMPLETED, End.STUCK):
+        return  # that somebody is waited for is not told by the conversation
     if run.end in (*_CUT_SHORT, outcome.end.value) or (goes_on and run.end in {end.value for end in OUTSIDE}):
         return
     yield Difference("end", run.end, "it goes on" if goes_on else outcome.end.value)

@@ -9,6 +9,7 @@ from infra.loop.bash_tool import BASH, bash_tool
 from infra.loop.file_tools import READ_FILE, WRITE_FILE, file_tools
 from infra.loop.hop_tools import BOOTSTRAP, ROLLBACK, hop_tools
 from infra.loop.interruption import Interruption
+from infra.loop.registry import Gate, no_policy
 from infra.loop.toolbox import Toolbox, unheard
 from infra.repository.git import Git
 
@@ -21,6 +22,7 @@ def seed_tools(
     git: Git,
     interruption: Interruption,
     on_bug: Callable[[Exception], None] = unheard,
+    gate: Gate = no_policy,
 ) -> Toolbox:
     """`git` is the checkout's, with the agent's git configuration; `on_bug` hears of exceptions that are our own."""
     limits = boot.limits
@@ -30,5 +32,6 @@ def seed_tools(
             bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption),
             *hop_tools(boot, git, interruption),
         ),
+        gate=gate,
         on_bug=on_bug,
     )

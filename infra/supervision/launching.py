@@ -12,7 +12,7 @@ import sys
 from typing import NamedTuple
 
 from infra.contract.boot import Boot
-from infra.contract.settings import Settings, runner_limits
+from infra.contract.settings import Settings, runner_limits, runner_policy
 from infra.environments import shelf
 from infra.environments.choose import Install
 from infra.environments.requirements import NAMES, BadRequirements
@@ -155,6 +155,7 @@ class Launcher:
             limits=runner_limits(self._settings),
             instead_of=launch.instead_of,
             prompt=f"{processes.ROOT}/SYSTEM.md" if launch.rung is Rung.SAFE else "",
+            policy=runner_policy(self._settings),
         )
 
 

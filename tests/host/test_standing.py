@@ -46,6 +46,7 @@ KEYS = {
     "last_report",
     "open_directives",
     "awaiting_review",
+    "awaiting_approval",
     "budget",
     "troubles",
     "orphan",

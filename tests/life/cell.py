@@ -26,7 +26,7 @@ from tests.life.doors import GitDoor, ModelDoor
 from tests.loop.waiting import wait_for
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BODY = ("contract", "repository", "loop", "life")
+BODY = ("contract", "repository", "loop", "life", "policy")
 PM = Person("PM", "pm@example.invalid")
 DEADLINE_SECONDS = 20.0
 

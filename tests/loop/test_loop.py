@@ -212,6 +212,15 @@ def test_the_same_again_and_again_is_told_and_then_ended() -> None:
     assert told == [loop.SAME_TO_TELL + 1], "once, with the results of the step that was one too many"
 
 
+def test_a_run_that_waits_for_somebodys_word_is_not_completed() -> None:
+    """Nor stuck, when it asks for the same again and again; what else ends it ends it."""
+    waiting: dict[str, Any] = {"awaits": lambda: True}
+    assert Bench().run(Canned([says("I wait.")]), **waiting) == Outcome(End.AWAITING_APPROVAL, "I wait.", 1)
+    again = Bench().run(Canned([calls(note("a"))] * 10), **waiting)
+    assert again == Outcome(End.AWAITING_APPROVAL, "", loop.SAME_TO_END)
+    assert Bench().run(Canned([says("No.", REFUSAL)]), **waiting).end is End.REFUSAL
+
+
 def test_other_calls_or_other_results_are_not_the_same() -> None:
     """Two calls in turn, one that is made again after another, and a command that finds something new each time."""
     turns = [calls(note("ab"[at % 2])) for at in range(30)]

@@ -1,0 +1,28 @@
+"""`minifram deny`."""
+
+from __future__ import annotations
+
+import click
+
+from host.options import Verb, caller_of, json_option, screen_of
+
+
+@click.command("deny", cls=Verb)
+@click.argument("id")
+@click.argument("why", default="")
+@json_option
+@click.pass_context
+def verb(ctx: click.Context, id: str, why: str, as_json_: bool) -> None:
+    """Refuse the call that the agent asked about: ID is in its report; it is told WHY.
+
+    \b
+    Example:
+      minifram deny ab12cd34 "use the test server"
+    """
+    from host import approvals, bare
+    from host.display import as_json, plain
+
+    caller, screen = caller_of(ctx), screen_of(ctx)
+    git = bare.open_repository(caller.initialised(), bare.pm_of(caller.environ))
+    told = approvals.answer(git, id, approved=False, why=why)
+    screen.result(as_json("deny", plain(told)) if as_json_ else f"denied  {told.commit[:12]} {told.text}")
