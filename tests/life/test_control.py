@@ -284,7 +284,7 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
     unit.work_on(home, page, page.open, None, look_back=False)
 
     assert seen == ["asking the model"]
-    used_a_tool, spoke = ["asking the model", "working", "working"], ["asking the model", "working"]
+    used_a_tool, spoke = ["asking the model", *["working"] * 3], ["asking the model", "working"]
     assert heart.words() == [*used_a_tool, *spoke, "reporting"]
     assert ("asking the model", 25) in heart.beats
     assert ("working", 2000) in heart.beats
