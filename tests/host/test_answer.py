@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.contract.conversation import END_TURN, TOOL_USE, Completion, Message, Text, ToolResult, ToolUse
+from infra.contract.conversation import END_TURN, TOOL_USE, Completion, Message, Text, Tool, ToolResult, ToolUse
 from infra.contract.manual import Answer, parse_answer
 from infra.loop.model_client import ModelFailure
 from tests.host.desk import Desk
@@ -134,6 +134,17 @@ def test_a_person_who_does_not_answer_is_no_outage_without_end(tmp_path: Path) -
 
     assert caught.value.type == "unavailable"
     assert time.monotonic() - began < DEADLINE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [({}, "argument path is missing"), ({"path": "a", "mode": 1}, "unknown argument 'mode'"), ([], "is an object")],
+)
+def test_a_call_is_held_against_its_tool(given_: object, words: str) -> None:
+    """What is missing or unknown is named, with what the tool takes."""
+    takes = {"type": "object", "properties": {"path": {}}, "required": ["path"], "additionalProperties": False}
+    with pytest.raises(ValueError, match=words):
+        parse_answer(json.dumps({"name": "read_file", "input": given_}), (Tool("read_file", "", takes),))
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(["{", "}", CALL, "\n", "words", '"'])).map("".join))

@@ -130,6 +130,7 @@ def _no_main(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("spoil", "check", "words"),
     [
+        (_settings("sandbox: podman\nmodel: {provider: ollama}\n"), "model", "a private address, which the sealed"),
         (_config("core.sshCommand", "evil"), "configuration", "core.sshcommand"),
         (_config("include.path", "/evil"), "configuration", "include.path"),
         (_config("receive.denyDeletes", "false"), "configuration", "receive.denyDeletes"),
