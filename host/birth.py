@@ -33,6 +33,7 @@ BORN_WITH_TESTS = (
     "repository",
     "loop",
     "life",
+    "policy",
     "supervision",
     "admission",
     "models",
