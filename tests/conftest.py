@@ -16,6 +16,7 @@ settings.load_profile("minifram")
 LONG = (
     "tests/sealed/test_upgrade.py",
     "tests/host/test_container_upgrade.py",
+    "tests/sealed/test_life.py",
     "tests/sealed/test_seal.py",
     "tests/whole/",
     "tests/host/test_container_up.py",
