@@ -187,7 +187,6 @@ class Work:
                 unit.report_stopped(home, outcome, seen.open)
             case End.AWAITING_APPROVAL:
                 approvals.stand_still(home, seen.directives_text)
-                return Next.LOOK_AGAIN  # the answer may be there
         self._put_off = seen.directives_text
         return Next.SLEEP
 

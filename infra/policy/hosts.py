@@ -98,7 +98,7 @@ def _of_program(words: tuple[str, ...]) -> Iterator[str]:
             pieces = [host.rpartition("@")[2]] if ":" in word and "/" not in word.partition(":")[0] else []
         else:
             authority = re.split(r"[/?#]", word, maxsplit=1)[0]
-            pieces = [authority, *re.split(r"[:,=@\[\]]", authority), *re.findall(r"\[([^\]]*)\]", word)]
+            pieces = [authority, *re.split(r"[:,=@\[\]]", authority), *re.findall(r"\[([^\[\]]*)\]", word)]
         yield from (piece.strip() for piece in pieces if _may_be_host(piece.strip()))
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 MAX_CHARS = 128 * 1024
 """What one word of a command line can hold (MAX_ARG_STRLEN, execve(2)); no `bash -c` could run a longer text."""
 MAX_DEPTH = 16
+MAX_PARTS, MAX_DOCUMENTS = 1000, 50
+"""What a text may hold of commands, and of here-documents, for each of which the rest is searched for its end."""
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 _RESERVED = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"))
 _WRAPPERS = frozenset(
@@ -36,7 +38,7 @@ class Part(NamedTuple):
 class Script(NamedTuple):
     parts: tuple[Part, ...]
     whole: bool
-    """False when something could not be taken apart: an open quote, too long, too deep."""
+    """False when something could not be taken apart: an open quote, too long, too deep, too many commands."""
 
 
 def single_blanks(text: str) -> str:
@@ -89,7 +91,7 @@ class _Reader:
         self.whole = True
         self._text = text
         self._at = 0
-        self._depth = depth
+        self._documents = 0
 
     def commands(self, end: str, depth: int, arithmetic: bool) -> None:
         """Read commands up to `end`, or to the end of the text for the empty one."""
@@ -150,6 +152,10 @@ class _Reader:
             elif two == "<<" and not arithmetic:
                 self._at = at + 2
                 documents.append(self._delimiter())
+                self._documents += 1
+                if self._documents > MAX_DOCUMENTS:
+                    self._give_up()
+                    return
             elif char == "\n":
                 finish(at)
                 while documents:
@@ -203,6 +209,9 @@ class _Reader:
     def _add(self, text: str, words: tuple[str, ...], depth: int) -> None:
         if not words:
             return
+        if len(self.parts) >= MAX_PARTS:
+            self._give_up()
+            return
         self.parts.append(Part(single_blanks(text), words))
         inner = _script_in(words)
         if inner:
@@ -220,9 +229,13 @@ class _Reader:
     def _too_deep(self, depth: int) -> bool:
         if depth <= MAX_DEPTH:
             return False
+        self._give_up()
+        return True
+
+    def _give_up(self) -> None:
+        """The rest is not looked at."""
         self.whole = False
         self._at = len(self._text)
-        return True
 
     def _until_quote(self) -> str:
         end = self._text.find("'", self._at)

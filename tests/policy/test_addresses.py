@@ -198,3 +198,11 @@ def test_what_is_too_much_is_said() -> None:
     assert not hosts_in(deep).whole
     assert not hosts_in(["x" * (1 << 20), "y"]).whole
     assert hosts_in(["x" * 1000]).whole
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["[", "://", "<<E\n", "`", "a;", "http://a@", "$(", "'a'", "10.0.1,", "{", "\\"])
+def test_a_command_that_repeats_itself_costs_no_more_than_its_length(piece: str) -> None:
+    """The longest that bash takes, of what patterns might go back and forth on; squares of it would take minutes."""
+    command = "curl " + piece * (100_000 // len(piece))
+    hosts_in({"command": command}, script_of(command))

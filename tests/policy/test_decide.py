@@ -134,6 +134,7 @@ def test_private_addresses_are_denied_unless_a_rule_names_them() -> None:
     assert "169.254.169.254" in denied.why
     assert bash(to_metadata, Rule("allow", tools=("bash",))).do == "deny"
     assert bash(to_metadata, Rule("ask", tools=("bash",))).do == "deny"
+    assert bash(to_metadata, Rule("deny", tools=("bash",))).flags == ("rule 1",), "the rule's words say more"
     assert bash(to_metadata, private_networks="allow").do == "allow"
     named = Rule("allow", domains=("169.254.169.254",))
     assert bash(to_metadata, named).do == "allow"

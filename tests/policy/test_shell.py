@@ -47,7 +47,10 @@ def test_what_is_only_text_is_no_command(text: str) -> None:
     assert R not in [bare(part.words) for part in script_of(text).parts]
 
 
-@pytest.mark.parametrize("text", ["echo 'a", 'echo "a', "echo $(a", "echo `a", "$'a", "(" * 40, "a" * (MAX_CHARS + 1)])
+@pytest.mark.parametrize(
+    "text",
+    ["echo 'a", 'echo "a', "echo $(a", "echo `a", "$'a", "(" * 40, "a" * (MAX_CHARS + 1), "a;" * 2000, "<<E\n" * 99],
+)
 def test_what_cannot_be_taken_apart_is_said(text: str) -> None:
     """An open quote or bracket, too deep, too long."""
     assert not script_of(text).whole
