@@ -11,6 +11,7 @@ from host.homes import Home
 from host.trouble import Trouble
 from infra.contract.branches import MAIN
 from infra.contract.exit_codes import Exit
+from infra.life.beginning import GO_ON_FROM
 from infra.loop.recorded import Recorded, problem_with_step, recorded
 from infra.loop.replay import Replay, replay
 from infra.loop.seed_tools import SEED_TOOLS
@@ -32,7 +33,7 @@ def read(home: Home, name: str) -> Recorded:
         raise Trouble(Exit.FAILURE, f"the record of run {name!r} cannot be used: {error}") from None
 
 
-def take_up(home: Home, name: str, step: int | None, text: str) -> str:
+def take_up(home: Home, name: str, step: int | None, model: str | None, text: str) -> str:
     """The directive that has the agent take a run up behind a step, the last that can be when None. Raises Trouble."""
     branch, whole = runs.named(home, name)
     if branch != MAIN:
@@ -44,7 +45,12 @@ def take_up(home: Home, name: str, step: int | None, text: str) -> str:
         raise Trouble(
             Exit.USAGE, next(iter(filter(None, problems)), None) or f"the model never answered in run {whole!r}"
         )
-    return f"Go on from run {whole} after step {steps[problems.index(None)]}.\n\n{text}".strip()
+    which = f" with model {model}" if model else ""
+    words = f"Go on from run {whole} after step {steps[problems.index(None)]}{which}"
+    found = GO_ON_FROM.fullmatch(words)
+    if not found or found[3] != model:
+        raise Trouble(Exit.USAGE, f"{model!r} is no name of a model; expected one of those in 'minifram config'")
+    return f"{words}.\n\n{text}".strip()
 
 
 def _lines(steps: Iterator[runs.Step]) -> Iterator[dict[str, Any]]:

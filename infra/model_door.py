@@ -193,22 +193,24 @@ class Door:
 
     async def call(self, request: Request) -> Completion:
         """One completion, from the first of the models that gives one. Raises CallFailure."""
+        models = asked_first(self.models, request.model)
         began = time.monotonic()
         failed: list[Failed] = []
         failures: list[CallFailure] = []
-        while following := next_try(failed, len(self.models), time.monotonic() - began):
+        while following := next_try(failed, len(models), time.monotonic() - began):
             await asyncio.sleep(following.wait_seconds)
-            model = self.models[following.model]
+            model = models[following.model]
+            place = self.models.index(model)
             try:
                 completion = await self._try(model, request)
             except CallFailure as failure:
                 failed.append(Failed(following.model, failure.type, failure.retry_after_seconds))
                 failures.append(failure)
-                self._note(following.model, model, failure)
+                self._note(place, model, failure)
             else:
-                self._refused_keys.pop(following.model, None)
+                self._refused_keys.pop(place, None)
                 return completion
-        raise _told(self.models, failed, failures)
+        raise _told(models, failed, failures)
 
     def _note(self, place: int, model: Model, failure: CallFailure) -> None:
         if failure.type == REFUSED_KEY:
@@ -262,6 +264,15 @@ class Door:
             stop_reason=line.stop_reason,
             error=line.error,
         )
+
+
+def asked_first(models: Sequence[Model], name: str) -> Sequence[Model]:
+    """The models in the PM's order, but first the one of this name, if one is given. Raises CallFailure."""
+    wished = [model for model in models if model.name == name]
+    if name and not wished:
+        known = ", ".join(model.name for model in models)
+        raise CallFailure("invalid_request", f"there is no model {name[:200]!r} in the PM's settings, but {known}")
+    return (*wished, *(model for model in models if model not in wished))
 
 
 def _told(models: Sequence[Model], failed: Sequence[Failed], failures: Sequence[CallFailure]) -> CallFailure:

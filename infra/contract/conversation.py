@@ -54,6 +54,8 @@ class Request(NamedTuple):
     tools: tuple[Tool, ...]
     unit: str = ""
     """Which unit of work this call belongs to; for the ledger."""
+    model: str = ""
+    """Which of the door's models is asked first, by its name; empty for the PM's order."""
 
 
 class Usage(NamedTuple):
@@ -149,7 +151,7 @@ def request_to_dict(request: Request) -> dict[str, Any]:
         "messages": [{"role": m.role, "content": [block_to_dict(b) for b in m.content]} for m in request.messages],
         "tools": [tool._asdict() for tool in request.tools],
         "unit": request.unit,
-    }
+    } | ({"model": request.model} if request.model else {})
 
 
 def request_from_dict(raw: dict[str, Any]) -> Request:
@@ -160,6 +162,7 @@ def request_from_dict(raw: dict[str, Any]) -> Request:
             tuple(_message(message) for message in _a(list, raw, "messages")),
             tuple(_tool(tool) for tool in _a(list, raw, "tools")),
             _a(str, {"unit": ""} | raw, "unit"),
+            _a(str, {"model": ""} | raw, "model"),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"the request is not a conversation of ours: {error!r}") from None

@@ -22,7 +22,9 @@ from infra.repository.tip import read_file
 
 TRANSCRIPTS = "logs/transcripts"
 GO_ON_FROM = re.compile(
-    r"Go on from run ([0-9A-Za-z][0-9A-Za-z.:-]{0,99}) after step ([1-9][0-9]{0,5})\b", re.IGNORECASE
+    r"Go on from run ([0-9A-Za-z][0-9A-Za-z.:-]{0,99}) after step ([1-9][0-9]{0,5})\b"
+    r"(?: with model ([0-9A-Za-z](?:[\w./:-]{0,98}[0-9A-Za-z])?))?",
+    re.IGNORECASE,
 )
 """The beginning of a directive that asks for it; `minifram resume` writes it so."""
 
@@ -81,8 +83,9 @@ def begin(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, 
         name, how, before = cut_short.run_id, How.RESUMED, cut_short
         tasks = [task for task in tasks if task.id in before.directives]
         told = _RESUMED.format(at=before.at, **here)
+        model = before.request.model
     elif earlier := _asked_for(home, directory, tasks):
-        name, how, before = _new_name(home), How.TAKEN_UP, earlier
+        name, how, (before, model) = _new_name(home), How.TAKEN_UP, earlier
         every = "\n\n".join(f"{task.id}: {task.text}" for task in tasks)
         told = _TAKEN_UP.format(run=before.run_id, step=before.steps, directives=every, **here)
     else:
@@ -90,7 +93,7 @@ def begin(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, 
         messages = _opening(home, seen, tasks, toolbox, look_back)
         request = Request((prompt, seen.document), messages, toolbox.tools, name)
         return Begun(name, How.ANEW, os.path.join(directory, name + SUFFIX), tuple(tasks), request)
-    request = Request((prompt, seen.document), before.request.messages, toolbox.tools, name)
+    request = Request((prompt, seen.document), before.request.messages, toolbox.tools, name, model)
     return Begun(name, how, os.path.join(directory, name + SUFFIX), tuple(tasks), request, before, told)
 
 
@@ -98,9 +101,10 @@ def _new_name(home: Home) -> str:
     return f"{home.now().replace(':', '')}-{home.boot.id[:8]}"
 
 
-def _asked_for(home: Home, directory: str, tasks: Sequence[Directive]) -> Recorded | None:
-    """The run that a directive names, as it stood. Where that cannot be had the model reads the directive all the
-    same."""
+def _asked_for(home: Home, directory: str, tasks: Sequence[Directive]) -> tuple[Recorded, str] | None:
+    """The run that a directive names, as it stood, and the model that it names, or nothing.
+
+    Where that cannot be had the model reads the directive all the same."""
     for task in tasks:
         found = GO_ON_FROM.match(task.text)
         if not found:
@@ -112,7 +116,7 @@ def _asked_for(home: Home, directory: str, tasks: Sequence[Directive]) -> Record
         except (OSError, ValueError) as error:
             problem = str(error)
         if not problem:
-            return run.until(step)
+            return run.until(step), found[3] or ""
         home.log.warning("run.not_taken_up", unit=found[1], why=problem)
     return None
 

@@ -162,7 +162,9 @@ class _Reader:
 
 
 def _opening(line: Mapping[str, Any]) -> Request:
-    return request_from_dict({key: line[key] for key in ("system", "messages", "tools", "unit")})
+    return request_from_dict(
+        {key: line[key] for key in ("system", "messages", "tools", "unit", "model") if key in line}
+    )
 
 
 def _call(raw: Mapping[str, Any]) -> ToolUse:

@@ -50,6 +50,7 @@ class _Request(_Shape):
     messages: list[_Message]
     tools: list[_Tool]
     unit: str = ""
+    model: str = ""
 
 
 def read_request(body: bytes) -> Request:

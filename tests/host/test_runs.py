@@ -189,6 +189,9 @@ def test_a_run_is_taken_up_again(desk: Desk) -> None:
     assert "try another way" in page
     assert desk.run("resume", "2026-01", "try another way").code == 6
     assert GO_ON_FROM.match(desk.done("resume", "2026-01", "--from", "1", "or so", "--json").json["text"])
+    other = desk.done("resume", "2026-01", "--model", "gpt-6.1-terra", "--json").json["text"]
+    assert other.startswith("Go on from run 2026-01-31T104212.000Z-aaaaaaaa after step 1 with model gpt-6.1-terra.")
+    assert desk.run("resume", "2026-01", "--model", "no name").code == 2
     ended = desk.run("resume", "2026-01", "--from", "2")
     assert (ended.code, "ended with step 2" in ended.err) == (2, True)
     assert "has 2 steps" in desk.run("resume", "2026-01", "--from", "3").err

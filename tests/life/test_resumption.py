@@ -128,8 +128,9 @@ def test_a_run_is_taken_up_again_from_one_of_its_steps(cell: Cell) -> None:
     assert cell.open() == []
     second = next(name for name in sorted(os.listdir(f"{cell.checkout}/logs/transcripts"))[1:])
 
-    cell.tell(f"go on from run {second.removesuffix('.jsonl')} after step 3: and five")
+    cell.tell(f"go on from run {second.removesuffix('.jsonl')} after step 3 with model qwen3: and five")
     third = _unit(cell, says("It is enough."))
+    assert (opened.model, third.requests[0].model) == ("", "qwen3")
     assert third.requests[0].messages[:-1] == after.messages[:-1]
 
 

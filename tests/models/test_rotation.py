@@ -144,6 +144,15 @@ def test_the_next_model_answers_when_the_first_is_away(providers: Providers) -> 
     assert '"error": "rate_limited", "event": "model.failed"' in providers.door.log()
 
 
+def test_a_model_that_is_asked_for_is_asked_first(providers: Providers) -> None:
+    """Then the others, in the PM's order; one that the PM has not named is refused by its name."""
+    assert providers.door.complete(a_request("go")._replace(model="small")).content == (Text("hello"),)
+    assert providers.lines("opened")[-1]["model"] == "small"
+    with pytest.raises(ModelFailure, match="no model 'large' in the PM's settings") as caught:
+        providers.door.complete(a_request("go")._replace(model="large"))
+    assert caught.value.type == "invalid_request"
+
+
 def test_a_refused_key_goes_on_and_shows_in_health(providers: Providers) -> None:
     """Until the provider takes it again."""
     providers.first_says = [REFUSED[401]]
