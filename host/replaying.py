@@ -12,11 +12,13 @@ from host.trouble import Trouble
 from infra.contract.branches import MAIN
 from infra.contract.exit_codes import Exit
 from infra.life.beginning import GO_ON_FROM
-from infra.loop.recorded import Recorded, problem_with_step, recorded
-from infra.loop.replay import Replay, replay
+from infra.loop.recorded import Recorded, recorded
+from infra.loop.replay import Replay, problem_with_step, replay
 from infra.loop.seed_tools import SEED_TOOLS
 
 MOST_LINES = 100_000
+MOST_BYTES = 32 << 20
+"""Of a transcript, all of which is kept in memory."""
 
 
 def replayed(home: Home, name: str) -> tuple[str, Replay]:
@@ -28,7 +30,7 @@ def replayed(home: Home, name: str) -> tuple[str, Replay]:
 def read(home: Home, name: str) -> Recorded:
     """Raises Trouble when there is no such run, or nobody can read it."""
     try:
-        return recorded(_lines(runs.steps(home, name)))
+        return recorded(_lines(runs.steps(home, name, MOST_BYTES)))
     except ValueError as error:
         raise Trouble(Exit.FAILURE, f"the record of run {name!r} cannot be used: {error}") from None
 
@@ -48,6 +50,8 @@ def take_up(home: Home, name: str, step: int | None, model: str | None, text: st
     which = f" with model {model}" if model else ""
     words = f"Go on from run {whole} after step {steps[problems.index(None)]}{which}"
     found = GO_ON_FROM.fullmatch(words)
+    if not GO_ON_FROM.fullmatch(f"Go on from run {whole} after step 1"):  # an agent's file may have any name
+        raise Trouble(Exit.USAGE, f"{whole!r} is no name that a run is given; nothing was told")
     if not found or found[3] != model:
         raise Trouble(Exit.USAGE, f"{model!r} is no name of a model; expected one of those in 'minifram config'")
     return f"{words}.\n\n{text}".strip()

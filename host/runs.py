@@ -53,9 +53,9 @@ def runs(home: Home, number: int) -> list[Run]:
     return [_run(home, branch, name) for name, branch in found[-number:]]
 
 
-def steps(home: Home, run: str) -> Iterator[Step]:
-    """All lines of a run, named as in `named`."""
-    return _steps(home, *named(home, run))
+def steps(home: Home, run: str, most_bytes: int = MOST_BYTES) -> Iterator[Step]:
+    """All lines of a run, named as in `named`; those within its first `most_bytes`."""
+    return _steps(home, *named(home, run), most_bytes)
 
 
 def named(home: Home, run: str) -> tuple[str, str]:
@@ -106,17 +106,17 @@ def _run(home: Home, branch: str, name: str) -> Run:
     )
 
 
-def _steps(home: Home, branch: str, name: str) -> Iterator[Step]:
-    for line in _lines(home, _path(branch, name)):
+def _steps(home: Home, branch: str, name: str, most_bytes: int) -> Iterator[Step]:
+    for line in _lines(home, _path(branch, name), most_bytes):
         step = _step(line)
         if step:
             yield step
 
 
-def _lines(home: Home, path: str) -> Iterator[bytes]:
+def _lines(home: Home, path: str, most_bytes: int) -> Iterator[bytes]:
     """Up to where the file ends now: it may be growing."""
     last = cell_files.read_tail(home.places.bot, path, 0)
-    end = min(last.end, MOST_BYTES) if last else 0
+    end = min(last.end, most_bytes) if last else 0
     rest, offset, too_long = b"", 0, False
     while offset < end and (piece := cell_files.read_from(home.places.bot, path, offset, PIECE_BYTES)):
         if piece.end <= offset:

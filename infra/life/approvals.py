@@ -120,7 +120,8 @@ def stand_still(home: Home, directives: str) -> None:
 
 def stands_still(home: Home, directives: str) -> bool:
     try:
-        with open(_path(home), "rb") as file:
+        descriptor = os.open(_path(home), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
             return file.read(100) == _hash(directives)
     except OSError:
         return False

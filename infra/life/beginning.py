@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from infra.contract.boot import Limits
 from infra.contract.comms import Directive
 from infra.contract.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.contract.files import write_whole
-from infra.life import opening, resumption
+from infra.life import opening, resumption, taken_up
 from infra.life.home import Home
 from infra.life.page import Seen
 from infra.life.transcript import SUFFIX
-from infra.loop.recorded import Recorded, problem_with_step, recorded
+from infra.loop.recorded import Recorded
+from infra.loop.replay import problem_with_step
 from infra.loop.toolbox import Toolbox
 from infra.repository.tip import read_file
 
@@ -72,6 +74,14 @@ class Begun(NamedTuple):
     def steps(self) -> int:
         return self.before.steps if self.before else 0
 
+    def most_steps(self, limits: Limits) -> int:
+        """With those on record: a run that was taken up has as many as any before it, one that goes on what it had."""
+        if self.how is How.TAKEN_UP:
+            return self.steps + limits.unit_steps
+        if self.before and self.before.most_steps:
+            return min(self.before.most_steps, self.steps + limits.unit_steps)
+        return limits.unit_steps
+
 
 def begin(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, look_back: bool) -> Begun:
     """Raises NoPrompt, GitError, OSError."""
@@ -81,7 +91,7 @@ def begin(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, 
     here = {"branch": home.boot.branch, "commit": home.boot.commit[:12]}
     if cut_short:
         name, how, before = cut_short.run_id, How.RESUMED, cut_short
-        tasks = [task for task in tasks if task.id in before.directives]
+        tasks = [task for task in tasks if task.id in before.directives or _was_told(before, task)]
         told = _RESUMED.format(at=before.at, **here)
         model = before.request.model
     elif earlier := _asked_for(home, directory, tasks):
@@ -95,6 +105,11 @@ def begin(home: Home, seen: Seen, tasks: Sequence[Directive], toolbox: Toolbox, 
         return Begun(name, How.ANEW, os.path.join(directory, name + SUFFIX), tuple(tasks), request)
     request = Request((prompt, seen.document), before.request.messages, toolbox.tools, name, model)
     return Begun(name, how, os.path.join(directory, name + SUFFIX), tuple(tasks), request, before, told)
+
+
+def _was_told(run: Recorded, task: Directive) -> bool:
+    """It came while the run was under way."""
+    return any(f"{task.id}: {task.text}" in words.steered for words in run.told.values())
 
 
 def _new_name(home: Home) -> str:
@@ -111,10 +126,10 @@ def _asked_for(home: Home, directory: str, tasks: Sequence[Directive]) -> tuple[
             continue
         step = int(found[2])
         try:
-            run = recorded(resumption.lines_of(os.path.join(directory, found[1] + SUFFIX)))
-            problem = problem_with_step(run, step)
-        except (OSError, ValueError) as error:
-            problem = str(error)
+            run = resumption.read(directory, found[1])
+            problem = problem_with_step(run, step) or taken_up.note(home.checkout, task.id)
+        except Exception as error:  # whatever stands there; the directive is work all the same
+            problem = f"{type(error).__name__}: {error}"
         if not problem:
             return run.until(step), found[3] or ""
         home.log.warning("run.not_taken_up", unit=found[1], why=problem)

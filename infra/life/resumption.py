@@ -6,6 +6,8 @@ from __future__ import annotations
 import calendar
 import json
 import os
+import re
+import stat
 import time
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -15,21 +17,23 @@ from infra.life.transcript import GAPS, SUFFIX, machine_boot
 from infra.loop.loop import End
 from infra.loop.recorded import Recorded, recorded
 
+NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}(\.gaps)?\.jsonl")
+"""What `beginning.new_name` makes; a copy under another name is nobody's run."""
 MOST_TIMES = 3
 MOST_AGE_SECONDS = 86_400.0
-MOST_BYTES = 64 << 20
+MOST_BYTES = 16 << 20
 """Of a transcript; a longer one is not gone on with."""
 
 
 def cut_short(home: Home, transcripts: str, open_directives: Collection[str]) -> Recorded | None:
     """The run to go on with, if there is one."""
-    path = last_transcript(transcripts)
-    if path is None or path.endswith(GAPS + SUFFIX):
+    name = last_run(transcripts)
+    if name is None or name.endswith(GAPS):
         return None
     try:
-        run = recorded(lines_of(path))
-    except (OSError, ValueError) as error:
-        home.log.warning("run.not_resumed", transcript=os.path.basename(path), why=str(error))
+        run = read(transcripts, name)
+    except Exception as error:  # whatever an agent has put there, its next version must come up
+        home.log.warning("run.not_resumed", unit=name, why=f"{type(error).__name__}: {error}")
         return None
     why_not = why_not_resumed(run, open_directives, machine_boot(), time.time())
     if why_not is None:
@@ -49,6 +53,8 @@ def why_not_resumed(run: Recorded, open_directives: Collection[str], machine: st
         return "the model had not answered"
     if not run.directives or not set(run.directives) <= set(open_directives):
         return "its directives are not open any more"
+    if run.taken_up and run.taken_up not in run.told:
+        return "it was not taken over whole"
     if run.fruitless:
         return "the last runner that went on with it ended before the model had answered"
     if run.resumed >= MOST_TIMES:
@@ -58,28 +64,51 @@ def why_not_resumed(run: Recorded, open_directives: Collection[str], machine: st
     return None
 
 
-def last_transcript(directory: str) -> str | None:
+def last_run(directory: str) -> str | None:
     """By name, which begins with the time."""
     try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(SUFFIX))
+        names = os.listdir(directory)
     except OSError:
         return None
-    return os.path.join(directory, names[-1]) if names else None
+    return max((name.removesuffix(SUFFIX) for name in names if NAME.fullmatch(name)), default=None)
+
+
+def read(directory: str, name: str) -> Recorded:
+    """A run by its record. Raises OSError, and ValueError when it cannot be understood or is another's."""
+    run = recorded(lines_of(os.path.join(directory, name + SUFFIX)))
+    if run.run_id != name:
+        raise ValueError(f"the transcript of {name} is that of {run.run_id[:100]!r}")
+    return run
 
 
 def lines_of(path: str) -> Iterator[dict[str, Any]]:
-    """All lines but a torn one. Raises OSError, and ValueError for what is no transcript."""
-    with open(path, "rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"the transcript is over {MOST_BYTES} bytes")
-    for line in content.split(b"\n"):
+    """All lines; a torn one is passed over at the end, and where somebody went on behind it. Raises OSError, and
+    ValueError for what is no transcript."""
+    lines = _content(path).split(b"\n")
+    torn = False
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
         try:
             found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # empty, or cut by a full disk or a power cut
+        except RecursionError:
+            raise ValueError(f"line {number} is nested too deep") from None
+        except ValueError:
+            found = None
+        if torn and (not isinstance(found, dict) or found.get("kind") != "resumed"):
+            raise ValueError(f"line {number - 1} of the transcript cannot be read")
+        torn = not isinstance(found, dict)
         if isinstance(found, dict):
             yield found
+
+
+def _content(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+            raise ValueError(f"{path} is no file of {MOST_BYTES} bytes at most")
+        return file.read(MOST_BYTES)
 
 
 def _seconds(at: str) -> float:

@@ -35,9 +35,10 @@ class Transcript:
         self._log = log
         self._broken = False
 
-    def opened(self, request: Request, directives: Sequence[str], most_steps: int) -> None:
-        """`directives`: ids of those that the run is about."""
+    def opened(self, request: Request, directives: Sequence[str], most_steps: int, taken_up: int = 0) -> None:
+        """`directives`: ids of those that the run is about; it begins with `taken_up` steps of another."""
         facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
+        facts |= {"taken_up": taken_up} if taken_up else {}
         self._append("opened", facts | request_to_dict(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:
@@ -46,7 +47,12 @@ class Transcript:
         self._append("resumed", {"boot_id": boot_id, "commit": commit})
 
     def happened(self, happening: Happening) -> None:
-        self._append(*line_of(happening))
+        try:
+            kind, facts = line_of(happening)
+        except (ValueError, RecursionError) as error:
+            self._lacks_a_line(error)
+            return
+        self._append(kind, facts)
 
     def ended(self, outcome: Outcome) -> None:
         self._append("ended", {"end": outcome.end.value, "steps": outcome.steps, "failure": str(outcome.failure or "")})
@@ -58,18 +64,21 @@ class Transcript:
                 file.write(b"\n")
 
     def _append(self, kind: str, facts: dict[str, Any]) -> None:
-        facts = redacted_value({"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts})
-        line = json.dumps(facts).encode() + b"\n"
+        facts = {"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts}
         try:
+            line = json.dumps(redacted_value(facts)).encode() + b"\n"
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             with open(self._path, "ab", buffering=0) as file:
                 if file.write(line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            if not self._broken:
-                self._broken = True
-                self._log.warning("transcript.not_written", path=self._path, error=str(error))
-                self._say_that_it_has_gaps()
+        except (OSError, ValueError, RecursionError) as error:  # a full disk, or what no line can hold
+            self._lacks_a_line(error)
+
+    def _lacks_a_line(self, error: Exception) -> None:
+        if not self._broken:
+            self._broken = True
+            self._log.warning("transcript.not_written", path=self._path, error=str(error))
+            self._say_that_it_has_gaps()
 
     def _say_that_it_has_gaps(self) -> None:
         """Who went on by what it tells would do again what it does not tell. A full disk still renames files."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from infra.contract import report_titles
 from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
-from infra.life import afresh, beginning
+from infra.life import afresh, beginning, taken_up
 from infra.life.approvals import Approvals
 from infra.life.beginning import Begun, How
 from infra.life.home import Home
@@ -57,6 +57,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
 
     approvals = Approvals(home, seen)
     gate = gate_of(home.boot.policy, home.checkout, approvals.ask)
+    limits = home.boot.limits
     toolbox = seed_tools(home.boot, home.checkout, home.git, home.interruption, on_bug, gate)
     begun = beginning.begin(home, seen, tasks, toolbox, look_back)
     home.log.info(
@@ -72,13 +73,11 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
     if begun.how is How.RESUMED:
         transcript.resumed(home.boot.id, home.boot.commit)
     else:
-        transcript.opened(begun.request, [task.id for task in begun.tasks], home.boot.limits.unit_steps)
-    if begun.before:
+        transcript.opened(begun.request, [task.id for task in begun.tasks], begun.most_steps(limits), begun.steps)
+    if begun.before and begun.how is How.RESUMED:
         approvals.recall(begun.before)
     steering = Steering(home, wakes, begun.tasks, approvals.news, look_first=begun.how is How.RESUMED)
     thrift = Thrift()
-
-    limits = home.boot.limits
 
     def record(happening: Happening) -> None:
         home.heart.beat("working", max(limits.bash_seconds, TENDING_SECONDS))  # some tools, and steering, are git calls
@@ -88,7 +87,7 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
                 thrift.note(completion.spent)
         home.life.step(happening.step)
 
-    bounds = Bounds(limits.unit_steps, limits.unit_seconds)
+    bounds = Bounds(begun.most_steps(limits), limits.unit_seconds)
     room = Room(limits.context_tokens, Outputs(home.checkout).keep, steering.all_words)
 
     def between_steps() -> str | None:
@@ -96,7 +95,6 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
 
     outcome = _run(home, begun, toolbox, bounds, between_steps, record, room, approvals.awaits)
     home.heart.beat("reporting", TENDING_SECONDS)
-    transcript.ended(outcome)
     home.log.info(
         "unit.finished",
         unit=begun.name,
@@ -110,8 +108,17 @@ def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | N
         afresh.leave_note(home, begun.name, steering.tasks, outcome.text)
     elif outcome.end is End.COMPLETED:
         afresh.drop_note(home)
+        _forget(home, [task.id for task in steering.tasks])
     _report(home, outcome, steering.tasks, approvals.lines)
+    transcript.ended(outcome)  # last: a run that has no end is gone on with, and its report comes again at worst
     return outcome
+
+
+def _forget(home: Home, ids: Sequence[str]) -> None:
+    try:
+        taken_up.forget(home.checkout, ids)
+    except (OSError, ValueError) as error:
+        home.log.warning("taken_up.not_forgotten", error=str(error))
 
 
 def _run(

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from infra.contract.conversation import (
-    END_TURN,
-    REFUSAL,
     Completion,
     Request,
     ToolUse,
@@ -45,6 +43,8 @@ class Recorded(NamedTuple):
     """Which start of the machine it opened in."""
     most_steps: int
     """It was allowed so many."""
+    taken_up: int
+    """It begins with so many steps of another run; 0 for none."""
     completions: tuple[Completion, ...]
     """Of the steps 1 to n, none left out."""
     done: Mapping[tuple[int, int], Done]
@@ -79,24 +79,13 @@ class Recorded(NamedTuple):
         )
 
 
-def problem_with_step(run: Recorded, step: int) -> str | None:
-    """Why nobody can go on from behind this step; None when it can be."""
-    if not 1 <= step <= run.steps:
-        return f"run {run.run_id} has {run.steps} steps; expected one of these, found {step}"
-    if run.completions[step - 1].stop_reason in (END_TURN, REFUSAL) or any(
-        done.reply.hands_over for place, done in run.done.items() if place[0] <= step
-    ):
-        return f"run {run.run_id} ended with step {step}; expected an earlier one"
-    return None
-
-
 def recorded(lines: Iterable[Mapping[str, Any]]) -> Recorded:
     """The run that these lines of a transcript tell of. Raises ValueError when they tell of none."""
     reader = _Reader()
     for number, line in enumerate(lines, 1):
         try:
             reader.take(line)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"line {number} of the transcript cannot be understood: {error!r}") from None
     return reader.run()
 
@@ -105,7 +94,7 @@ class _Reader:
     """What the lines so far say."""
 
     def __init__(self) -> None:
-        self._opened: tuple[str, Request, tuple[str, ...], str, int] | None = None
+        self._opened: tuple[str, Request, tuple[str, ...], str, int, int] | None = None
         self._completions: list[Completion] = []
         self._done: dict[tuple[int, int], Done] = {}
         self._begun: set[tuple[int, int]] = set()
@@ -123,7 +112,8 @@ class _Reader:
             case "opened":
                 directives = tuple(str(each) for each in line.get("directives", ()))
                 machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
-                self._opened = (str(line["run_id"]), _opening(line), directives, machine, most)
+                taken_up = int(line.get("taken_up", 0))
+                self._opened = (str(line["run_id"]), _opening(line), directives, machine, most, taken_up)
             case "answered":
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")

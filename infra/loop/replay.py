@@ -52,6 +52,16 @@ def replay(run: Recorded, tools: Mapping[str, Tool]) -> Replay:
     return Replay(len(seen), outcome.end.value, found)
 
 
+def problem_with_step(run: Recorded, step: int) -> str | None:
+    """Why nobody can go on from behind this step; None when it can be."""
+    if not 1 <= step <= run.steps:
+        return f"run {run.run_id} has {run.steps} steps; expected one of these, found {step}"
+    end = replay(run.until(step)._replace(most_steps=step + 1), {}).end
+    if end != End.MODEL_FAILURE.value:
+        return f"run {run.run_id} ended with step {step} ({end}); expected an earlier one"
+    return None
+
+
 def _nobody(request: Request) -> Completion:
     raise ModelFailure("unavailable", "the record ends here")
 

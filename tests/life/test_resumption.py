@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
-from infra.contract.conversation import Message, Request, Text
+from infra.contract.conversation import REFUSAL, Message, Request, Text, ToolUse
 from infra.life.events import Log
-from infra.life.resumption import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_transcript, lines_of, why_not_resumed
+from infra.life.resumption import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_run, lines_of, why_not_resumed
 from infra.life.transcript import Transcript
 from infra.life.unit import work_on
+from infra.loop.interruption import Interrupted
+from infra.loop.loop import Acting, End
 from infra.loop.player import UNKNOWN
-from infra.loop.recorded import Done, Recorded
+from infra.loop.recorded import Done, Recorded, Words
 from infra.loop.registry import Reply
 from tests.life.cell import Cell, read
 from tests.loop.replies import Canned, bash, calls, results, says, texts
@@ -31,6 +33,7 @@ RUN = Recorded(
     ("d1",),
     "boot",
     9,
+    0,
     (says("a"),),
     {},
     frozenset(),
@@ -78,9 +81,13 @@ def test_the_next_runner_goes_on_where_the_last_one_was_ended(cell: Cell, tmp_pa
     assert "and this" in told, "what the PM said meanwhile"
     assert cell.open() == []
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
-    kinds = [json.loads(line)["kind"] for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
-    assert kinds.count("opened") == kinds.count("resumed") == 1
-    assert kinds[-1] == "ended"
+    path = f"{cell.checkout}/logs/transcripts/{name}"
+
+    def kinds() -> list[str]:
+        return [json.loads(line)["kind"] for line in read(path).splitlines()]
+
+    wait_for(lambda: kinds()[-1] == "ended", "the last line, behind the report")
+    assert kinds().count("opened") == kinds().count("resumed") == 1
     second.ask_to_end()
 
 
@@ -157,8 +164,8 @@ def _unit(cell: Cell, *replies: Any) -> Canned:
 
 
 def _transcripts(cell: Cell) -> str:
-    path = last_transcript(f"{cell.checkout}/logs/transcripts")
-    return read(path) if path else ""
+    name = last_run(f"{cell.checkout}/logs/transcripts")
+    return read(f"{cell.checkout}/logs/transcripts/{name}.jsonl") if name else ""
 
 
 @pytest.mark.parametrize(
@@ -173,6 +180,8 @@ def _transcripts(cell: Cell) -> str:
         ({"directives": ("d1", "d2")}, "not open any more"),
         ({"directives": ()}, "not open any more"),
         ({"fruitless": True}, "before the model had answered"),
+        ({"taken_up": 1}, "not taken over whole"),
+        ({"taken_up": 1, "told": {1: Words("a", "a")}}, None),
         ({"resumed": MOST_TIMES}, "3 times"),
         ({"resumed": MOST_TIMES - 1}, None),
         ({"at": "1969-12-31T00:00:00.000Z"}, "last line"),
@@ -198,22 +207,119 @@ class NoLog:
         self.warnings.append(event)
 
 
+NAMED = "2026-01-31T104212.000Z-0123abcd"
+
+
 def test_a_record_with_gaps_is_not_gone_on_with(cell: Cell, tmp_path: Path) -> None:
     """What it does not tell would be done again; so its name says that it has gaps, and the log says so once."""
     log = NoLog()
-    path = tmp_path / "transcripts" / "run-1.jsonl"
-    transcript = Transcript(str(path), "run-1", log)  # type: ignore[arg-type]
+    path = tmp_path / "transcripts" / f"{NAMED}.jsonl"
+    transcript = Transcript(str(path), NAMED, log)  # type: ignore[arg-type]
     transcript.opened(OPENING, ["d1"], 9)
     with _no_room_beyond(path.stat().st_size + 10):
         transcript.resumed("b" * 32, "c" * 40)
         transcript.resumed("b" * 32, "c" * 40)
     transcript.resumed("b" * 32, "c" * 40)
     assert log.warnings == ["transcript.not_written"]
-    assert os.listdir(path.parent) == ["run-1.gaps.jsonl"]
+    assert os.listdir(path.parent) == [f"{NAMED}.gaps.jsonl"]
+    assert last_run(str(path.parent)) == f"{NAMED}.gaps"
+    assert cut_short(cell.home(), str(path.parent), ["d1"]) is None
+
+
+def test_what_no_line_can_hold_is_a_gap(tmp_path: Path) -> None:
+    """Arguments nested without end cost the record its wholeness, and nobody the run."""
+    log = NoLog()
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    path = tmp_path / f"{NAMED}.jsonl"
+    transcript = Transcript(str(path), NAMED, log)  # type: ignore[arg-type]
+    transcript.opened(OPENING, ["d1"], 9)
+    transcript.happened(Acting(1, 1, ToolUse("1", "bash", deep)))
+    assert log.warnings == ["transcript.not_written"]
+    assert [file.name for file in tmp_path.iterdir()] == [f"{NAMED}.gaps.jsonl"]
+
+
+def _planted(cell: Cell) -> tuple[Path, str, list[str]]:
+    """A run that was cut short, as a runner left it: its directory, its name, and what is open."""
+    cell.tell("do it")
+    home = cell.home(Canned([calls(bash("true", id="1")), _interrupted]))
+    seen = home.page.look()
+    assert work_on(home, seen, seen.open, None, look_back=True).end is End.INTERRUPTED
+    directory = Path(cell.checkout, "logs/transcripts")
+    [name] = [path.stem for path in directory.iterdir()]
+    return directory, name, [task.id for task in seen.open]
+
+
+def _interrupted(request: Request) -> Any:
+    raise Interrupted
+
+
+PLANTS: dict[str, Any] = {
+    "a copy": lambda path: path.with_name("2999-01-01T000000.000Z-01234567.jsonl").write_bytes(path.read_bytes()),
+    "a pipe": lambda path: os.mkfifo(path.with_name("2999-01-01T000000.000Z-01234567.jsonl")),
+    "a link": lambda path: path.with_name("2999-01-01T000000.000Z-01234567.jsonl").symlink_to(path),
+    "a directory": lambda path: path.with_name("2999-01-01T000000.000Z-01234567.jsonl").mkdir(),
+    "numbers without end": lambda path: path.write_text(
+        path.read_text().replace('"most_steps": 20', '"most_steps": 1e999')
+    ),
+    "a line that was damaged": lambda path: path.write_text(path.read_text().replace('{"at"', "{at", 2)),
+    "depth": lambda path: path.write_text(path.read_text() + "[" * 100_000 + "\n"),
+    "size": lambda path: os.truncate(path, 17 << 20),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_whatever_stands_there_the_runner_begins_anew(cell: Cell, plant: str) -> None:
+    """It is an agent's file: nothing in it keeps the next version from its work, and nobody else's run is gone on
+    with."""
+    directory, name, tasks = _planted(cell)
     home = cell.home()
-    assert cut_short(home, str(path.parent), ["d1"]) is None
-    os.rename(path.parent / "run-1.gaps.jsonl", path)
-    assert last_transcript(str(path.parent)) == str(path), "the control: by its name alone"
+    found = cut_short(home, str(directory), tasks)
+    assert found, "the control"
+    assert found.run_id == name
+    PLANTS[plant](directory / f"{name}.jsonl")
+    assert cut_short(home, str(directory), tasks) is None
+
+
+def test_a_copy_under_a_name_that_no_run_has_is_passed_over(cell: Cell) -> None:
+    """As editors and people leave them beside a file."""
+    directory, name, tasks = _planted(cell)
+    for other in (f"{name}.orig.jsonl", "z.jsonl", "2999.jsonl"):
+        (directory / other).write_bytes((directory / f"{name}.jsonl").read_bytes())
+    found = cut_short(cell.home(), str(directory), tasks)
+    assert found
+    assert found.run_id == name
+
+
+def test_a_run_is_taken_up_once(cell: Cell) -> None:
+    """A new run that ended early is not forgotten for the old one; when the directive is done, the same words are
+    another."""
+    cell.tell("count")
+    _unit(cell, calls(bash("true", id="1")), calls(bash("true", id="2")), says("Counted."))
+    [run] = [name.removesuffix(".jsonl") for name in os.listdir(f"{cell.checkout}/logs/transcripts")]
+    again = f"Go on from run {run} after step 1"
+    cell.tell(again)
+    no = says("No.", REFUSAL)
+    assert len(_unit(cell, no).requests[0].messages) == 5
+    assert cell.open() == [again]
+    assert len(_unit(cell, no).requests[0].messages) == 3, "anew: what came of the new run counts"
+    assert len(_unit(cell, says("Done.")).requests[0].messages) == 3
+    cell.tell(again)
+    assert len(_unit(cell, says("Done.")).requests[0].messages) == 5
+
+
+def test_a_run_that_is_taken_up_has_steps_of_its_own(cell: Cell) -> None:
+    """One that used up its steps can be gone on from, with as many again; one that went round in circles cannot."""
+    cell.tell("count")
+    turns = [calls(bash(f"echo {number}", id=str(number))) for number in range(20)]
+    _unit(cell, *turns)
+    cell.pm_edits(lambda page: page.replace("- [ ] count", ""), "not that")
+    [run] = [name.removesuffix(".jsonl") for name in os.listdir(f"{cell.checkout}/logs/transcripts")]
+    cell.tell(f"Go on from run {run} after step 20")
+    model = _unit(cell, calls(bash("true", id="x")), says("Done."))
+    assert len(model.requests) == 2
+    assert cell.open() == []
 
 
 @contextlib.contextmanager
@@ -231,8 +337,8 @@ def _no_room_beyond(size: int) -> Iterator[None]:
 
 def test_half_a_line_is_passed_over_and_ended(tmp_path: Path) -> None:
     """A power cut in the middle of a line costs that line alone."""
-    path = tmp_path / "run-1.jsonl"
-    transcript = Transcript(str(path), "run-1", _log())
+    path = tmp_path / f"{NAMED}.jsonl"
+    transcript = Transcript(str(path), NAMED, _log())
     transcript.opened(OPENING, ["d1"], 9)
     with open(path, "ab") as file:
         file.write(b'{"at": "2026')
