@@ -22,7 +22,7 @@ python - <<'END'
 from pathlib import Path
 path = Path("infra/life/unit.py")
 text = path.read_text()
-call = "    _report(home, outcome, steering.tasks)\\n"
+call = "    _report(home, outcome, steering.tasks, approvals.lines)\\n"
 assert text.count(call) == 1
 path.write_text(text.replace(call, call.replace("outcome", 'outcome._replace(text=outcome.text + " Thank you.")')))
 END
@@ -104,7 +104,8 @@ class Owner:
                 return found
             if time.monotonic() > deadline:
                 logs = self.run_command(keep_command("host", "logs", "-n", "60"), Path("/")).stdout
-                raise AssertionError(f"not seen within {seconds:g} s: {what}\n{self.page()}\n{logs}")
+                seen = f"{self.page()}\n{logs}".encode(errors="backslashreplace").decode()  # xdist sends text alone
+                raise AssertionError(f"not seen within {seconds:g} s: {what}\n{seen}")
             time.sleep(0.05)
 
     def close(self) -> None:
