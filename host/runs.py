@@ -21,6 +21,7 @@ ODD_LINE_BYTES = 64 << 10
 """The same of one that is no JSON any more once it is redacted as a whole."""
 MOST_BYTES = 256 << 20
 """Of one run."""
+MOST_DEPTH = 100
 MOST_RUNS = 2000
 """Of one clone."""
 
@@ -142,6 +143,17 @@ def _step(line: bytes) -> Step | None:
             facts = redacted_value(json.loads(text))
         except (ValueError, RecursionError):
             return None
-    if not isinstance(facts, dict):
+    if not isinstance(facts, dict) or _is_deep(facts):
         return None
     return Step(str(facts.pop("at", "")), str(facts.pop("kind", "")), facts)
+
+
+def _is_deep(value: Any) -> bool:
+    """Nested further than anybody's arguments: it could not be shown."""
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        if not inner:
+            return False
+        level = [item for items in inner for item in items]
+    return True
