@@ -33,7 +33,7 @@ from infra.models.anthropic_events import (
     read_event,
 )
 from infra.models.errors import BrokenReply, ProviderError
-from infra.models.tool_calls import arguments_of, check_ids
+from infra.models.tool_calls import arguments_of, check_ids, checked_arguments
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of one reply's events; far beyond what any number of output tokens makes."""
@@ -213,7 +213,4 @@ def _tool_use(block: _Block) -> ToolUse:
     if not isinstance(id, str) or not isinstance(name, str) or not name:
         raise BrokenReply("a tool call has no id or no name")
     text = "".join(block.pieces)
-    arguments = arguments_of(text, name) if text.strip() else given
-    if not isinstance(arguments, dict):
-        raise BrokenReply(f"the arguments of a call of {name[:80]!r} are no object")
-    return ToolUse(id, name, arguments)
+    return ToolUse(id, name, arguments_of(text, name) if text.strip() else checked_arguments(given, name))

@@ -34,7 +34,7 @@ def failure_of(
             return CallFailure("unavailable", _lost(error))  # nothing was sent
         case httpx2.TransportError() | OSError():
             return CallFailure("unavailable", _lost(error), None, most, measured)
-        case httpx2.HTTPError() | ValueError() | AssertionError():
+        case httpx2.HTTPError() | ValueError() | AssertionError() | RecursionError():
             return unusable(error, most, measured)
     return None
 

@@ -128,6 +128,20 @@ def test_a_reply_is_put_together_from_its_pieces() -> None:
     assert heard == Completion((Text("Grüße, 世界!"), first, second), TOOL_USE, "m", Usage(11, 22, 33, 44))
 
 
+def test_arguments_that_come_with_a_block_s_start_are_checked_as_well() -> None:
+    """Nobody sends them there whole; whoever does is not exempt from the limit of levels."""
+    deep: dict[str, Any] = {}
+    for _ in range(64):
+        deep = {"a": deep}
+
+    with pytest.raises(BrokenReply, match="over 64 levels"):
+        hear(
+            Answer(
+                (Other({"type": "tool_use", "id": "toolu_1", "name": "bash", "input": deep}),), stop_reason="tool_use"
+            )
+        )
+
+
 @pytest.mark.parametrize(
     ("wire_reason", "reason"),
     [
