@@ -169,9 +169,12 @@ class Reply:
             case BlockStop():
                 self._open_block(event.index).open = False
             case MessageDelta():
-                self._stop_reason = event.delta.stop_reason or self._stop_reason
+                reason = event.delta.stop_reason or self._stop_reason
+                if self._stop_reason and reason != self._stop_reason:
+                    raise BrokenReply(f"stop_reason is {self._stop_reason[:80]!r} and then {str(reason)[:80]!r}")
+                self._stop_reason = reason
                 self._count(event.usage)
-                self._measured = self._measured or event.usage.output_tokens is not None
+                self._measured = self._measured or (reason is not None and event.usage.output_tokens is not None)
             case Stop():
                 self.done = True
         return True

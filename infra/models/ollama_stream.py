@@ -15,6 +15,7 @@ import msgspec
 from infra.contract.conversation import (
     END_TURN,
     MAX_TOKENS,
+    MOST_TOKENS,
     TOOL_USE,
     Completion,
     Text,
@@ -26,7 +27,7 @@ from infra.models.tool_calls import check_ids, checked_arguments, plain_id, stri
 
 _REASONS = {"stop": END_TURN, "length": MAX_TOKENS}
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class _Function(msgspec.Struct, frozen=True):
