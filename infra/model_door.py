@@ -28,6 +28,7 @@ from infra.contract.conversation import (
     HEALTH_PATH,
     Completion,
     Request,
+    Usage,
     completion_to_dict,
 )
 from infra.contract.exit_codes import Exit
@@ -230,8 +231,14 @@ class Door:
         except CallFailure as failure:
             await self._settle(self.accounts, entry, began, failure=failure)
             raise
+        except Exception as error:
+            # A bug of ours. What the provider charges nobody knows, and nobody else comes back to this call.
+            unknown = CallFailure("unavailable", f"{type(error).__name__}", usage=None)
+            await self._settle(self.accounts, entry, began, failure=unknown)
+            raise
         await self._settle(self.accounts, entry, began, answer)
-        return answer.completion._replace(spent=self.accounts.spent(request.unit))
+        usage = answer.completion.usage if answer.measured else Usage()  # the worst case is no count to go by
+        return answer.completion._replace(usage=usage, spent=self.accounts.spent(request.unit))
 
     async def _settle(
         self,

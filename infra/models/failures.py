@@ -30,6 +30,9 @@ def failure_of(
         case ProviderError():
             words = f"the provider broke off its reply: {error.type}: {shortened(error.message)}"
             return CallFailure(classify(error), words, None, most, measured)
+        case httpx2.InvalidURL():
+            words = f"model.base_url is no address that can be asked: {shortened(str(error))}"
+            return CallFailure("unavailable", words)  # nothing was sent
         case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
             return CallFailure("unavailable", _lost(error))  # nothing was sent
         case httpx2.TransportError() | OSError():
