@@ -78,9 +78,16 @@ def answer(home: Home, question: Question, text: str, is_words: bool) -> None:
     if len(content) > MAX_ANSWER_BYTES:
         raise Trouble(Exit.USAGE, f"the answer has {len(content):,} bytes; at most {MAX_ANSWER_BYTES:,}")
     place = f"{home.places.var}/{FOLDER}/{question.id}"
+    nobody = Trouble(Exit.CONFLICT, "nobody waits for this answer any more; 'minifram answer' shows what is asked now")
     if not os.path.lexists(place + REQUEST):
-        raise Trouble(Exit.CONFLICT, "nobody waits for this answer any more; 'minifram answer' shows what is asked now")
+        raise nobody
     write_whole(place + ANSWER, content, mode=0o600)
+    if not os.path.lexists(place + REQUEST):  # the door gave up meanwhile, or has taken the answer
+        try:
+            os.unlink(place + ANSWER)
+        except FileNotFoundError:
+            return
+        raise nobody
 
 
 def news(request: Request) -> Iterator[str]:

@@ -28,10 +28,12 @@ from infra.contract.conversation import (
     HEALTH_PATH,
     Completion,
     Request,
+    Usage,
     completion_to_dict,
 )
 from infra.contract.exit_codes import Exit
 from infra.contract.places import Places
+from infra.contract.providers import MANUAL
 from infra.contract.settings import Settings, SettingsError, read_settings
 from infra.contract.sockets import SocketTaken, listen
 from infra.models import log_lines
@@ -41,7 +43,7 @@ from infra.models.bodies import Bodies, Calls, weight_of
 from infra.models.budget import Cost
 from infra.models.incoming import read_request
 from infra.models.ledger import Ledger, Opened
-from infra.models.model import Answer, CallFailure, Model
+from infra.models.model import Answer, Call, CallFailure, Model
 from infra.models.prices import nano_dollars
 from infra.models.providers import Surroundings, make_models, price_of
 from infra.models.rotation import REFUSED_KEY, Failed, decisive, next_try
@@ -186,13 +188,18 @@ class Door:
             with self._calls.room_for(weight_of(body)):
                 request = read_request(body)
                 del body
-                return JSONResponse(completion_to_dict(await self.call(request)))
+                left = asyncio.ensure_future(_left(http))
+                try:
+                    return JSONResponse(completion_to_dict(await self.call(request, left)))
+                finally:
+                    left.cancel()
         except asyncio.CancelledError:
             # Only a door that was asked to leave cancels. A call that was under way keeps its worst case in the ledger.
             raise CallFailure("unavailable", "the model door is being stopped; try again when it is back") from None
 
-    async def call(self, request: Request) -> Completion:
-        """One completion, from the first of the models that gives one. Raises CallFailure."""
+    async def call(self, request: Request, left: asyncio.Future[None] | None = None) -> Completion:
+        """One completion, from the first of the models that gives one. `left` is done once whoever asks has gone; only
+        a person need not go on for that, since what a provider has begun is paid. Raises CallFailure."""
         models = asked_first(self.models, request.model)
         began = time.monotonic()
         failed: list[Failed] = []
@@ -202,7 +209,7 @@ class Door:
             model = models[following.model]
             place = self.models.index(model)
             try:
-                completion = await self._try(model, request)
+                completion = await self._try(model, request, left if model.provider == MANUAL else None)
             except CallFailure as failure:
                 failed.append(Failed(following.model, failure.type, failure.retry_after_seconds))
                 failures.append(failure)
@@ -218,7 +225,7 @@ class Door:
         if len(self.models) > 1:
             log.warning("model.failed", provider=model.provider, model=model.name, error=failure.type)
 
-    async def _try(self, model: Model, request: Request) -> Completion:
+    async def _try(self, model: Model, request: Request, left: asyncio.Future[None] | None) -> Completion:
         """One paid call. Raises CallFailure."""
         if self.accounts is None:
             raise no_price(model)
@@ -226,12 +233,18 @@ class Door:
         entry = await self.accounts.open(model.provider, model.name, request.unit, call.most)
         began = time.monotonic()
         try:
-            answer = await call.make()
+            answer = await (_unless(left, call) if left else call.make())
         except CallFailure as failure:
             await self._settle(self.accounts, entry, began, failure=failure)
             raise
+        except Exception as error:
+            # A bug of ours. What the provider charges nobody knows, and nobody else comes back to this call.
+            unknown = CallFailure("unavailable", f"{type(error).__name__}", usage=None)
+            await self._settle(self.accounts, entry, began, failure=unknown)
+            raise
         await self._settle(self.accounts, entry, began, answer)
-        return answer.completion._replace(spent=self.accounts.spent(request.unit))
+        usage = answer.completion.usage if answer.measured else Usage()  # the worst case is no count to go by
+        return answer.completion._replace(usage=usage, spent=self.accounts.spent(request.unit))
 
     async def _settle(
         self,
@@ -264,6 +277,25 @@ class Door:
             stop_reason=line.stop_reason,
             error=line.error,
         )
+
+
+async def _left(http: HttpRequest) -> None:
+    """Until whoever asked, and has sent it all, closes the connection."""
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _unless(left: asyncio.Future[None], call: Call) -> Answer:
+    """Raises CallFailure, also when `left` is done before the call is."""
+    making = asyncio.ensure_future(call.make())
+    try:
+        await asyncio.wait((making, left), return_when=asyncio.FIRST_COMPLETED)
+        if making.done():
+            return making.result()
+    finally:
+        making.cancel()
+        await asyncio.wait((making,))  # until it has tidied up
+    raise CallFailure("invalid_request", "whoever asked has left")
 
 
 def asked_first(models: Sequence[Model], name: str) -> Sequence[Model]:

@@ -6,6 +6,7 @@ socket. The shapes follow Anthropic's Messages API; the door maps them to each p
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, TypeVar
 
 COMPLETE_PATH = "/v1/complete"
@@ -58,8 +59,13 @@ class Request(NamedTuple):
     """Which of the door's models is asked first, by its name; empty for the PM's order."""
 
 
+MOST_TOKENS = 2**53
+"""Of one class in one call: what JSON numbers hold exactly, and far beyond any model."""
+
+
 class Usage(NamedTuple):
-    """Tokens of one call, in the four classes that are priced apart."""
+    """Tokens of one call, in the four classes that are priced apart; all zero when the provider did not say, and what
+    the door writes to its ledger is the worst case."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -195,12 +201,26 @@ def completion_from_dict(raw: dict[str, Any]) -> Completion:
             raise ValueError(f"stop_reason is {raw['stop_reason']!r}; expected one of {', '.join(STOP_REASONS)}")
         blocks = tuple(_said(block_from_dict(block)) for block in _a(list, raw, "content"))
         counts = _a(dict, raw, "usage")
-        usage = Usage(**{key: _a(int, counts, key) for key in counts})
+        usage = Usage(**{key: _count(counts, key) for key in counts})
         shares = _a(dict, {"spent": {}} | raw, "spent")
-        spent = Spent(**{key: _a(float, shares, key) for key in shares})
+        spent = Spent(**{key: _share(shares, key) for key in shares})
         return Completion(blocks, raw["stop_reason"], _a(str, raw, "model"), usage, spent)
     except (KeyError, TypeError) as error:
         raise ValueError(f"the completion is not one of ours: {error!r}") from None
+
+
+def _count(raw: dict[str, Any], key: str) -> int:
+    value = _a(int, raw, key)
+    if not 0 <= value <= MOST_TOKENS:
+        raise ValueError(f"{key!r} is no number of tokens; expected one from 0 to {MOST_TOKENS}")
+    return value
+
+
+def _share(raw: dict[str, Any], key: str) -> float:
+    value = _a(float, raw, key)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{key!r} is {value}; expected a share from 0 up")
+    return value
 
 
 def _said(block: Block) -> Text | ToolUse:

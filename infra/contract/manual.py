@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from infra.contract.conversation import Text, Tool, ToolUse
+from infra.contract.depth import MAX_LEVELS, is_too_deep
 
 SCHEMA = "minifram.manual/1"
 FOLDER = "manual"
@@ -72,6 +73,8 @@ def _call(line: str, known: dict[str, Tool]) -> tuple[str, dict[str, Any]]:
     name, given = raw["name"], raw["input"]
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"there is no tool {name!r}; the tools are {', '.join(known) or 'none'}")
+    if is_too_deep(given):
+        raise ValueError(f"the input of {name} is nested over {MAX_LEVELS} levels deep")
     problem = _problem_with_input(known[name], given)
     if problem:
         raise ValueError(problem)

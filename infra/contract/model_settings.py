@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
-from infra.contract.providers import PROVIDERS, settled_provider
+from infra.contract.providers import ANTHROPIC, AUTO, KEYS, PROVIDERS, settled_provider, variable_of
 from infra.contract.section import Section
 
 
@@ -41,7 +42,8 @@ class ModelSettings(Section, frozen=True):
     script: str | None = None
     """scripted only: path of the script; None is the demo's."""
     base_url: str | None = None
-    """Where the provider is; None is the provider's own address, for ollama http://127.0.0.1:11434."""
+    """Where the provider is; None is the provider's own address, for ollama http://127.0.0.1:11434. With auto, it and
+    the name beside it are Claude's alone."""
     idle_seconds: float = 120.0
     """A stream with no new content for so long is given up."""
     answer_seconds: float = 1500.0
@@ -73,7 +75,9 @@ class Choice(NamedTuple):
 def choices(model: ModelSettings, keys: Collection[str]) -> tuple[Choice, ...]:
     """The models that calls go to, in order. `keys`: the names of the keys that there are, which settle `auto`."""
     first = settled_provider(model.provider, keys)
-    named = [(first, model.name, model.base_url, model.max_tokens)]
+    # An address beside `auto` is meant for Claude: nobody else's key, and no conversation with it, goes there.
+    is_meant = model.provider != AUTO or not model.base_url or first == ANTHROPIC
+    named = [(first, model.name if is_meant else None, model.base_url if is_meant else None, model.max_tokens)]
     named += [(each.provider, each.name, each.base_url, each.max_tokens or model.max_tokens) for each in model.then]
     return tuple(
         Choice(provider, name or PROVIDERS[provider].model, base_url or PROVIDERS[provider].base_url, max_tokens)
@@ -86,6 +90,42 @@ def keys_needed(model: ModelSettings, keys: Collection[str]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(PROVIDERS[one.provider].key for one in choices(model, keys) if PROVIDERS[one.provider].key)
     )
+
+
+def problems_with_keys(model: ModelSettings) -> tuple[str, ...]:
+    """For each key that would go to two servers, whichever keys there are: what is wrong, and what to do. A key is
+    meant for one of them, and whoever runs the other would have it."""
+    found: dict[str, str] = {}
+    instead = ", and name model.provider instead of auto" if model.provider == AUTO else ""
+    for keys in ((), *((key,) for key in KEYS)):
+        to: dict[str, Choice] = {}
+        for choice in choices(model, keys):
+            key = PROVIDERS[choice.provider].key
+            if key and origin(choice.base_url) != origin(to.setdefault(key, choice).base_url):
+                found.setdefault(
+                    key,
+                    f"{variable_of(key)} would go to two servers, {_shown(to[key])} and {_shown(choice)}; "
+                    f"give all {choice.provider} models one scheme, host and port in base_url{instead}",
+                )
+    return tuple(found.values())
+
+
+def _shown(choice: Choice) -> str:
+    """Its address without the password that may stand in it."""
+    return choice.base_url.rpartition("@")[2]
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port; a text that is no address is an origin of its own, since nobody knows who would read it
+    how."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return url, "", None
+    if not parts.hostname:
+        return url, "", None
+    return parts.scheme, parts.hostname, port if port is not None else {"https": 443, "http": 80}.get(parts.scheme)
 
 
 def model_words(model: ModelSettings, keys: Collection[str]) -> str:

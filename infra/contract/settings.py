@@ -12,7 +12,7 @@ import msgspec
 
 from infra.contract.boot import Limits
 from infra.contract.host_names import problem_with_host_name
-from infra.contract.model_settings import MAX_NEXT_MODELS, ModelSettings, NextModel, Price
+from infra.contract.model_settings import MAX_NEXT_MODELS, ModelSettings, NextModel, Price, problems_with_keys
 from infra.contract.plain_yaml import parse_yaml
 from infra.contract.policy import Policy, Rule, problem_with_size, problems_with_rules, to_text
 from infra.contract.protection import MAX_PATTERNS, problem_with_branch_pattern, problem_with_file_pattern
@@ -179,10 +179,33 @@ def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
     except ValueError as error:
         raise SettingsError(f"{source} cannot be understood: {error}") from None
     try:
-        return _settings(raw, source)
+        settings = _settings(raw, source)
     except SettingsError as error:
         found = dict.fromkeys(problem for part in _parts(raw) for problem in _problem(part, source))
+        found |= dict.fromkeys(_problem_with_addresses(raw, source))
         raise SettingsError("\n".join(found) or str(error)) from None
+    problems = _told_of_keys(settings.model, source)
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return settings
+
+
+def _problem_with_addresses(raw: Any, source: str) -> Iterator[str]:
+    """No setting of `model` alone shows where keys go, so what tells it is looked at together, without the others."""
+    model = raw.get("model") if isinstance(raw, dict) else None
+    if isinstance(model, dict):
+        then = model.get("then")
+        models = [model, *(one for one in (then if isinstance(then, list) else ()) if isinstance(one, dict))]
+        first, *others = ({key: one[key] for key in ("provider", "base_url") if key in one} for one in models)
+        try:
+            alone = msgspec.convert({**first, "then": others}, ModelSettings)
+        except msgspec.ValidationError:
+            return  # told already
+        yield from _told_of_keys(alone, source)
+
+
+def _told_of_keys(model: ModelSettings, source: str) -> list[str]:
+    return [f"{source}: model: {problem}" for problem in problems_with_keys(model)]
 
 
 def _parts(raw: Any) -> Iterator[dict[Any, Any]]:

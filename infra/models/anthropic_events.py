@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from infra.contract.conversation import MOST_TOKENS
 from infra.models.errors import BrokenReply
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class Tokens(msgspec.Struct, frozen=True):

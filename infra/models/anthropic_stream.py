@@ -33,7 +33,7 @@ from infra.models.anthropic_events import (
     read_event,
 )
 from infra.models.errors import BrokenReply, ProviderError
-from infra.models.tool_calls import arguments_of, check_ids
+from infra.models.tool_calls import arguments_of, check_ids, checked_arguments
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of one reply's events; far beyond what any number of output tokens makes."""
@@ -169,9 +169,12 @@ class Reply:
             case BlockStop():
                 self._open_block(event.index).open = False
             case MessageDelta():
-                self._stop_reason = event.delta.stop_reason or self._stop_reason
+                reason = event.delta.stop_reason or self._stop_reason
+                if self._stop_reason and reason != self._stop_reason:
+                    raise BrokenReply(f"stop_reason is {self._stop_reason[:80]!r} and then {str(reason)[:80]!r}")
+                self._stop_reason = reason
                 self._count(event.usage)
-                self._measured = self._measured or event.usage.output_tokens is not None
+                self._measured = self._measured or (reason is not None and event.usage.output_tokens is not None)
             case Stop():
                 self.done = True
         return True
@@ -213,7 +216,4 @@ def _tool_use(block: _Block) -> ToolUse:
     if not isinstance(id, str) or not isinstance(name, str) or not name:
         raise BrokenReply("a tool call has no id or no name")
     text = "".join(block.pieces)
-    arguments = arguments_of(text, name) if text.strip() else given
-    if not isinstance(arguments, dict):
-        raise BrokenReply(f"the arguments of a call of {name[:80]!r} are no object")
-    return ToolUse(id, name, arguments)
+    return ToolUse(id, name, arguments_of(text, name) if text.strip() else checked_arguments(given, name))

@@ -98,6 +98,8 @@ def problem_with_base_url(url: str, example: str = "https://api.anthropic.com", 
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         return f"model.base_url {url!r} is no address: {error}"
+    if any(not char.isprintable() or char in " \\" for char in url):
+        return f"model.base_url {url!r} is no address: it holds a character that no address has"
     if not host or parts.scheme not in ("https", "http"):
         return f"model.base_url {url!r} is no address; expected something like {example}"
     if parts.username is not None or parts.query or parts.fragment:

@@ -30,11 +30,14 @@ def failure_of(
         case ProviderError():
             words = f"the provider broke off its reply: {error.type}: {shortened(error.message)}"
             return CallFailure(classify(error), words, None, most, measured)
+        case httpx2.InvalidURL():
+            words = f"model.base_url is no address that can be asked: {shortened(str(error))}"
+            return CallFailure("unavailable", words)  # nothing was sent
         case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
             return CallFailure("unavailable", _lost(error))  # nothing was sent
         case httpx2.TransportError() | OSError():
             return CallFailure("unavailable", _lost(error), None, most, measured)
-        case httpx2.HTTPError() | ValueError() | AssertionError():
+        case httpx2.HTTPError() | ValueError() | AssertionError() | RecursionError():
             return unusable(error, most, measured)
     return None
 

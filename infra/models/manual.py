@@ -64,15 +64,19 @@ class ManualCall:
         except OSError as error:
             raise CallFailure("unavailable", f"the question cannot be put into {self._model.folder}: {error}") from None
         try:
-            async with asyncio.timeout(self._model.answer_seconds):
-                while not os.path.lexists(answered):
-                    await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._model.answer_seconds):
+                    while not os.path.lexists(answered):
+                        await asyncio.sleep(LOOK_SECONDS)
+            if not os.path.lexists(answered):  # it may have come since the last look
+                words = (
+                    f"nobody answered within {self._model.answer_seconds:g} s; 'minifram answer' shows what is asked"
+                )
+                raise CallFailure("unavailable", words)
             return Answer(self._completion(_read(answered)))
-        except TimeoutError:
-            words = f"nobody answered within {self._model.answer_seconds:g} s; 'minifram answer' shows what is asked"
-            raise CallFailure("unavailable", words) from None
         finally:
-            for path in (asked, answered):
+            # The question goes last: an answer that is there without one was taken by nobody (`host.answering`).
+            for path in (answered, asked):
                 with contextlib.suppress(OSError):
                     os.unlink(path)
 

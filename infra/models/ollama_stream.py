@@ -15,6 +15,7 @@ import msgspec
 from infra.contract.conversation import (
     END_TURN,
     MAX_TOKENS,
+    MOST_TOKENS,
     TOOL_USE,
     Completion,
     Text,
@@ -22,11 +23,11 @@ from infra.contract.conversation import (
     Usage,
 )
 from infra.models.errors import BrokenReply, ProviderError
-from infra.models.tool_calls import check_ids, plain_id, strict_json
+from infra.models.tool_calls import check_ids, checked_arguments, plain_id, strict_json
 
 _REASONS = {"stop": END_TURN, "length": MAX_TOKENS}
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -129,6 +130,5 @@ class Reply:
             arguments = strict_json(bytes(call.function.arguments).decode(), name)
         except UnicodeDecodeError as error:
             raise BrokenReply(f"the arguments of a call of {name[:80]!r} are not JSON: {error}") from None
-        if not isinstance(arguments, dict):
-            raise BrokenReply(f"the arguments of a call of {name[:80]!r} are no object")
-        return ToolUse(plain_id(call.id) if call.id else self._make_id(), name, arguments)
+        id = plain_id(call.id) if call.id else self._make_id()
+        return ToolUse(id, name, checked_arguments(arguments, name))

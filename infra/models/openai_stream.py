@@ -1,6 +1,7 @@
 """One streamed reply of Chat Completions, put together from its events, read strictly where this door knows them; pure.
 
-Nothing comes out of a reply that did not end properly: with a finish reason that is known, and `[DONE]`. Its tool calls
+Nothing comes out of a reply that did not end properly: with one finish reason that is known and nothing said behind it,
+and `[DONE]`. Usage counts from that reason on: what some servers tell before is what it is so far. Its tool calls
 count when the model ended its turn by itself (`tool_calls`; some servers say `stop`), each with its arguments parsed
 whole. Fields that are not known are passed over."""
 
@@ -13,6 +14,7 @@ import msgspec
 from infra.contract.conversation import (
     END_TURN,
     MAX_TOKENS,
+    MOST_TOKENS,
     REFUSAL,
     TOOL_USE,
     Completion,
@@ -28,7 +30,7 @@ _REASONS = {"stop": END_TURN, "tool_calls": TOOL_USE, "length": MAX_TOKENS, "con
 MAX_CALLS = 1000
 """In one reply."""
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -99,7 +101,7 @@ class Reply:
 
     @property
     def measured(self) -> bool:
-        """The provider has said how much it counts."""
+        """The provider has said how much it counts in the end."""
         return self._usage is not None
 
     @property
@@ -152,21 +154,25 @@ class Reply:
     def _apply(self, chunk: _Chunk) -> bool:
         self._model = chunk.model or self._model
         came = False
-        if chunk.usage:
-            self._usage = _usage(chunk.usage)
-            came = True
         for choice in chunk.choices:
             if choice.index != 0:
                 raise BrokenReply(f"a choice has index {choice.index}; one was asked for")
             delta = choice.delta
+            if self._reason and (delta.content or delta.refusal or delta.tool_calls):
+                raise BrokenReply(f"more of the reply came after finish_reason {self._reason[:80]!r}")
             self._texts.append(delta.content or "")
             self._refusals.append(delta.refusal or "")
             for part in delta.tool_calls or ():
                 self._grow(part)
+            if self._reason and choice.finish_reason and choice.finish_reason != self._reason:
+                raise BrokenReply(f"finish_reason is {self._reason[:80]!r} and then {choice.finish_reason[:80]!r}")
             self._reason = choice.finish_reason or self._reason
             came = came or bool(
                 delta.content or delta.refusal or delta.tool_calls or delta.reasoning_content or choice.finish_reason
             )
+        if chunk.usage and self._reason:
+            self._usage = _usage(chunk.usage)
+            came = True
         return came
 
     def _grow(self, part: _CallDelta) -> None:

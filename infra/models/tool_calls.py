@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from infra.contract.conversation import Request, ToolUse
+from infra.contract.depth import MAX_LEVELS, is_too_deep
 from infra.models.errors import BrokenReply
 
 _TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
@@ -47,9 +48,15 @@ def plain_id(id: str) -> str:
 
 def arguments_of(text: str, name: str) -> dict[str, Any]:
     """The arguments of a call, from their JSON; no text at all stands for none. Raises BrokenReply."""
-    found = strict_json(text, name) if text.strip() else {}
+    return checked_arguments(strict_json(text, name) if text.strip() else {}, name)
+
+
+def checked_arguments(found: Any, name: str) -> dict[str, Any]:
+    """Raises BrokenReply for what is no object, or nested deeper than anybody after the door goes down."""
     if not isinstance(found, dict):
         raise BrokenReply(f"the arguments of a call of {name[:80]!r} are no object")
+    if is_too_deep(found):
+        raise BrokenReply(f"the arguments of a call of {name[:80]!r} are nested over {MAX_LEVELS} levels deep")
     return found
 
 

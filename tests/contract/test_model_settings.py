@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from infra.contract.model_reach import is_inner, problem_in_sandbox
-from infra.contract.model_settings import Choice, ModelSettings, NextModel, choices, keys_needed, model_words
+from infra.contract.model_settings import (
+    Choice,
+    ModelSettings,
+    NextModel,
+    choices,
+    keys_needed,
+    model_words,
+    problems_with_keys,
+)
 from infra.contract.providers import KEYS, PROVIDERS
 
 ANTHROPIC, OPENAI = KEYS
@@ -20,6 +29,49 @@ def test_auto_is_settled_by_the_keys(keys: tuple[str, ...], provider: str) -> No
 
     assert choices(model, keys)[0].provider == provider
     assert keys_needed(model, keys) == tuple(key for key in [PROVIDERS[provider].key] if key)
+
+
+def test_an_address_beside_auto_is_claude_s_alone() -> None:
+    """OpenAI's key never goes to a gateway that is Claude's, nor is its model asked there by Claude's name."""
+    model = ModelSettings(name="claude-x", base_url="https://claude.example.org")
+
+    assert choices(model, (OPENAI,))[0][:3] == ("openai", "gpt-6.1-terra", "https://api.openai.com/v1")
+    assert choices(model, ())[0][:3] == ("scripted", "demo", "")
+    assert choices(model, KEYS)[0][:3] == ("anthropic", "claude-x", "https://claude.example.org")
+    assert choices(ModelSettings(name="gpt-x"), (OPENAI,))[0].name == "gpt-x", "a name alone is for whoever is found"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "told"),
+    [
+        (("openai", None), [("openai", "https://other.org/v1")], [("OPENAI", "api.openai.com", "other.org")]),
+        (("openai", "https://a.org"), [("openai", "https://a.org:8443")], [("OPENAI", "a.org", "a.org:8443")]),
+        (("anthropic", "https://[bad"), [("anthropic", None)], [("ANTHROPIC", "[bad", "api.anthropic.com")]),
+        (("auto", "https://a.org"), [("anthropic", None)], [("ANTHROPIC", "a.org", "api.anthropic.com")]),
+        (("auto", None), [("openai", "https://other.org")], [("OPENAI", "api.openai.com", "other.org")]),
+        (
+            ("openai", "https://u:pass@a.org"),
+            [("anthropic", None), ("anthropic", "https://b.org"), ("openai", None)],
+            [("ANTHROPIC", "api.anthropic.com", "b.org"), ("OPENAI", "a.org", "api.openai.com")],
+        ),
+        (("openai", "https://A.org/v1"), [("openai", "https://a.org:443/v2"), ("anthropic", "https://b.org")], []),
+        (("ollama", "http://a.lan"), [("ollama", "http://b.lan"), ("manual", None)], []),
+        (("auto", "https://a.org"), [("openai", "https://b.org")], [("OPENAI", "api.openai.com", "b.org", "of auto")]),
+    ],
+)
+def test_one_key_goes_to_one_server(
+    first: tuple[str, str | None], then: list[tuple[str, str | None]], told: list[tuple[str, ...]]
+) -> None:
+    """By scheme, host and port, whichever keys there are; both servers are named, no password is. What has no key may
+    be anywhere."""
+    raw = {"provider": first[0], "base_url": first[1], "then": [{"provider": p, "base_url": u} for p, u in then]}
+
+    problems = problems_with_keys(msgspec.convert(raw, ModelSettings))
+
+    assert len(problems) == len(told)
+    for words in told:
+        assert any(all(word in problem for word in words) for problem in problems), problems
+    assert "pass" not in "".join(problems)
 
 
 def test_what_is_left_out_is_the_provider_s_own() -> None:

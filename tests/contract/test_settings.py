@@ -83,7 +83,10 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
 sandbx: process
 autonomy: full
 limits: {unit_steps: ten, bash_seconds: 0, unit_seconds: 60}
-model: {name: m, prices: {m: {input: 1, output: 2}, n: {input: 1}}}
+model:
+  provider: openai
+  prices: {m: {input: 1, output: 2}, n: {input: 1}}
+  then: [{provider: ollama, max_tokens: 0}, {provider: openai, base_url: "https://other.org"}]
 protected: {branches: ['', 'pm/*', '..']}
 egress: {allow: [one.example, 'a b', 'c d']}
 budget: 3
@@ -92,11 +95,22 @@ budget: 3
         parse_settings(text, "my.yaml")
     lines = str(refused.value).splitlines()
     starts = ["unknown key sandbx", "autonomy is 'full'", "limits.unit_steps is 'ten'", "limits.bash_seconds is 0.0"]
-    starts += ["model.prices[...]: object missing", "protected.branches:", "protected.branches:"]
-    starts += ["egress.allow:", "egress.allow:", "budget must be a mapping"]
+    starts += ["model.prices[...]: object missing", "model.then[0].max_tokens is 0"]
+    starts += ["protected.branches:", "protected.branches:", "egress.allow:", "egress.allow:"]
+    starts += ["budget must be a mapping", "model: OPENAI_API_KEY would go to two servers"]
     assert len(lines) == len(starts)
     for line, start in zip(lines, starts, strict=True):
         assert line.startswith(f"my.yaml: {start}")
+
+
+def test_where_keys_go_is_judged_by_the_whole_model() -> None:
+    """A problem elsewhere makes no models wrong that are right together."""
+    model = "{provider: openai, base_url: 'https://o.org', then: [{provider: openai, base_url: 'https://o.org'}]}"
+    text = f"budget: 3\nmodel: {model}"
+    with pytest.raises(SettingsError) as refused:
+        parse_settings(text)
+    assert "servers" not in str(refused.value)
+    assert len(parse_settings(text.removeprefix("budget: 3\n")).model.then) == 1
 
 
 @pytest.mark.parametrize(
@@ -116,6 +130,10 @@ budget: 3
         (
             "model: {provider: gemini}",
             "model.provider is 'gemini'; expected one of auto, scripted, anthropic, openai, ollama, manual",
+        ),
+        (
+            "model: {provider: openai, then: [{provider: openai, base_url: 'https://o.org'}]}",
+            "model: OPENAI_API_KEY would go to two servers, https://api.openai.com/v1 and https://o.org; give",
         ),
         ("model: {then: 3}", "model.then is 3; expected `array`, got `int`"),
         ("model: {then: [{}]}", "model.then[0]: object missing required field `provider`"),

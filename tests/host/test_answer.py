@@ -12,8 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.contract.conversation import END_TURN, TOOL_USE, Completion, Message, Text, Tool, ToolResult, ToolUse
+from infra.contract.conversation import (
+    COMPLETE_PATH,
+    END_TURN,
+    TOOL_USE,
+    Completion,
+    Message,
+    Text,
+    Tool,
+    ToolResult,
+    ToolUse,
+    request_to_dict,
+)
 from infra.contract.manual import Answer, parse_answer
+from infra.contract.sockets import connect
 from infra.loop.model_client import ModelFailure
 from tests.host.desk import Desk
 from tests.models.doors import BASH, DEADLINE_SECONDS, DoorProcess, a_request
@@ -97,6 +109,7 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_question_stays(asked: 
         ('{"name": "rm", "input": {}}', "there is no tool 'rm'; the tools are bash"),
         ('{"name": "bash"}', 'exactly the keys "name" and "input"'),
         ("{oops", "is no JSON"),
+        (f'{{"name": "bash", "input": {{"command": {"[" * 64}{"]" * 64}}}}}', "nested over 64 levels deep"),
         (" \n", "the answer is empty"),
     ):
         ended = asked.desk.run("answer", text)
@@ -109,6 +122,25 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_question_stays(asked: 
     failure = asked.outcomes.pop()
     assert isinstance(failure, ModelFailure)
     assert failure.type == "provider_error"
+
+
+def test_a_question_goes_with_whoever_asked_it(asked: Asked) -> None:
+    """Nobody's words are lost on a runner that died; and its own next question is asked."""
+    body = json.dumps(request_to_dict(a_request())).encode()
+    head = f"POST {COMPLETE_PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    with connect(asked.door.places.model_socket, DEADLINE_SECONDS) as runner:
+        runner.sendall(head + body)
+        asked.desk.done("answer", "--wait", str(DEADLINE_SECONDS))
+    deadline = time.monotonic() + DEADLINE_SECONDS / 2
+    while list(asked.folder().iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert list(asked.folder().iterdir()) == []
+
+    thread = asked.ask()
+    asked.desk.done("answer", "--wait", str(DEADLINE_SECONDS))
+    asked.desk.done("answer", "Here.")
+    thread.join(DEADLINE_SECONDS)
+    assert isinstance(asked.outcomes.pop(), Completion)
 
 
 def test_without_a_question_the_command_says_so(asked: Asked, tmp_path: Path) -> None:

@@ -128,6 +128,38 @@ def test_a_reply_is_put_together_from_its_pieces() -> None:
     assert heard == Completion((Text("Grüße, 世界!"), first, second), TOOL_USE, "m", Usage(11, 22, 33, 44))
 
 
+def test_a_second_reason_is_damage_and_a_count_before_it_is_not_the_last() -> None:
+    """A cut call is not let through because another reason comes after it."""
+    reply = Reply()
+    start = {"message": {"model": "m", "usage": {"input_tokens": 5, "output_tokens": 1}}}
+    for name, data in (("message_start", start), ("message_delta", {"delta": {}, "usage": {"output_tokens": 2}})):
+        reply.take(json.dumps({"type": name, **data}))
+    assert (reply.measured, reply.usage_at_most(100)) == (False, Usage(5, 100))
+
+    ends = [
+        json.dumps({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 3}})
+        for reason in ("max_tokens", "tool_use")
+    ]
+    reply.take(ends[0])
+    assert (reply.measured, reply.usage_at_most(100)) == (True, Usage(5, 3))
+    with pytest.raises(BrokenReply, match="'max_tokens' and then 'tool_use'"):
+        reply.take(ends[1])
+
+
+def test_arguments_that_come_with_a_block_s_start_are_checked_as_well() -> None:
+    """Nobody sends them there whole; whoever does is not exempt from the limit of levels."""
+    deep: dict[str, Any] = {}
+    for _ in range(64):
+        deep = {"a": deep}
+
+    with pytest.raises(BrokenReply, match="over 64 levels"):
+        hear(
+            Answer(
+                (Other({"type": "tool_use", "id": "toolu_1", "name": "bash", "input": deep}),), stop_reason="tool_use"
+            )
+        )
+
+
 @pytest.mark.parametrize(
     ("wire_reason", "reason"),
     [
@@ -399,6 +431,8 @@ def test_a_good_address_is_taken(url: str) -> None:
         "api.anthropic.com",
         "http://api.anthropic.com",
         "ftp://127.0.0.1",
+        "http://127.0.0.1:1/\x00",
+        "https://api.anthropic.com\\@elsewhere.example",
         "https://",
         "https://me:pw@host",
         "https://h/?a=b",

@@ -147,6 +147,12 @@ def test_a_megabyte_of_arguments_and_two_hundred_calls_come_through(dialect: Dia
 
 
 @every_dialect
+def test_arguments_may_be_nested_deep(dialect: Dialect) -> None:
+    """As deep as the limit; one level more is a broken reply."""
+    assert heard(dialect, Called("call_3", raw=_nested(64))).stop_reason == TOOL_USE
+
+
+@every_dialect
 def test_what_keeps_a_connection_alive_is_passed_over(dialect: Dialect) -> None:
     """Between any two pieces of a reply, and pieces cut anywhere."""
     pieces = dialect.reply(("Hello.",), CALLS)
@@ -176,6 +182,10 @@ def _broken(dialect: Dialect, *calls: Called, reason: str = "") -> Sent:
     return Sent(dialect.reply(("I act.",), calls, reason))
 
 
+def _nested(levels: int) -> str:
+    return '{"a": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
+
+
 Fault = Callable[[Dialect], Sent]
 BROKEN: dict[str, Fault] = {
     "arguments cut": lambda d: _broken(d, CALLS[0], Called("call_3", raw='{"command": "rm -rf build"')),
@@ -185,6 +195,7 @@ BROKEN: dict[str, Fault] = {
     "a number that is none": lambda d: _broken(d, Called("call_3", raw='{"a": NaN}')),
     "half a character": lambda d: _broken(d, Called("call_3", raw='{"a": "\\ud800"}')),
     "deeper than anybody reads": lambda d: _broken(d, Called("call_3", raw="[" * 9_999 + "]" * 9_999)),
+    "deeper than anybody after the door goes": lambda d: _broken(d, Called("call_3", raw=_nested(65))),
     "an id twice": lambda d: _broken(d, Called("call_3"), Called("call_3")),
     "an id of before": lambda d: _broken(d, Called("call_0")),
     "no name": lambda d: _broken(d, Called("call_3", name="")),

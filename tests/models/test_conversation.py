@@ -48,6 +48,26 @@ def test_the_door_reads_a_request_as_written_or_says_what_is_wrong(request: Requ
     assert outcome in (request, "invalid_request")
 
 
+@pytest.mark.parametrize(
+    ("part", "key", "value"),
+    [
+        ("usage", "input_tokens", -1),
+        ("usage", "output_tokens", 2**53 + 1),
+        ("usage", "cache_read_tokens", 10**30),
+        ("spent", "day", -0.5),
+        ("spent", "unit", float("inf")),
+        ("spent", "unit", float("nan")),
+    ],
+)
+def test_a_count_that_none_can_be_is_no_completion(part: str, key: str, value: float) -> None:
+    """Else whoever reckons with it ends by an OverflowError."""
+    raw = completion_to_dict(Completion((), "end_turn", "m"))
+    assert completion_from_dict(raw).stop_reason == "end_turn"
+    raw[part][key] = value
+    with pytest.raises(ValueError, match=key):
+        completion_from_dict(raw)
+
+
 def test_a_plain_request_is_read() -> None:
     """The control of the refusals below: the request that they damage is a good one."""
     assert read_request(json.dumps(request_to_dict(a_request())).encode()) == a_request()

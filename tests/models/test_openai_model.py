@@ -89,7 +89,36 @@ def test_a_refusal_is_told_as_one() -> None:
 )
 def test_cached_tokens_are_counted_apart(told: dict[str, Any] | None, usage: Usage | None) -> None:
     """They stand within the prompt's; figures that contradict each other are none."""
-    assert hear({"choices": [], "usage": told}).usage == usage
+    assert hear(choice("stop"), {"choices": [], "usage": told}).usage == usage
+
+
+def test_usage_is_believed_behind_the_reason_alone() -> None:
+    """Some servers count with each chunk: broken off, the first count is too little; at the end the last one holds."""
+    first, last = ({"prompt_tokens": 10, "completion_tokens": count} for count in (1, 50))
+
+    broken = hear({**choice(content="So"), "usage": first})
+    assert (broken.usage, broken.measured) == (None, False)
+    whole = hear({**choice(content="So"), "usage": first}, {**choice("stop"), "usage": last})
+    assert (whole.usage, whole.measured) == (Usage(10, 50), True)
+
+
+@pytest.mark.parametrize("told", [-1, 2**53 + 1, 10**30])
+def test_a_count_that_none_can_be_is_damage(told: int) -> None:
+    """Nobody after the door has to reckon with it."""
+    with pytest.raises(BrokenReply):
+        hear(choice("stop"), {"choices": [], "usage": {"prompt_tokens": told, "completion_tokens": 1}})
+
+
+@pytest.mark.parametrize(
+    "then", [choice("tool_calls"), choice(content="more"), choice(tool_calls=[part("b", "bash", "{}", index=1)])]
+)
+def test_nothing_comes_behind_the_reason(then: dict[str, Any]) -> None:
+    """A call that was cut is not let through because another reason comes after it; the same one may come twice."""
+    cut = (choice(tool_calls=[part("a", "bash", '{"command": "rm -rf build"}')]), choice("length"))
+
+    assert said(*cut, choice("length", content="")).content == ()
+    with pytest.raises(BrokenReply, match=r"finish_reason 'length'|finish_reason is 'length' and then"):
+        said(*cut, then)
 
 
 @pytest.mark.parametrize(
