@@ -52,28 +52,29 @@ class Approvals:
         return bool(self._waiting)
 
     def ask(self, tool: str, given: Mapping[str, Any], why: str) -> Verdict:
-        """What the PM says of this call; asks when nobody has."""
+        """What the PM says of this call; asks when nobody has. An answer without its question is none: the id alone is
+        too short to say which call it is for. Raises OSError: then nothing waits."""
         whole = call_hash(tool, given)
         id = id_of(whole)
         try:
             self._see(self._home.page.look().document)
         except GitError as error:  # what was known before is as good: an answer is found by the next call
             self._home.log.warning("page.not_read", error=str(error))
-        known, answer = asked(self._document).get(id), open_answers(self._document).get(id)
-        if known and whole not in known.report:
+        question, answer = self._question(id), open_answers(self._document).get(id)
+        if question and whole not in question:
             words = f"the PM was asked about another call that has the same id, {id}; change the call a little"
             return Verdict(False, words, DENIED, (DENIED,))
-        if answer:
+        if question and answer:
             self._waiting.discard(id)
             if answer.approved:
                 return Verdict(True, flags=("approved",))
             said = f": {answer.why}" if answer.why else ""
             return Verdict(False, f"the PM denies this call ({id}){said}. {INSTEAD}", DENIED, (DENIED,))
-        self._waiting.add(id)
-        if not known and not any(f" [{id}]: " in title for title in self._home.page.titles_underway()):
+        if not question:
             home = self._home
             home.log.info("approval.asked", id=id, tool=tool)
             home.page.report(title(home.boot.branch, home.head_or_boot(), id, tool), _text(tool, given, why, id, whole))
+        self._waiting.add(id)
         words = (
             f"the PM is asked about this call ({id}; {why}) and has not answered yet. Nothing was done. Do something "
             "else meanwhile, or end your turn; you are started again when the PM has answered"
@@ -94,6 +95,13 @@ class Approvals:
                 self._waiting.discard(answer.id)
                 words.append(f"The PM denies call {answer.id}{': ' if answer.why else '.'}{answer.why}")
         return "\n\n".join(words) or None
+
+    def _question(self, id: str) -> str | None:
+        """The report that asks about the call with this id, on the page or on its way there."""
+        known = asked(self._document).get(id)
+        if known:
+            return known.report
+        return next((report.text for report in self._home.page.underway() if f" [{id}]: " in report.title), None)
 
     def _see(self, document: str) -> None:
         self._document = document

@@ -78,9 +78,9 @@ class Page:
         """Directives that are done, though main may not say so yet."""
         return {id for report in self._unsent.oldest_first() for id in report.ticks}
 
-    def titles_underway(self) -> list[str]:
+    def underway(self) -> list[Unsent]:
         """Reports that main may not have yet."""
-        return [report.title for report in self._unsent.oldest_first()]
+        return self._unsent.oldest_first()
 
     def _sending(self, report: Unsent) -> Callable[[], str]:
         def edit(document: str) -> str:

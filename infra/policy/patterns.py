@@ -10,7 +10,11 @@ import ipaddress
 from collections.abc import Iterable
 
 from infra.policy.addresses import readings
-from infra.policy.shell import Part, Script, bare, single_blanks
+from infra.policy.shell import Part, Script, single_blanks
+from infra.policy.words import bare, started
+
+MAX_STARTED_CHARS = 256 * 1024
+"""Of what the commands of a text may start; more is in doubt."""
 
 
 def command_forbidden(patterns: Iterable[str], text: str, script: Script) -> bool:
@@ -18,8 +22,14 @@ def command_forbidden(patterns: Iterable[str], text: str, script: Script) -> boo
     if not script.whole:
         return True
     forms = {single_blanks(text)}
+    left = MAX_STARTED_CHARS
     for part in script.parts:
         forms |= {*_spellings(part), " ".join(bare(part.words))}
+        for form in started(part.words):
+            left -= len(form) + 1
+            if left < 0:
+                return True
+            forms.add(form)
     return any(_matches(pattern, form, fold=True) for pattern in patterns for form in forms)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from infra.contract import comms, policy
+from infra.contract.approvals import call_hash, id_of
 from infra.contract.conversation import REFUSAL, Request
 from infra.contract.policy import Policy, Rule
 from infra.life.approvals import Approvals
@@ -263,6 +264,33 @@ def test_an_approval_is_for_one_call_alone(cell: Cell) -> None:
     cell.pm_edits(lambda page: page.replace(swap, f"SHA-256 is {id[::-1]}"), "as if another call had this id")
     other = ask(it)
     assert (other.allowed, other.error_code) == (False, "denied")
+
+
+def test_an_answer_without_its_question_is_none(cell: Cell) -> None:
+    """Eight digits could be another call's: without the whole hash on the page the PM is asked."""
+    id = id_of(call_hash("bash", {"command": "x"}))
+    cell.tell(f"approve {id}")
+
+    it = approvals(cell)
+    assert ask(it).error_code == "awaiting_approval"
+    assert asked_ids(cell) == [id]
+    assert ask(it).allowed
+    cell.home().page.report("main@0123456789ab done: it", "Done.")
+    assert ask(approvals(cell)).error_code == "awaiting_approval"
+
+
+def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> None:
+    """What keeps the question from being queued is the call's error."""
+    it = approvals(cell)
+    spoilt = f"{cell.places.bot}/.unsent/0Z.json"
+    os.makedirs(spoilt)
+    with pytest.raises(IsADirectoryError):
+        ask(it)
+    assert not it.awaits()
+
+    os.rmdir(spoilt)
+    assert ask(it).error_code == "awaiting_approval"
+    assert it.awaits()
 
 
 def test_what_is_asked_hides_nothing_and_shows_no_key(cell: Cell) -> None:

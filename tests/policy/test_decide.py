@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from infra.loop.registry import Entry, Reply, SideEffect, Verdict
 from infra.loop.toolbox import Toolbox
 from infra.policy.decide import Call, Decision, decide
 from infra.policy.gate import file_at, gate_of
+from infra.policy.words import WRAPPERS
 
 
 def bash(command: str, *rules: Rule, **policy: Any) -> Decision:
@@ -70,6 +73,82 @@ def test_a_command_is_forbidden_by_any_part_and_allowed_by_all(
     assert does(command, do="deny", commands=(pattern,)) is forbidden
     assert does(command, do="ask", commands=(pattern,)) is forbidden
     assert does(command, do="allow", commands=(pattern,)) is allowed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat <<$'E'\nE\ntouch x\n$E\n", "cat <<E\nE\\\n\ntouch x\nE\n", "echo ${x:1<<E}\ntouch x\nE}\n"),
+        *("echo $[1<<E]\ntouch x\nE]\n", "((cat <<E) ; echo)\n'\nE\ntouch x #'", "echo a \\>& touch x"),
+    ],
+)
+def test_what_bash_may_read_otherwise_is_forbidden_and_not_allowed(command: str) -> None:
+    """Where the end of a here-document is not sure, what stands in it may be a command."""
+    assert does(command, do="deny", commands=("touch *",))
+    assert not does(command, do="allow", commands=("cat *", "echo *"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("function f { touch x; }; f", "time -p touch x", "timeout -s KILL 5 touch x", "env -u X touch x"),
+        *(
+            "exec -a x touch x",
+            "xargs -I {} touch {}",
+            "sudo -u root touch x",
+            "nice -n 5 /bin/touch x",
+            "env -S 'touch x'",
+        ),
+        *("find . -exec touch {} \\;", "coproc A { touch x; }", ">|o touch x", "if time -p touch x; then a; fi"),
+    ],
+)
+def test_a_program_is_found_behind_one_that_starts_it(command: str) -> None:
+    """Whatever options stand between the two."""
+    assert does(command, do="deny", commands=("touch *",))
+    assert not does(command, do="deny", commands=("rm *",)), "it is in no doubt"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(sorted(WRAPPERS)),
+            st.lists(
+                st.sampled_from(["-u", "-n", "5", "--", "A=1", "root", "-k9", "{}", ">o", "2>", "--x=y z"]), max_size=4
+            ),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_no_options_hide_what_is_started(wrappers: list[tuple[str, list[str]]]) -> None:
+    """Of any of the programs that start others, in any order."""
+    words = [word for program, options in wrappers for word in (program, *options)]
+    text = " ".join(word if ">" in word else shlex.quote(word) for word in words)
+    assert does(f"{text} touch x", do="deny", commands=("touch *",))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("xargs " + "a " * 60_000, "find " + "bash " * 25_000, "sudo bash -c a;" * 900, "xargs " + "a/" * 60_000),
+        *("echo " + "${x" * 40_000, "a[ " * 40_000, "a[ #\n" * 900, "cat <<E\n" + "E\\\n" * 30_000, "<" * 120_000),
+        *(
+            "a[ <<E " * 18_000,
+            "[[ a[ " * 20_000,
+            ("sudo " + "a" * 100 + ";") * 900,
+            "bash -c " + ">o " * 40_000,
+            "xargs eval " * 11_000,
+        ),
+    ],
+    ids=lambda text: text[:10],
+)
+def test_what_a_hostile_command_costs_is_bounded(command: str) -> None:
+    """A text as long as bash takes, against many rules: some seconds, on any machine."""
+    rules = tuple(Rule("deny", commands=(f"* {number} *x* | [!y]?",)) for number in range(25))
+    begun = time.process_time()
+    bash(command, *rules)
+    assert time.process_time() - begun < 5
 
 
 @settings(max_examples=60, deadline=None)
