@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from infra.contract.conversation import (
     ERROR_TYPES,
+    MOST_TOKENS,
     STOP_REASONS,
     Completion,
     Message,
@@ -46,7 +47,7 @@ def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]
 
 MESSAGES = st.builds(Message, st.sampled_from(["user", "assistant"]), some(TEXTS | USES | RESULTS))
 REQUESTS = st.builds(Request, some(WORDS), some(MESSAGES), some(st.builds(Tool, WORDS, WORDS, OBJECTS)), WORDS)
-COUNTS = st.integers(min_value=0)
+COUNTS = st.integers(0, MOST_TOKENS)
 COMPLETIONS = st.builds(
     Completion,
     some(TEXTS | USES),
@@ -134,7 +135,7 @@ def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...]
         (("stop_reason",), [..., None, "stop", [], 3]),
         (("model",), [..., None, 3]),
         (("usage",), [..., None, "x", [1], {"tokens": 3}]),
-        (("usage", "input_tokens"), [None, "3", 1.5, True]),
+        (("usage", "input_tokens"), [None, "3", 1.5, True, -1, MOST_TOKENS + 1]),
     ],
     ids=str,
 )
