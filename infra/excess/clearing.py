@@ -16,6 +16,7 @@ from infra.contract.branches import MAIN, RESCUE, problem_with_branch
 from infra.excess.below import Entry, open_directory, walk
 from infra.excess.observed import MOVED_ASIDE
 from infra.excess.room import RESCUES, Clone, Found, Kind, Removal, Rescue, Thing
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError
 from infra.supervision import rescue as rescuing
 from infra.supervision.checkouts import Cell
@@ -196,7 +197,7 @@ def _remove(removal: Removal, cell: Cell, until: float) -> str:
         return "the rest goes the next time"
     bare = Git(cell.places.remote).within(LOOK_SECONDS)
     if removal.kind is Kind.RESCUE:
-        bare("update-ref", "-d", f"refs/heads/{removal.name}", removal.commit)
+        update_refs(bare, f"delete refs/heads/{removal.name} {removal.commit}")
         return ""
     name = removal.name
     if removal.kind is Kind.CLONE:
