@@ -31,8 +31,6 @@ FIRST_TIDY_SECONDS = 900.0
 """After the start, when there is other work."""
 TOLD_SECONDS = 86400.0
 """The PM hears of the same thing once a day."""
-KEPT_BYTES = 1 << 20
-"""Of a log that is cut."""
 
 
 class Bounds:
@@ -87,7 +85,7 @@ class Bounds:
             case Remedy.TRIM_LOG:
                 try:
                     with self._clones.identity.acting():
-                        trim.trim_log(self._clones.places.bot, finding.path, KEPT_BYTES)
+                        trim.trim_log(self._clones.places.bot, finding.path, trim.MOST_KEPT)
                 except OSError as error:
                     self._log.error("log.not_cut", path=finding.path, reason=str(error))
             case Remedy.TIDY:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from infra.contract import boot_log
 from infra.contract.places import BOOT_LOG, ERROR_LOG, LIFE_FILE
+from infra.excess.trim import MOST_KEPT, trim_log
 
 TAIL_BYTES = 64 * 1024
 LAST_WORDS_LINES = 15
@@ -78,15 +79,15 @@ def last_words(checkout: str, since_bytes: int) -> str:
 def open_error_log(checkout: str, rotate_over: int) -> tuple[int, int]:
     """A descriptor to append to `logs/errors.log`, and its size, with all of `logs/` made fit for a boot.
 
-    A log over `rotate_over` bytes is moved to `.1`. Raises OSError."""
+    Of a log over `rotate_over` bytes only the end is kept, in `.1`: however much was written since anybody last looked,
+    it takes no more room than that from then on. Raises OSError."""
     set_aside_unless(stat.S_ISDIR, f"{checkout}/{os.path.dirname(ERROR_LOG)}")
     os.makedirs(f"{checkout}/{os.path.dirname(ERROR_LOG)}", exist_ok=True)
     for name in (BOOT_LOG, ERROR_LOG, LIFE_FILE):
         path = f"{checkout}/{name}"
         set_aside_unless(stat.S_ISREG, path)
         if os.path.lexists(path) and os.lstat(path).st_size > rotate_over:
-            set_aside_unless(stat.S_ISREG, f"{path}.1")
-            os.replace(path, f"{path}.1")
+            trim_log(checkout, name, MOST_KEPT)
     descriptor = _open_here(f"{checkout}/{ERROR_LOG}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         status = os.fstat(descriptor)

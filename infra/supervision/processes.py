@@ -108,6 +108,14 @@ def is_alive(pid: int, started: float) -> bool:
     return pid > 0 and start_time(pid) == started
 
 
+def is_stopped(pid: int) -> bool:
+    """Somebody sent it SIGSTOP, and nobody SIGCONT: it does nothing, and no load of the machine looks like that."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return False
+
+
 def is_over(pidfd: int) -> bool:
     """True once the process has ended, reaped or not."""
     poll = select.poll()

@@ -197,6 +197,8 @@ class Unwell(NamedTuple):
 
     boot_id: str
     why: str
+    certain: bool = False
+    """No busy machine can be the reason, so it need not be seen twice."""
 
 
 class Well(NamedTuple):

@@ -191,6 +191,7 @@ class World:
             case states.AskToEnd(runner):
                 self._log.info("runner.asked_to_end", pid=runner.pid)
                 self._following.ask_group(runner, signal.SIGTERM)
+                self._following.ask_group(runner, signal.SIGCONT)  # one that is stopped hears of nothing else
             case states.EndNow(runner):
                 self._log.warning("runner.ended", pid=runner.pid)
                 self._following.ask_group(runner, signal.SIGKILL)

@@ -65,6 +65,7 @@ OF_NOBODY: tuple[Event, ...] = (
     states.SignalRefused("it is empty"),
     states.Observed("a limit", "much was written"),
     states.Unwell(OTHER, "no answer"),
+    states.Unwell(OTHER, "it was stopped", certain=True),
     states.Well(OTHER),
     states.Exceeded(OTHER, "too much"),
 )
@@ -314,7 +315,9 @@ class Play:
         identity = f"1:{self.serial}:1"
         self.asked[identity] = f"{name} {target}"
         self.inbox.append(states.Asked(Request(name=name, target=target, identity=identity)))
-        if self.alive and self.chance.random() < 0.9:
+        if (
+            self.alive and self.alive.served and self.chance.random() < 0.9
+        ):  # none signals before its SUCCESS and leaves
             self.alive.ends_at = self.now + self.chance.uniform(0.0, 9.0)
 
     def next_moment(self) -> float:
@@ -406,13 +409,15 @@ class Play:
             odd = self.outage or not self.alive.nature.good
             self.inbox += [states.Unwell(boot_id, "it was slow"), states.Well(boot_id)]
             self.inbox += [states.Unwell(boot_id, "no answer")] * (2 if odd else 1)
+        elif chance < 0.216 and self.alive and not self.alive.nature.good:
+            self.inbox.append(states.Unwell(self.alive.runner.boot_id, "it was stopped", certain=True))
         elif chance < 0.217 and self.alive and not self.alive.nature.good:
             self.inbox.append(states.Exceeded(self.alive.runner.boot_id, "all processors for an hour"))
         elif chance < 0.22 and self.alive and not self.alive.nature.good:
             self.inbox.append(states.SealUnproved(self.alive.runner.boot_id, "no port"))
         elif chance < 0.2202:
             self.inbox.append(states.SealBroken("the rules are gone"))
-        elif chance < 0.30 and self.alive and self.outage:
+        elif chance < 0.60 and self.alive and self.outage:
             self.alive.ends_at = self.now
         else:
             self.follow(self.stale())
