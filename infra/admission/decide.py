@@ -13,7 +13,7 @@ from typing import NamedTuple
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
 from infra.contract.protection import protecting
-from infra.repository.git import WATCHER
+from infra.repository.git import AGENT, WATCHER, Person
 
 MAX_REFS = 50
 """Refs in one push."""
@@ -37,8 +37,8 @@ class Commit(NamedTuple):
     """Names at the top of the tree that differ from any of its parents."""
     introduced: frozenset[str]
     """Names that are there and differ from all of its parents. A merge introduces nothing that a parent had."""
-    people: frozenset[str] = frozenset()
-    """Addresses of its author and its committer."""
+    author: Person = AGENT
+    committer: Person = AGENT
 
 
 class File(NamedTuple):
@@ -205,11 +205,6 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
                 f"commit {commit.id[:12]} adds or changes {LOGS}/, which is never committed; take it out of that "
                 f"commit too (git rm -r --cached {LOGS}, then git commit --amend or git rebase), and push again"
             )
-        if any(WATCHER.email in address.casefold() for address in commit.people):
-            return (
-                f"commit {commit.id[:12]} says that the watcher made it ({WATCHER.email}), and its word is its own; "
-                "make it in your own name (git commit --amend --reset-author, or a rebase), then push again"
-            )
     for file in update.large_files:
         if file.size > rules.blob_bytes:
             name = f"file {_shown(file.path)}" if file.path else "something that no commit of the push needs"
@@ -224,7 +219,36 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
                 f"the path {_shown(path)} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} "
                 f"bytes, and {MAX_NAME_BYTES} in each name"
             )
-    return _problem_with_leaks(update.leaks)
+    return _problem_with_leaks(update.leaks) or _problem_with_people(update.new_commits)
+
+
+def _problem_with_people(commits: tuple[Commit, ...]) -> str | None:
+    for commit in reversed(commits):  # the oldest first: a rebase that mends it mends those above
+        problem = _problem_with_names(commit)
+        if problem:
+            return problem
+    return None
+
+
+def _problem_with_names(commit: Commit) -> str | None:
+    """Git shows the author first, so nobody is the watcher there either; a cherry-picked patch keeps its author."""
+    author = commit.author
+    if WATCHER.email in author.email.casefold() or WATCHER.name in author.name.casefold():
+        return (
+            f"the author of commit {commit.id[:12]} is {_person(author)}, and only the watcher writes in its name; "
+            "take the commit over (git commit --amend --reset-author, or a rebase), then push again"
+        )
+    if commit.committer != AGENT:
+        return (
+            f"the committer of commit {commit.id[:12]} is {_person(commit.committer)}; expected {_person(AGENT)}, as "
+            "git is set up here. Commit it again as yourself, without user.*, committer.* or GIT_COMMITTER_* settings "
+            f"of your own (git rebase --force-rebase --rebase-merges {commit.id[:12]}~ keeps its author), then push"
+        )
+    return None
+
+
+def _person(person: Person) -> str:
+    return _shown(f"{person.name} <{person.email}>")
 
 
 def _problem_with_leaks(leaks: tuple[Leak, ...]) -> str | None:

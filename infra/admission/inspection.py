@@ -18,7 +18,7 @@ from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE,
 from infra.admission.leaks import leaks_of_commit, leaks_of_object
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.secret_shapes import find_secrets
-from infra.repository.git import Git, GitError
+from infra.repository.git import Git, GitError, Person
 
 INSPECTION_SECONDS = 60.0
 """For all git calls of one push together."""
@@ -232,11 +232,11 @@ def _describe(git: Git, ids: Iterable[str]) -> dict[str, Commit]:
     asked = "".join(f"{id}\n" for id in ids)
     if not asked:
         return {}
-    words = ("--root", "-m", "--always", "--raw", "--no-renames", "--ignore-submodules=none", "-z", _HEADER)
+    words = ("--root", "-m", "--always", "--raw", "--no-renames", "--ignore-submodules=none", "-z", *_HEADER)
     answer = git.raw("diff-tree", "--stdin", *words, stdin=asked.encode()).decode(errors="replace")
 
     commit = ""
-    people: dict[str, frozenset[str]] = {}
+    people: dict[str, tuple[Person, Person]] = {}
     differences: dict[str, list[_Difference]] = {}
     fields = iter(answer.split("\0"))
     for field in fields:
@@ -245,15 +245,16 @@ def _describe(git: Git, ids: Iterable[str]) -> dict[str, Commit]:
             differences[commit][-1].add(next(fields), deleted=field.endswith("D"))
         elif header := _HEADED.fullmatch(field):  # once for each parent
             commit = header[1]
-            people[commit] = frozenset(header.groups()[1:])
+            people[commit] = Person(header[2], header[3]), Person(header[4], header[5])
             differences.setdefault(commit, []).append(_Difference())
         elif field:
             raise ValueError(f"git diff-tree gave {field[:200]!r}; expected the id of a commit, or a change")
     return {id: _commit(id, each, people[id]) for id, each in differences.items()}
 
 
-_HEADER = "--format=%H%n%ae%n%ce"
-_HEADED = re.compile(r"([0-9a-f]{40})\n([^\n]*)\n([^\n]*)")
+# As the commit has them: another encoding can be read as other names by another git.
+_HEADER = ("--encoding=none", "--format=%H%n%an%n%ae%n%cn%n%ce")
+_HEADED = re.compile(r"([0-9a-f]{40})\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)")
 
 
 class _Difference:
@@ -269,9 +270,9 @@ class _Difference:
             self.present.add(name)
 
 
-def _commit(id: str, differences: list[_Difference], people: frozenset[str]) -> Commit:
+def _commit(id: str, differences: list[_Difference], people: tuple[Person, Person]) -> Commit:
     touched = frozenset[str]().union(*(each.touched for each in differences))
-    return Commit(id, touched, touched.intersection(*(each.present for each in differences)), people)
+    return Commit(id, touched, touched.intersection(*(each.present for each in differences)), *people)
 
 
 def _there_already(kept: Git, ids: list[str]) -> set[str]:

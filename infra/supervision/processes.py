@@ -22,6 +22,7 @@ from infra.contract import boot as boot_contract
 from infra.contract.boot import Boot
 from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
+from infra.repository.git import AGENT
 
 _PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS = 15.0
@@ -62,6 +63,9 @@ def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]
         "GIT_CONFIG_GLOBAL": boot.places.cell_git_config,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
+        # The git door takes no other committer, and a clone's own user.name would be one.
+        "GIT_COMMITTER_NAME": AGENT.name,
+        "GIT_COMMITTER_EMAIL": AGENT.email,
     } | ({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})
 
 
