@@ -63,6 +63,13 @@ class Places(NamedTuple):
         return f"{self.run}/git.sock"
 
     @property
+    def request_socket(self) -> str:
+        """Where the git door takes reports, questions and requests for an examination (`contract.requests`).
+
+        No longer than `model_socket`: where an agent's sockets fitted, this one does too."""
+        return f"{self.run}/door.sock"
+
+    @property
     def secrets(self) -> str:
         return f"{self.run}/secrets"
 
