@@ -49,6 +49,14 @@ def update_refs(git: Git, *orders: str) -> None:
     _sync(git.directory, orders)
 
 
+def locks_of_refs(remote: str) -> list[str]:
+    """Where git may have left one; no branch's name ends so (git-check-ref-format(1))."""
+    found = [f"{remote}/{name}.lock" for name in ("packed-refs", "HEAD")]
+    for directory, _, names in os.walk(f"{remote}/refs"):
+        found += [f"{directory}/{name}" for name in names if name.endswith(".lock")]
+    return found
+
+
 def _sync(remote: str, orders: tuple[str, ...]) -> None:
     for directory in sorted({each for order in orders for each in _directories(order)}):
         with contextlib.suppress(FileNotFoundError):  # git removes a directory with the last ref in it

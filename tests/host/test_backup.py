@@ -458,7 +458,10 @@ def test_a_planted_repository_is_refused_before_git_meets_it(
         assert _everything(site.desk) == before
     else:
         site.desk.done("restore", str(site.desk.root / "saved.tar.gz"), "--agent", "second")
-        assert os.listdir(f"{site.desk.home('second').remote}/hooks") == ["pre-receive"]
+        assert sorted(os.listdir(f"{site.desk.home('second').remote}/hooks")) == [
+            "pre-receive",
+            "reference-transaction",
+        ]
 
 
 # Files that are no backup, or no good one.
