@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from infra.admission.entries import folded, problem_with_top
+from infra.admission.entries import shown as _shown
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
 from infra.contract.protection import protecting
@@ -92,6 +94,8 @@ class Update(NamedTuple):
     large_files: tuple[File, ...] = ()
     """What the repository does not have yet and may be too large."""
     leaks: tuple[Leak, ...] = ()
+    odd: tuple[str, ...] = ()
+    """What is wrong with entries of new trees, and with tags, in the words of `entries`."""
     page: Page | None = None
     """main only: None when COMMS.md is as it was."""
     unseen: str = ""
@@ -106,6 +110,7 @@ def refusal(update: Update, rules: Rules) -> str | None:
         or _problem_with_autonomy(update, rules.autonomy)
         or _problem_with_content(update, rules)
         or _problem_with_main(update, rules.protected_files)
+        or _problem_with_entries(update)
     )
 
 
@@ -222,6 +227,15 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
     return _problem_with_leaks(update.leaks) or _problem_with_people(update.new_commits)
 
 
+def _problem_with_entries(update: Update) -> str | None:
+    for commit in update.new_commits:
+        problem = problem_with_top(commit.introduced)
+        if problem:
+            return f"in commit {commit.id[:12]} {problem} in that commit too (git rebase), and push again"
+    problem = problem_with_top(path for path in update.present if "/" not in path) or next(iter(update.odd), None)
+    return f"{problem}; do so in every commit of this push (git rebase), and push again" if problem else None
+
+
 def _problem_with_people(commits: tuple[Commit, ...]) -> str | None:
     for commit in reversed(commits):  # the oldest first: a rebase that mends it mends those above
         problem = _problem_with_names(commit)
@@ -295,8 +309,4 @@ def protecting_on_main(protected: Iterable[str], path: str) -> str | None:
 def is_second_page(path: str) -> bool:
     """Where capital letters count for nothing, this file, or a directory above it, stands in the place of the page."""
     top = path.partition("/")[0]
-    return top != PAGE and top.casefold() == PAGE.casefold()
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= 200 else name[:199] + "…")
+    return top != PAGE and folded(top) == folded(PAGE)

@@ -37,6 +37,8 @@ def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, 
     memory = memory_bytes(settings.limits.blob_bytes)
     if by_daemon:
         write_whole(f"{door}/access", _access(door).encode(), 0o755)
+        os.makedirs(f"{door}/bin", exist_ok=True)
+        write_whole(f"{door}/bin/git", git_without_v2().encode(), 0o755)
     else:
         write_whole(f"{door}/receive-pack", _receive_pack(door, places.remote, memory).encode(), 0o755)
     # Last, because it sends the agent's pushes to what is written above.
@@ -175,6 +177,19 @@ def _has_hooks(door: str) -> str:
     """For a shell."""
     tests = (f"[ -x {shlex.quote(f'{door}/hooks/{name}')} ]" for name in ("pre-receive", durable_refs.HOOK))
     return f"{{ {' && '.join(tests)}; }}"
+
+
+def git_without_v2() -> str:
+    path = safe_environment()["PATH"]
+    return f"""\
+#!/bin/sh
+# git daemon runs this as git, with the protocol version that its client chose. In version 2 a client may ask for any
+# object by its id, hidden or not (gitprotocol-v2(5)), and no setting forbids it.
+# minifram writes this file at each start.
+unset GIT_PROTOCOL
+PATH={shlex.quote(path)}
+exec git "$@"
+"""
 
 
 _NOT_IN_PLACE = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up anew"

@@ -130,7 +130,7 @@ class Bounds:
         """In a process of its own: a tree may be of any size. What known-good versions need stays."""
         places = self._clones.places
         words = tidy.words(places.bot, places.environments, places.wheels, self._of_goods(state))
-        env = keep_environment() | {"HOME": places.bot, processes.KEEPS_GIT: places.var}
+        env = keep_environment() | {"HOME": "/nonexistent", processes.KEEPS_GIT: places.var}
         try:
             with self._clones.identity.acting():
                 subprocess.Popen(

@@ -5,6 +5,7 @@ main has to start all the same."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from infra.contract import boot_log
-from infra.contract.places import BOOT_LOG, ERROR_LOG, LIFE_FILE
+from infra.contract.places import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE, Places
 from infra.excess.trim import MOST_KEPT, trim_log
 
 TAIL_BYTES = 64 * 1024
@@ -47,6 +48,23 @@ def _open_here(path: str, flags: int) -> int:
         return os.open(os.path.basename(path), flags | safe, 0o644, dir_fd=directory)
     finally:
         os.close(directory)
+
+
+REMOVED = "minifram.removed-"
+"""With its inode behind it: the name of what `excess.clearing` removes whenever it comes round."""
+
+
+def make_home(places: Places, boot_id: str) -> None:
+    """An empty HOME for this boot; those of earlier boots are left to be removed. Raises OSError.
+
+    What a version left in its HOME (pip.conf, .profile, a user site) is read by whatever starts there, so a version
+    that was rolled back would go on acting through it."""
+    for name in os.listdir(places.bot):
+        if name.startswith(HOMES):
+            path = f"{places.bot}/{name}"
+            with contextlib.suppress(OSError):  # nobody reads one that stays
+                os.rename(path, f"{places.bot}/{REMOVED}{os.lstat(path).st_ino}")
+    os.mkdir(places.home(boot_id), 0o700)
 
 
 def boot_words(checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot_log.BootLine]:

@@ -23,6 +23,7 @@ from infra.contract.boot import Boot
 from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.repository.git import AGENT
+from infra.supervision.cell_files import make_home
 
 _PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS = 15.0
@@ -59,7 +60,8 @@ def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]
         boot_contract.VARIABLE: boot_contract.to_json(boot),
         "PATH": f"{tools}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LANG": "C.UTF-8",
-        "HOME": boot.places.bot,
+        "HOME": boot.places.home(boot.id),
+        "PIP_CONFIG_FILE": os.devnull,
         "GIT_CONFIG_GLOBAL": boot.places.cell_git_config,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
@@ -72,6 +74,7 @@ def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]
 def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
     """Start the runner of `boot` as the cell, in its checkout and a session of its own. Raises OSError."""
     with cell.acting():  # it may be alone in being allowed into its directory
+        make_home(boot.places, boot.id)
         process = subprocess.Popen(
             command,
             cwd=boot.places.checkout(boot.branch),

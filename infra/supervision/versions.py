@@ -7,6 +7,7 @@ import os
 import re
 
 from infra.contract.branches import MAIN
+from infra.contract.control import GOODS
 from infra.contract.places import VERSION, Places
 from infra.contract.watcher_file import Version
 from infra.repository.durable_refs import update_refs
@@ -105,4 +106,4 @@ class Mainline:
         return tuple(Version(commit=commit, id=id) for id, _, commit in (line.partition(" ") for line in listed))
 
 
-_GOODS = "refs/minifram/good/"
+_GOODS = f"{GOODS}/"
