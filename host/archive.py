@@ -13,14 +13,18 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
+from host.display import seconds_of
 from host.homes import problem_with_agent_name
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
 
-SCHEMA = "minifram.archive/1"
+SCHEMA = "minifram.archive/2"
+KNOWN_SCHEMAS = ("minifram.archive/1", SCHEMA)
+"""Those of version 1 do not say how the agent lived. A minifram that knows no other would start it unsealed."""
 MANIFEST, BUNDLE, SETTINGS, LEDGER = "manifest.json", "repository.bundle", "minifram.yaml", "ledger.jsonl"
 BOUNDS = {BUNDLE: 4 << 30, SETTINGS: 1 << 20, LEDGER: 2 << 30}
 """The parts beside the manifest, in their order, and how large each may be, packed and unpacked alike."""
@@ -48,6 +52,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     main: str
     """The commit of main."""
     parts: dict[str, Part]
+    sandbox: Literal["podman", "process"] = "podman"
+    """How the agent lived: `process` only when it never ran sealed."""
 
 
 def write_archive(path: str, place: str, manifest: Manifest, moment: int) -> int:
@@ -85,8 +91,8 @@ class Archive:
         content = b"".join(self._content(found[1]))
         try:
             schema = msgspec.json.decode(content, type=dict[str, object]).get("schema")
-            if schema != SCHEMA:
-                known = f"this version reads {SCHEMA!r}"
+            if schema not in KNOWN_SCHEMAS:
+                known = f"this version reads {' and '.join(map(repr, KNOWN_SCHEMAS))}"
                 raise self._bad(f"has schema {str(schema)[:60]!r}, {known}; use the minifram that made it")
             manifest = msgspec.json.decode(content, type=Manifest)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -185,5 +191,7 @@ def _problems(manifest: Manifest) -> Iterator[str]:
             yield f"is too large: {name} has {part.bytes:,} bytes, at most {BOUNDS[name]:,} are possible"
         if part.bytes < 0 or not _SUM.fullmatch(part.sha256):
             yield f"has a {MANIFEST} whose words on {name} make no sense"
+    if seconds_of(manifest.time) is None:
+        yield f"has a {MANIFEST} that names no time"
     if not _COMMIT.fullmatch(manifest.main):
         yield f"has a {MANIFEST} that names no commit of main"

@@ -14,9 +14,9 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from host import bare, openings, review
+from host import bare, openings, review, running
 from host.archive import BLOCK, BOUNDS, BUNDLE, LEDGER, SCHEMA, SETTINGS, Manifest, Part, write_archive
 from host.caller import Caller
 from host.display import counted
@@ -74,7 +74,13 @@ def back_up(caller: Caller, file: str | None, now: float, say: Say) -> BackedUp:
         main = refs[f"refs/heads/{MAIN}"]
         version = version_of(caller.root)
         manifest = Manifest(
-            schema=SCHEMA, agent=home.agent, time=timestamp(now), minifram=version, main=main, parts=parts
+            schema=SCHEMA,
+            agent=home.agent,
+            time=timestamp(now),
+            minifram=version,
+            main=main,
+            parts=parts,
+            sandbox=_how_it_lived(home),
         )
         say(f"writing {target}")
         size = write_archive(f"{place}/archive", place, manifest, int(now))
@@ -176,6 +182,11 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
             "'minifram doctor' looks for other things that were planted",
         )
     return refs
+
+
+def _how_it_lived(home: Home) -> Literal["podman", "process"]:
+    unsealed = running.sandbox_in_use(home) == running.PROCESS and not running.was_sealed(home)
+    return "process" if unsealed else "podman"
 
 
 def _settings(home: Home) -> bytes:

@@ -7,38 +7,31 @@ import json
 import re
 from typing import Any, NamedTuple, TextIO
 
+from infra.contract.visible import spelled
+
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-_HARMFUL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and newline
-    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # what reorders or hides text
-    "\U000e0000-\U000e007f\ud800-\udfff]"
-)
+_OURS = re.compile(r"(\x1b\[(?:0|1|2|31|32|36)m)")
 
 
 def harmless(text: str) -> str:
-    """`text` with every character that could steer a terminal, or hide or reorder what it shows, spelled out.
+    """`text` with every character that could steer a terminal, show nothing, or hide or reorder what it shows, spelled
+    out; colours are dropped.
 
-    So what is shown is all there is: the agent's text is data (colours alone are dropped without a trace)."""
-    return _HARMFUL.sub(_spelled, _COLOUR.sub("", text))
-
-
-_OURS = re.compile(rf"\x1b\[(?:0|1|2|31|32|36)m|{_HARMFUL.pattern}")
+    So no character is there that is not shown. Which of two that look alike is there, such as a Latin and a Cyrillic
+    letter or two kinds of space, cannot be seen."""
+    return spelled(_COLOUR.sub("", text), kept="\t\n")
 
 
 def harmless_but_for_colours(text: str) -> str:
     """The same for what is printed as it is, with the colours that `Screen` paints left in."""
-    return _OURS.sub(lambda match: match[0] if len(match[0]) > 1 else _spelled(match), text)
+    parts = _OURS.split(text)
+    return "".join(part if place % 2 else spelled(part, kept="\t\n") for place, part in enumerate(parts))
 
 
 def one_line(text: str, width: int = 100) -> str:
     """The first line of `text`, harmless, cut to `width`."""
     line = harmless(text.strip().split("\n", 1)[0]).replace("\t", " ")
     return line if len(line) <= width else line[: width - 1] + "…"
-
-
-def _spelled(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def duration(seconds: float) -> str:

@@ -38,6 +38,10 @@ def json_option(function: _F) -> _F:
     return click.option("--json", "as_json_", is_flag=True, help="Print the result as JSON.")(function)
 
 
+def accept_option(help: str) -> Callable[[_F], _F]:
+    return click.option("--accept", is_flag=True, help=help)
+
+
 def caller_of(ctx: click.Context) -> Caller:
     """Who calls; the top level put it there."""
     found = ctx.obj

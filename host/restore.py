@@ -8,9 +8,10 @@ import os
 import shutil
 from typing import NamedTuple
 
-from host import backup, bare, birth
+from host import backup, bare, birth, running
 from host.archive import BLOCK, BUNDLE, LEDGER, SETTINGS, Manifest, opened
 from host.caller import Caller, as_option
+from host.consent import Adopted, Consent, adopt
 from host.display import counted
 from host.homes import Home, secure_directory, secure_run_directory
 from host.trouble import Trouble
@@ -18,7 +19,7 @@ from host.watching import Say
 from infra.contract.branches import MAIN
 from infra.contract.exit_codes import Exit
 from infra.contract.files import sync_directory, write_whole
-from infra.contract.settings import SettingsError
+from infra.contract.settings_trust import Difference
 from infra.repository.git import GitError
 
 _SPARE_BYTES = 64 << 20
@@ -41,9 +42,14 @@ class Restored(NamedTuple):
     settings: str
     state: str
     not_restored: tuple[str, ...]
+    lived: str
+    """The sandbox that it lived in, in the archive's words."""
+    taken: tuple[Difference, ...]
+    """Settings of the archive that the PM agreed to, and those that are not in effect."""
+    not_taken: tuple[Difference, ...]
 
 
-def restore(caller: Caller, file: str, name: str | None, say: Say) -> Restored:
+def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: Say) -> Restored:
     """Make the agent that is in `file`, as `name` or under the name it had. Raises Trouble."""
     with opened(file) as archive:
         manifest = archive.manifest()
@@ -61,16 +67,37 @@ def restore(caller: Caller, file: str, name: str | None, say: Say) -> Restored:
                 os.mkdir(f"{unfinished}/parts")
                 say(f"verifying {file}")
                 archive.unpack(f"{unfinished}/parts", manifest)
+                adopted = _adopted(file, manifest, unfinished, consent)
                 refs = _build(file, manifest, home._replace(data=unfinished), caller, say)
-                _put_into_place(home, unfinished, caller.uid)
+                running.remember_restored(home._replace(data=unfinished), adopted.sealed)
+                _put_into_place(home, unfinished, adopted.settings, caller.uid)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
     size = manifest.parts[LEDGER].bytes
     places = (home.remote, home.settings, home.state)
     return Restored(
-        home.agent, manifest.agent, manifest.time, manifest.main, refs, size, *places, not_restored=backup.LEFT_OUT
+        home.agent,
+        manifest.agent,
+        manifest.time,
+        manifest.main,
+        refs,
+        size,
+        *places,
+        not_restored=backup.LEFT_OUT,
+        lived=manifest.sandbox,
+        taken=adopted.taken,
+        not_taken=adopted.not_taken,
     )
+
+
+def _adopted(file: str, manifest: Manifest, unfinished: str, consent: Consent) -> Adopted:
+    """The settings, after the PM was asked. Raises SettingsError and Trouble."""
+    with open(f"{unfinished}/parts/{SETTINGS}", "rb") as part:
+        content = part.read()
+    source = f"{SETTINGS} in {file}"
+    backup.checked_settings(content, source)
+    return adopt(content, source, manifest.sandbox, consent)
 
 
 def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say: Say) -> int:
@@ -80,12 +107,8 @@ def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say:
         refs = backup.bundled_refs(f"{parts}/{BUNDLE}")
         if refs.get(f"refs/heads/{MAIN}") != manifest.main:
             raise ValueError("its main is another than the manifest's")
-        with open(f"{parts}/{SETTINGS}", "rb") as content:
-            backup.checked_settings(content.read(), f"{SETTINGS} in {file}")
         say(f"unpacking {counted(len(refs), 'ref')} with all history, and checking every object")
         _build_repository(unfinished, f"{parts}/{BUNDLE}", refs, caller)
-    except SettingsError:
-        raise
     except (ValueError, GitError) as error:
         why = backup.words_of(error) if isinstance(error, GitError) else error
         raise Trouble(
@@ -111,7 +134,7 @@ def _build_repository(unfinished: Home, bundle: str, refs: dict[str, str], calle
         raise problem
 
 
-def _put_into_place(home: Home, unfinished: str, uid: int) -> None:
+def _put_into_place(home: Home, unfinished: str, settings: bytes, uid: int) -> None:
     """State, settings and run directory first, then the agent itself; when one fails, none is left."""
     state = f"{os.path.dirname(home.state)}/.{home.agent}.new"
     shutil.rmtree(state, ignore_errors=True)
@@ -119,8 +142,6 @@ def _put_into_place(home: Home, unfinished: str, uid: int) -> None:
         undo.callback(shutil.rmtree, state, ignore_errors=True)
         secure_directory(state, uid)
         _put_ledger(f"{unfinished}/parts/{LEDGER}", f"{state}/{os.path.basename(home.places.ledger)}")
-        with open(f"{unfinished}/parts/{SETTINGS}", "rb") as file:
-            settings = file.read()
         shutil.rmtree(f"{unfinished}/parts")
         if not os.path.lexists(home.run):
             undo.callback(_remove_directory, home.run)

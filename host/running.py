@@ -23,12 +23,14 @@ from infra.contract.model_reach import problem_in_sandbox
 from infra.contract.model_settings import keys_needed, model_words
 from infra.contract.providers import KEYS, provider_with, variable_of
 from infra.contract.settings import Settings, read_settings
+from infra.contract.settings_trust import Difference, needing_consent
 
 if TYPE_CHECKING:
     from host.container.choice import Choice
     from host.container.lifecycle import Ship
 
-PODMAN = "podman"
+PODMAN, PROCESS = "podman", "process"
+UP_SCHEMA = "minifram.up/1"
 
 
 class Readiness(NamedTuple):
@@ -100,7 +102,7 @@ def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = Fa
     if problem:
         raise problem
     put_guard(home.remote)
-    chosen = choice.choose(caller, sandbox or settings.sandbox, sandbox_in_use(home))
+    chosen = choice.choose(caller, sandbox or settings.sandbox, was_sealed(home))
     out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
     if out_of_reach:
         raise Trouble(Exit.USAGE, out_of_reach)
@@ -277,6 +279,30 @@ def sandbox_in_use(home: Home) -> str:
     return str(_remembered(home).get("sandbox", ""))
 
 
+def was_sealed(home: Home) -> bool:
+    """Whether the agent ever ran in the container, or came from an archive that the PM did not accept as unsealed. An
+    agent that has lived without a record of how counts as sealed."""
+    try:
+        found = json.loads(keep_files.whole(home.started_file))
+    except FileNotFoundError:
+        return any(map(_holds_something, (home.places.bot, home.state)))
+    except ValueError:
+        return True
+    if not isinstance(found, dict):
+        return True
+    # Without the key, the record is of a version that knew the last start alone.
+    return found.get("sealed", found.get("sandbox") != PROCESS) is not False
+
+
+def _holds_something(directory: str) -> bool:
+    try:
+        return bool(os.listdir(directory))
+    except FileNotFoundError:
+        return False
+    except OSError:  # it belongs to a user of the container
+        return True
+
+
 def keys_in_use(home: Home) -> tuple[str, ...]:
     """The names of the keys that the agent that runs was given."""
     if sandbox_in_use(home) != PODMAN:
@@ -317,13 +343,28 @@ def _keys_in_podman(caller: Caller, home: Home) -> list[str]:
 def remember(ready: Readiness) -> None:
     """With what the agent is started, for the commands that come later."""
     remembered = {
-        "schema": "minifram.up/1",
+        "schema": UP_SCHEMA,
         "sandbox": ready.sandbox,
+        "sealed": ready.sandbox == PODMAN or was_sealed(ready.home),
         "run": ready.home.run,
         "keys": ready.key_names,
         "settings": _flat(ready),
     }
     write_whole(ready.home.started_file, json.dumps(remembered, indent=1).encode(), mode=0o600)
+
+
+def remember_restored(home: Home, sealed: bool) -> None:
+    """For an agent that was not started here yet."""
+    record = {"schema": UP_SCHEMA, "sandbox": "", "sealed": sealed, "settings": {}}
+    write_whole(home.started_file, json.dumps(record, indent=1).encode(), mode=0o600)
+
+
+def settings_needing_consent(home: Home, settings: Settings, sandbox: str) -> tuple[Difference, ...]:
+    """What minifram.yaml changed since the last start, and may give the agent more."""
+    from host.settings_text import flat
+
+    known = flat(Settings()) | _remembered(home).get("settings", {})
+    return needing_consent(flat(settings) | {"sandbox": sandbox}, known)
 
 
 def _remembered(home: Home) -> dict[str, Any]:
@@ -336,9 +377,6 @@ def _remembered(home: Home) -> dict[str, Any]:
 
 
 def _flat(ready: Readiness) -> dict[str, Any]:
-    from host.settings_text import entries
+    from host.settings_text import flat
 
-    flat = {entry.key: entry.value for entry in entries(ready.settings, {}, "")}
-    flat["sandbox"] = ready.sandbox
-    # As it will be read back, so that comparing finds changes only.
-    return dict(json.loads(json.dumps(flat)))
+    return flat(ready.settings) | {"sandbox": ready.sandbox}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import difflib
 import itertools
+import json
 import types
 import typing
 from collections.abc import Iterator
@@ -39,6 +40,11 @@ def entries(settings: Settings, lines: dict[str, int], source: str) -> list[Entr
     """Every key with its value; `lines` says where the file set one."""
     meanings = _meanings()
     return list(_entries(settings, Settings(), "", lines, source, meanings))
+
+
+def flat(settings: Settings) -> dict[str, Any]:
+    """Key -> value, as JSON reads it back, so that comparing finds changes only."""
+    return dict(json.loads(json.dumps({entry.key: entry.value for entry in entries(settings, {}, "")})))
 
 
 def explained(path: str) -> list[Entry]:

@@ -1,7 +1,7 @@
 """Which sandbox an agent gets: what the PM asks for, or with `auto` the sealed one where this machine has it.
 
-An agent that was sealed before is never started unsealed because the machine changed: its tree was written by
-somebody who was not to be trusted with the PM's rights."""
+An agent that was sealed before, here or on the machine that its archive comes from, is never started unsealed because
+the machine changed: its code was written by somebody who must not get the PM's rights. `running.was_sealed` knows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Choice(NamedTuple):
 
 
 def choose(
-    caller: Caller, asked: str, last: str, look_at: Callable[[Mapping[str, str], int], Machine] = look
+    caller: Caller, asked: str, was_sealed: bool, look_at: Callable[[Mapping[str, str], int], Machine] = look
 ) -> Choice:
-    """`last` is the sandbox of the last start, empty when there was none. Raises Trouble."""
+    """Raises Trouble."""
     if asked == PROCESS:
         return Choice(PROCESS)
     machine = look_at(caller.environ, caller.uid)
@@ -37,11 +37,11 @@ def choose(
         return Choice(PODMAN, machine=machine)
     if asked == PODMAN:
         raise _unusable(machine, missing)
-    if last == PODMAN:
+    if was_sealed:
         raise Trouble(
             Exit.DENIED,
-            f"this agent ran in the sealed container before, and podman cannot be used now: {missing[0].text}. "
-            "Mend that; only with --sandbox process is it started without isolation",
+            "this agent ran in the sealed container before, or was restored from an archive, and podman cannot be "
+            f"used now: {missing[0].text}. Mend that; only with --sandbox process is it started without isolation",
         )
     return Choice(PROCESS, missing[0].what)
 

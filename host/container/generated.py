@@ -13,6 +13,7 @@ from typing import NamedTuple
 from host import running
 from host.audit import OK, WARN, Result
 from host.caller import Caller, as_option
+from host.consent import Consent, require
 from host.container import base, choice, control, image, kube, quadlet
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
@@ -47,8 +48,9 @@ class Checked(NamedTuple):
     """Lines of a unified diff, from the file to what would be made; none when they are the same."""
 
 
-def now(caller: Caller, kind: str, complete: bool) -> Now:
-    """With `complete`, all that the container needs has to be there. Raises Trouble and SettingsError."""
+def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = None) -> Now:
+    """With `complete`, all that the container needs has to be there; with `consent`, the PM is asked about settings
+    that changed since the last start. Raises Trouble and SettingsError."""
     home = caller.initialised()
     own = as_option(home.agent)
     if running.sandbox_in_use(home) != running.PODMAN:
@@ -58,7 +60,9 @@ def now(caller: Caller, kind: str, complete: bool) -> Now:
             f"not be there; first: minifram up{own} --sandbox podman",
         )
     settings = read_settings(home.settings)
-    machine = choice.choose(caller, choice.PODMAN, choice.PODMAN).machine
+    if consent is not None:
+        require(home, settings, running.PODMAN, "generate", consent)
+    machine = choice.choose(caller, choice.PODMAN, True).machine
     assert machine is not None  # noqa: S101 - what choosing podman means
     podman = choice.podman_of(caller, machine)
     keys = running.keys_in_use(home)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from host import bare, keep_files, running, starting, watching
 from host.caller import Caller, as_option
+from host.consent import Consent, require
 from host.container import base, choice, control, lifecycle, proof, serving, switch_files, switching
 from host.container.inspection import Seen
 from host.container.lifecycle import Container, Ship, as_trouble
@@ -72,7 +73,7 @@ class Limits(NamedTuple):
     up: float = UP_SECONDS
 
 
-def upgrade(caller: Caller, say: Say, limits: Limits) -> Upgraded:
+def upgrade(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgraded:
     """To the installed version. Raises Trouble, also when the agent had to be brought back."""
     home = _in_container(caller)
     if switch_files.is_under_way(home):
@@ -85,11 +86,12 @@ def upgrade(caller: Caller, say: Say, limits: Limits) -> Upgraded:
         new = ready.ship.image
         if found.version == new.version:
             return _as_it_is(home, found)
+        require(home, ready.settings, ready.sandbox, "upgrade", consent)
         proof.prove(caller, home, new, ready.settings.podman.base, say)
         return _told(home, _begin(caller, ready, found, new, None, say, limits))
 
 
-def go_back(caller: Caller, say: Say, limits: Limits) -> Upgraded:
+def go_back(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgraded:
     """To the image before the last upgrade. Raises Trouble."""
     home = _in_container(caller)
     if switch_files.is_under_way(home):
@@ -102,6 +104,7 @@ def go_back(caller: Caller, say: Say, limits: Limits) -> Upgraded:
         found = _at_work(podman, home)
         if found.version == done.old.version:
             return _as_it_is(home, found)
+        require(home, ready.settings, ready.sandbox, "upgrade --back", consent)
         if base.look(podman, done.old.name) is None:
             raise Trouble(Exit.NOT_FOUND, f"the image {done.old.name} is not there any more; nothing was changed")
         ready = ready._replace(ship=Ship(podman, machine, done.old, caller.root, caller.network))

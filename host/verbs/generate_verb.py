@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.options import Verb, caller_of, json_option, screen_of
+from host.options import Verb, accept_option, caller_of, json_option, screen_of
 from infra.contract.exit_codes import Exit
 
 
@@ -18,13 +18,16 @@ from infra.contract.exit_codes import Exit
     flag_value="",
     help="Show how FILE (default: the installed unit) differs from what would be made now; 8 when it does.",
 )
+@accept_option("Take settings that changed and concern isolation, keys, money or network.")
 @json_option
 @click.pass_context
-def verb(ctx: click.Context, kind: str, install: bool, check: str | None, as_json_: bool) -> int:
+def verb(ctx: click.Context, kind: str, install: bool, check: str | None, accept: bool, as_json_: bool) -> int:
     """Print what runs the agent without this command: a quadlet unit for systemd, or a kube manifest.
 
     Both are made of the same words as the container of 'minifram up', which has to have been there: image and
     directories are the ones it made. They need podman 5. After a change of settings or version, make them anew.
+    Settings that changed since 'minifram up', may give the agent more, and concern isolation, keys, money or network
+    need your answer or --accept.
 
     \b
     quadlet  systemd starts the agent, at boot too. End it with 'systemctl --user stop minifram-NAME':
@@ -38,6 +41,7 @@ def verb(ctx: click.Context, kind: str, install: bool, check: str | None, as_jso
       minifram generate kube > minifram-agent.yaml
       minifram generate kube --check minifram-agent.yaml
     """
+    from host.consent import asking
     from host.container import generated, quadlet
     from host.display import as_json, counted
 
@@ -46,7 +50,7 @@ def verb(ctx: click.Context, kind: str, install: bool, check: str | None, as_jso
         raise click.UsageError("--install writes, --check looks; take one of them")
     if kind == generated.KUBE and (install or check == ""):
         raise click.UsageError("a manifest is installed nowhere; redirect it to a FILE, and name that to --check")
-    found = generated.now(caller, kind, complete=check is None)
+    found = generated.now(caller, kind, check is None, asking(accept, screen) if check is None else None)
     agent, text = found.home.agent, generated.text_of(kind, found)
     if check is not None:
         checked = generated.check(agent, check or generated.unit_path(caller, agent), text)

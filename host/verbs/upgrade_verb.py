@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.options import Verb, caller_of, json_option, screen_of
+from host.options import Verb, accept_option, caller_of, json_option, screen_of
 
 
 @click.command("upgrade", cls=Verb)
@@ -12,9 +12,10 @@ from host.options import Verb, caller_of, json_option, screen_of
 @click.option(
     "--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait for each start."
 )
+@accept_option("Take settings that changed and concern isolation, keys, money or network.")
 @json_option
 @click.pass_context
-def verb(ctx: click.Context, back: bool, timeout: float, as_json_: bool) -> None:
+def verb(ctx: click.Context, back: bool, timeout: float, accept: bool, as_json_: bool) -> None:
     """Move an agent in its sealed container to the installed version of minifram, and back when it fails.
 
     \b
@@ -25,15 +26,19 @@ def verb(ctx: click.Context, back: bool, timeout: float, as_json_: bool) -> None
     4. When the agent does not work in time, and go on working for 5 s, the old container is back, with the memory
        that its watcher had; COMMS.md and this command say why. Else the old container goes; its image stays for --back.
 
+    Settings that changed since the agent was started, may give it more, and concern isolation, keys, money or network
+    are listed; without your answer or --accept nothing is done.
+
     Cut short at any moment, 'upgrade' and 'up' end what was begun, and 'down' gives it up. 'up' and 'restart' take the
     installed version too, without proof and without return; after --back they would take it again.
     """
+    from host.consent import asking
     from host.container import upgrade
     from host.display import as_json
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     limits = upgrade.Limits(up=timeout)
-    done = (upgrade.go_back if back else upgrade.upgrade)(caller, screen.progress, limits)
+    done = (upgrade.go_back if back else upgrade.upgrade)(caller, asking(accept, screen), screen.progress, limits)
     if as_json_:
         screen.result(as_json("upgrade", done))
     elif not done.is_another:

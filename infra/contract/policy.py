@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from infra.contract.host_names import problem_with_host_name
+from infra.contract.visible import is_visible
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 DOINGS = (ALLOW, ASK, DENY)
@@ -146,7 +147,7 @@ def _problem_with_path(pattern: str) -> str | None:
 def _problem_with_pattern(pattern: str) -> str | None:
     if len(pattern) > MAX_LENGTH:
         return f"{_shown(pattern)} is {len(pattern)} characters long; at most {MAX_LENGTH} are allowed"
-    if not pattern.isprintable():
+    if not is_visible(pattern):
         return f"{_shown(pattern)} holds a character that cannot be seen"
     at = pattern.find("[")
     while at >= 0:

@@ -10,6 +10,7 @@ import fnmatch
 from collections.abc import Iterable
 
 from infra.contract.branches import MAIN, MIND, RESCUE
+from infra.contract.visible import is_visible
 
 MAX_LENGTH = 200
 MAX_PATTERNS = 100
@@ -55,8 +56,10 @@ def _problem(pattern: str, expected: str) -> str | None:
         return f"{shown} is empty or has blanks around it; expected {expected}"
     if len(pattern) > MAX_LENGTH:
         return f"{shown} is {len(pattern)} characters long; at most {MAX_LENGTH} are allowed"
-    if not pattern.isprintable() or "\\" in pattern:
-        return f"{shown} holds a control character or a backslash, which matches itself; expected {expected}"
+    if not is_visible(pattern) or "\\" in pattern:
+        return (
+            f"{shown} holds a character that cannot be seen, or a backslash, which matches itself; expected {expected}"
+        )
     if pattern.startswith("!"):
         return f"{shown} begins with '!': no pattern takes back what another one protects; expected {expected}"
     if pattern.startswith("/") or any(part in (".", "..", "") for part in pattern.removesuffix("/").split("/")):

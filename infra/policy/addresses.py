@@ -11,6 +11,8 @@ import unicodedata
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import unquote
 
+from infra.contract.visible import without_ignorable
+
 Address = IPv4Address | IPv6Address
 
 _MOST_DIGITS = 40
@@ -44,7 +46,7 @@ def plain(text: str) -> str:
     """`text` as a resolver would see it: percent signs decoded, digits and dots of other scripts as ours, nothing that
     cannot be seen, small letters."""
     text = unicodedata.normalize("NFKC", unquote(text).translate(_DOTS)).translate(_DOTS)
-    return "".join(each for each in text if unicodedata.category(each) != "Cf").casefold()
+    return without_ignorable(text).casefold()
 
 
 def readings(host: str) -> tuple[Address, ...]:

@@ -82,7 +82,7 @@ def test_more_patterns_protect_more(patterns: list[str], name: str) -> None:
         (" a", "has blanks around it"),
         ("a ", "has blanks around it"),
         ("x" * 201, "201 characters long"),
-        ("a\nb", "control character"),
+        ("a\nb", "cannot be seen"),
         ("a\\*b", "backslash"),
         ("!a", "begins with '!'"),
         ("/etc/passwd", "is no path within a repository"),

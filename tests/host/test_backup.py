@@ -47,8 +47,7 @@ def _lived(desk: Desk) -> None:
     git("update-ref", "refs/tags/snapshot/one", commit)
     git("tag", "--no-sign", "-m", "signed off", "annotated", commit)
     git("update-ref", "refs/minifram/rejected/x", commit)
-    with open(desk.home().settings, "a", encoding="utf-8") as file:
-        file.write("\n# mine: ünï\n")
+    Path(desk.home().settings).write_text("autonomy: propose  # mine: ünï\n", encoding="utf-8")
     ledger = Ledger(desk.home().places.ledger)
     opened = Opened(
         time=TIME, day=DAY, id="1", unit="u", provider="anthropic", model="m", worst_usd=1.0, worst_tokens=10
@@ -134,7 +133,7 @@ def test_what_goes_in_comes_out(lived: Desk) -> None:
     assert _bytes(new.places.ledger) == _bytes(old.places.ledger)
     for place in (new.data, new.remote, new.places.bot, new.state, new.run):
         assert os.stat(place).st_mode & 0o777 == 0o700, place
-    assert sorted(os.listdir(new.data)) == sorted(os.listdir(old.data))
+    assert sorted(os.listdir(new.data)) == sorted([*os.listdir(old.data), "up.json"])
     assert os.listdir(new.state) == ["ledger.jsonl"]
     for word in ("it was 'agent'", "model's key", "not pushed", "logs", "minifram up --agent second"):
         assert word in restored.out
@@ -147,12 +146,12 @@ def test_a_restored_agent_starts_beside_the_first(lived: Desk) -> None:
     """`up` finds all it needs, at the commit that was saved, with the directives that were open."""
     lived.done("restore", str(_backed_up(lived)), "--agent", "second")
 
-    started = lived.call("up", "--agent", "second", "--json")
+    started = lived.call("up", "--agent", "second", "--sandbox", "process", "--json")
 
     assert started.code == 0, started
     assert (started.json["agent"], started.json["commit"]) == ("second", lived.main())
     assert lived.done("status", "--agent", "second", "--json").json["open_directives"] == 1
-    assert lived.call("up").code == 0, "the first one starts as before"
+    assert lived.call("up", "--sandbox", "process").code == 0, "the first one starts as before"
     assert lived.call("down", "--agent", "second").code == 0
 
 
@@ -209,7 +208,7 @@ def test_the_file_says_what_it_is_and_is_only_the_pms(lived: Desk, tmp_path: Pat
     parts = _parts(path)
     assert list(parts) == NAMES
     manifest = json.loads(parts.pop("manifest.json"))
-    assert (manifest["schema"], manifest["agent"], manifest["main"]) == ("minifram.archive/1", "agent", lived.main())
+    assert (manifest["schema"], manifest["agent"], manifest["main"]) == ("minifram.archive/2", "agent", lived.main())
     assert manifest["minifram"] == "9.8.7"
     assert manifest["parts"] == {
         name: {"bytes": len(part), "sha256": sha256(part).hexdigest()} for name, part in parts.items()
@@ -218,7 +217,7 @@ def test_the_file_says_what_it_is_and_is_only_the_pms(lived: Desk, tmp_path: Pat
 
 def test_a_running_agent_is_backed_up_as_it_stands(lived: Desk) -> None:
     """Main moves all the while; what is saved is one state of it, and restores."""
-    assert lived.call("up").code == 0
+    assert lived.call("up", "--sandbox", "process").code == 0
     stop = threading.Event()
 
     def push() -> None:

@@ -40,19 +40,19 @@ def _caller(directory: Path, says: str, status: int = 0) -> Caller:
 
 def test_the_process_sandbox_asks_podman_nothing(unusable: Caller) -> None:
     """Whatever came before."""
-    assert choose(unusable, "process", "podman").sandbox == "process"
+    assert choose(unusable, "process", True).sandbox == "process"
 
 
 def test_auto_is_podman_where_it_works(usable: Caller) -> None:
     """And asking for it is the same."""
     for asked in ("auto", "podman"):
-        assert choose(usable, asked, "", lambda *_: GOOD) == Choice("podman", machine=GOOD)
-        assert choose(usable, asked, "process", lambda *_: GOOD).sandbox == "podman"
+        assert choose(usable, asked, False, lambda *_: GOOD) == Choice("podman", machine=GOOD)
+        assert choose(usable, asked, True, lambda *_: GOOD).sandbox == "podman"
 
 
 def test_auto_says_why_it_is_less(unusable: Caller) -> None:
     """The PM should know what stands between the agent and its container."""
-    chosen = choose(unusable, "auto", "")
+    chosen = choose(unusable, "auto", False)
 
     assert chosen.sandbox == "process"
     assert "no such luck" in chosen.why
@@ -61,24 +61,24 @@ def test_auto_says_why_it_is_less(unusable: Caller) -> None:
 def test_auto_never_starts_unsealed_what_was_sealed(unusable: Caller) -> None:
     """What is in the agent's tree was written by somebody who is not to be trusted with the PM's rights."""
     with pytest.raises(Trouble, match="ran in the sealed container before") as refused:
-        choose(unusable, "auto", "podman")
+        choose(unusable, "auto", True)
     assert refused.value.code == 5
-    assert choose(unusable, "auto", "process").sandbox == "process"
+    assert choose(unusable, "auto", False).sandbox == "process"
 
 
 def test_who_asks_for_podman_and_cannot_have_it_is_told_all_that_is_missing(unusable: Caller, usable: Caller) -> None:
     """With an exit code for each kind."""
     with pytest.raises(Trouble, match="no such luck") as refused:
-        choose(unusable, "podman", "")
+        choose(unusable, "podman", False)
     assert refused.value.code == 1
 
     old = INFO | {"version": {"Version": "3.4.1"}, "host": {**INFO["host"], "idMappings": None}}
     (Path(usable.environ["PATH"]) / "podman.words").write_text(json.dumps(old))
     with pytest.raises(Trouble, match=r"podman is 3\.4(.|\n)*--add-subuids"):
-        choose(usable, "podman", "")
+        choose(usable, "podman", False)
 
     with pytest.raises(Trouble, match="you are root") as refused:
-        choose(usable._replace(uid=0), "podman", "")
+        choose(usable._replace(uid=0), "podman", False)
     assert refused.value.code == 2
 
 
@@ -137,6 +137,6 @@ def test_up_as_root_takes_the_process_sandbox_or_refuses(desk: Desk) -> None:
     """Root in a container of root's would be root outside; for anybody else this test asks nothing of podman."""
     root = desk.caller()._replace(uid=0)
 
-    assert choose(root, "auto", "").sandbox == "process"
+    assert choose(root, "auto", False).sandbox == "process"
     with pytest.raises(Trouble, match="ordinary user"):
-        choose(root, "podman", "")
+        choose(root, "podman", False)
