@@ -229,6 +229,9 @@ class Died(NamedTuple):
     """It had said SUCCESS, whether or not there was time to ask it."""
     outage: bool = False
     """What a runner depends on was not there: the death is no version's fault."""
+    outside: bool = False
+    """Nothing shows that it ended of itself: a signal from somebody else ended it, or nobody saw how (`SPEC_BOOT`). A
+    version that has served its probation is not blamed for that."""
 
 
 class Asked(NamedTuple):

@@ -277,7 +277,8 @@ class World:
             and not self._following.runner
             and not any(isinstance(each.event, states.Died) for each in self._queue)
         ):
-            self._enqueue(states.Died(state.runner.boot_id, "how is unknown: the watcher lost sight of it"))
+            how = "how is unknown: the watcher lost sight of it"
+            self._enqueue(states.Died(state.runner.boot_id, how, outside=True))
         processes.reap_orphans(self._keep_pids() | {runner.pid for runner in (state.runner,) if runner})
         self._reports.send(now())
         if self._notes.is_due:

@@ -93,6 +93,8 @@ class Alive:
     served: bool = False
     ends_at: float | None = None
     """It was asked to end, or leaves by itself."""
+    killed: bool = False
+    """By somebody outside, at `ends_at`."""
 
 
 @dataclass
@@ -375,7 +377,8 @@ class Play:
             if (alive.ends_at is None or alive.ends_at > death) and not self.outage:
                 self.count_failure(alive.runner.version)
             how = self.chance.choice(["exit status 0", "exit status 1", "SIGKILL"])
-            self.inbox.append(states.Died(alive.runner.boot_id, how, "words", alive.served, self.outage))
+            outside = alive.killed and alive.ends_at == death
+            self.inbox.append(states.Died(alive.runner.boot_id, how, "words", alive.served, self.outage, outside))
 
     def surprise(self) -> None:
         chance = self.chance.random()
@@ -392,7 +395,7 @@ class Play:
             self.ask("bootstrap", self.chance.choice([candidate.id, candidate.id, "main"]))
         elif chance < 0.18:
             self.ask("rollback", "main~1")
-        elif chance < 0.185:
+        elif chance < 0.192:
             self.outage_until = self.now + self.chance.expovariate(1 / 600.0)
         elif chance < 0.20:
             self.restart()
@@ -412,10 +415,15 @@ class Play:
             self.inbox.append(states.SealUnproved(self.alive.runner.boot_id, "no port"))
         elif chance < 0.2202:
             self.inbox.append(states.SealBroken("the rules are gone"))
-        elif chance < 0.30 and self.alive and self.outage:
+        elif chance < 0.90 and self.alive and self.outage:
             self.alive.ends_at = self.now
+        elif chance < 0.30 and self.alive and self.has_lived(self.alive.runner.version):
+            self.alive.ends_at, self.alive.killed = self.now, True  # three in a row are not rare
         else:
             self.follow(self.stale())
+
+    def has_lived(self, version: str) -> bool:
+        return any(good.id == version for good in self.state.goods)
 
     def interrupt(self) -> None:
         """Something from outside comes before the answers to what was done are in."""

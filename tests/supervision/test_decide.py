@@ -278,6 +278,37 @@ def test_a_refused_signal_is_told() -> None:
     assert state.phase is Phase.RUNNING
 
 
+def test_a_version_that_has_lived_is_not_blamed_for_what_others_do() -> None:
+    """Killed from outside again and again it is started after growing delays, and never pinned; its own deaths count,
+    and so do those of a version that has not served its probation."""
+    good = Version(commit="c" * 40, id="good")
+    for goods, outside, strikes in (((good,), True, 0), ((good,), False, 1), ((), True, 1)):
+        booted = a_state(main=good, goods=goods, runner=a_runner(version="good"), failures=2)
+        state, _ = decide(booted, Died("a" * 32, "SIGKILL", served=True, outside=outside), at(30))
+        assert (state.phase, state.failures, len(state.strikes)) == (Phase.WAITING, 3, strikes)
+        assert ("nothing shows that it ended of itself" in state.troubles[-1].text) is not strikes
+
+
+def test_a_long_service_is_known_when_somebody_ends_it() -> None:
+    """Though the moment at which its probation was over has not been looked at yet."""
+    state, _ = decide(a_state(runner=a_runner(version="good")), Died("a" * 32, "SIGKILL", outside=True), at(700))
+    assert (state.strikes, [good.id for good in state.goods]) == ((), ["good"])
+
+
+def test_who_is_ended_for_a_failure_is_blamed_however_it_ends() -> None:
+    """The watcher's own SIGKILL is nobody else's."""
+    good = Version(commit="c" * 40, id="good")
+    ending = a_state(phase=Phase.ENDING, main=good, goods=(good,), runner=a_runner(version="good"), failed="unwell")
+    assert decide(ending, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].strikes
+
+
+def test_safe_mode_that_somebody_kills_forgives_no_pin() -> None:
+    """Its code is the image's; that it was killed says nothing about what is pinned."""
+    safe = a_state(runner=a_runner(rung=Rung.SAFE))
+    assert decide(safe, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].forgiven == 0
+    assert decide(safe, Died("a" * 32, "exit status 1"), at(30))[0].forgiven == 1
+
+
 def test_stop_ends_the_runner_then_the_watcher() -> None:
     """An orderly stop: TERM, death, sweep, leave; a pending request stays for the next start."""
     state, actions = decide(a_state(request=a_request()), StopAsked(), at(1))
