@@ -16,7 +16,6 @@ from infra.supervision.states import (
     AskToEnd,
     Decision,
     Died,
-    Hop,
     Instant,
     Phase,
     Rung,
@@ -28,9 +27,9 @@ from infra.supervision.states import (
 )
 from infra.supervision.succession import (
     BOOTSTRAP,
-    HOPS_KEPT,
     TRIES,
     UNWATCHED,
+    hopped,
     is_answered,
     leave_by,
     next_up,
@@ -87,7 +86,7 @@ def launched(state: State, runner: Runner, reason: str, now: Instant) -> Decisio
     if state.request and is_answered(state.request, runner.branch, BOOTSTRAP if runner.branch == MAIN else reason):
         state = settled(state)
     if runner.rung is Rung.BRANCH:
-        state = replace(state, hops=(*state.hops, Hop(now.monotonic, runner.branch, state.main.id))[-HOPS_KEPT:])
+        state = hopped(state, runner.branch, now)
     state = replace(state, runner=runner, boots=boots, failed="", unwell="")
     if state.stopping:
         return end(state, runner, now)
@@ -108,7 +107,9 @@ def died(state: State, runner: Runner, death: Died, now: Instant) -> Decision:
         return next_up(state, "", now)
     when = "ended before" if state.phase is Phase.BOOTING and not death.served else "died after"
     why = f"{named(runner)} {when} SUCCESS: {how}"
-    if guilty and _is_others_doing(state, runner, death, now):
+    if guilty and state.may_leave == runner.boot_id and death.outside:
+        guilty = None  # it would have been led again anyway, by the branch that it asked for
+    elif guilty and _is_others_doing(state, runner, death, now):
         guilty, why = None, f"{why}; this version has lived, and nothing shows that it ended of itself"
     return failed(state, runner.branch, guilty, why, death.last_words, now)
 

@@ -94,6 +94,8 @@ class State(msgspec.Struct, frozen=True):
     """Why the runner that is being ended has failed; empty when it is ended for another reason."""
     preparing: str = ""
     """The branch whose launch waits; it means something while preparing."""
+    may_leave: str = ""
+    """The boot that has signalled for something that there is not; if it leaves for it, it is not to blame."""
     unwell: str = ""
     """What was wrong with the runner when it was last asked; a second time in a row ends it."""
     failures: int = 0
@@ -242,6 +244,8 @@ class SignalRefused(NamedTuple):
     why: str
     identity: str = ""
     """Of the refused file, which is found again when a watcher is killed before it could delete it."""
+    may_leave: bool = False
+    """Whoever wrote it could take it for carried out, and leave: that is no fault of its version."""
 
 
 class RolledBack(NamedTuple):

@@ -63,6 +63,7 @@ OF_NOBODY: tuple[Event, ...] = (
     states.SealUnproved(OTHER, "no port"),
     states.TimeIsUp(),
     states.SignalRefused("it is empty"),
+    states.SignalRefused("there is no clone", may_leave=True),
     states.Observed("a limit", "much was written"),
     states.Unwell(OTHER, "no answer"),
     states.Well(OTHER),
@@ -311,12 +312,13 @@ class Play:
             raise Broken(f"the request {request} was lost")
         self.asked.pop(request.identity, None)
 
-    def ask(self, name: str, target: str) -> None:
+    def ask(self, name: str, target: str, leaves: bool = True) -> None:
+        """`leaves`: it is the runner's own word, which then mostly goes."""
         self.serial += 1
         identity = f"1:{self.serial}:1"
         self.asked[identity] = f"{name} {target}"
         self.inbox.append(states.Asked(Request(name=name, target=target, identity=identity)))
-        if self.alive and self.chance.random() < 0.9:
+        if leaves and self.alive and self.chance.random() < 0.9:
             self.alive.ends_at = self.now + self.chance.uniform(0.0, 9.0)
 
     def next_moment(self) -> float:
@@ -390,7 +392,7 @@ class Play:
         elif chance < 0.10:
             self.report_on_main()
             self.inbox.append(states.MainMoved(self.main))
-        elif chance < 0.16 and self.alive:
+        elif chance < 0.16 and (self.alive or self.state.phase is Phase.PREPARING):
             candidate = self.new_version()
             self.ask("bootstrap", self.chance.choice([candidate.id, candidate.id, "main"]))
         elif chance < 0.18:
@@ -427,8 +429,8 @@ class Play:
 
     def interrupt(self) -> None:
         """Something from outside comes before the answers to what was done are in."""
-        if self.chance.random() < 0.1:
-            self.ask("bootstrap", self.new_version().id)
+        if self.chance.random() < (0.5 if self.state.phase is Phase.PREPARING else 0.1):
+            self.ask("bootstrap", self.new_version().id, leaves=False)
             self.inbox.rotate(1)
             return
         event = self.chance.choice(self.news()) if self.chance.random() < 0.9 else self.chance.choice(self.orders())
