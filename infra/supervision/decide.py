@@ -109,7 +109,9 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return lives.died(state, state.runner, event, now)
         case Asked(request):
             return succession.asked(state, request, now)
-        case SignalRefused(why, identity):
+        case SignalRefused(why, identity, may_leave):
+            if may_leave and state.runner:
+                state = replace(state, may_leave=state.runner.boot_id)
             return noted(state, why, now), [Tell(report_titles.watcher("a signal was refused"), why, identity)]
         case RolledBack(target, commit) if starting:
             told = Tell(

@@ -140,6 +140,20 @@ def how_it_ended(returncode: int) -> str:
         return f"signal {-returncode}"
 
 
+FROM_OUTSIDE = frozenset({0, -signal.SIGTERM, -signal.SIGKILL, -signal.SIGINT, -signal.SIGHUP})
+"""Return codes of a runner that somebody else may have ended. Exit status 0 is how it obeys SIGTERM."""
+
+
+def memory_kills() -> int:
+    """How often the kernel has ended a process for want of memory: in this container, else on this machine."""
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            counts = dict(line.split(maxsplit=1) for line in file)
+            if "oom_kill" in counts:
+                return int(counts["oom_kill"])
+    return 0
+
+
 def find_runner(boot_id: str) -> tuple[int, float] | None:
     """Pid and start time of the runner that carries this boot id.
 

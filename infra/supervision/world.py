@@ -18,12 +18,14 @@ import structlog
 from msgspec.structs import replace
 
 from infra.contract import report_titles
+from infra.contract.branches import MAIN
 from infra.contract.control import longest_promise
 from infra.contract.settings import Settings, runner_limits
-from infra.contract.watcher_file import WatcherFile
+from infra.contract.signals import SignalName
+from infra.contract.watcher_file import Request, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
-from infra.supervision import inbox, ladder, main_branch, memory, processes, states
+from infra.supervision import checkouts, inbox, ladder, main_branch, memory, processes, states
 from infra.supervision.absence import Absence
 from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
@@ -278,7 +280,8 @@ class World:
             and not self._following.runner
             and not any(isinstance(each.event, states.Died) for each in self._queue)
         ):
-            self._enqueue(states.Died(state.runner.boot_id, "how is unknown: the watcher lost sight of it"))
+            how = "how is unknown: the watcher lost sight of it"
+            self._enqueue(states.Died(state.runner.boot_id, how, outside=True))
         processes.reap_orphans(self._keep_pids() | {runner.pid for runner in (state.runner,) if runner})
         self._reports.send(now())
         if self._notes.is_due:
@@ -291,12 +294,25 @@ class World:
             self._log.error("signals.unreadable", reason=str(error))
             return
         for claimed in claims:
-            if claimed.request:
+            lacking = self._lacking(claimed.request) if claimed.request else ""
+            if lacking:
+                self._log.warning("signal.refused", reason=lacking)
+                self._enqueue(states.SignalRefused(lacking, claimed.identity, may_leave=True), claimed=claimed)
+            elif claimed.request:
                 self._log.info("signal.claimed", signal=claimed.request.name, target=claimed.request.target)
                 self._enqueue(states.Asked(claimed.request), claimed=claimed)
             else:
                 self._log.warning("signal.refused", reason=claimed.refusal)
                 self._enqueue(states.SignalRefused(claimed.refusal, claimed.identity), claimed=claimed)
+
+    def _lacking(self, request: Request) -> str:
+        """Why nothing could come of this signal, so that it must not end who leads; empty when it is worth a try."""
+        if request.name != SignalName.BOOTSTRAP.value or request.target == MAIN:
+            return ""
+        try:
+            return checkouts.problem_with_clone(self._launcher.clones, request.target)
+        except OSError as error:
+            return f"the clone of {request.target} cannot be reached: {error}"
 
     def _check(self) -> None:
         """The check every 10 minutes (seed 001): is the runner that we count on there?"""
