@@ -12,6 +12,7 @@ import structlog
 from infra.contract.places import Places
 from infra.repository.git import GitError
 from infra.supervision import probe, processes
+from infra.supervision.absence import Lasting
 from infra.supervision.following import Following
 from infra.supervision.probe import Probe
 from infra.supervision.states import Event, Phase, Runner, Served, State, Unwell, Well
@@ -35,29 +36,6 @@ class Pace(NamedTuple):
     """So long it may be stopped by SIGSTOP: whoever stops it to look at it goes on soon."""
 
 
-LOOK_SECONDS = 2.0
-"""A look that is later than this was held up, and what was in between is not known."""
-
-
-class Stopped:
-    """For how long one process has been stopped, as far as the watcher was there to see it: what stopped both and let
-    both go on is no stop of the one."""
-
-    def __init__(self) -> None:
-        self._pid = 0
-        self._looked = inf
-        self._seconds = 0.0
-
-    def looks(self, pid: int, at: float) -> float:
-        """Monotonic seconds, 0 while it is not stopped."""
-        since, self._looked = at - self._looked, at
-        if pid != self._pid or not processes.is_stopped(pid):
-            self._pid, self._seconds = pid, 0.0
-        else:
-            self._seconds += max(0.0, min(since, LOOK_SECONDS))
-        return self._seconds
-
-
 class Health:
     """Questions to the runners of one agent, one at a time."""
 
@@ -77,7 +55,7 @@ class Health:
         self._probe: Probe | None = None
         self._next = 0.0
         self._next_doors = 0.0
-        self._stopped = Stopped()
+        self._stopped = Lasting()
         self.trouble = ""
         """Why the keep itself could not ask; nothing when it could."""
 
@@ -95,10 +73,11 @@ class Health:
             self._end()
         if runner is None:
             self.trouble = ""  # that was about one who is gone
+            self._stopped = Lasting()
         if runner is None or not _is_of_interest(state):
             self._end()
             return []
-        if self._stopped.looks(runner.pid, at) > self._pace.stopped:
+        if self._stopped.looks(at, processes.is_stopped(runner.pid)) > self._pace.stopped:
             return [Unwell(runner.boot_id, f"it was stopped (SIGSTOP) for over {self._pace.stopped:g} s", certain=True)]
         events: list[Event] = []
         if self._probe is None and at >= self._next:

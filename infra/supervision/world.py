@@ -85,6 +85,8 @@ class World:
         self._absence = Absence()
         self._next_check = 0.0
         self._stop_told = False
+        self._launched = 0.0
+        """Monotonic: when the last launch began."""
         self._adopted = False
         self.wake = Wake(log)
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
@@ -98,6 +100,7 @@ class World:
         """Remember, look for a runner that outlived an earlier watcher, start the doors; queues `Started`."""
         file, problem = self._notes.read()
         at = now()
+        self._launched = at.monotonic
         processes.become_subreaper()
         try:
             self._inbox.make()
@@ -229,7 +232,7 @@ class World:
         poll = select.poll()
         watched = (self.services, self._following, self._preparation)
         descriptors = [descriptor for each in watched for descriptor in each.pidfds()]
-        for descriptor in (self.wake.fd, *descriptors, *self._health.fds()):
+        for descriptor in (self.wake.fd, *descriptors, *self._health.fds(), *self.services.fds()):
             poll.register(descriptor, select.POLLIN)
         if not self._queue:
             poll.poll(max(0.0, min(due) - at) * 1000)
@@ -244,13 +247,14 @@ class World:
         if late:
             self._log.warning("watcher.was_away", seconds=round(late, 3))
         self.services.tend(at)
+        self._enqueue(*(states.Observed("a door did not answer", words) for words in self.services.news()))
         if self.wake.stop_asked and not self._stop_told:
             self._stop_told = True
             self._enqueue(states.StopAsked())
         runner = self._following.runner
         died = self._following.death()
         if died:
-            why = self._health.trouble or outage(self.services, self._places, at)
+            why = self._health.trouble or self._outage(at, died.served)
             died = died._replace(outage=bool(why))
             if not died.served:
                 self._launcher.doubt_environment()
@@ -286,6 +290,10 @@ class World:
         self._reports.send(now())
         if self._notes.is_due:
             self.remember(state)
+
+    def _outage(self, at: float, served: bool) -> str:
+        """Why no version is to blame for what fails now. A boot may have waited for a door from its start on."""
+        return outage(self.services, self._places, at, at if served else self._launched)
 
     def _take_signals(self) -> None:
         try:
@@ -326,6 +334,7 @@ class World:
 
     def _launch(self, action: states.Launch, state: State) -> None:
         at = now()
+        self._launched = at.monotonic
         try:
             if self._unswept:
                 raise OSError(f"what an earlier runner left behind is still there: {self._unswept}")
@@ -348,6 +357,8 @@ class World:
         except (NotLaunched, OSError) as error:
             self._log.error("launch.failed", branch=action.branch, rung=action.rung.value, reason=brief(error))
             guilty = error.guilty if isinstance(error, NotLaunched) else None
+            if guilty and self._outage(time.monotonic(), served=False):
+                guilty = None
             self._enqueue(states.LaunchFailed(action.branch, brief(error), guilty))
             return
         self._enqueue(states.Launched(runner, action.reason))

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-from collections.abc import Iterator
-
 import pytest
 from msgspec.structs import replace
 
 from infra.contract.watcher_file import Request
-from infra.supervision.absence import Absence
-from infra.supervision.health import Stopped
-from infra.supervision.processes import is_stopped
+from infra.supervision.absence import Absence, Lasting
 from infra.supervision.states import Instant, Patience, Phase, State
-from tests.supervision.agents import within
 
 BOOTING = State(Phase.BOOTING, Instant(100.0, 0.0), Patience(60.0, 10.0), deadline=160.0)
 
@@ -60,21 +53,8 @@ def test_what_says_when_to_look_again_is_not_put_off() -> None:
     assert Absence().due(replace(BOOTING, deadline=None)) is None
 
 
-@pytest.fixture
-def other() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        yield process
-        process.kill()
-
-
-def test_a_stop_counts_while_the_watcher_looks(other: subprocess.Popen[bytes]) -> None:
-    """A process is stopped for as long as looks find it so; a look that is late counts for little, and one that finds
-    it running begins anew."""
-    stopped = Stopped()
-    assert stopped.looks(other.pid, 0.0) == 0.0
-    other.send_signal(signal.SIGSTOP)
-    within(5.0, lambda: is_stopped(other.pid), "the stop")
-    assert [stopped.looks(other.pid, at) for at in (1.0, 2.0, 100.0)] == [1.0, 2.0, 4.0]
-    other.send_signal(signal.SIGCONT)
-    within(5.0, lambda: not is_stopped(other.pid), "its going on")
-    assert stopped.looks(other.pid, 101.0) == 0.0
+def test_what_lasts_is_counted_while_the_watcher_looks() -> None:
+    """A look that is late counts for little, and one that finds it over begins anew."""
+    lasting = Lasting()
+    assert [lasting.looks(at, True) for at in (10.0, 11.0, 100.0)] == [0.0, 1.0, 3.0]
+    assert [lasting.looks(101.0, False), lasting.looks(102.0, True), lasting.looks(103.0, True)] == [0.0, 0.0, 1.0]
