@@ -12,7 +12,7 @@ import msgspec
 
 from infra.contract.branches import MAIN
 from infra.contract.exit_codes import Exit
-from infra.examination import examiner, findings, plan, records, trees, verdict
+from infra.examination import examiner, findings, plan, records, refs, trees, verdict
 from infra.examination.findings import ANSWER_BYTES, Answer
 from infra.examination.plan import Plan, Settings
 from infra.examination.selection import select
@@ -73,7 +73,7 @@ def conclude(remote: str, planned: bytes, answered: bytes, began: float, now: fl
     git = Git(remote, WATCHER, {"GIT_DIR": remote}).within(LOOK_SECONDS)
     found = verdict.judge(wanted.key, wanted.branch, wanted.commit, wanted.main, wanted.selection, answer)
     records.keep(git, msgspec.structs.replace(found, at=now, seconds=max(0.0, now - began)))
-    records.forget_request(git, wanted.branch, wanted.commit)
+    refs.forget_request(git, wanted.branch, wanted.commit)
 
 
 def _content(descriptor: int) -> bytes:

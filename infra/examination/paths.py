@@ -31,7 +31,8 @@ def needs_examination(path: str, before: str, after: str, there: Collection[str]
         return bool(before) or not is_plain or not rest or not _is_new_test(path, there)
     if top in ("infra", "spec", "src") or path == "SYSTEM.md":
         return True
-    return not is_plain or top.startswith(_REQUIREMENTS) or is_setting(path) or path.endswith(_CODE)
+    is_link = bool(after) and after not in (*_PLAIN, "160000")
+    return is_link or top.startswith(_REQUIREMENTS) or is_setting(path) or path.endswith(_CODE)
 
 
 def is_setting(path: str) -> bool:

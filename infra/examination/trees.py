@@ -28,7 +28,8 @@ def merged(git: Git, main: str, commit: str) -> str:
     """A commit with the tree that merging would give; main itself when there is nothing to merge. No ref names it.
 
     Raises GitError, MergeConflict."""
-    return merge_commit(git, main, commit, "What would be merged\n") or main
+    # The same question, asked again and again, leaves one object behind.
+    return merge_commit(git.with_env(**_NO_TIME), main, commit, "What would be merged\n") or main
 
 
 def snapshot(git: Git, commit: str, tests_of: str | None = None) -> str:

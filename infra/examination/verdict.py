@@ -16,8 +16,8 @@ from infra.examination.selection import Selection
 
 MOST_LISTED = 40
 """Names in one list of a verdict; the rest is counted."""
-MAX_BYTES = 256 * 1024
-"""Of a verdict as JSON."""
+MOST_FILES = 1000
+"""The same for the files that ran."""
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def judge(key: str, branch: str, commit: str, main: str, selection: Selection, a
         own=_counts(answer.own),
         failures=dict(list(failures.items())[:5]),
         again=_some((*answer.mains.again, *answer.own.again)),
-        files=tuple(dict.fromkeys((*selection.mains, *selection.own))),
+        files=_some(dict.fromkeys((*selection.mains, *selection.own)), MOST_FILES),
         left_out=selection.left_out,
         tests_added=_some(selection.added),
         tests_changed=_some(selection.changed),
@@ -205,7 +205,7 @@ def _more(found: list[str]) -> str:
     return f" (and {len(found) - 1} more)" if len(found) > 1 else ""
 
 
-def _some(names: Iterable[str]) -> tuple[str, ...]:
-    shown = [name if len(name) <= 300 else f"{name[:299]}…" for name in names]
-    more = len(shown) - MOST_LISTED
-    return (*shown[:MOST_LISTED], *([f"and {more} more"] if more > 0 else []))
+def _some(names: Iterable[str], most: int = MOST_LISTED) -> tuple[str, ...]:
+    shown = [name if len(name) <= 200 else f"{name[:199]}…" for name in names]
+    more = len(shown) - most
+    return (*shown[:most], *([f"and {more} more"] if more > 0 else []))
