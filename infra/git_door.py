@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from infra.admission import inspection
 from infra.admission.cargo import read_known
 from infra.admission.decide import refusal
+from infra.admission.examined import ask_for_examinations
 from infra.admission.rules import read_rules
 from infra.contract.exit_codes import Exit
 from infra.contract.secret_shapes import redacted
@@ -47,6 +48,7 @@ def pre_receive(config: str) -> int:
         deadline = time.monotonic() + inspection.INSPECTION_SECONDS
         repository = inspection.pushed(os.getcwd(), os.environ, deadline)
         updates = inspection.inspect_all(repository, lines, rules, known)
+        ask_for_examinations(repository, updates)
     except ValueError as error:
         return refuse(str(error), known=known)
     except (OSError, GitError, MemoryError) as error:

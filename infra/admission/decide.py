@@ -15,6 +15,7 @@ from infra.admission.entries import shown as _shown
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
 from infra.contract.protection import protecting
+from infra.examination.refs import Standing
 from infra.repository.git import AGENT, WATCHER, Person
 
 MAX_REFS = 50
@@ -68,6 +69,21 @@ class Page(NamedTuple):
     """None as well when it would be no regular file."""
 
 
+class Step(NamedTuple):
+    """Between two commits of main, what may only change with a verdict."""
+
+    path: str
+    """A file of it; empty when there is none."""
+    key: str = ""
+    """Of the tree that main would have (`examination.trees`)."""
+    standing: Standing | None = None
+    """What the keep's verdict on that tree says; None when it has none."""
+    early: tuple[str, str] | None = None
+    """A commit before the last one, by first parents, that changes such a file, and which."""
+    branch: str = ""
+    """A branch that is at what would be merged."""
+
+
 class Update(NamedTuple):
     """One ref that a push wants to change, and what git said about it."""
 
@@ -96,6 +112,8 @@ class Update(NamedTuple):
     leaks: tuple[Leak, ...] = ()
     odd: tuple[str, ...] = ()
     """What is wrong with entries of new trees, and with tags, in the words of `entries`."""
+    step: Step = Step("")
+    """main only."""
     page: Page | None = None
     """main only: None when COMMS.md is as it was."""
     unseen: str = ""
@@ -292,6 +310,9 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     for path in update.present:
         if is_second_page(path):
             return f"{_shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
+    problem = _problem_with_step(update.step)
+    if problem:
+        return problem
     if update.page is None:
         return None
     if update.page.after is None:
@@ -299,6 +320,35 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     from infra.admission.page_rules import problem_with_page  # most pushes do without
 
     return problem_with_page(update.page.before or "", update.page.after)
+
+
+def _problem_with_step(step: Step) -> str | None:
+    if step.early:
+        commit, path = step.early
+        return (
+            f"commit {commit[:12]} changes {_shown(path)} before the last commit of this push, and main moves over "
+            "such a change in one examined step; merge the branch into main with one merge commit"
+        )
+    if not step.path:
+        return None
+    which = f"minifram review {step.branch}" if step.branch else "minifram review BRANCH"
+    if step.standing is None:
+        asked = (
+            "is asked for; push again when it has passed"
+            if step.branch
+            else "comes when a branch holding it is bootstrapped"
+        )
+        return (
+            f"{_shown(step.path)} changes, and the keep has not examined this version: an examination {asked} ({which})"
+        )
+    if not step.standing.passed:
+        return f"the keep examined this version, and it did not pass: {step.standing.why[:500]}; mend it on the branch"
+    if step.standing.needs_word:
+        return (
+            f"the keep examined this version, and it needs the PM's word: {step.standing.needs_word[0]}; "
+            f"the PM decides ({which}), or you take that back on the branch"
+        )
+    return None
 
 
 def protecting_on_main(protected: Iterable[str], path: str) -> str | None:

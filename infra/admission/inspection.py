@@ -17,6 +17,7 @@ from infra.admission.cargo import Hit
 from infra.admission.changes import EMPTY_TREE, Change, changes
 from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, TAGS, Commit, File, Leak, Page, Update
 from infra.admission.entries import Entry, problem_with_entry, problems_with_tree, shown
+from infra.admission.examined import step_between
 from infra.admission.leaks import leaks_of_commit, leaks_of_object
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.secret_shapes import find_secrets
@@ -220,6 +221,7 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
         large_files=tuple(File(objects[id], suspect.large.pop(id)) for id in [*suspect.large] if id in objects),
         leaks=tuple(leaks),
         odd=tuple(odd),
+        step=step_between(repository, old, new, changed) if is_main and old else update.step,
         page=_page(answers.pages, changed) if is_main and old else None,
     )
 

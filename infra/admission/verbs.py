@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infra.admission.examine_verb import examine
 from infra.admission.request_world import World
 from infra.contract.requests import Ask, Examine, Refused, Reply, Report, Request
 
@@ -13,4 +14,4 @@ def answer(world: World, request: Request) -> Reply:
         case Ask():
             return Refused("questions are not taken here; ask in a report")
         case Examine():
-            return Refused("examinations are not made here")
+            return examine(world, request)

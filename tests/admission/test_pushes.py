@@ -476,7 +476,7 @@ def test_a_page_can_be_brought_back(world: World) -> None:
     world.agent.commit({"src/b.py": "1\n"})
     world.agent.push("main")
     world.settings("propose")
-    world.agent.commit({"COMMS.md/evil.py": "1\n"})
+    world.agent.commit({"COMMS.md/evil": "1\n"})
     assert "must stay a file" in world.agent.refused("main")
     world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
     world.agent.commit({"COMMS.md": PAGE})
