@@ -60,7 +60,8 @@ def agent(desk: Desk) -> Desk:
 
 
 def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
-    """Also where init makes the directories above; nothing of it needs mending, and it starts."""
+    """Fault: the power is cut when init has answered; expected: the agent and the directories above are there, nothing
+    needs mending, and it starts."""
     desk.done("init", "--sandbox", "process")
     cut(disk)
     assert list(mend(desk.home(), machine_started())) == []
@@ -99,7 +100,8 @@ def _at(git: Git, ref: str) -> str:
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_a_push_by_path_is_there(agent: Desk, disk: Ext4, branch: str) -> None:
-    """To main, to a new branch, and to one whose directories are new."""
+    """Fault: the power is cut when a push by path was answered; expected: it is there, also on a branch of
+    new directories."""
     pushed = Clone(agent).push(branch)
     cut(disk)
     assert _at(agent.git(), f"refs/heads/{branch}") == pushed
@@ -107,7 +109,7 @@ def test_a_push_by_path_is_there(agent: Desk, disk: Ext4, branch: str) -> None:
 
 
 def test_without_the_hook_a_push_is_lost(agent: Desk, disk: Ext4) -> None:
-    """The control: what git alone does is not enough, and the cut takes it."""
+    """Fault: the same without the hook; expected: the push is lost, the control of what is above."""
     os.unlink(f"{agent.home().remote}/hooks/{durable_refs.HOOK}")
     os.sync()
     pushed = Clone(agent).push("main")
@@ -118,7 +120,7 @@ def test_without_the_hook_a_push_is_lost(agent: Desk, disk: Ext4) -> None:
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_a_push_through_the_door_is_there(disk: Ext4, tmp_path: Path, branch: str) -> None:
-    """As by path; door and clone lie on another disk."""
+    """Fault: the power is cut when a push through the git door was answered; expected: it is there."""
     world = World(tmp_path / "world")
     remote = disk.path / "remote.git"
     shutil.move(world.places.remote, remote)
@@ -150,7 +152,8 @@ ACTS: dict[str, Callable[[Desk], object]] = {
 
 @pytest.mark.parametrize("act", ACTS)
 def test_what_the_commands_and_the_watcher_did_is_there(agent: Desk, disk: Ext4, act: str) -> None:
-    """Every ref is as it was when they had answered, and everything that it leads to is whole."""
+    """Fault: the power is cut when a command or the watcher has moved refs; expected: every ref is as it was
+    when they had answered, and what it leads to is whole."""
     agent.branch("later", {"src/l.py": "1\n"})
     agent.git()("update-ref", "refs/heads/main", "refs/heads/later")
     agent.branch("improve", {"src/a.py": "1\n"})
