@@ -19,6 +19,7 @@ from infra.repository import durable_refs
 from infra.repository.git import Git
 from infra.supervision import main_branch
 from infra.supervision.versions import Mainline
+from tests.admission.git_server import Server
 from tests.admission.world import World
 from tests.faults.disks import Ext4
 from tests.host.desk import Desk
@@ -118,14 +119,22 @@ def test_without_the_hook_a_push_is_lost(agent: Desk, disk: Ext4) -> None:
     assert _at(agent.git(), "refs/heads/main") not in ("", pushed)
 
 
-@pytest.mark.parametrize("branch", BRANCHES)
-def test_a_push_through_the_door_is_there(disk: Ext4, tmp_path: Path, branch: str) -> None:
-    """Fault: the power is cut when a push through the git door was answered; expected: it is there."""
-    world = World(tmp_path / "world")
-    remote = disk.path / "remote.git"
-    shutil.move(world.places.remote, remote)
-    os.symlink(remote, world.places.remote)
+@pytest.fixture(params=["git:// door", "door by path"])
+def world(disk: Ext4, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    """Of the agent and its door, only the repository lies on the disk."""
+    server = Server(tmp_path / "world") if request.param == "git:// door" else None
+    world = server.world if server else World(tmp_path / "world")
+    shutil.move(world.places.remote, disk.path / "remote.git")
+    os.symlink(disk.path / "remote.git", world.places.remote)
     os.sync()
+    yield world
+    if server:
+        server.end()
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_a_push_through_the_door_is_there(world: World, disk: Ext4, branch: str) -> None:
+    """Fault: the power is cut when a push through the git door was answered; expected: it is there."""
     pushed = world.agent.commit({"src/b.py": "b = 1\n"})
     world.agent.push(f"HEAD:refs/heads/{branch}")
     cut(disk)
