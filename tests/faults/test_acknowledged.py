@@ -30,7 +30,7 @@ BRANCHES = ("main", "new", "a/b/c")
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Ext4]:
-    made = Ext4(tmp_path, megabytes=32)
+    made = Ext4(tmp_path, megabytes=160)
     made.mount()
     yield made
     made.unmount()
@@ -71,6 +71,20 @@ def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
     assert desk.git()("fsck", "--strict", "--no-dangling") == ""
     assert desk.call("up").code == 0
     assert desk.call("down").code == 0
+
+
+def test_an_agent_that_was_restored_is_there(agent: Desk, disk: Ext4) -> None:
+    """Fault: the power is cut when backup, and then restore, have answered; expected: archive and agent are there and
+    whole."""
+    archive = str(disk.path / "agent.tar")
+    agent.done("backup", archive)
+    cut(disk)
+    agent.done("restore", archive, "--agent", "second")
+    cut(disk)
+    assert list(mend(agent.home("second"), machine_started())) == []
+    assert agent.main("second") == agent.main()
+    assert agent.git("second")("fsck", "--strict") == ""
+    assert os.path.getsize(agent.home("second").settings)
 
 
 class Clone:
