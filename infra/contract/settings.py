@@ -29,7 +29,7 @@ class BudgetSettings(Section, frozen=True):
     daily_tokens: int = 20_000_000
     """The same bound in tokens, all kinds added up."""
     unit_usd: float = 5.0
-    """For one unit of work: it ends with a report before a call that could pass this."""
+    """For all work on the directives that are open: it ends with a report before a call that could pass this."""
     unit_tokens: int = 10_000_000
     """The same bound in tokens."""
     unpriced: bool = False
