@@ -118,18 +118,20 @@ def _hooks(home: Home) -> Iterator[Result]:
         names = sorted(name for name in os.listdir(directory) if not name.endswith(".sample"))
     except (FileNotFoundError, NotADirectoryError):
         names = []
-    ours = f"{home.remote}/{guard.NAME}"
-    guarded = os.path.lexists(ours) and guard.is_guard(ours)
+    ours = {name for name in names if guard.is_guard(home.remote, f"hooks/{name}")}
     for name in names:
-        path = f"{directory}/{name}"
-        if not (guarded and path == ours):
-            text = f"{path}: a hook, which your own pushes would run as you; remove it unless you put it there"
+        if name not in ours:
+            text = (
+                f"{directory}/{name}: a hook, which your own pushes would run as you; remove it unless you put it there"
+            )
             yield Result("hooks", FAIL, text)
-    if guarded:
-        yield Result("hooks", OK, "your own pushes by path are guarded against planted links")
-    elif not os.path.lexists(ours):
-        text = f"{ours} is missing, so your own pushes by path would follow planted links: 'minifram up' puts it there"
-        yield Result("hooks", WARN, text)
+    for path, hook in guard.HOOKS.items():
+        if os.path.basename(path) not in names:
+            text = f"{home.remote}/{path} is missing, so {hook.without}: 'minifram up' puts it there"
+            yield Result("hooks", WARN, text)
+    if len(ours) == len(guard.HOOKS):
+        text = "your own pushes by path are guarded against planted links, and are on the disk when git confirms them"
+        yield Result("hooks", OK, text)
 
 
 def _content(home: Home) -> Iterator[Result]:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from host import openings
+from host import mending, openings
 from host.homes import Home
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
@@ -57,6 +57,12 @@ def problem_with_repository(home: Home) -> Trouble | None:
     planted = list(itertools.islice(openings.quick(remote, os.geteuid()), SHOWN + 1))
     if planted:
         return _tampered_with(remote, planted)
+    if spoilt := mending.emptied(remote):
+        return Trouble(
+            Exit.NOT_FOUND,
+            f"{remote}/{spoilt[0]} is empty, as a power cut can leave it: "
+            "'minifram up' writes it again, and so does 'minifram doctor'",
+        )
     try:
         config = configuration(remote)
     except GitError as error:

@@ -1,6 +1,7 @@
 """Making an agent: its bare repository with the first commit, its settings, its directories.
 
-All is built beside and renamed into place as the last step, so that an agent is there whole or not at all."""
+All is built beside and renamed into place as the last step, so that an agent is there whole or not at all, also after
+a power cut."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from host.guard import put_guard
 from host.homes import Home, secure_directory, secure_run_directory
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
-from infra.contract.files import write_whole
+from infra.contract.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.contract.sockets import MAX_PATH_BYTES
 from infra.repository.bare_config import MARKER, SETTINGS
 from infra.repository.git import Git, Person
@@ -79,7 +80,7 @@ def give_birth(home: Home, root: str, settings_text: str | None, default_text: s
     sources = first_files(root)
     refuse_long_sockets(home)
     base = os.path.dirname(home.data)
-    os.makedirs(base, mode=0o700, exist_ok=True)
+    make_directories(base, 0o700)
     with alone_in(base):
         _refuse_what_is_there(home, settings_text)
         kept = os.path.lexists(home.settings)
@@ -92,14 +93,16 @@ def give_birth(home: Home, root: str, settings_text: str | None, default_text: s
             os.mkdir(f"{unfinished}/bot", 0o700)
             made += _make_directories(home, uid)
             if not kept:
-                os.makedirs(os.path.dirname(home.settings), mode=0o700, exist_ok=True)
+                make_directories(os.path.dirname(home.settings), 0o700)
                 made.append(home.settings)
                 write_whole(home.settings, (settings_text or default_text).encode())
+            sync_tree(unfinished)  # git syncs objects and refs, and neither HEAD nor a directory
             os.rename(unfinished, home.data)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             _remove(made)
             raise
+        sync_directory(base)
     return Born(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
 
 

@@ -14,6 +14,7 @@ from host.talk import AlreadyTold, tell
 from host.trouble import Trouble
 from infra.contract.branches import problem_with_ref
 from infra.contract.exit_codes import Exit
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError, resolve_commit
 from infra.repository.merge import MergeConflict, changes_beyond_page, merge_commit
 from infra.repository.tip import BareTip, advance, resolve_object, rollback_commit
@@ -96,9 +97,8 @@ def reject(git: Git, name: str, because: str) -> Rejected:
     """Take a branch away, keep its commit, tell the agent. Raises Trouble when the branch moved meanwhile."""
     commit = review.branch_commit(git, name)
     kept_as = f"{REJECTED}/{name}/{commit[:12]}"
-    steps = f"start\nupdate {kept_as} {commit}\ndelete refs/heads/{name} {commit}\nprepare\ncommit\n"
     try:
-        git("update-ref", "--stdin", stdin=steps.encode())
+        update_refs(git, f"update {kept_as} {commit}", f"delete refs/heads/{name} {commit}")
     except GitError as error:
         now = resolve_commit(git, f"refs/heads/{name}") if error.status is not None else commit
         if now == commit:

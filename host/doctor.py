@@ -1,4 +1,5 @@
-"""Checks on this machine and on one agent, for `minifram doctor`. Looks only; changes nothing, starts nothing.
+"""Checks on this machine and on one agent, for `minifram doctor`. Starts nothing, and changes nothing but
+what a power cut spoilt and can be put right without a guess (`mending`).
 
 Each check gives results: `ok`, `note` (good to know, nothing to do), `warn` and `fail`; the last two are findings."""
 
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from host import running, settings_text, watching
+from host import mending, running, settings_text, watching
 from host.audit import FAIL, NOTE, OK, WARN, Result, audit
 from host.caller import Caller, as_option
 from host.homes import Home, problem_with_directory
@@ -224,6 +225,8 @@ def _settings(caller: Caller, home: Home) -> Iterator[Result]:
 
 def _repository(caller: Caller, home: Home) -> Iterator[Result]:
     try:
+        for done in mending.mend(home, mending.machine_started()):
+            yield Result("repository", NOTE, done)
         yield from audit(home, caller.uid)
     except (GitError, OSError) as error:
         yield Result("repository", FAIL, str(error))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
+from infra.contract.files import sync_directory
 from infra.contract.places import Places
 
 DEFAULT_AGENT = "agent"
@@ -112,6 +113,7 @@ def secure_directory(path: str, uid: int) -> None:
         secure_directory(parent, uid)
     try:
         os.mkdir(path, 0o700)
+        sync_directory(parent)
     except FileExistsError:
         problem = problem_with_directory(path, uid)
         if problem:

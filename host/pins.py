@@ -18,6 +18,7 @@ from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
 from infra.contract.places import VERSION
 from infra.contract.watcher_file import GOOD_RUNG, SAFE_RUNG, WatcherFile
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError, resolve_commit
 from infra.repository.merge import changes_beyond_page
 
@@ -102,8 +103,8 @@ def retry(home: Home, git: Git, seconds: float) -> Retried:
     if not found:
         return Retried(home.agent, (), asked=False, running=is_running, taken=False, rung=rung)
     # The watcher looks for the ref's own file: one that somebody packed is taken away first.
-    git("update-ref", "--no-deref", "-d", RETRY_REF)
-    git("update-ref", "--no-deref", RETRY_REF, main)
+    update_refs(git, f"delete {RETRY_REF}")
+    update_refs(git, f"update {RETRY_REF} {main}")
     was = {(pin.version, pin.at) for pin in state.pins}
     deadline = time.monotonic() + seconds
     taken = False

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host import bare, keep_files, starting, watching
+from host import bare, keep_files, mending, starting, watching
 from host.caller import Caller
 from host.guard import put_guard
 from host.homes import Home, secure_directory, secure_run_directory
@@ -82,8 +82,9 @@ class Restarted(NamedTuple):
     """Key -> [with what the agent was started last, with what it runs now]."""
 
 
-def make_ready(caller: Caller, sandbox: str | None, goes_on: bool = False) -> Readiness:
-    """Check all that `up` needs; with `goes_on`, the keys of the agent that runs now will do. Raises Trouble and
+def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = False) -> Readiness:
+    """Check all that `up` needs; with `goes_on`, the keys of the agent that runs now will do. What a power cut has
+    spoilt is mended, and hooks of ours that an earlier version had not are put in place. Raises Trouble and
     SettingsError."""
     from host.container import choice
 
@@ -95,9 +96,12 @@ def make_ready(caller: Caller, sandbox: str | None, goes_on: bool = False) -> Re
             "an empty file there means all defaults",
         )
     settings = read_settings(home.settings)
+    for done in mending.mend(home, mending.machine_started()):
+        say(done)
     problem = bare.problem_with_repository(home)
     if problem:
         raise problem
+    put_guard(home.remote)
     chosen = choice.choose(caller, sandbox or settings.sandbox, was_sealed(home))
     out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
     if out_of_reach:
@@ -164,7 +168,6 @@ def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_
     if pid is not None and not is_half_done:
         raise watching.already_running(home, pid)
     secure_directory(home.state, caller.uid)
-    put_guard(home.remote)
     if is_half_done:
         running = _up_by_ending_a_switch(caller, ready, say, seconds)
     else:
@@ -246,7 +249,7 @@ def restart(
 ) -> Restarted:
     """`down`, if it runs, then `up`; nothing is stopped when `up` could not follow."""
     home = caller.initialised()
-    ready = fit_out(caller, make_ready(caller, sandbox, goes_on=True), rebuild, say)
+    ready = fit_out(caller, make_ready(caller, sandbox, say, goes_on=True), rebuild, say)
     old_settings = _remembered(home).get("settings", {})
     before, pid_before = "", 0
     if watching.holder(home.places.watcher_lock) is not None:

@@ -1,7 +1,8 @@
 """The git door: what of the agent's may land in the bare repository, and who hears that main has moved.
 
 `pre-receive` is git's hook (githooks(5)): it takes a push as a whole or refuses it as a whole, and refuses when in
-doubt. `serve` tells whoever listens on a socket where main is. The PM pushes by path and meets no policy."""
+doubt. `serve` tells whoever listens on a socket where main is, and answers on another one what a runner asks of the
+keep (`contract.requests`). The PM pushes by path and meets no policy."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from infra.admission import inspection
 from infra.admission.cargo import read_known
 from infra.admission.decide import refusal
+from infra.admission.examined import ask_for_examinations
 from infra.admission.rules import read_rules
 from infra.contract.exit_codes import Exit
 from infra.contract.secret_shapes import redacted
@@ -46,6 +48,7 @@ def pre_receive(config: str) -> int:
         deadline = time.monotonic() + inspection.INSPECTION_SECONDS
         repository = inspection.pushed(os.getcwd(), os.environ, deadline)
         updates = inspection.inspect_all(repository, lines, rules, known)
+        ask_for_examinations(repository, updates)
     except ValueError as error:
         return refuse(str(error), known=known)
     except (OSError, GitError, MemoryError) as error:
@@ -68,7 +71,7 @@ def refuse(*reasons: str, known: tuple[bytes, ...] = ()) -> int:
 
 
 def serve(options: Sequence[str]) -> int:
-    """Tell listeners where main is, until SIGTERM."""
+    """Tell listeners where main is, and answer requests, until SIGTERM."""
     # Only here, because every push waits for what pre-receive imports.
     import signal
 
@@ -76,6 +79,9 @@ def serve(options: Sequence[str]) -> int:
 
     from infra.admission.mainline import problem_with_repository, watch_files
     from infra.admission.notifier import Notifier
+    from infra.admission.request_server import PATIENCE_SECONDS, RequestServer
+    from infra.admission.request_world import World
+    from infra.admission.verbs import answer
     from infra.contract import arguments, settings, sockets
 
     given = arguments.parser("git_door serve", "Tell listeners where main is.").parse_args(options)
@@ -88,17 +94,25 @@ def serve(options: Sequence[str]) -> int:
         return code
 
     try:
-        poll_seconds = settings.read_settings(given.settings).intervals.poll_seconds
+        given_settings = settings.read_settings(given.settings)
     except settings.SettingsError as error:
         return cannot(error, Exit.CONFIG)
     problem = problem_with_repository(places.remote)
     if problem:
         return cannot(problem, Exit.NOT_FOUND)
+    poll_seconds = given_settings.intervals.poll_seconds
+    listening = contextlib.ExitStack()
     try:
-        server = sockets.listen(places.git_socket)
+        # The notifier's is the last: whoever waits for it finds both.
+        asked = listening.enter_context(sockets.listen(places.request_socket))
+        listening.callback(_remove, places.request_socket)
+        server = listening.enter_context(sockets.listen(places.git_socket))
+        listening.callback(_remove, places.git_socket)
     except sockets.SocketTaken as error:
+        listening.close()
         return cannot(error, Exit.CONFLICT)
     except (OSError, ValueError) as error:
+        listening.close()
         return cannot(error, Exit.FAILURE)
 
     notifier = Notifier(server, places.remote, poll_seconds)
@@ -110,19 +124,26 @@ def serve(options: Sequence[str]) -> int:
     except OSError as error:
         end_watch = None
         log.warning("door.only_polling", reason=str(error), every_seconds=poll_seconds)
-    log.info("door.opened", socket=places.git_socket, remote=places.remote)
+    world = World(places, given_settings, log)
+    requests = RequestServer(asked, lambda request: answer(world, request), log, PATIENCE_SECONDS)
+    requests.start()
+    log.info("door.opened", socket=places.git_socket, requests=places.request_socket, remote=places.remote)
     try:
         notifier.run()
     finally:
         signal.set_wakeup_fd(-1)
         if end_watch:
             end_watch()
-        server.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(places.git_socket)
+        requests.stop()
+        listening.close()
         notifier.close()
     log.info("door.closed")
     return Exit.OK
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def log_as_json() -> None:

@@ -28,7 +28,7 @@ from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
 from infra.sealing import bare_repository, loopback, surroundings
 from infra.sealing.capabilities import FOR_WATCHING, keep_only
-from infra.supervision import main_branch
+from infra.supervision import beats, main_branch
 from infra.supervision.services import Service, begin
 from infra.supervision.zones import Zones, sealed_container
 from infra.watcher import watch
@@ -103,6 +103,7 @@ def git_daemon(places: Places, settings: Settings) -> Service:
         "git_daemon",
         daemon.command(places, memory=memory_bytes(settings.limits.blob_bytes)),
         port=daemon.PORT,
+        question=beats.of_git_daemon(f"/{os.path.basename(places.remote)}"),
         # It repeats what it is asked for; the doors' log is the keep's own words.
         output="git_daemon.log",
         env=env,

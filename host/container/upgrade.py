@@ -77,8 +77,8 @@ def upgrade(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgra
     """To the installed version. Raises Trouble, also when the agent had to be brought back."""
     home = _in_container(caller)
     if switch_files.is_under_way(home):
-        return _told(home, settle(caller, running.make_ready(caller, None, goes_on=True), say, limits))
-    ready, podman, _ = _ready(caller)
+        return _told(home, settle(caller, running.make_ready(caller, None, say, goes_on=True), say, limits))
+    ready, podman, _ = _ready(caller, say)
     with as_trouble():
         found = _at_work(podman, home)
         ready = running.fit_out(caller, ready, False, say)
@@ -95,11 +95,11 @@ def go_back(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgra
     """To the image before the last upgrade. Raises Trouble."""
     home = _in_container(caller)
     if switch_files.is_under_way(home):
-        return _told(home, settle(caller, running.make_ready(caller, None, goes_on=True), say, limits))
+        return _told(home, settle(caller, running.make_ready(caller, None, say, goes_on=True), say, limits))
     done = switch_files.read_done(home)
     if done is None:
         raise Trouble(Exit.NOT_FOUND, f"agent {home.agent!r} was never upgraded, so there is nothing to go back to")
-    ready, podman, machine = _ready(caller)
+    ready, podman, machine = _ready(caller, say)
     with as_trouble():
         found = _at_work(podman, home)
         if found.version == done.old.version:
@@ -148,8 +148,8 @@ def _in_container(caller: Caller) -> Home:
     return home
 
 
-def _ready(caller: Caller) -> tuple[Readiness, Podman, Machine]:
-    ready = running.make_ready(caller, None, goes_on=True)
+def _ready(caller: Caller, say: Say) -> tuple[Readiness, Podman, Machine]:
+    ready = running.make_ready(caller, None, say, goes_on=True)
     if ready.sandbox != PODMAN:
         raise Trouble(
             Exit.USAGE,

@@ -30,7 +30,7 @@ def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float,
     from host.display import as_json
 
     caller, screen = caller_of(ctx), screen_of(ctx)
-    ready = running.make_ready(caller, sandbox)
+    ready = running.make_ready(caller, sandbox, screen.progress)
     started = running.up(caller, ready, screen.progress, timeout, rebuild)
     if as_json_:
         screen.result(as_json("up", started))

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from infra.admission.bounded_git import BoundedGit, TooMuch
+from infra.admission.entries import entries_of, problem_with_tag, problems_with_tree
 from infra.contract.secret_shapes import find_secrets
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -93,6 +94,28 @@ def secrets_in(quarantine: BoundedGit, objects: Iterable[Brought], known: tuple[
             if found:
                 hits[each.id] = found
     return hits
+
+
+def odd_in(quarantine: BoundedGit, objects: Iterable[Brought]) -> dict[str, list[str]]:
+    """What `entries` says is wrong with these trees and tags, by their ids. Raises GitError, TooMuch, ValueError."""
+    wanted = [each for each in objects if each.type in ("tree", "tag")]
+    if not wanted:
+        return {}
+    answer = memoryview(
+        quarantine.raw("cat-file", "--batch", "--buffer", stdin="".join(f"{each.id}\n" for each in wanted).encode())
+    )
+    found, at = {}, 0
+    for each in wanted:
+        at += len(f"{each.id} {each.type} {each.size}\n")
+        content = bytes(answer[at : at + each.size])
+        at += each.size + 1
+        if each.type == "tree":
+            problems = problems_with_tree(entries_of(content))
+        else:
+            problems = [problem for problem in [problem_with_tag(content)] if problem]
+        if problems:
+            found[each.id] = problems
+    return found
 
 
 def _hits(windows: Iterable[bytes], known: tuple[bytes, ...], is_text: bool) -> list[Hit]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import resource
 import shlex
+import shutil
 
 from infra.admission.door_files import LEAST_MEMORY_BYTES, PUSH_SECONDS, door_settings
-from infra.contract.control import REFS
+from infra.contract.control import GOODS, REFS
 from infra.contract.places import Places
 from infra.repository.git import SAFE_SETTINGS, Git, safe_environment
 
@@ -39,7 +40,7 @@ def command(places: Places, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) 
     programs = Git("/")("--exec-path")
     memory, seconds = at_most(memory, resource.RLIMIT_AS), at_most(PUSH_SECONDS, resource.RLIMIT_CPU)
     return [
-        *("prlimit", f"--as={memory}", f"--cpu={seconds}", "--"),
+        *(shutil.which("prlimit") or "prlimit", f"--as={memory}", f"--cpu={seconds}", "--"),
         f"{programs}/git-daemon",
         "--listen=127.0.0.1",
         f"--port={port}",
@@ -66,10 +67,12 @@ def at_most(wanted: int, resource_limit: int) -> int:
 
 
 def environment(places: Places, blob_bytes: int) -> dict[str, str]:
-    """The whole environment of `command`: nothing of the keep's, and settings that win over the repository's own."""
+    """The whole environment of `command`: nothing of the keep's, and settings that win over the repository's own.
+
+    The only git on its PATH is the door's own, which speaks no protocol v2."""
     settings = (*SAFE_SETTINGS, *door_settings(f"{places.var}/door", blob_bytes), *_SERVING)
     env = {name: value for name, value in safe_environment().items() if not name.startswith("GIT_CONFIG_KEY_")}
-    env |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": str(len(settings))}
+    env |= {"PATH": f"{places.var}/door/bin", "GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": str(len(settings))}
     for index, (key, value) in enumerate(settings):
         env |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
     return env
@@ -78,7 +81,9 @@ def environment(places: Places, blob_bytes: int) -> dict[str, str]:
 _SERVING = (
     # For reading, after `transfer.hideRefs`: all else below refs/minifram stays hidden, and nothing there is written.
     ("uploadpack.hideRefs", f"!{REFS}"),
-    # Only what a branch or tag leads to is given out, and only whole.
+    ("uploadpack.hideRefs", f"!{GOODS}"),  # main's clone may be brought to one of these
+    # Only what a ref that is shown leads to is given out, and only whole. These bind protocols v0 and v1: a v2 client
+    # may want any object by its id (gitprotocol-v2(5)), so the door's git (door_files.git_without_v2) speaks none.
     ("uploadpack.allowTipSHA1InWant", "false"),
     ("uploadpack.allowReachableSHA1InWant", "false"),
     ("uploadpack.allowAnySHA1InWant", "false"),

@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from infra.admission.entries import folded, problem_with_top
+from infra.admission.entries import shown as _shown
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
 from infra.contract.protection import protecting
-from infra.repository.git import WATCHER
+from infra.examination.refs import Standing
+from infra.repository.git import AGENT, WATCHER, Person
 
 MAX_REFS = 50
 """Refs in one push."""
@@ -37,8 +40,8 @@ class Commit(NamedTuple):
     """Names at the top of the tree that differ from any of its parents."""
     introduced: frozenset[str]
     """Names that are there and differ from all of its parents. A merge introduces nothing that a parent had."""
-    people: frozenset[str] = frozenset()
-    """Addresses of its author and its committer."""
+    author: Person = AGENT
+    committer: Person = AGENT
 
 
 class File(NamedTuple):
@@ -64,6 +67,21 @@ class Page(NamedTuple):
     before: str | None
     after: str | None
     """None as well when it would be no regular file."""
+
+
+class Step(NamedTuple):
+    """Between two commits of main, what may only change with a verdict."""
+
+    path: str
+    """A file of it; empty when there is none."""
+    key: str = ""
+    """Of the tree that main would have (`examination.trees`)."""
+    standing: Standing | None = None
+    """What the keep's verdict on that tree says; None when it has none."""
+    early: tuple[str, str] | None = None
+    """A commit before the last one, by first parents, that changes such a file, and which."""
+    branch: str = ""
+    """A branch that is at what would be merged."""
 
 
 class Update(NamedTuple):
@@ -92,6 +110,10 @@ class Update(NamedTuple):
     large_files: tuple[File, ...] = ()
     """What the repository does not have yet and may be too large."""
     leaks: tuple[Leak, ...] = ()
+    odd: tuple[str, ...] = ()
+    """What is wrong with entries of new trees, and with tags, in the words of `entries`."""
+    step: Step = Step("")
+    """main only."""
     page: Page | None = None
     """main only: None when COMMS.md is as it was."""
     unseen: str = ""
@@ -106,6 +128,7 @@ def refusal(update: Update, rules: Rules) -> str | None:
         or _problem_with_autonomy(update, rules.autonomy)
         or _problem_with_content(update, rules)
         or _problem_with_main(update, rules.protected_files)
+        or _problem_with_entries(update)
     )
 
 
@@ -205,11 +228,6 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
                 f"commit {commit.id[:12]} adds or changes {LOGS}/, which is never committed; take it out of that "
                 f"commit too (git rm -r --cached {LOGS}, then git commit --amend or git rebase), and push again"
             )
-        if any(WATCHER.email in address.casefold() for address in commit.people):
-            return (
-                f"commit {commit.id[:12]} says that the watcher made it ({WATCHER.email}), and its word is its own; "
-                "make it in your own name (git commit --amend --reset-author, or a rebase), then push again"
-            )
     for file in update.large_files:
         if file.size > rules.blob_bytes:
             name = f"file {_shown(file.path)}" if file.path else "something that no commit of the push needs"
@@ -224,7 +242,45 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
                 f"the path {_shown(path)} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} "
                 f"bytes, and {MAX_NAME_BYTES} in each name"
             )
-    return _problem_with_leaks(update.leaks)
+    return _problem_with_leaks(update.leaks) or _problem_with_people(update.new_commits)
+
+
+def _problem_with_entries(update: Update) -> str | None:
+    for commit in update.new_commits:
+        problem = problem_with_top(commit.introduced)
+        if problem:
+            return f"in commit {commit.id[:12]} {problem} in that commit too (git rebase), and push again"
+    problem = problem_with_top(path for path in update.present if "/" not in path) or next(iter(update.odd), None)
+    return f"{problem}; do so in every commit of this push (git rebase), and push again" if problem else None
+
+
+def _problem_with_people(commits: tuple[Commit, ...]) -> str | None:
+    for commit in reversed(commits):  # the oldest first: a rebase that mends it mends those above
+        problem = _problem_with_names(commit)
+        if problem:
+            return problem
+    return None
+
+
+def _problem_with_names(commit: Commit) -> str | None:
+    """Git shows the author first, so nobody is the watcher there either; a cherry-picked patch keeps its author."""
+    author = commit.author
+    if WATCHER.email in author.email.casefold() or WATCHER.name in author.name.casefold():
+        return (
+            f"the author of commit {commit.id[:12]} is {_person(author)}, and only the watcher writes in its name; "
+            "take the commit over (git commit --amend --reset-author, or a rebase), then push again"
+        )
+    if commit.committer != AGENT:
+        return (
+            f"the committer of commit {commit.id[:12]} is {_person(commit.committer)}; expected {_person(AGENT)}, as "
+            "git is set up here. Commit it again as yourself, without user.*, committer.* or GIT_COMMITTER_* settings "
+            f"of your own (git rebase --force-rebase --rebase-merges {commit.id[:12]}~ keeps its author), then push"
+        )
+    return None
+
+
+def _person(person: Person) -> str:
+    return _shown(f"{person.name} <{person.email}>")
 
 
 def _problem_with_leaks(leaks: tuple[Leak, ...]) -> str | None:
@@ -254,6 +310,9 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     for path in update.present:
         if is_second_page(path):
             return f"{_shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
+    problem = _problem_with_step(update.step)
+    if problem:
+        return problem
     if update.page is None:
         return None
     if update.page.after is None:
@@ -261,6 +320,35 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     from infra.admission.page_rules import problem_with_page  # most pushes do without
 
     return problem_with_page(update.page.before or "", update.page.after)
+
+
+def _problem_with_step(step: Step) -> str | None:
+    if step.early:
+        commit, path = step.early
+        return (
+            f"commit {commit[:12]} changes {_shown(path)} before the last commit of this push, and main moves over "
+            "such a change in one examined step; merge the branch into main with one merge commit"
+        )
+    if not step.path:
+        return None
+    which = f"minifram review {step.branch}" if step.branch else "minifram review BRANCH"
+    if step.standing is None:
+        asked = (
+            "is asked for; push again when it has passed"
+            if step.branch
+            else "comes when a branch holding it is bootstrapped"
+        )
+        return (
+            f"{_shown(step.path)} changes, and the keep has not examined this version: an examination {asked} ({which})"
+        )
+    if not step.standing.passed:
+        return f"the keep examined this version, and it did not pass: {step.standing.why[:500]}; mend it on the branch"
+    if step.standing.needs_word:
+        return (
+            f"the keep examined this version, and it needs the PM's word: {step.standing.needs_word[0]}; "
+            f"the PM decides ({which}), or you take that back on the branch"
+        )
+    return None
 
 
 def protecting_on_main(protected: Iterable[str], path: str) -> str | None:
@@ -271,8 +359,4 @@ def protecting_on_main(protected: Iterable[str], path: str) -> str | None:
 def is_second_page(path: str) -> bool:
     """Where capital letters count for nothing, this file, or a directory above it, stands in the place of the page."""
     top = path.partition("/")[0]
-    return top != PAGE and top.casefold() == PAGE.casefold()
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= 200 else name[:199] + "…")
+    return top != PAGE and folded(top) == folded(PAGE)

@@ -1,4 +1,4 @@
-"""The files that put the door in front of the bare repository: its rules, its git settings, its hook, the
+"""The files that put the door in front of the bare repository: its rules, its git settings, its hooks, the
 program that the agent's clones call in place of `git receive-pack`, and the agent's own git configuration.
 
 Everything that decides a push runs with an environment of its own, and reads the door's settings after the
@@ -15,6 +15,7 @@ from infra.contract.files import write_whole
 from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.contract.settings import Settings
+from infra.repository import durable_refs
 from infra.repository.git import AGENT, safe_environment
 
 PUSH_SECONDS = 300
@@ -32,9 +33,12 @@ def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, 
     write_whole(f"{door}/config.json", rules.to_json(_rules(places, settings)).encode())
     write_whole(f"{door}/gitconfig", _git_config(*door_settings(door, settings.limits.blob_bytes)).encode())
     write_whole(f"{door}/hooks/pre-receive", _pre_receive(door).encode(), 0o755)
+    write_whole(f"{door}/hooks/{durable_refs.HOOK}", durable_refs.SCRIPT.encode(), 0o755)
     memory = memory_bytes(settings.limits.blob_bytes)
     if by_daemon:
         write_whole(f"{door}/access", _access(door).encode(), 0o755)
+        os.makedirs(f"{door}/bin", exist_ok=True)
+        write_whole(f"{door}/bin/git", git_without_v2().encode(), 0o755)
     else:
         write_whole(f"{door}/receive-pack", _receive_pack(door, places.remote, memory).encode(), 0o755)
     # Last, because it sends the agent's pushes to what is written above.
@@ -57,7 +61,7 @@ def door_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
     """Settings for whatever receives the agent's pushes; they win over the repository's own."""
     return (
         ("core.hooksPath", f"{door}/hooks"),
-        ("core.fsync", "all"),  # what was acknowledged survives a power cut
+        ("core.fsync", "all"),  # this and the hook beside pre-receive: what was acknowledged survives a power cut
         ("core.alternateRefsCommand", "true"),  # a repository's own would be run to say which objects are there
         ("core.packedGitWindowSize", "32m"),  # these two keep git within its memory, however large the repository
         ("core.packedGitLimit", "256m"),
@@ -135,7 +139,7 @@ def _receive_pack(door: str, remote: str, memory: int) -> str:
 [ "$1" -ef {shlex.quote(remote)} ] || exec git receive-pack "$@"
 
 # git goes on without a hook or an included file that is not there.
-if ! [ -x {shlex.quote(f"{door}/hooks/pre-receive")} ] || ! [ -r {shlex.quote(f"{door}/gitconfig")} ]; then
+if ! {_has_hooks(door)} || ! [ -r {shlex.quote(f"{door}/gitconfig")} ]; then
     echo "{_NOT_IN_PLACE}" >&2
     exit 1
 fi
@@ -156,7 +160,7 @@ case "$1" in
 upload-pack) ;;
 receive-pack)
     # git goes on without a hook that is not there.
-    if ! [ -x {shlex.quote(f"{door}/hooks/pre-receive")} ]; then
+    if ! {_has_hooks(door)}; then
         echo "{_NOT_IN_PLACE}"
         exit 1
     fi
@@ -166,6 +170,25 @@ receive-pack)
     exit 1
     ;;
 esac
+"""
+
+
+def _has_hooks(door: str) -> str:
+    """For a shell."""
+    tests = (f"[ -x {shlex.quote(f'{door}/hooks/{name}')} ]" for name in ("pre-receive", durable_refs.HOOK))
+    return f"{{ {' && '.join(tests)}; }}"
+
+
+def git_without_v2() -> str:
+    path = safe_environment()["PATH"]
+    return f"""\
+#!/bin/sh
+# git daemon runs this as git, with the protocol version that its client chose. In version 2 a client may ask for any
+# object by its id, hidden or not (gitprotocol-v2(5)), and no setting forbids it.
+# minifram writes this file at each start.
+unset GIT_PROTOCOL
+PATH={shlex.quote(path)}
+exec git "$@"
 """
 
 

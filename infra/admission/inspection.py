@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import IO, NamedTuple
 
@@ -15,10 +16,12 @@ from infra.admission.bounded_git import BoundedGit, TooMuch
 from infra.admission.cargo import Hit
 from infra.admission.changes import EMPTY_TREE, Change, changes
 from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, TAGS, Commit, File, Leak, Page, Update
+from infra.admission.entries import Entry, problem_with_entry, problems_with_tree, shown
+from infra.admission.examined import step_between
 from infra.admission.leaks import leaks_of_commit, leaks_of_object
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.secret_shapes import find_secrets
-from infra.repository.git import Git, GitError
+from infra.repository.git import Git, GitError, Person
 
 INSPECTION_SECONDS = 60.0
 """For all git calls of one push together."""
@@ -80,17 +83,20 @@ def inspect_all(repository: Pushed, lines: list[RefLine], rules: Rules, known: t
     there = _refs_there(repository, lines)
     updates = [Update(line.ref, line.old, line.new, there, _stands_for(repository, line.ref)) for line in lines]
     try:
-        suspect = _suspect(repository, rules, known)
+        suspect = _suspect(repository, [*{line.old for line in lines if line.old}, MAIN_REF], rules, known)
     except TooMuch as error:
         return [update._replace(unseen=str(error)) for update in updates]
     for at, update in enumerate(updates):
         named = [Leak(hit.kind, "in its name") for hit in find_secrets(update.ref.encode(errors="replace"), known)]
         updates[at] = inspect(repository, update, rules, suspect)
         updates[at] = updates[at]._replace(leaks=(*named, *updates[at].leaks))
-    if updates and (suspect.large or suspect.hits):  # what is left is needed by none of the commits
+    if updates and (suspect.large or suspect.hits or suspect.odd):  # what is left is needed by none of the commits
         large = tuple(File("", size) for size in suspect.large.values())
         leaks = tuple(Leak(hit.kind, "in something that no commit of it needs") for hit in _flat(suspect.hits))
-        updates[0] = updates[0]._replace(large_files=updates[0].large_files + large, leaks=updates[0].leaks + leaks)
+        odd = tuple(problem for problems in suspect.odd.values() for problem in problems)
+        updates[0] = updates[0]._replace(
+            large_files=updates[0].large_files + large, leaks=updates[0].leaks + leaks, odd=updates[0].odd + odd
+        )
     return updates
 
 
@@ -99,20 +105,43 @@ class _Suspect(NamedTuple):
 
     large: dict[str, int]
     hits: dict[str, list[Hit]]
+    odd: dict[str, list[str]]
 
 
-def _suspect(repository: Pushed, rules: Rules, known: tuple[bytes, ...]) -> _Suspect:
+def _suspect(repository: Pushed, bases: list[str], rules: Rules, known: tuple[bytes, ...]) -> _Suspect:
     if repository.quarantine is None:
-        return _Suspect({}, {})
+        return _Suspect({}, {}, {})
     objects = cargo.brought(repository.quarantine)
     large = {each.id: each.size for each in objects if each.type == "blob" and each.size > rules.blob_bytes}
     hits = cargo.secrets_in(repository.quarantine, (each for each in objects if each.id not in large), known)
+    odd = cargo.odd_in(repository.quarantine, objects)
     # A push may bring what is there already; that was let in by the PM, or before there were such rules.
-    there = _there_already(repository.kept, [*large, *hits])
+    there = _there_already(repository.kept, [*large, *hits, *odd])
     return _Suspect(
         {id: size for id, size in large.items() if id not in there},
         {id: found for id, found in hits.items() if id not in there},
+        _new_in(repository.kept, bases, {id: found for id, found in odd.items() if id not in there}),
     )
+
+
+def _new_in(kept: Git, bases: list[str], odd: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Without the problems that a base has as well: a directory that the agent changes is a new tree, also where the
+    PM put a submodule into it."""
+    if not odd:
+        return {}
+    standing = {problem for base in bases if kept.ok("cat-file", "-e", base) for problem in _standing(kept, base)}
+    return {id: left for id, found in odd.items() if (left := [each for each in found if each not in standing])}
+
+
+def _standing(kept: Git, commit: str) -> set[str]:
+    """What is wrong with the directories of a commit."""
+    directories: dict[str, list[Entry]] = defaultdict(list)
+    listed = kept.raw("ls-tree", "-r", "-t", "-z", "--full-tree", commit).decode(errors="surrogateescape")
+    for line in filter(None, listed.split("\0")):
+        words, _, path = line.partition("\t")
+        directory, _, name = path.rpartition("/")
+        directories[directory].append(Entry(int(words[:6], 8), name))
+    return {problem for entries in directories.values() for problem in problems_with_tree(entries)}
 
 
 def _flat(hits: Mapping[str, list[Hit]]) -> list[Hit]:
@@ -178,6 +207,11 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
     ]
     for id in [id for id in suspect.hits if id in objects]:
         leaks += leaks_of_object(git, id, objects[id], suspect.hits.pop(id), commits, base)
+    found = [(objects[id], suspect.odd.pop(id)) for id in [*suspect.odd] if id in objects]
+    odd = [f"{problem} (in directory {shown(path)})" if path else problem for path, each in found for problem in each]
+    # What other branches have already is in no quarantine.
+    arrived = [Entry(int(change.mode, 8), path.rpartition("/")[2]) for path, change in changed.items() if change.mode]
+    odd += [problem for entry in arrived if (problem := problem_with_entry(entry))]
     return update._replace(
         descends=old is None or git.ok("merge-base", "--is-ancestor", old, new),
         new_commits=tuple(described[id] for id in commits),
@@ -186,6 +220,8 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
         present=tuple(path for path, change in changed.items() if change.mode),
         large_files=tuple(File(objects[id], suspect.large.pop(id)) for id in [*suspect.large] if id in objects),
         leaks=tuple(leaks),
+        odd=tuple(odd),
+        step=step_between(repository, old, new, changed) if is_main and old else update.step,
         page=_page(answers.pages, changed) if is_main and old else None,
     )
 
@@ -232,11 +268,11 @@ def _describe(git: Git, ids: Iterable[str]) -> dict[str, Commit]:
     asked = "".join(f"{id}\n" for id in ids)
     if not asked:
         return {}
-    words = ("--root", "-m", "--always", "--raw", "--no-renames", "--ignore-submodules=none", "-z", _HEADER)
+    words = ("--root", "-m", "--always", "--raw", "--no-renames", "--ignore-submodules=none", "-z", *_HEADER)
     answer = git.raw("diff-tree", "--stdin", *words, stdin=asked.encode()).decode(errors="replace")
 
     commit = ""
-    people: dict[str, frozenset[str]] = {}
+    people: dict[str, tuple[Person, Person]] = {}
     differences: dict[str, list[_Difference]] = {}
     fields = iter(answer.split("\0"))
     for field in fields:
@@ -245,15 +281,16 @@ def _describe(git: Git, ids: Iterable[str]) -> dict[str, Commit]:
             differences[commit][-1].add(next(fields), deleted=field.endswith("D"))
         elif header := _HEADED.fullmatch(field):  # once for each parent
             commit = header[1]
-            people[commit] = frozenset(header.groups()[1:])
+            people[commit] = Person(header[2], header[3]), Person(header[4], header[5])
             differences.setdefault(commit, []).append(_Difference())
         elif field:
             raise ValueError(f"git diff-tree gave {field[:200]!r}; expected the id of a commit, or a change")
     return {id: _commit(id, each, people[id]) for id, each in differences.items()}
 
 
-_HEADER = "--format=%H%n%ae%n%ce"
-_HEADED = re.compile(r"([0-9a-f]{40})\n([^\n]*)\n([^\n]*)")
+# As the commit has them: another encoding can be read as other names by another git.
+_HEADER = ("--encoding=none", "--format=%H%n%an%n%ae%n%cn%n%ce")
+_HEADED = re.compile(r"([0-9a-f]{40})\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)")
 
 
 class _Difference:
@@ -269,9 +306,9 @@ class _Difference:
             self.present.add(name)
 
 
-def _commit(id: str, differences: list[_Difference], people: frozenset[str]) -> Commit:
+def _commit(id: str, differences: list[_Difference], people: tuple[Person, Person]) -> Commit:
     touched = frozenset[str]().union(*(each.touched for each in differences))
-    return Commit(id, touched, touched.intersection(*(each.present for each in differences)), people)
+    return Commit(id, touched, touched.intersection(*(each.present for each in differences)), *people)
 
 
 def _there_already(kept: Git, ids: list[str]) -> set[str]:

@@ -21,6 +21,8 @@ PROBE_PATH = "/v1/probe"
 """Where the model door gives out what the watcher wrote for it."""
 REFS = "refs/minifram/probe"
 """In the bare repository: a ref below it, whose name nobody can guess, is what the git door has to tell."""
+GOODS = "refs/minifram/good"
+"""In the bare repository: below it the versions of main that served well."""
 
 SLACK_SECONDS = 60.0
 """On top of every promise of a heartbeat: a busy machine is slow at everything."""

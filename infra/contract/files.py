@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from _thread import get_ident  # what `threading` offers under this name, without the cost of importing it
 
@@ -30,8 +31,32 @@ def write_whole(path: str, content: bytes, mode: int = 0o644) -> None:
     sync_directory(directory)
 
 
+def sync_tree(path: str) -> None:
+    """Have the directory at `path` on the disk with all that is in it. Raises OSError."""
+    for directory, _, names in os.walk(path):
+        for name in names:
+            _sync(f"{directory}/{name}", os.O_NOFOLLOW)
+        sync_directory(directory)
+
+
+def make_directories(path: str, mode: int = 0o777) -> None:
+    """Make the directory at `path` and what is missing above it, each on the disk. Raises OSError."""
+    missing = []
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # somebody else was quicker
+            os.mkdir(each, mode)
+        sync_directory(os.path.dirname(each) or ".")
+
+
 def sync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(path, os.O_DIRECTORY)
+
+
+def _sync(path: str, flags: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         os.fsync(descriptor)
     finally:

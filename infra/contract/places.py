@@ -49,6 +49,10 @@ class Places(NamedTuple):
         """The cell's own: wheels that were fetched for `environments`, so that they are fetched once."""
         return f"{self.bot}/.cache/wheels"
 
+    def home(self, boot_id: str) -> str:
+        """HOME of the cell in one boot, and of no other."""
+        return f"{self.bot}/{HOMES}{boot_id}"
+
     @property
     def cell_git_config(self) -> str:
         """The git configuration of everything in the cell: who commits, and which door pushes go through."""
@@ -61,6 +65,13 @@ class Places(NamedTuple):
     @property
     def git_socket(self) -> str:
         return f"{self.run}/git.sock"
+
+    @property
+    def request_socket(self) -> str:
+        """Where the git door takes reports, questions and requests for an examination (`contract.requests`).
+
+        No longer than `model_socket`: where an agent's sockets fitted, this one does too."""
+        return f"{self.run}/door.sock"
 
     @property
     def secrets(self) -> str:
@@ -94,6 +105,7 @@ BODY = ("infra", "requirements.lock", "requirements.txt")
 """In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over."""
 VERSION = (*BODY, "SYSTEM.md")
 """What a start can fail for: two commits that have the same of it are the same version."""
+HOMES = ".home-"
 BOOT_LOG = "logs/bootstrap.log"
 """In a checkout: one line per step of a boot (`boot_log`)."""
 ERROR_LOG = "logs/errors.log"

@@ -75,8 +75,8 @@ class LimitSettings(Section, frozen=True):
     blob_bytes: int = 10 * 1024 * 1024
     """The largest file the git door lets in."""
     log_bytes: int = 20 * 1024 * 1024
-    """A log file over this is moved aside at the next start. While the agent runs, logs that grow by so much in a
-    minute, or one of three times this, are cut; when they go on like that, the runner is ended."""
+    """Of a log file over this only the end is kept at the next start, beside it as `.1`. While the agent runs, logs
+    that grow by so much in a minute, or one of three times this, are cut; when they go on so, the runner is ended."""
     sample_seconds: float = 30.0
     """So often the watcher looks at what the agent takes of the machine."""
     cpu_seconds: float = 1800.0

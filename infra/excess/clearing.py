@@ -16,8 +16,10 @@ from infra.contract.branches import MAIN, RESCUE, problem_with_branch
 from infra.excess.below import Entry, open_directory, walk
 from infra.excess.observed import MOVED_ASIDE
 from infra.excess.room import RESCUES, Clone, Found, Kind, Removal, Rescue, Thing
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError
 from infra.supervision import rescue as rescuing
+from infra.supervision.cell_files import REMOVED
 from infra.supervision.checkouts import Cell
 
 DIRECTORIES = 2000
@@ -29,7 +31,7 @@ REMOVE_SECONDS = 20.0
 """For all removals of one time together."""
 OLD_LOGS = 1000
 CACHE = ".cache"
-_ASIDE, _REMOVED = ".aside-", "minifram.removed-"
+_ASIDE = ".aside-"
 
 
 class Outcome(NamedTuple):
@@ -54,7 +56,7 @@ def look(cell: Cell, running: str, short: bool) -> Found:
                 things += _old_logs(cell, parent, running)
         elif _ASIDE in last:
             things.append(_aside(cell, bare, name, status, until))
-        elif last == f"{_REMOVED}{status.st_ino}":
+        elif last == f"{REMOVED}{status.st_ino}":
             things.append(Thing(Kind.LEFTOVER, name, status.st_ctime))
     return Found(running, short, tuple(clones), tuple(things), _rescues(bare.afresh(LOOK_SECONDS)))
 
@@ -196,7 +198,7 @@ def _remove(removal: Removal, cell: Cell, until: float) -> str:
         return "the rest goes the next time"
     bare = Git(cell.places.remote).within(LOOK_SECONDS)
     if removal.kind is Kind.RESCUE:
-        bare("update-ref", "-d", f"refs/heads/{removal.name}", removal.commit)
+        update_refs(bare, f"delete refs/heads/{removal.name} {removal.commit}")
         return ""
     name = removal.name
     if removal.kind is Kind.CLONE:
@@ -210,7 +212,7 @@ def _remove(removal: Removal, cell: Cell, until: float) -> str:
         directory = open_directory(cell.places.bot, parent or ".")
         try:
             if removal.kind is Kind.CLONE:  # so that half a clone never stands there
-                gone = f"{_REMOVED}{os.stat(last, dir_fd=directory, follow_symlinks=False).st_ino}"
+                gone = f"{REMOVED}{os.stat(last, dir_fd=directory, follow_symlinks=False).st_ino}"
                 os.rename(last, gone, src_dir_fd=directory, dst_dir_fd=directory)
                 last = gone
             _rm(directory, last, cell)

@@ -34,7 +34,7 @@ class UnsentReports:
         self._last = 0.0
 
     def add(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> None:
-        self._last = max(self._wall_seconds(), self._last + 0.001)
+        self._last = _next_moment(self._wall_seconds(), self._last)
         while os.path.exists(self._path(timestamp(self._last))):
             self._last += 0.001
         self._keep(Unsent(timestamp(self._last), _writable(title), _writable(text), ticks))
@@ -86,6 +86,16 @@ class UnsentReports:
             self._log.error("report.not_readable", path=path, error=repr(error), moved_to=f"{path}.bad")
             os.rename(path, f"{path}.bad")
             return None
+
+
+def _next_moment(now: float, last: float) -> float:
+    """When the next report is made: now, but after `last`, unless the clock was set back meanwhile. Then `last` is a
+    wrong clock's, and to stay after it would date every report from then on wrongly."""
+    return last + 0.001 if 0.0 <= last - now < _SET_BACK_SECONDS else now
+
+
+_SET_BACK_SECONDS = 1.0
+"""Reports that follow each other at once run ahead of the clock by milliseconds."""
 
 
 def _writable(text: str) -> str:

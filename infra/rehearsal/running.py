@@ -23,7 +23,7 @@ from infra.rehearsal.findings import Outage, as_outage
 from infra.rehearsal.scene import Candidate, Scene
 from infra.rehearsal.verdict import ending
 from infra.supervision import processes
-from infra.supervision.cell_files import boot_words, last_words, open_error_log, tail
+from infra.supervision.cell_files import boot_words, last_words, make_home, open_error_log, tail
 
 MEMORY_BYTES = 4 << 30
 FILE_BYTES = 64 << 20
@@ -91,6 +91,7 @@ def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds:
     env = processes.cell_environment(boot) | {"TMPDIR": scene.temporary}
     env["PATH"] = f"{tools}:{env['PATH']}"
     with as_outage("the candidate's runner cannot be started"):
+        make_home(places, boot.id)
         errors, _ = open_error_log(places.main_checkout, ROTATE_OVER)
         try:
             process = subprocess.Popen(

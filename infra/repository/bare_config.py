@@ -12,6 +12,17 @@ SETTINGS = (
 )
 """Beside git's own lines (DESIGN §4)."""
 
+
+def config_text(agent: str) -> str:
+    """The whole file, as `git init --bare` and `minifram init` write it on Linux."""
+    core = (("core.repositoryformatversion", "0"), ("core.filemode", "true"), ("core.bare", "true"))
+    lines = []
+    for key, value in (*core, *SETTINGS, (MARKER, agent)):
+        section, _, name = key.partition(".")
+        lines.append(f"[{section}]\n\t{name} = {value}\n")
+    return "".join(lines)
+
+
 EXPECTED_KEYS = frozenset(
     [key.lower() for key, _ in SETTINGS]
     + [MARKER, "core.repositoryformatversion", "core.filemode", "core.bare", "extensions.objectformat"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError, resolve_commit
 
 ATTEMPTS = 50
@@ -37,7 +38,7 @@ class BareTip:
 
     def move(self, old: str, new: str) -> bool:
         try:
-            self.git("update-ref", self._ref, new, old)
+            update_refs(self.git, f"update {self._ref} {new} {old}")
         except GitError as error:
             if error.status is None:  # there is no time to look again
                 raise

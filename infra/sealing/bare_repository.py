@@ -36,6 +36,8 @@ def problems(remote: str) -> Iterator[str]:
     for name in PLANTED:
         if os.path.lexists(f"{remote}/{name}"):
             yield f"{remote}/{name} is there; nobody but an intruder puts it there"
+    if os.path.lexists(f"{remote}/hooks"):
+        yield f"{remote}/hooks can be reached from the container; expected on the host alone, where git runs it"
     yield from _odd_files(f"{remote}/refs", MOST_REFS)
     yield from _odd_files(f"{remote}/objects/info", MOST_REFS)
 

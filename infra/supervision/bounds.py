@@ -31,8 +31,6 @@ FIRST_TIDY_SECONDS = 900.0
 """After the start, when there is other work."""
 TOLD_SECONDS = 86400.0
 """The PM hears of the same thing once a day."""
-KEPT_BYTES = 1 << 20
-"""Of a log that is cut."""
 
 
 class Bounds:
@@ -87,7 +85,7 @@ class Bounds:
             case Remedy.TRIM_LOG:
                 try:
                     with self._clones.identity.acting():
-                        trim.trim_log(self._clones.places.bot, finding.path, KEPT_BYTES)
+                        trim.trim_log(self._clones.places.bot, finding.path, trim.MOST_KEPT)
                 except OSError as error:
                     self._log.error("log.not_cut", path=finding.path, reason=str(error))
             case Remedy.TIDY:
@@ -132,7 +130,7 @@ class Bounds:
         """In a process of its own: a tree may be of any size. What known-good versions need stays."""
         places = self._clones.places
         words = tidy.words(places.bot, places.environments, places.wheels, self._of_goods(state))
-        env = keep_environment() | {"HOME": places.bot, processes.KEEPS_GIT: places.var}
+        env = keep_environment() | {"HOME": "/nonexistent", processes.KEEPS_GIT: places.var}
         try:
             with self._clones.identity.acting():
                 subprocess.Popen(

@@ -5,6 +5,7 @@ main has to start all the same."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -12,7 +13,8 @@ import time
 from collections.abc import Callable
 
 from infra.contract import boot_log
-from infra.contract.places import BOOT_LOG, ERROR_LOG, LIFE_FILE
+from infra.contract.places import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE, Places
+from infra.excess.trim import MOST_KEPT, trim_log
 
 TAIL_BYTES = 64 * 1024
 LAST_WORDS_LINES = 15
@@ -48,6 +50,23 @@ def _open_here(path: str, flags: int) -> int:
         os.close(directory)
 
 
+REMOVED = "minifram.removed-"
+"""With its inode behind it: the name of what `excess.clearing` removes whenever it comes round."""
+
+
+def make_home(places: Places, boot_id: str) -> None:
+    """An empty HOME for this boot; those of earlier boots are left to be removed. Raises OSError.
+
+    What a version left in its HOME (pip.conf, .profile, a user site) is read by whatever starts there, so a version
+    that was rolled back would go on acting through it."""
+    for name in os.listdir(places.bot):
+        if name.startswith(HOMES):
+            path = f"{places.bot}/{name}"
+            with contextlib.suppress(OSError):  # nobody reads one that stays
+                os.rename(path, f"{places.bot}/{REMOVED}{os.lstat(path).st_ino}")
+    os.mkdir(places.home(boot_id), 0o700)
+
+
 def boot_words(checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot_log.BootLine]:
     """Word -> line of this very boot, as far as the boot log has them whole, in the right order.
 
@@ -78,15 +97,15 @@ def last_words(checkout: str, since_bytes: int) -> str:
 def open_error_log(checkout: str, rotate_over: int) -> tuple[int, int]:
     """A descriptor to append to `logs/errors.log`, and its size, with all of `logs/` made fit for a boot.
 
-    A log over `rotate_over` bytes is moved to `.1`. Raises OSError."""
+    Of a log over `rotate_over` bytes only the end is kept, in `.1`: however much was written since anybody last looked,
+    it takes no more room than that from then on. Raises OSError."""
     set_aside_unless(stat.S_ISDIR, f"{checkout}/{os.path.dirname(ERROR_LOG)}")
     os.makedirs(f"{checkout}/{os.path.dirname(ERROR_LOG)}", exist_ok=True)
     for name in (BOOT_LOG, ERROR_LOG, LIFE_FILE):
         path = f"{checkout}/{name}"
         set_aside_unless(stat.S_ISREG, path)
         if os.path.lexists(path) and os.lstat(path).st_size > rotate_over:
-            set_aside_unless(stat.S_ISREG, f"{path}.1")
-            os.replace(path, f"{path}.1")
+            trim_log(checkout, name, MOST_KEPT)
     descriptor = _open_here(f"{checkout}/{ERROR_LOG}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         status = os.fstat(descriptor)

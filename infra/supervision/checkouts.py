@@ -90,13 +90,21 @@ def _wanted(places: Places, commit: str) -> _Wanted:
 _DAMAGED = re.compile("not a tree object|not a valid object|bad object|unable to (read|unpack)|corrupt|missing|inflate")
 
 
+def problem_with_clone(cell: Cell, branch: str) -> str:
+    """Why `branch` has nothing to be launched from; empty when it has a clone. A glance, whatever the clone holds."""
+    checkout = cell.places.checkout(branch)
+    with cell.identity.acting():
+        at = os.path.realpath(checkout) if os.path.isdir(f"{checkout}/.git") else ""
+        if at == f"{os.path.realpath(cell.places.bot)}/{branch}/minifram":
+            return ""
+    return f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again"
+
+
 def _branch_ready(cell: Cell, branch: str) -> Ready:
     checkout = cell.places.checkout(branch)
-    if (
-        not os.path.isdir(f"{checkout}/.git")
-        or os.path.realpath(checkout) != f"{os.path.realpath(cell.places.bot)}/{branch}/minifram"
-    ):
-        raise CheckoutError(f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again")
+    problem = problem_with_clone(cell, branch)
+    if problem:
+        raise CheckoutError(problem)
     # Not rescue.status, which looks through the whole tree: a hop waits for this.
     # A pipe in the place of a file of git's would keep it, and whoever waits for it, for as long as it may take.
     git = cell.git(checkout).within(_GLANCE_SECONDS)

@@ -94,7 +94,7 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
                 return lives.failed(state, launch.branch, event.guilty, why_not, event.transcript, now)
             return entered(state, Phase.STARTING, now), [Sweep(), launch]
         case Unwell(boot_id, why) if state.runner and is_current(state, boot_id):
-            return _unwell(state, state.runner, why, now)
+            return _unwell(state, state.runner, why, event.certain, now)
         case Well(boot_id) if is_current(state, boot_id):
             return replace(state, unwell=""), []
         case Exceeded(boot_id, why) if state.runner and is_current(state, boot_id) and may_fail(state):
@@ -109,7 +109,9 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return lives.died(state, state.runner, event, now)
         case Asked(request):
             return succession.asked(state, request, now)
-        case SignalRefused(why, identity):
+        case SignalRefused(why, identity, may_leave):
+            if may_leave and state.runner:
+                state = replace(state, may_leave=state.runner.boot_id)
             return noted(state, why, now), [Tell(report_titles.watcher("a signal was refused"), why, identity)]
         case RolledBack(target, commit) if starting:
             told = Tell(
@@ -152,8 +154,10 @@ def _retry(state: State, now: Instant) -> Decision:
     return state, []
 
 
-def _unwell(state: State, runner: Runner, why: str, now: Instant) -> Decision:
+def _unwell(state: State, runner: Runner, why: str, certain: bool, now: Instant) -> Decision:
     """One odd answer may be a busy machine's; a boot may still become well until its time is up."""
+    if certain and may_fail(state):
+        return lives.end(replace(state, failed=f"{named(runner)} was not well: {why}"), runner, now)
     if state.phase is Phase.RUNNING and state.unwell and may_fail(state):
         failed = f"{named(runner)} was not well, twice in a row: {state.unwell}; {why}"
         return lives.end(replace(state, failed=failed), runner, now)

@@ -40,6 +40,8 @@ class Following:
         self._cell = cell
         self._log = log
         self._tracked: _Tracked | None = None
+        self._memory_kills = processes.memory_kills()
+        """At the last look."""
 
     @property
     def runner(self) -> Runner | None:
@@ -103,11 +105,15 @@ class Following:
     def death(self) -> Died | None:
         """How the runner ended, once; it is not followed any more then."""
         tracked = self._tracked
+        before, self._memory_kills = self._memory_kills, processes.memory_kills()
         if tracked is None or not processes.is_over(tracked.pidfd):
             return None
-        how = "exit status unknown (it outlived a watcher)"
+        how, outside = "exit status unknown (it outlived a watcher)", True
         if tracked.process:
-            how = processes.how_it_ended(tracked.process.wait())
+            code = tracked.process.wait()
+            how, outside = processes.how_it_ended(code), code in processes.FROM_OUTSIDE
+            if code == -signal.SIGKILL and self._memory_kills > before:
+                how, outside = f"{how}, as memory ran out", False
         self._let_go(tracked)
         runner = tracked.runner
         words = self._boot_words(runner.boot_id, runner.branch, runner.commit)
@@ -124,7 +130,7 @@ class Following:
             how=how,
             last_words=last_words,
         )
-        return Died(runner.boot_id, how, last_words, served=boot_log.SUCCESS in words)
+        return Died(runner.boot_id, how, last_words, served=boot_log.SUCCESS in words, outside=outside)
 
     def missing(self) -> Died | None:
         """The check by the process table (seed 001). The pidfd holds the pid, so whoever has it is the runner; its
@@ -134,7 +140,7 @@ class Following:
             return None
         self._log.warning("runner.missing", pid=tracked.runner.pid)
         self._let_go(tracked)
-        return Died(tracked.runner.boot_id, "no such process at the periodic check")
+        return Died(tracked.runner.boot_id, "no such process at the periodic check", outside=True)
 
     def ask_group(self, runner: Runner, number: signal.Signals) -> None:
         """Signal the runner's process group as long as it is the runner's: its pid may be another's afterwards."""

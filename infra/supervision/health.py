@@ -11,7 +11,8 @@ import structlog
 
 from infra.contract.places import Places
 from infra.repository.git import GitError
-from infra.supervision import probe
+from infra.supervision import probe, processes
+from infra.supervision.absence import Lasting
 from infra.supervision.following import Following
 from infra.supervision.probe import Probe
 from infra.supervision.states import Event, Phase, Runner, Served, State, Unwell, Well
@@ -31,6 +32,8 @@ class Pace(NamedTuple):
     """After an odd answer: long enough for a machine to catch its breath."""
     patience: float = 15.0
     """For an answer: a busy machine is slow at everything."""
+    stopped: float = 10.0
+    """So long it may be stopped by SIGSTOP: whoever stops it to look at it goes on soon."""
 
 
 class Health:
@@ -52,6 +55,7 @@ class Health:
         self._probe: Probe | None = None
         self._next = 0.0
         self._next_doors = 0.0
+        self._stopped = Lasting()
         self.trouble = ""
         """Why the keep itself could not ask; nothing when it could."""
 
@@ -69,9 +73,12 @@ class Health:
             self._end()
         if runner is None:
             self.trouble = ""  # that was about one who is gone
+            self._stopped = Lasting()
         if runner is None or not _is_of_interest(state):
             self._end()
             return []
+        if self._stopped.looks(at, processes.is_stopped(runner.pid)) > self._pace.stopped:
+            return [Unwell(runner.boot_id, f"it was stopped (SIGSTOP) for over {self._pace.stopped:g} s", certain=True)]
         events: list[Event] = []
         if self._probe is None and at >= self._next:
             events = self._ask(runner, state, at)

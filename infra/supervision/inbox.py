@@ -19,7 +19,7 @@ from infra.supervision.cell_files import set_aside_unless
 ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
 """Rollback beats bootstrap, so it is looked at first."""
 SETTLED_SECONDS = 1.0
-"""A file with no newline at its end may still be being written until it has not changed for so long."""
+"""A file with no newline at its end may still be being written until it has not changed for so long; then it counts."""
 
 
 class Claimed(NamedTuple):
@@ -121,12 +121,9 @@ def _read(name: SignalName, path: str, wall: float) -> Claimed | None:
     except OSError as error:
         why = f"the {name.value} signal cannot be read ({error.strerror}); write a plain file"
         return Claimed(path, None, why, identity)
-    if not content.endswith(b"\n") and len(content) <= MAX_BYTES:
-        if 0.0 <= wall - status.st_mtime < SETTLED_SECONDS:
-            return None
-        if content:
-            why = f"the {name.value} signal has no newline at its end, so it may be only the beginning; write it whole"
-            return Claimed(path, None, why, identity)
+    settled = content.endswith(b"\n") or len(content) > MAX_BYTES
+    if not settled and 0.0 <= wall - status.st_mtime < SETTLED_SECONDS:
+        return None
     try:
         signal = read_signal(name, content)
     except ValueError as error:

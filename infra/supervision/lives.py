@@ -16,7 +16,6 @@ from infra.supervision.states import (
     AskToEnd,
     Decision,
     Died,
-    Hop,
     Instant,
     Phase,
     Rung,
@@ -28,9 +27,9 @@ from infra.supervision.states import (
 )
 from infra.supervision.succession import (
     BOOTSTRAP,
-    HOPS_KEPT,
     TRIES,
     UNWATCHED,
+    hopped,
     is_answered,
     leave_by,
     next_up,
@@ -87,7 +86,7 @@ def launched(state: State, runner: Runner, reason: str, now: Instant) -> Decisio
     if state.request and is_answered(state.request, runner.branch, BOOTSTRAP if runner.branch == MAIN else reason):
         state = settled(state)
     if runner.rung is Rung.BRANCH:
-        state = replace(state, hops=(*state.hops, Hop(now.monotonic, runner.branch, state.main.id))[-HOPS_KEPT:])
+        state = hopped(state, runner.branch, now)
     state = replace(state, runner=runner, boots=boots, failed="", unwell="")
     if state.stopping:
         return end(state, runner, now)
@@ -100,16 +99,27 @@ def died(state: State, runner: Runner, death: Died, now: Instant) -> Decision:
     how, guilty = death.how, None if death.outage else runner
     if state.failed:
         return failed(state, runner.branch, guilty, f"{state.failed} ({how})", death.last_words, now)
-    if state.phase is Phase.BOOTING and not state.stopping and not death.served:
-        why = f"{named(runner)} ended before SUCCESS: {how}"
-        return failed(state, runner.branch, guilty, why, death.last_words, now)
     if state.phase is Phase.BOOTING and death.served:
         state = recorded(state, runner.boot_id, "success", "", now)
-    if state.stopping or state.request:
+    if state.stopping or (state.request and (state.phase is not Phase.BOOTING or death.served)):
         state = credited(state, now)
         state = replace(recorded(state, runner.boot_id, "left", how, now), runner=None)
         return next_up(state, "", now)
-    return failed(state, runner.branch, guilty, f"{named(runner)} died after SUCCESS: {how}", death.last_words, now)
+    when = "ended before" if state.phase is Phase.BOOTING and not death.served else "died after"
+    why = f"{named(runner)} {when} SUCCESS: {how}"
+    if guilty and state.may_leave == runner.boot_id and death.outside:
+        guilty = None  # it would have been led again anyway, by the branch that it asked for
+    elif guilty and _is_others_doing(state, runner, death, now):
+        guilty, why = None, f"{why}; this version has lived, and nothing shows that it ended of itself"
+    return failed(state, runner.branch, guilty, why, death.last_words, now)
+
+
+def _is_others_doing(state: State, runner: Runner, death: Died, now: Instant) -> bool:
+    """Killed from outside, and known to be able to live: that needs a delay before the next start, and no pin.
+
+    A version that has not proved itself yet may as well have killed itself."""
+    goods = credited(state, now).goods
+    return death.outside and (runner.rung is Rung.SAFE or any(good.id == runner.version for good in goods))
 
 
 def failed(state: State, branch: str, guilty: Runner | None, why: str, last_words: str, now: Instant) -> Decision:

@@ -71,7 +71,7 @@ class Preparation:
     def installing(self, checkout: str, seconds: float) -> Step:
         asked = order.Order(checkout, self._places.environments, self._places.wheels, seconds)
         words = dies_with_us(keep_command("infra.environments.install", *order.to_words(asked)))
-        env = keep_environment() | {"HOME": self._places.bot}
+        env = keep_environment() | {"HOME": "/nonexistent"}
         return Step("its environment is installed", words, env, seconds + GRACE_SECONDS, _installed)
 
     def rehearsing(self, checkout: str, branch: str, commit: str, python: str, seconds: float) -> Step:

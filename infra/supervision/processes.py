@@ -22,6 +22,8 @@ from infra.contract import boot as boot_contract
 from infra.contract.boot import Boot
 from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
+from infra.repository.git import AGENT
+from infra.supervision.cell_files import make_home
 
 _PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS = 15.0
@@ -58,16 +60,21 @@ def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]
         boot_contract.VARIABLE: boot_contract.to_json(boot),
         "PATH": f"{tools}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LANG": "C.UTF-8",
-        "HOME": boot.places.bot,
+        "HOME": boot.places.home(boot.id),
+        "PIP_CONFIG_FILE": os.devnull,
         "GIT_CONFIG_GLOBAL": boot.places.cell_git_config,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
+        # The git door takes no other committer, and a clone's own user.name would be one.
+        "GIT_COMMITTER_NAME": AGENT.name,
+        "GIT_COMMITTER_EMAIL": AGENT.email,
     } | ({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})
 
 
 def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
     """Start the runner of `boot` as the cell, in its checkout and a session of its own. Raises OSError."""
     with cell.acting():  # it may be alone in being allowed into its directory
+        make_home(boot.places, boot.id)
         process = subprocess.Popen(
             command,
             cwd=boot.places.checkout(boot.branch),
@@ -108,6 +115,14 @@ def is_alive(pid: int, started: float) -> bool:
     return pid > 0 and start_time(pid) == started
 
 
+def is_stopped(pid: int) -> bool:
+    """Somebody sent it SIGSTOP, and nobody SIGCONT: it does nothing, and no load of the machine looks like that."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return False
+
+
 def is_over(pidfd: int) -> bool:
     """True once the process has ended, reaped or not."""
     poll = select.poll()
@@ -123,6 +138,20 @@ def how_it_ended(returncode: int) -> str:
         return signal.Signals(-returncode).name
     except ValueError:  # most of the real-time signals have no name
         return f"signal {-returncode}"
+
+
+FROM_OUTSIDE = frozenset({0, -signal.SIGTERM, -signal.SIGKILL, -signal.SIGINT, -signal.SIGHUP})
+"""Return codes of a runner that somebody else may have ended. Exit status 0 is how it obeys SIGTERM."""
+
+
+def memory_kills() -> int:
+    """How often the kernel has ended a process for want of memory: in this container, else on this machine."""
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            counts = dict(line.split(maxsplit=1) for line in file)
+            if "oom_kill" in counts:
+                return int(counts["oom_kill"])
+    return 0
 
 
 def find_runner(boot_id: str) -> tuple[int, float] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import select
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -21,16 +21,23 @@ from infra.contract import arguments
 from infra.contract.identity import OURS, Identity
 from infra.contract.places import Places
 from infra.contract.settings import Settings
-from infra.supervision import processes
+from infra.supervision import beats, processes
+from infra.supervision.absence import Lasting
+from infra.supervision.beats import Beat, Question
 from infra.supervision.cell_files import set_aside_unless
-from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds
+from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds, worth_telling
 
 ROOT = processes.ROOT
 """The keep's own code: the image's copy, never a checkout's."""
 
 OPEN_SECONDS = 30.0
-"""A door makes its socket in about a second; on a machine that is all but standing still it has this long."""
-
+"""A door opens in about a second; on a machine that is all but standing still it has this long, also for an answer."""
+PATIENCE_SECONDS = 4.0
+"""A door that does not answer for so long, though it has time to run, is mute."""
+STOPPED_SECONDS = 1.0
+"""A door that is stopped by SIGSTOP for so long is mute as well."""
+UNEASY_SECONDS = 3.0
+"""What dies while a door does not answer for so long may have died of that."""
 
 LEAST_BYTES = 4 << 20
 """With less space than this, what a runner cannot write is not its fault."""
@@ -49,16 +56,22 @@ class Service:
     """Where it can be reached, if that is a file."""
     port: int = 0
     """On loopback, if that is where it can be reached: nothing is launched that could not reach it."""
+    question: Question | None = None
+    """What it is asked at its socket or port, to see that it answers."""
     output: str = "doors.log"
     """Where in the keep's state its words go."""
     env: dict[str, str] = field(default_factory=lambda: keep_environment())
     identity: Identity = OURS
     once: bool = False
     """It was started with rights that nobody has any more, so it is not started again."""
-    seen: bool = False
-    """Its socket was there at the last look, or it has answered at its port."""
-    began: float = 0.0
-    """Monotonic: from when it has `OPEN_SECONDS` to make its socket."""
+    beat: Beat | None = None
+    stopped: Lasting = field(default_factory=Lasting)
+    is_shut: bool = False
+    """It was asked to end because nobody could reach it any more."""
+    uneasy: float = -math.inf
+    """Monotonic: when it was last found not to have answered for some time."""
+    mute: int = 0
+    """How often it was replaced for that."""
     process: subprocess.Popen[bytes] | None = None
     pidfd: int = -1
     started: float = 0.0
@@ -87,8 +100,18 @@ def doors(settings_path: str, places: Places) -> list[Service]:
     """What every agent has."""
     given = arguments.words(settings_path, places)
     return [
-        Service("git_door", keep_command("infra.git_door", "serve", *given), places.git_socket),
-        Service("model_door", keep_command("infra.model_door", *given), places.model_socket),
+        Service(
+            "git_door",
+            keep_command("infra.git_door", "serve", *given),
+            places.git_socket,
+            question=beats.OF_GIT_DOOR,
+        ),
+        Service(
+            "model_door",
+            keep_command("infra.model_door", *given),
+            places.model_socket,
+            question=beats.OF_MODEL_DOOR,
+        ),
     ]
 
 
@@ -123,6 +146,7 @@ class Services:
         self._log = log
         self._var = places.var
         self._rotate_over = rotate_over
+        self._told: list[str] = []
 
     def end_orphans(self) -> list[str]:
         """End the doors of an earlier watcher that was killed before they were bound to it: they hold the sockets."""
@@ -135,28 +159,55 @@ class Services:
         for service in self._all:
             if service.process and service.process.poll() is not None:
                 self._bury(service, f"exit {service.process.returncode}", now)
-            if service.process and self._is_shut(service, now):
-                service.process.terminate()
+            if service.process and service.beat:
+                self._ask(service, service.process, service.beat, now)
             if service.process is None and now >= service.due:
                 self._start(service, now)
 
-    def _is_shut(self, service: Service, now: float) -> bool:
-        """The door lives, and nobody can come in: somebody removed its socket, or it never made one."""
-        if not service.socket:
-            return False
-        there = os.path.exists(service.socket)
-        shut = not there and (service.seen or now - service.began > OPEN_SECONDS)
-        if shut:
-            self._log.error("door.socket_gone", door=service.name, socket=service.socket)
-            service.began = now
-        service.seen = there
-        return shut
+    def news(self) -> list[str]:
+        """What was replaced since the last call, in words for the PM."""
+        told, self._told = self._told, []
+        return told
 
-    def trouble(self, now: float) -> str:
-        """A service that is down, or was a moment ago; empty when all are up."""
+    def _ask(self, service: Service, process: subprocess.Popen[bytes], beat: Beat, now: float) -> None:
+        """A door that nobody can reach, or that does not answer, is replaced: whoever needs it waits for that alone."""
+        silent = beat.look(now)
+        stopped = service.stopped.looks(now, silent > 0.0 and processes.is_stopped(process.pid))
+        if silent > UNEASY_SECONDS or stopped > 0.0:
+            service.uneasy = now
+        if beat.is_gone and beat.answered and not service.is_shut:  # somebody removed its socket
+            service.is_shut = True
+            self._log.error("door.socket_gone", door=service.name, socket=service.socket)
+            process.terminate()
+        if stopped > STOPPED_SECONDS:
+            self._replace(service, process, "was stopped (SIGSTOP)")
+        elif silent > OPEN_SECONDS or (beat.answered and silent > PATIENCE_SECONDS and not beats.is_busy(process.pid)):
+            self._replace(service, process, f"did not answer for {silent:.0f} s")
+
+    def _replace(self, service: Service, process: subprocess.Popen[bytes], why: str) -> None:
+        service.mute += 1
+        self._log.error("door.mute", door=service.name, pid=process.pid, why=why, times=service.mute)
+        if worth_telling(service.mute):
+            times = f" It was the {service.mute}th time." if service.mute > 2 else ""
+            self._told.append(f"The {service.name} (process {process.pid}) {why}, and is replaced.{times}")
+        self._stop_asking(service)
+        process.kill()  # its end is noticed like any other; a process in the kernel's hands (D state) may take a while
+
+    def _stop_asking(self, service: Service) -> None:
+        if service.beat:
+            service.beat.close()
+        service.beat = None
+
+    def trouble(self, now: float, since: float) -> str:
+        """A service that is down, or that was down or did not answer at some time after `since`; empty for none."""
+        since = min(since, now - SETTLING_SECONDS)
         for service in self._all:
-            if service.process is None or (service.deaths and now - service.started < SETTLING_SECONDS):
-                return f"{service.name} is down" if service.process is None else f"{service.name} has just come back"
+            if service.process is None:
+                return f"{service.name} is down"
+            if service.deaths and service.started > since:
+                return f"{service.name} has just come back"
+            if service.uneasy > since:
+                return f"{service.name} did not answer"
         return ""
 
     def pids(self) -> frozenset[int]:
@@ -165,21 +216,31 @@ class Services:
     def pidfds(self) -> list[int]:
         return [service.pidfd for service in self._all if service.process]
 
+    def fds(self) -> list[int]:
+        """Where answers come, to poll for reading."""
+        return [fd for service in self._all if service.beat for fd in service.beat.fds()]
+
     def next_due(self) -> float | None:
-        return min((service.due for service in self._all if service.process is None), default=None)
+        """When time alone has something to tell."""
+        down = [service.due for service in self._all if service.process is None]
+        return min([*down, *(service.beat.due() for service in self._all if service.beat)], default=None)
 
     def await_ports(self, seconds: float) -> None:
-        """Wait until each service that has a port answers there. Raises OSError when one does not in time."""
+        """Wait until each service that has a port has answered there from now on. Raises OSError when one does not in
+        time: git would wait for it much longer."""
         deadline = time.monotonic() + seconds
-        for service in self._all:
-            while service.port and not service.seen:
-                try:
-                    socket.create_connection(("127.0.0.1", service.port), timeout=1.0).close()
-                    service.seen = True
-                except OSError as error:
-                    if time.monotonic() > deadline:
-                        raise OSError(f"{service.name} does not answer on port {service.port}: {error}") from None
-                    time.sleep(0.02)
+        awaited = [service for service in self._all if service.port and service.question]
+        for service in awaited:
+            if service.beat:
+                service.beat.ask_anew()
+        while silent := [each for each in awaited if not (each.beat and each.beat.answered)]:
+            if time.monotonic() > deadline:
+                raise OSError(f"{silent[0].name} does not answer on port {silent[0].port}")
+            poll = select.poll()
+            for descriptor in self.fds():
+                poll.register(descriptor, select.POLLIN)
+            poll.poll(20)
+            self.tend(time.monotonic())
 
     def _bound_output(self) -> None:
         """Move the services' words to `.1` when they are many: by a copy, because they hold the file open."""
@@ -209,26 +270,31 @@ class Services:
                 process.wait()
 
     def _start(self, service: Service, now: float) -> None:
-        service.started, service.began, service.seen = now, now, False
+        service.started, service.is_shut, service.stopped = now, False, Lasting()
         try:
             pid = begin(service, self._var)
         except OSError as error:
             self._bury(service, str(error), now)
             return
+        if service.question:
+            address = service.socket or ("127.0.0.1", service.port)
+            service.beat = Beat(address, service.question)
         self._log.info("door.started", door=service.name, pid=pid)
 
     def _bury(self, service: Service, how: str, now: float) -> None:
         if service.pidfd >= 0:
             os.close(service.pidfd)
         service.deaths = 1 if now - service.started >= HEALTHY_SECONDS else service.deaths + 1
+        self._stop_asking(service)
         service.process, service.pidfd = None, -1
         service.due = math.inf if service.once else now + delay_seconds(service.deaths, service.seed)
         self._log.warning("door.died", door=service.name, how=how, deaths=service.deaths)
 
 
-def outage(services: Services, places: Places, now: float) -> str:
-    """Why a death now says nothing about who died: what every runner depends on is not there. Empty when all is."""
-    why = services.trouble(now)
+def outage(services: Services, places: Places, now: float, since: float) -> str:
+    """Why a death now says nothing about who died: what every runner depends on is not there, or was not at some time
+    after `since`. Empty when all is."""
+    why = services.trouble(now, since)
     for path in (places.bot, places.var):
         try:
             room = os.statvfs(path)

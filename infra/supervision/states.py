@@ -94,6 +94,8 @@ class State(msgspec.Struct, frozen=True):
     """Why the runner that is being ended has failed; empty when it is ended for another reason."""
     preparing: str = ""
     """The branch whose launch waits; it means something while preparing."""
+    may_leave: str = ""
+    """The boot that has signalled for something that there is not; if it leaves for it, it is not to blame."""
     unwell: str = ""
     """What was wrong with the runner when it was last asked; a second time in a row ends it."""
     failures: int = 0
@@ -197,6 +199,8 @@ class Unwell(NamedTuple):
 
     boot_id: str
     why: str
+    certain: bool = False
+    """No busy machine can be the reason, so it need not be seen twice."""
 
 
 class Well(NamedTuple):
@@ -229,6 +233,9 @@ class Died(NamedTuple):
     """It had said SUCCESS, whether or not there was time to ask it."""
     outage: bool = False
     """What a runner depends on was not there: the death is no version's fault."""
+    outside: bool = False
+    """Nothing shows that it ended of itself: a signal from somebody else ended it, or nobody saw how (`SPEC_BOOT`). A
+    version that has served its probation is not blamed for that."""
 
 
 class Asked(NamedTuple):
@@ -239,6 +246,8 @@ class SignalRefused(NamedTuple):
     why: str
     identity: str = ""
     """Of the refused file, which is found again when a watcher is killed before it could delete it."""
+    may_leave: bool = False
+    """Whoever wrote it could take it for carried out, and leave: that is no fault of its version."""
 
 
 class RolledBack(NamedTuple):

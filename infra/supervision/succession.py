@@ -9,7 +9,19 @@ from infra.contract.branches import MAIN
 from infra.contract.signals import SignalName
 from infra.contract.watcher_file import Request, Version
 from infra.supervision.records import entered, noted, settled
-from infra.supervision.states import Decision, Instant, Launch, Leave, LookAtMain, Phase, RollBack, State, Sweep, Tell
+from infra.supervision.states import (
+    Decision,
+    Hop,
+    Instant,
+    Launch,
+    Leave,
+    LookAtMain,
+    Phase,
+    RollBack,
+    State,
+    Sweep,
+    Tell,
+)
 
 BOOTSTRAP = "bootstrap"
 """The reason of a launch that was asked for."""
@@ -66,11 +78,12 @@ def asked(state: State, request: Request, now: Instant) -> Decision:
     """A signal: the last one counts, but a rollback before any bootstrap; the same file twice is one."""
     if request.identity == state.handled or (state.request and request.identity == state.request.identity):
         return state, []
-    if state.phase is Phase.PREPARING:
-        # No runner lives: who signals now is what is being tried out, and must not keep its own trial from ending.
-        why = f"{request.name} {request.target} was dropped: it came out of a rehearsal"
-        return noted(state, why, now), []
     waiting = state.request
+    preparing = state.preparing if state.phase is Phase.PREPARING else ""
+    if preparing == request.target and request.name == SignalName.BOOTSTRAP.value:
+        # What is being tried out could signal this itself, and must not keep its own trial from ending.
+        why = f"{request.name} {request.target} was dropped: {preparing} is being prepared already"
+        return noted(state, why, now), []
     if waiting and waiting.name == SignalName.ROLLBACK.value and request.name == SignalName.BOOTSTRAP.value:
         why = f"bootstrap {request.target} was dropped: a rollback to {waiting.target} is under way"
         return noted(state, why, now), []
@@ -80,9 +93,14 @@ def asked(state: State, request: Request, now: Instant) -> Decision:
     state = replace(state, request=request)
     if state.phase in (Phase.BOOTING, Phase.RUNNING):
         return replace(state, deadline=leave_by(state, now)), []
-    if state.phase is Phase.WAITING:
-        return next_up(state, "", now)
-    return state, []
+    if preparing and preparing != MAIN:
+        # Counted as if it had led: two branches whose rehearsals ask for each other must not go on for ever.
+        state = hopped(state, preparing, now)
+    return next_up(state, "", now) if preparing or state.phase is Phase.WAITING else (state, [])
+
+
+def hopped(state: State, branch: str, now: Instant) -> State:
+    return replace(state, hops=(*state.hops, Hop(now.monotonic, branch, state.main.id))[-HOPS_KEPT:])
 
 
 def is_answered(request: Request, branch: str, reason: str) -> bool:

@@ -7,8 +7,10 @@ import os
 import re
 
 from infra.contract.branches import MAIN
+from infra.contract.control import GOODS
 from infra.contract.places import VERSION, Places
 from infra.contract.watcher_file import Version
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError, resolve_commit
 from infra.repository.merge import PAGE
 
@@ -83,7 +85,7 @@ class Mainline:
 
     def forget_retry(self) -> None:
         """Each asking counts once. Raises GitError."""
-        Git(self._remote)("update-ref", "--no-deref", "-d", RETRY_REF)
+        update_refs(Git(self._remote), f"delete {RETRY_REF}")
 
     def keep(self, goods: tuple[Version, ...]) -> None:
         """Have the shared repository keep these commits, whatever becomes of main. Raises GitError."""
@@ -95,7 +97,7 @@ class Mainline:
         orders = [f"update {ref} {commit}" for ref, commit in wanted.items() if there.get(ref) != commit]
         orders += [f"delete {ref}" for ref in there if ref not in wanted]
         if orders:
-            git("update-ref", "--stdin", stdin=("\n".join(orders) + "\n").encode())
+            update_refs(git, *orders)
 
     def kept(self) -> tuple[Version, ...]:
         """What `keep` was given, the latest commit first: for a watcher that lost its memory. Raises GitError."""
@@ -104,4 +106,4 @@ class Mainline:
         return tuple(Version(commit=commit, id=id) for id, _, commit in (line.partition(" ") for line in listed))
 
 
-_GOODS = "refs/minifram/good/"
+_GOODS = f"{GOODS}/"

@@ -18,12 +18,14 @@ import structlog
 from msgspec.structs import replace
 
 from infra.contract import report_titles
+from infra.contract.branches import MAIN
 from infra.contract.control import longest_promise
 from infra.contract.settings import Settings, runner_limits
-from infra.contract.watcher_file import WatcherFile
+from infra.contract.signals import SignalName
+from infra.contract.watcher_file import Request, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
-from infra.supervision import inbox, ladder, main_branch, memory, processes, states
+from infra.supervision import checkouts, inbox, ladder, main_branch, memory, processes, states
 from infra.supervision.absence import Absence
 from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
@@ -83,6 +85,8 @@ class World:
         self._absence = Absence()
         self._next_check = 0.0
         self._stop_told = False
+        self._launched = 0.0
+        """Monotonic: when the last launch began."""
         self._adopted = False
         self.wake = Wake(log)
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
@@ -96,6 +100,7 @@ class World:
         """Remember, look for a runner that outlived an earlier watcher, start the doors; queues `Started`."""
         file, problem = self._notes.read()
         at = now()
+        self._launched = at.monotonic
         processes.become_subreaper()
         try:
             self._inbox.make()
@@ -191,6 +196,7 @@ class World:
             case states.AskToEnd(runner):
                 self._log.info("runner.asked_to_end", pid=runner.pid)
                 self._following.ask_group(runner, signal.SIGTERM)
+                self._following.ask_group(runner, signal.SIGCONT)  # one that is stopped hears of nothing else
             case states.EndNow(runner):
                 self._log.warning("runner.ended", pid=runner.pid)
                 self._following.ask_group(runner, signal.SIGKILL)
@@ -226,7 +232,7 @@ class World:
         poll = select.poll()
         watched = (self.services, self._following, self._preparation)
         descriptors = [descriptor for each in watched for descriptor in each.pidfds()]
-        for descriptor in (self.wake.fd, *descriptors, *self._health.fds()):
+        for descriptor in (self.wake.fd, *descriptors, *self._health.fds(), *self.services.fds()):
             poll.register(descriptor, select.POLLIN)
         if not self._queue:
             poll.poll(max(0.0, min(due) - at) * 1000)
@@ -241,13 +247,14 @@ class World:
         if late:
             self._log.warning("watcher.was_away", seconds=round(late, 3))
         self.services.tend(at)
+        self._enqueue(*(states.Observed("a door did not answer", words) for words in self.services.news()))
         if self.wake.stop_asked and not self._stop_told:
             self._stop_told = True
             self._enqueue(states.StopAsked())
         runner = self._following.runner
         died = self._following.death()
         if died:
-            why = self._health.trouble or outage(self.services, self._places, at)
+            why = self._health.trouble or self._outage(at, died.served)
             died = died._replace(outage=bool(why))
             if not died.served:
                 self._launcher.doubt_environment()
@@ -277,11 +284,16 @@ class World:
             and not self._following.runner
             and not any(isinstance(each.event, states.Died) for each in self._queue)
         ):
-            self._enqueue(states.Died(state.runner.boot_id, "how is unknown: the watcher lost sight of it"))
+            how = "how is unknown: the watcher lost sight of it"
+            self._enqueue(states.Died(state.runner.boot_id, how, outside=True))
         processes.reap_orphans(self._keep_pids() | {runner.pid for runner in (state.runner,) if runner})
         self._reports.send(now())
         if self._notes.is_due:
             self.remember(state)
+
+    def _outage(self, at: float, served: bool) -> str:
+        """Why no version is to blame for what fails now. A boot may have waited for a door from its start on."""
+        return outage(self.services, self._places, at, at if served else self._launched)
 
     def _take_signals(self) -> None:
         try:
@@ -290,12 +302,25 @@ class World:
             self._log.error("signals.unreadable", reason=str(error))
             return
         for claimed in claims:
-            if claimed.request:
+            lacking = self._lacking(claimed.request) if claimed.request else ""
+            if lacking:
+                self._log.warning("signal.refused", reason=lacking)
+                self._enqueue(states.SignalRefused(lacking, claimed.identity, may_leave=True), claimed=claimed)
+            elif claimed.request:
                 self._log.info("signal.claimed", signal=claimed.request.name, target=claimed.request.target)
                 self._enqueue(states.Asked(claimed.request), claimed=claimed)
             else:
                 self._log.warning("signal.refused", reason=claimed.refusal)
                 self._enqueue(states.SignalRefused(claimed.refusal, claimed.identity), claimed=claimed)
+
+    def _lacking(self, request: Request) -> str:
+        """Why nothing could come of this signal, so that it must not end who leads; empty when it is worth a try."""
+        if request.name != SignalName.BOOTSTRAP.value or request.target == MAIN:
+            return ""
+        try:
+            return checkouts.problem_with_clone(self._launcher.clones, request.target)
+        except OSError as error:
+            return f"the clone of {request.target} cannot be reached: {error}"
 
     def _check(self) -> None:
         """The check every 10 minutes (seed 001): is the runner that we count on there?"""
@@ -309,6 +334,7 @@ class World:
 
     def _launch(self, action: states.Launch, state: State) -> None:
         at = now()
+        self._launched = at.monotonic
         try:
             if self._unswept:
                 raise OSError(f"what an earlier runner left behind is still there: {self._unswept}")
@@ -331,6 +357,8 @@ class World:
         except (NotLaunched, OSError) as error:
             self._log.error("launch.failed", branch=action.branch, rung=action.rung.value, reason=brief(error))
             guilty = error.guilty if isinstance(error, NotLaunched) else None
+            if guilty and self._outage(time.monotonic(), served=False):
+                guilty = None
             self._enqueue(states.LaunchFailed(action.branch, brief(error), guilty))
             return
         self._enqueue(states.Launched(runner, action.reason))

@@ -8,6 +8,7 @@ import subprocess
 import zlib
 from typing import NamedTuple
 
+from infra.repository.git import AGENT
 from tests.admission.world import World
 
 COMMIT, TREE, BLOB, REF_DELTA = 1, 2, 3, 7
@@ -74,6 +75,7 @@ def push(world: World, ref: str, new: str, packed: bytes, old: str = NO_COMMIT) 
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
-def commit_of(tree: str, parent: str = "", message: str = "x", author: str = "a <a@b.invalid>") -> bytes:
+def commit_of(tree: str, parent: str = "", message: str = "x", author: str = "") -> bytes:
     parents = f"parent {parent}\n" if parent else ""
-    return f"tree {tree}\n{parents}author {author} 1 +0000\ncommitter {author} 1 +0000\n\n{message}\n".encode()
+    us = f"{AGENT.name} <{AGENT.email}>"
+    return f"tree {tree}\n{parents}author {author or us} 1 +0000\ncommitter {us} 1 +0000\n\n{message}\n".encode()

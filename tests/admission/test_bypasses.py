@@ -115,7 +115,8 @@ def test_git_directories_in_disguise(world: World, name: str, kind: str) -> None
         return world.agent.git("commit-tree", tree, "-m", "x")
 
     assert "hasDotgit" in world.agent.refused(f"{commit(name)}:refs/heads/work")
-    world.agent.push(f"{commit('dotgit')}:refs/heads/work")
+    if kind != "submodule":
+        world.agent.push(f"{commit('dotgit')}:refs/heads/work")
 
 
 @pytest.mark.parametrize(
@@ -131,9 +132,6 @@ def test_submodules_that_run_something(world: World, file: str, words: str) -> N
     """What is known to make a recursive clone run a program is refused."""
     world.agent.commit({".gitmodules": file})
     assert words in world.agent.refused("main:work")
-    world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
-    world.agent.commit({".gitmodules": '[submodule "a"]\n\tpath = a\n\turl = https://host.example/a\n'})
-    world.agent.push("main:work")
 
 
 def test_a_link_for_gitmodules(world: World) -> None:

@@ -3,6 +3,7 @@ loopback; beside each refusal stands what is served."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -25,7 +26,7 @@ from tests.admission.world import BLOB_BYTES, PAGE, Clone, World, until
 def test_clone_fetch_and_push(server: Server) -> None:
     """The agent clones, pushes, and sees what the PM pushed by path."""
     world = server.world
-    world.agent.git("clone", "--quiet", server.url, "anew")
+    world.agent.git("clone", "--quiet", server.url, "../anew")
     work = world.agent.commit({"src/b.py": "b = 1\n"})
     world.agent.push("main")
     assert world.main == work
@@ -78,6 +79,52 @@ def test_the_watchers_challenge_can_be_read_and_nothing_else_of_the_keeps(server
     for ref in ("refs/minifram/probe/0123", "refs/minifram/probe/4567"):
         assert "deny updating a hidden ref" in world.agent.refused(f"HEAD:{ref}")
     world.agent.push("main")
+
+
+WANT = b"0032want %b\n00000009done\n"
+FETCH = b"0012command=fetch\n00010032want %b\n0009done\n0000"
+
+
+@pytest.mark.parametrize("version", [b"", b"\0version=1\0", b"\0version=2\0"])
+@pytest.mark.parametrize("hidden", ["a ref of the keep's", "a branch that was deleted", "a file"])
+def test_an_object_that_no_ref_shows_is_not_given_out(server: Server, version: bytes, hidden: str) -> None:
+    """Not by its id either, whatever protocol the client asks for and speaks; what a branch shows is."""
+    world = server.world
+    world.pm.git("switch", "--quiet", "--create", "other")
+    secret = world.pm.commit({"src/secret.py": "1\n"})
+    ref = "refs/minifram/rejected/x/1" if hidden == "a ref of the keep's" else "refs/heads/other"
+    world.pm.push(f"HEAD:{ref}")
+    if ref.startswith("refs/heads/"):
+        world.pm.push(f":{ref}")
+    wanted = world.pm.git("rev-parse", f"{secret}:src/secret.py") if hidden == "a file" else secret
+
+    for id, given in ((wanted, False), (str(world.main), True)):
+        packs = [fetched(server, version, spoken % id.encode()) for spoken in (WANT, FETCH)]
+        assert any(b"PACK" in said for said in packs) is given
+
+
+def fetched(server: Server, version: bytes, request: bytes) -> bytes:
+    """All that comes back when a client says so, whatever it is greeted with."""
+    with server.connect() as wire:
+        wire.sendall(pkt(b"git-upload-pack /remote.git\0host=x\0" + version))
+        wire.sendall(request)
+        wire.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionResetError):
+            return b"".join(iter(lambda: wire.recv(65536), b""))
+    return b""
+
+
+@pytest.mark.parametrize("version", ["0", "1", "2"])
+def test_main_can_be_brought_back_to_a_good_version(server: Server, version: str) -> None:
+    """The watcher's own fetch by id, of a version that served well and that no branch holds any more."""
+    world = server.world
+    good = world.pm.commit({"src/b.py": "1\n"})
+    world.pm.push("HEAD:refs/minifram/good/0123")
+    world.agent.git("-c", f"protocol.version={version}", "fetch", "--quiet", "origin", good)
+    assert world.agent.git("cat-file", "-t", good) == "commit"
+    rejected = world.pm.commit({"src/c.py": "1\n"})
+    world.pm.push("HEAD:refs/minifram/rejected/x/1")
+    assert world.agent.run("-c", f"protocol.version={version}", "fetch", "--quiet", "origin", rejected).returncode
 
 
 def test_content_is_judged(server: Server) -> None:
@@ -146,7 +193,7 @@ def test_settings_of_the_repository_do_not_open_the_door(server: Server) -> None
     assert "hasDotgit" in world.agent.refused(f"{world.agent.git('commit-tree', tree, '-m', 'x')}:refs/heads/x")
     assert "does not support push options" in world.agent.run("push", "-o", "a", "origin", "HEAD:refs/heads/x").stderr
     assert b"service not enabled" in server.say(b"git-upload-archive /remote.git\0host=x\0")
-    world.agent.git("clone", "--quiet", "--filter=blob:none", "--no-checkout", server.url, "partial")
+    world.agent.git("clone", "--quiet", "--filter=blob:none", "--no-checkout", server.url, "../partial")
     assert not mark.exists()
     world.agent.commit({"src/c.py": "1\n"})
     world.agent.push("HEAD:refs/heads/work")
@@ -259,7 +306,7 @@ def test_a_machine_that_allows_less_gives_less() -> None:
     show += " print(*command(places))"
     words = ["prlimit", "--as=400000000", "--cpu=100", "--", sys.executable, "-c", show]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert said.startswith("prlimit --as=400000000 --cpu=100 -- ")
+    assert "/prlimit --as=400000000 --cpu=100 -- " in said
 
 
 def _descendants(pid: int) -> list[str]:

@@ -13,19 +13,21 @@ from hypothesis import strategies as st
 from infra.admission.decide import Commit, File, Leak, Page, Update, refusal
 from infra.admission.rules import Autonomy, Rules, from_json, to_json
 from infra.contract.branches import problem_with_branch
-from infra.repository.git import WATCHER
+from infra.repository.git import AGENT, WATCHER, Person
 
 LIMIT = 1000
 PAGE = "## Directives\n\n## Reports\n"
 SHA, OTHER_SHA = "1" * 40, "2" * 40
 
 names = st.sampled_from(["COMMS.md", "logs", "src", "infra", "logs.txt"])
-people = st.sampled_from(["pm@example.org", "agent@minifram.invalid", WATCHER.email, WATCHER.email.title(), ""])
+PM = Person("PM", "pm@example.org")
+people = st.sampled_from([AGENT, AGENT, AGENT._replace(name="Agent"), PM, WATCHER, Person("X", WATCHER.email.title())])
 commits = st.builds(
-    lambda touched, introduced, people: Commit(SHA, touched | introduced, introduced, people),
+    lambda touched, introduced, *people: Commit(SHA, touched | introduced, introduced, *people),
     st.frozensets(names, max_size=2),
     st.frozensets(names, max_size=2),
-    st.frozensets(people, max_size=2),
+    people,
+    people,
 )
 histories = st.lists(commits, min_size=1, max_size=3).map(tuple)
 words = st.text("abZ09._+/-@ ", min_size=1, max_size=12)
@@ -117,7 +119,8 @@ def test_nothing_outside_the_allowed_shape_is_admitted(update: Update, autonomy:
     assert not update.unseen
     assert update.old is not None or update.refs_there <= 2000
     assert all("logs" not in commit.introduced for commit in update.new_commits)
-    assert all("watcher" not in address.lower() for commit in update.new_commits for address in commit.people)
+    assert all("watcher" not in " ".join(commit.author).lower() for commit in update.new_commits)
+    assert all(commit.committer == AGENT for commit in update.new_commits)
     assert all(file.size <= LIMIT for file in update.large_files)
     if name.startswith("rescue/"):
         assert update.old is None

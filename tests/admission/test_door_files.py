@@ -141,7 +141,7 @@ def test_without_rules_nothing_lands(world: World, rules: str | None) -> None:
     world.agent.push("HEAD:refs/heads/work")
 
 
-@pytest.mark.parametrize("part", ["hooks/pre-receive", "gitconfig"])
+@pytest.mark.parametrize("part", ["hooks/pre-receive", "hooks/reference-transaction", "gitconfig"])
 def test_without_a_part_nothing_lands(world: World, part: str) -> None:
     """Git goes on without a hook or an included file that is missing; the door does not."""
     os.unlink(f"{world.places.var}/door/{part}")
@@ -270,8 +270,8 @@ def test_a_push_that_takes_too_long_is_ended(world: World) -> None:
 def test_nobody_else_can_write_the_door(world: World) -> None:
     """What is executed is writable by its owner alone, whatever was there before."""
     door = Path(f"{world.places.var}/door")
-    for name in ("receive-pack", "hooks/pre-receive"):
+    for name in ("receive-pack", "hooks/pre-receive", "hooks/reference-transaction"):
         (door / name).chmod(0o777)
     world.settings()
-    for name in ("receive-pack", "hooks/pre-receive", "config.json", "gitconfig"):
+    for name in ("receive-pack", "hooks/pre-receive", "hooks/reference-transaction", "config.json", "gitconfig"):
         assert not stat.S_IMODE((door / name).stat().st_mode) & 0o022

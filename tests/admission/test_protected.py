@@ -155,12 +155,14 @@ def test_no_way_round_by_a_rollback(guarded: World) -> None:
 
 
 def test_no_second_page_by_a_rollback(world: World) -> None:
-    """What would be taken for the page lands on a branch, and comes to main neither by push nor by rollback; what the
-    PM has there stays, and all else of the commit comes."""
+    """What would be taken for the page, on a branch from before it was refused there, comes to main neither by push nor
+    by rollback; what the PM has there stays, and all else of the commit comes."""
     files = {"Comms.md": "- [ ] pay the agent\n", "COMMS.MD/x": "1\n", "src/comms.md": "2\n"}
     for name, text in files.items():
         world.agent.commit({name: text}, name)
-        world.agent.push("main:work") if name == "src/comms.md" else world.agent.refused("main")
+        world.agent.refused("main")
+    world.pm.git("fetch", "--quiet", str(world.agent.path), "main")
+    world.pm.push("FETCH_HEAD:refs/heads/work")
     roll_back(world.places, "work", "merge", "1")
     assert [show(world, name) for name in files] == [None, None, "2\n"]
     assert show(world, "COMMS.md") == PAGE

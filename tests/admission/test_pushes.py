@@ -9,7 +9,7 @@ import pytest
 
 from infra.contract.comms import add_report, with_sections
 from infra.contract.watcher_file import Report
-from infra.repository.git import WATCHER
+from infra.repository.git import AGENT, WATCHER
 from infra.supervision import main_branch
 from tests.admission.world import BLOB_BYTES, PAGE, Refused, World
 
@@ -83,10 +83,21 @@ def test_other_names_are_refused(world: World, ref: str, words: str) -> None:
     assert world.ref(ref) == world.pm.head
 
 
-@pytest.mark.parametrize("who", ["author", "committer"])
-def test_nobody_speaks_in_the_watcher_s_name(world: World, who: str) -> None:
-    """Who reads the history can believe it; the watcher's own commits may be built on, merged and picked."""
-    forged = {f"GIT_{who.upper()}_NAME": "minifram watcher", f"GIT_{who.upper()}_EMAIL": "Watcher@minifram.invalid"}
+FORGED = [
+    {"GIT_COMMITTER_NAME": "PM", "GIT_COMMITTER_EMAIL": "pm@example.invalid"},
+    {"GIT_COMMITTER_NAME": "PM"},
+    {"GIT_COMMITTER_EMAIL": "Agent@minifram.invalid"},
+    {"GIT_COMMITTER_NAME": "minifram watcher", "GIT_COMMITTER_EMAIL": "watcher@minifram.invalid"},
+    {"GIT_AUTHOR_NAME": "minifram watcher", "GIT_AUTHOR_EMAIL": "agent@minifram.invalid"},
+    *({"GIT_AUTHOR_EMAIL": address} for address in ("Watcher@minifram.invalid", f"{WATCHER.email} cafe")),
+    *({"GIT_AUTHOR_EMAIL": address.format(WATCHER.email)} for address in ("x{}", "{}.org")),
+]
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=" ".join)
+def test_nobody_commits_in_anothers_name(world: World, forged: dict[str, str]) -> None:
+    """Who reads the history can believe it, also in the middle of a push; what the refusal says to do lands."""
+    world.agent.commit({"src/a.py": "a = 2\n"})
     world.agent.write({"src/b.py": "1\n"})
     world.agent.git("add", "--all")
     world.agent.git("commit", "--quiet", "-m", "a report\n\nReport: 0123456789abcdef", **forged)
@@ -94,28 +105,35 @@ def test_nobody_speaks_in_the_watcher_s_name(world: World, who: str) -> None:
     world.agent.commit({"src/c.py": "1\n"})
     for ref in ("main", "work"):
         said = world.agent.refused(f"HEAD:refs/heads/{ref}")
-        assert f"commit {hidden[:12]} says that the watcher made it" in said
-        assert "--reset-author" in said
-    world.agent.git("rebase", "--quiet", "--exec", "git commit --quiet --amend --no-edit --reset-author", "HEAD~2")
+        assert f"of commit {hidden[:12]} is " in said
+    if "committer" in said:
+        assert "expected 'minifram agent <agent@minifram.invalid>'" in said
+        command = said[said.index("git rebase") : said.index(" keeps its author")].split()
+        world.agent.git(*command[1:])
+    else:
+        assert "only the watcher writes in its name" in said
+        world.agent.git("rebase", "--quiet", "--exec", "git commit --quiet --amend --no-edit --reset-author", "HEAD~2")
+    world.agent.push("HEAD:refs/heads/main")
+
+
+def test_what_others_made_can_be_built_on(world: World) -> None:
+    """A cherry-picked patch keeps its author; merged commits of the PM and the watcher are not judged again."""
+    world.pm.git("switch", "--quiet", "--create", "patch")
+    patch = world.pm.commit({"src/pm.py": "1\n"})
+    world.pm.push("patch")
+    world.agent.git("fetch", "--quiet")
+    world.agent.git("cherry-pick", patch)
+    assert world.agent.git("log", "-1", "--format=%an, %cn") == "PM, minifram agent"
     world.agent.push("HEAD:refs/heads/main")
 
     main_branch.report(world.places, Report(id="1", at="2026-01-01T00:00:00Z", title="all is well", text="It is."))
     theirs = world.ref("refs/heads/main")
     world.agent.commit({"src/d.py": "1\n"})
     world.agent.git("pull", "--quiet", "--no-rebase", "--no-edit", "origin", "main")
+    world.agent.git("merge", "--quiet", "--no-edit", "origin/patch")
     world.agent.push("HEAD:refs/heads/main")
     assert theirs
-    assert theirs in world.agent.git("log", "--format=%H")
-
-
-@pytest.mark.parametrize("address", ["{} cafe", "x{}", "{}.org", "W{}"])
-def test_nor_in_one_that_looks_like_it(world: World, address: str) -> None:
-    """Whatever stands around it: who looks for the watcher's words must not find others."""
-    forged = {"GIT_COMMITTER_EMAIL": address.format(WATCHER.email).replace("Ww", "W")}
-    world.agent.write({"src/b.py": "1\n"})
-    world.agent.git("add", "--all")
-    world.agent.git("commit", "--quiet", "-m", "a report\n\nReport: 42", **forged)
-    assert "says that the watcher made it" in world.agent.refused("HEAD:refs/heads/main")
+    assert {theirs, patch} <= set(world.agent.git("log", "--format=%H").split())
 
 
 def test_only_the_watcher_says_what_it_has_told(world: World) -> None:
@@ -442,7 +460,8 @@ def test_main_keeps_its_page(world: World, how: str) -> None:
         said = world.agent.refused("main")
         assert "COMMS.md of main, where the PM and you talk, must stay a file; put it back" in said
 
-    world.agent.push("main:work")
+    if how in ("removed", "directory"):
+        world.agent.push("main:work")
     world.settings("merge")
     world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
     world.agent.commit({"src/b.py": "1\n"})
@@ -457,7 +476,7 @@ def test_a_page_can_be_brought_back(world: World) -> None:
     world.agent.commit({"src/b.py": "1\n"})
     world.agent.push("main")
     world.settings("propose")
-    world.agent.commit({"COMMS.md/evil.py": "1\n"})
+    world.agent.commit({"COMMS.md/evil": "1\n"})
     assert "must stay a file" in world.agent.refused("main")
     world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
     world.agent.commit({"COMMS.md": PAGE})
@@ -506,7 +525,7 @@ def test_a_push_of_many_commits_is_refused(world: World) -> None:
     """At most 10,000 new commits on one ref; pieces of a long history land one after the other."""
     parent, lines = world.agent.head, []
     for number in range(10_001):
-        lines.append(f"commit refs/heads/long\ncommitter a <a@b.invalid> {number} +0000\ndata 1\nx\n")
+        lines.append(f"commit refs/heads/long\ncommitter {AGENT.name} <{AGENT.email}> {number} +0000\ndata 1\nx\n")
         lines.append(f"from {parent}\n\n" if number == 0 else "\n")
     world.agent.git("fast-import", "--quiet", stdin="".join(lines))
 

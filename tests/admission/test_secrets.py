@@ -176,22 +176,22 @@ def test_a_key_is_found_in_a_large_file(world: World, at: int) -> None:
 
 def test_what_the_repository_has_already_is_not_judged_again(world: World) -> None:
     """What the PM let in may be copied, and the file that holds it changed; elsewhere in a new text it is refused."""
-    world.pm.commit({"tests/keys.py": f"a = 1\nKEY = '{KEY}'\n", "wide.txt": "x"})
+    world.pm.commit({"src/tests/keys.py": f"a = 1\nKEY = '{KEY}'\n", "wide.txt": "x"})
     (world.pm.path / "wide.txt").write_bytes(f"KEY = {KEY}\n".encode("utf-16"))
     world.pm.commit({})
     world.pm.push("main")
     world.agent.git("pull", "--quiet")
     world.agent.commit({"src/copy.py": f"a = 1\nKEY = '{KEY}'\n"})
     world.agent.push("main")
-    world.agent.commit({"tests/keys.py": f"a = 2\n\nKEY = '{KEY}'\n"})
+    world.agent.commit({"src/tests/keys.py": f"a = 2\n\nKEY = '{KEY}'\n"})
     (world.agent.path / "wide.txt").write_bytes(f"a\nKEY = {KEY}\n".encode("utf-16"))
     world.agent.commit({})
     world.agent.push("main")
     world.agent.commit({"src/other.py": f"KEY = '{KEY}'  # changed\n"})
     assert f"{AN_ANTHROPIC_KEY} in 'src/other.py', line 1" in refused(world, "main")
     same_again(world)
-    world.agent.commit({"tests/keys.py": f"KEY = '{KEY}'\nOTHER = '{MAKERS['Anthropic'](CHANCE)}'\n"})
-    assert f"{AN_ANTHROPIC_KEY} in 'tests/keys.py', line 2" in refused(world, "main")
+    world.agent.commit({"src/tests/keys.py": f"KEY = '{KEY}'\nOTHER = '{MAKERS['Anthropic'](CHANCE)}'\n"})
+    assert f"{AN_ANTHROPIC_KEY} in 'src/tests/keys.py', line 2" in refused(world, "main")
 
 
 def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
@@ -242,12 +242,12 @@ def test_the_whole_project_can_be_pushed(world: World) -> None:
             (world.agent.path / name).parent.mkdir(parents=True, exist_ok=True)
             (world.agent.path / name).write_bytes(source.read_bytes())
     world.agent.commit({}, "the body")
-    world.agent.push("main")
+    world.agent.push("main:refs/heads/anew")
     doors = world.agent.path / "tests/models/doors.py"
     assert "sk-ant-test-" in doors.read_text()
     doors.write_text(doors.read_text() + "\n# changed\n")
     world.agent.commit({})
-    world.agent.push("main")
+    world.agent.push("main:refs/heads/anew")
 
 
 @pytest.mark.heavy

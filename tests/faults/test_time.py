@@ -88,6 +88,17 @@ def test_a_runner_is_stopped_for_a_while(make_agent: MakeAgent) -> None:
     assert "was not well, twice in a row: no answer in time" in agent.told("main failed (1 in a row)")
 
 
+def test_a_stopped_runner_is_seen_in_the_process_table(make_agent: MakeAgent) -> None:
+    """Fault: SIGSTOP for a runner, at the pace that every agent has; expected: another one serves within 30 s, and the
+    page says that it was stopped."""
+    agent = make_agent()
+    agent.start()
+    first = agent.serving()
+    psutil.Process(first.runner_pid).suspend()
+    agent.serving(but=first.boot_id, seconds=30.0)
+    assert "was not well: it was stopped (SIGSTOP)" in agent.told("main failed (1 in a row)")
+
+
 @contextmanager
 def spinners() -> Iterator[None]:
     """Processes that take all there is, before anybody else."""

@@ -64,7 +64,7 @@ def test_the_repository_is_ours_bare_and_strict(desk: Desk) -> None:
     assert set(config) <= bare_config.EXPECTED_KEYS
     for path in (desk.home().remote, desk.home().data, desk.home().state, desk.home().run):
         assert os.stat(path).st_mode & 0o777 == 0o700
-    assert os.listdir(f"{desk.home().remote}/hooks") == ["pre-receive"]
+    assert sorted(os.listdir(f"{desk.home().remote}/hooks")) == ["pre-receive", "reference-transaction"]
 
 
 def test_the_pm_can_clone_edit_and_push_by_hand(desk: Desk, tmp_path: Path) -> None:

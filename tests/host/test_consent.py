@@ -157,11 +157,11 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
     root = desk.caller()._replace(uid=0, agent="second")  # whom podman does not seal
     if sealed:
         with pytest.raises(Trouble, match="without isolation") as refused:
-            running.make_ready(root, None)
+            running.make_ready(root, None, print)
         assert refused.value.code == Exit.DENIED
     else:
-        assert running.make_ready(root, None).sandbox == "process"
-    assert running.make_ready(root, "process").sandbox == "process"
+        assert running.make_ready(root, None, print).sandbox == "process"
+    assert running.make_ready(root, "process", print).sandbox == "process"
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from infra.contract import comms
+from infra.contract.clock import timestamp
 from infra.life import handover
 from infra.life.home import UNSENT
+from infra.life.unsent import UnsentReports
 from infra.repository.git import Git
 from infra.repository.merge import PAGE, changes_beyond_page
 from tests.life.cell import PROJECT, Cell, read, write
@@ -195,6 +197,20 @@ def test_a_report_that_the_door_refuses_is_told_in_its_place(cell: Cell) -> None
     assert cell.open() == []
     [kept] = unsent(cell)
     assert "it is forbidden" in read(f"{cell.places.bot}/{UNSENT}/{kept}")
+
+
+def test_dates_follow_a_clock_that_was_wrong_for_a_while(cell: Cell) -> None:
+    """A report of a wrong clock has its date; those after it have the clock's again, and no two have the same."""
+    home = cell.home()
+    right, wrong = 1_800_000_000.0, 2_180_000_000.0
+    clock = iter([wrong, right, right, right])
+    queue = UnsentReports(f"{cell.places.bot}/{UNSENT}", lambda: next(clock), home.log)
+
+    for number in range(4):
+        queue.add(f"report {number}", "text")
+
+    told = sorted(queue.oldest_first(), key=lambda report: report.title)
+    assert [report.at for report in told] == [timestamp(wrong), *(timestamp(right + each / 1000) for each in range(3))]
 
 
 def test_a_queue_entry_that_cannot_be_read_is_set_aside(cell: Cell) -> None:

@@ -17,9 +17,9 @@ from infra.sealing.bare_repository import problems
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Path:
-    """A bare repository as `minifram init` makes it."""
+    """A bare repository as the container has it."""
     path = tmp_path / "remote.git"
-    subprocess.run(["git", "init", "-q", "--bare", "-b", MAIN, path], check=True)
+    subprocess.run(["git", "init", "-q", "--bare", "--template=", "-b", MAIN, path], check=True)
     for key, value in (*SETTINGS, (MARKER, "agent")):
         subprocess.run(["git", "-C", path, "config", key, value], check=True)
     return path
@@ -52,6 +52,7 @@ PLANTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a HEAD elsewhere": (lambda at: a_link(at / "HEAD"), "HEAD is no regular"),
     "other objects": (lambda at: (at / "objects/info/alternates").write_text("/x\n"), "objects/info/alternates"),
     "replaced objects": (lambda at: (at / "refs/replace").mkdir(), "refs/replace"),
+    "hooks of the host's": (lambda at: (at / "hooks").mkdir(), "hooks can be reached"),
     "a link for a branch": (lambda at: (at / "refs/heads/x").symlink_to("/x"), "refs/heads/x"),
     "a link for a folder": (lambda at: (at / "refs/heads/d").symlink_to("/"), "refs/heads/d"),
     "a FIFO": (lambda at: os.mkfifo(at / "refs/heads/fifo"), "refs/heads/fifo"),

@@ -63,8 +63,10 @@ OF_NOBODY: tuple[Event, ...] = (
     states.SealUnproved(OTHER, "no port"),
     states.TimeIsUp(),
     states.SignalRefused("it is empty"),
+    states.SignalRefused("there is no clone", may_leave=True),
     states.Observed("a limit", "much was written"),
     states.Unwell(OTHER, "no answer"),
+    states.Unwell(OTHER, "it was stopped", certain=True),
     states.Well(OTHER),
     states.Exceeded(OTHER, "too much"),
 )
@@ -93,6 +95,8 @@ class Alive:
     served: bool = False
     ends_at: float | None = None
     """It was asked to end, or leaves by itself."""
+    killed: bool = False
+    """By somebody outside, at `ends_at`."""
 
 
 @dataclass
@@ -309,12 +313,13 @@ class Play:
             raise Broken(f"the request {request} was lost")
         self.asked.pop(request.identity, None)
 
-    def ask(self, name: str, target: str) -> None:
+    def ask(self, name: str, target: str, leaves: bool = True) -> None:
+        """`leaves`: it is the runner's own word, which then mostly goes."""
         self.serial += 1
         identity = f"1:{self.serial}:1"
         self.asked[identity] = f"{name} {target}"
         self.inbox.append(states.Asked(Request(name=name, target=target, identity=identity)))
-        if self.alive and self.chance.random() < 0.9:
+        if leaves and self.alive and self.alive.served and self.chance.random() < 0.9:  # none signals before SUCCESS
             self.alive.ends_at = self.now + self.chance.uniform(0.0, 9.0)
 
     def next_moment(self) -> float:
@@ -375,7 +380,8 @@ class Play:
             if (alive.ends_at is None or alive.ends_at > death) and not self.outage:
                 self.count_failure(alive.runner.version)
             how = self.chance.choice(["exit status 0", "exit status 1", "SIGKILL"])
-            self.inbox.append(states.Died(alive.runner.boot_id, how, "words", alive.served, self.outage))
+            outside = alive.killed and alive.ends_at == death
+            self.inbox.append(states.Died(alive.runner.boot_id, how, "words", alive.served, self.outage, outside))
 
     def surprise(self) -> None:
         chance = self.chance.random()
@@ -387,12 +393,12 @@ class Play:
         elif chance < 0.10:
             self.report_on_main()
             self.inbox.append(states.MainMoved(self.main))
-        elif chance < 0.16 and self.alive:
+        elif chance < 0.16 and (self.alive or self.state.phase is Phase.PREPARING):
             candidate = self.new_version()
             self.ask("bootstrap", self.chance.choice([candidate.id, candidate.id, "main"]))
         elif chance < 0.18:
             self.ask("rollback", "main~1")
-        elif chance < 0.185:
+        elif chance < 0.192:
             self.outage_until = self.now + self.chance.expovariate(1 / 600.0)
         elif chance < 0.20:
             self.restart()
@@ -406,21 +412,28 @@ class Play:
             odd = self.outage or not self.alive.nature.good
             self.inbox += [states.Unwell(boot_id, "it was slow"), states.Well(boot_id)]
             self.inbox += [states.Unwell(boot_id, "no answer")] * (2 if odd else 1)
+        elif chance < 0.216 and self.alive and not self.alive.nature.good:
+            self.inbox.append(states.Unwell(self.alive.runner.boot_id, "it was stopped", certain=True))
         elif chance < 0.217 and self.alive and not self.alive.nature.good:
             self.inbox.append(states.Exceeded(self.alive.runner.boot_id, "all processors for an hour"))
         elif chance < 0.22 and self.alive and not self.alive.nature.good:
             self.inbox.append(states.SealUnproved(self.alive.runner.boot_id, "no port"))
         elif chance < 0.2202:
             self.inbox.append(states.SealBroken("the rules are gone"))
-        elif chance < 0.30 and self.alive and self.outage:
+        elif chance < 0.60 and self.alive and self.outage:
             self.alive.ends_at = self.now
+        elif chance < 0.30 and self.alive and self.has_lived(self.alive.runner.version):
+            self.alive.ends_at, self.alive.killed = self.now, True  # three in a row are not rare
         else:
             self.follow(self.stale())
 
+    def has_lived(self, version: str) -> bool:
+        return any(good.id == version for good in self.state.goods)
+
     def interrupt(self) -> None:
         """Something from outside comes before the answers to what was done are in."""
-        if self.chance.random() < 0.1:
-            self.ask("bootstrap", self.new_version().id)
+        if self.chance.random() < (0.5 if self.state.phase is Phase.PREPARING else 0.1):
+            self.ask("bootstrap", self.new_version().id, leaves=False)
             self.inbox.rotate(1)
             return
         event = self.chance.choice(self.news()) if self.chance.random() < 0.9 else self.chance.choice(self.orders())

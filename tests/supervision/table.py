@@ -69,6 +69,7 @@ ROWS: tuple[tuple[str, Event], ...] = (
     ("found unfit", states.Prepared(LAUNCH, "why", runner(Rung.BRANCH))),
     ("SUCCESS, and well", states.Served(BOOT)),
     ("not well", states.Unwell(BOOT, "why")),
+    ("stopped by SIGSTOP", states.Unwell(BOOT, "why", certain=True)),
     ("well again", states.Well(BOOT)),
     ("a limit is passed", states.Exceeded(BOOT, "why")),
     ("the runner died", states.Died(BOOT, "SIGKILL")),

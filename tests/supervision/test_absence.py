@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from infra.contract.watcher_file import Request
-from infra.supervision.absence import Absence
+from infra.supervision.absence import Absence, Lasting
 from infra.supervision.states import Instant, Patience, Phase, State
 
 BOOTING = State(Phase.BOOTING, Instant(100.0, 0.0), Patience(60.0, 10.0), deadline=160.0)
@@ -51,3 +51,10 @@ def test_what_says_when_to_look_again_is_not_put_off() -> None:
         absence.looks(140.5, 0.5)
         assert absence.due(state) == due
     assert Absence().due(replace(BOOTING, deadline=None)) is None
+
+
+def test_what_lasts_is_counted_while_the_watcher_looks() -> None:
+    """A look that is late counts for little, and one that finds it over begins anew."""
+    lasting = Lasting()
+    assert [lasting.looks(at, True) for at in (10.0, 11.0, 100.0)] == [0.0, 1.0, 3.0]
+    assert [lasting.looks(101.0, False), lasting.looks(102.0, True), lasting.looks(103.0, True)] == [0.0, 0.0, 1.0]

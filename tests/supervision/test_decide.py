@@ -42,6 +42,7 @@ from infra.supervision.states import (
     Tell,
     TimeIsUp,
 )
+from infra.supervision.succession import BOOTSTRAP
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
 
@@ -276,6 +277,77 @@ def test_a_refused_signal_is_told() -> None:
     state, actions = decide(a_state(), SignalRefused("it is empty"), at(1))
     assert kinds(actions) == [Tell]
     assert state.phase is Phase.RUNNING
+
+
+def test_a_version_that_has_lived_is_not_blamed_for_what_others_do() -> None:
+    """Killed from outside again and again it is started after growing delays, and never pinned; its own deaths count,
+    and so do those of a version that has not served its probation."""
+    good = Version(commit="c" * 40, id="good")
+    for goods, outside, strikes in (((good,), True, 0), ((good,), False, 1), ((), True, 1)):
+        booted = a_state(main=good, goods=goods, runner=a_runner(version="good"), failures=2)
+        state, _ = decide(booted, Died("a" * 32, "SIGKILL", served=True, outside=outside), at(30))
+        assert (state.phase, state.failures, len(state.strikes)) == (Phase.WAITING, 3, strikes)
+        assert ("nothing shows that it ended of itself" in state.troubles[-1].text) is not strikes
+
+
+def test_a_long_service_is_known_when_somebody_ends_it() -> None:
+    """Though the moment at which its probation was over has not been looked at yet."""
+    state, _ = decide(a_state(runner=a_runner(version="good")), Died("a" * 32, "SIGKILL", outside=True), at(700))
+    assert (state.strikes, [good.id for good in state.goods]) == ((), ["good"])
+
+
+def test_who_is_ended_for_a_failure_is_blamed_however_it_ends() -> None:
+    """The watcher's own SIGKILL is nobody else's."""
+    good = Version(commit="c" * 40, id="good")
+    ending = a_state(phase=Phase.ENDING, main=good, goods=(good,), runner=a_runner(version="good"), failed="unwell")
+    assert decide(ending, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].strikes
+
+
+def test_safe_mode_that_somebody_kills_forgives_no_pin() -> None:
+    """Its code is the image's; that it was killed says nothing about what is pinned."""
+    safe = a_state(runner=a_runner(rung=Rung.SAFE))
+    assert decide(safe, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].forgiven == 0
+    assert decide(safe, Died("a" * 32, "exit status 1"), at(30))[0].forgiven == 1
+
+
+def test_a_later_signal_ends_a_preparation() -> None:
+    """The later one wins, whatever is being prepared; the same branch once more changes nothing, so that a rehearsal
+    cannot keep itself from ending."""
+    preparing = a_state(phase=Phase.PREPARING, runner=None, preparing="better", request=a_request(), deadline=60.0)
+    state, actions = decide(preparing, Asked(a_request(target="best", identity="2:2:2")), at(1))
+    assert (state.request, actions) == (
+        a_request(target="best", identity="2:2:2"),
+        [Sweep(), Launch("best", BOOTSTRAP)],
+    )
+    assert "bootstrap better was dropped: bootstrap best came after it" in state.troubles[-1].text
+    state, actions = decide(preparing, Asked(a_request("rollback", "main~1", "2:2:2")), at(1))
+    assert actions == [Sweep(), RollBack("main~1")]
+    state, actions = decide(preparing, Asked(a_request(identity="2:2:2")), at(1))
+    assert (state.phase, state.request, actions) == (Phase.PREPARING, a_request(), [])
+
+
+def test_rehearsals_that_signal_for_each_other_lead_nowhere() -> None:
+    """Each that is broken off counts as a hop, so that main leads again."""
+    state = a_state(phase=Phase.STARTING, runner=None, request=a_request(target="one", identity="0"))
+    actions: list[Action] = []
+    for number in range(1, 20):
+        name, other = ("one", "two") if number % 2 else ("two", "one")
+        state, _ = decide(state, Preparing(name, 60.0), at(number))
+        state, actions = decide(state, Asked(a_request(target=other, identity=str(number))), at(number))
+        if kinds(actions) == [Sweep, LookAtMain, Tell]:
+            break
+    assert "leads nowhere" in str(actions[-1])
+    assert number == 2 * PATIENCE.hops
+
+
+def test_leaving_for_a_branch_that_has_no_clone_is_no_version_s_fault() -> None:
+    """The signal was refused, and whoever wrote it left all the same: a delay, and no pin; a crash is a crash."""
+    state, actions = decide(a_state(), SignalRefused("there is no clone", "1", may_leave=True), at(1))
+    assert (state.phase, kinds(actions)) == (Phase.RUNNING, [Tell])
+    young = replace(state, runner=a_runner(version="young"))
+    left, _ = decide(young, Died("a" * 32, "exit status 0", outside=True), at(2))
+    assert (left.strikes, left.failures) == ((), 1)
+    assert decide(young, Died("a" * 32, "exit status 1"), at(2))[0].strikes
 
 
 def test_stop_ends_the_runner_then_the_watcher() -> None:

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from infra.contract.signals import SignalName
+from infra.excess import trim
 from infra.repository.git import Git
 from infra.supervision import cell_files, inbox, main_branch, processes
 from infra.supervision.stale_locks import HELD_SECONDS
@@ -311,6 +312,17 @@ def test_logs_behind_a_link_are_not_read(tmp_path: Path) -> None:
     assert cell_files.tail(str(tmp_path / "real/file")) == b"words"
     assert cell_files.tail(str(tmp_path / "real/link")) == b""
     assert cell_files.tail(str(tmp_path / "linked/file")) == b""
+
+
+def test_only_the_end_of_a_flooded_log_is_kept_at_the_next_start(tmp_path: Path) -> None:
+    """However much a runner wrote before it died, the older part takes 1 MiB at most and ends with its last words."""
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs/errors.log"
+    log.write_bytes(b"x" * 40_000_000 + b"why it died\n")
+    descriptor, size = cell_files.open_error_log(str(tmp_path), 1_000_000)
+    os.close(descriptor)
+    kept = (tmp_path / "logs/errors.log.1").read_bytes()
+    assert (size, len(kept), kept.endswith(b"why it died\n")) == (0, trim.MOST_KEPT, True)
 
 
 def test_last_words_are_plain(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -96,6 +98,18 @@ def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(m
     within(10.0, lambda: agent.log().count('"rung": "main"') > failures, "another try")
     rung(agent, "last good", good)
     assert Git(agent.places.remote)("for-each-ref", "refs/minifram/retry") == ""
+
+
+def test_a_main_that_has_lived_is_not_pinned_for_being_killed(make_agent: MakeAgent) -> None:
+    """Three kill -9 from outside: it is started again each time, and nothing else leads in its place."""
+    agent, _ = grown(make_agent)
+    for _ in range(3):
+        before = agent.state()
+        os.kill(before.runner_pid, signal.SIGKILL)
+        agent.serving(but=before.boot_id)
+    state = rung(agent, "main")
+    assert (state.pins, state.strikes) == ((), ())
+    assert [boot.outcome for boot in state.boots[-4:]] == ["died", "died", "died", "success"]
 
 
 def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -> None:

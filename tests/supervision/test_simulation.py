@@ -60,6 +60,11 @@ def suspicious(state: State, event: Event, now: Instant) -> Decision:
     return decide(state, event._replace(outage=False) if isinstance(event, Died) else event, now)
 
 
+def vengeful(state: State, event: Event, now: Instant) -> Decision:
+    """Blames whoever was killed."""
+    return decide(state, event._replace(outside=False) if isinstance(event, Died) else event, now)
+
+
 @pytest.mark.parametrize(
     ("spoiled", "rule"),
     [
@@ -68,6 +73,7 @@ def suspicious(state: State, event: Event, now: Instant) -> Decision:
         (hasty, "LookAtMain"),
         (lazy, "nothing is due"),
         (suspicious, "good version .* was pinned"),
+        (vengeful, "good version .* was pinned"),
     ],
 )
 def test_a_broken_rule_is_found(spoiled: Decide, rule: str) -> None:

@@ -101,14 +101,25 @@ def test_a_branch_that_fails_gives_way_to_main(make_agent: MakeAgent, behaviour:
     assert reason in agent.log()
 
 
-def test_a_branch_without_a_clone_gives_way_to_main(make_agent: MakeAgent) -> None:
-    """A bootstrap of a branch that has no clone is refused with words, and main leads."""
+def test_a_branch_without_a_clone_ends_nobody(make_agent: MakeAgent) -> None:
+    """A bootstrap of a branch that has no clone is refused with words, and the runner goes on."""
     agent = make_agent()
     agent.start()
     first = agent.serving()
     agent.ask(SignalName.BOOTSTRAP, "nowhere")
-    agent.serving("main", but=first.boot_id)
-    assert "there is no clone of nowhere" in agent.told("nowhere failed, main leads again")
+    assert "there is no clone of nowhere" in agent.told("a signal was refused")
+    assert (agent.state().boot_id, agent.state().pending) == (first.boot_id, None)
+    os.kill(first.runner_pid, 0)
+
+
+def test_a_signal_without_a_final_newline_counts(make_agent: MakeAgent) -> None:
+    """`printf better > .signal/bootstrap`, once it has lain there for a moment."""
+    agent = make_agent()
+    agent.branch("better", "serve()")
+    agent.start()
+    agent.serving()
+    Path(agent.places.signals, "bootstrap").write_text("better")
+    agent.serving("better")
 
 
 def test_main_that_dies_is_started_again_for_ever(make_agent: MakeAgent) -> None:

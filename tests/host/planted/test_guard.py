@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from host.guard import NAME, SCRIPT, is_guard, put_guard
+import pytest
+
+from host.guard import HOOKS, NAME, is_guard, put_guard
+from host.running import make_ready
 from tests.host.planted.site import Said, Site
 from tests.host.planted.vector import HARMFUL, outside
 
@@ -40,26 +43,38 @@ def test_what_it_names_does_not_steer_the_terminal(site: Site) -> None:
     assert not HARMFUL.search(refused.text)
 
 
-def test_the_pm_s_own_hook_stays(site: Site) -> None:
+@pytest.mark.parametrize("name", HOOKS)
+def test_the_pm_s_own_hook_stays(site: Site, name: str) -> None:
     """Where the PM has one, it is not ours to replace; doctor asks."""
-    hook = site.remote / NAME
+    hook = site.remote / name
     hook.write_text("#!/bin/sh\nexit 0\n")
     put_guard(str(site.remote))
     assert hook.read_text() == "#!/bin/sh\nexit 0\n"
-    assert not is_guard(str(hook))
+    assert not is_guard(str(site.remote), name)
     assert "remove it unless you put it there" in site.desk.run("doctor").out
 
 
-def test_a_missing_guard_is_found_and_put_back(site: Site) -> None:
-    """An agent of an earlier version has none; the next start brings it."""
-    (site.remote / NAME).unlink()
+def test_missing_guards_are_found_and_put_back(site: Site) -> None:
+    """An agent of an earlier version has none or one; the next start or upgrade brings them."""
+    for name in HOOKS:
+        (site.remote / name).unlink()
     (site.remote / "hooks").rmdir()
     ended = site.desk.run("doctor")
     assert ended.code == 8
-    assert "'minifram up' puts it there" in ended.out
+    for name, hook in HOOKS.items():
+        assert f"{site.remote}/{name} is missing, so {hook.without}: 'minifram up' puts it there" in ended.out
+    make_ready(site.desk.caller(), "process", lambda _: None)
+    assert {name: (site.remote / name).read_text() for name in HOOKS} == {n: hook.script for n, hook in HOOKS.items()}
+    assert site.desk.run("doctor").code == 0
+
+
+def test_a_guard_that_git_would_not_run_is_found_and_put_right(site: Site) -> None:
+    """git goes on without a hook that it may not execute."""
+    for name in HOOKS:
+        (site.remote / name).chmod(0o600)
+    assert site.desk.run("doctor").code == 8
     put_guard(str(site.remote))
-    assert (site.remote / NAME).read_text() == SCRIPT
-    assert is_guard(str(site.remote / NAME))
+    assert all(is_guard(str(site.remote), name) for name in HOOKS)
 
 
 def test_it_is_not_in_the_way_of_the_command(site: Site) -> None:

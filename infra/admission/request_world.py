@@ -1,0 +1,26 @@
+"""What the verbs of the git door's request socket have to do with: places, settings, time, and the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from infra.contract.places import Places
+from infra.contract.requests import Report
+from infra.contract.settings import Settings
+
+
+def no_evidence(_: Report) -> str:
+    return ""
+
+
+class World(NamedTuple):
+    places: Places
+    settings: Settings
+    log: structlog.stdlib.BoundLogger
+    wall_seconds: Callable[[], float] = time.time
+    evidence_for: Callable[[Report], str] = no_evidence
+    """What the keep saw itself of the work that a report tells of; stands under the report's words."""

@@ -1,0 +1,131 @@
+"""The part of an examination in which the candidate's code runs: `python -m infra.examination examine`, as a user of
+its own where there is one. It reads a plan with its objects on stdin, and says what it saw on stdout."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from infra.contract.exit_codes import Exit
+from infra.examination import findings, plan, running
+from infra.examination.findings import Answer, Run
+from infra.examination.plan import Plan
+from infra.rehearsal import verdict as rehearsals
+from infra.repository.git import Git, GitError
+from infra.supervision.processes import become_subreaper, sweep
+
+_PR_SET_DUMPABLE = 4
+GIT_SECONDS = 60.0
+ROOM = 84
+"""The longest path of our scratch directory: sockets lie below it (unix(7))."""
+
+
+class Places(NamedTuple):
+    candidate: str
+    with_mains_tests: str
+    mains: str
+    scratch: str
+
+
+def main() -> int:
+    wanted, pack = plan.from_bytes(sys.stdin.buffer.read())
+    become_subreaper()
+    # The candidate has our user: it must not reach our answer through /proc.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    os.umask(0o022)
+    try:
+        answer = examine(wanted, pack)
+    except (OSError, GitError) as error:
+        answer = Answer(outage=f"it could not be examined: {str(error)[:500]}")
+    sys.stdout.buffer.write(findings.to_json(answer) + b"\n")
+    sys.stdout.buffer.flush()
+    return Exit.OK
+
+
+def examine(wanted: Plan, pack: bytes) -> Answer:
+    """Raises OSError, GitError."""
+    root = tempfile.mkdtemp(prefix="x", dir=_directory())
+    try:
+        places = _check_out(root, wanted, pack)
+        answer = _rehearse(places, wanted) if wanted.settings.rehearse else Answer()
+        return answer if answer.rehearsed is False or answer.outage else _test(places, wanted, answer)
+    finally:
+        sweep(frozenset())
+        _remove(root)
+
+
+def _directory() -> str:
+    place = tempfile.gettempdir()
+    if len(place) > ROOM - 20:
+        raise OSError(f"{place} is too long a path for sockets; set TMPDIR to a shorter one")
+    return place
+
+
+def _check_out(root: str, wanted: Plan, pack: bytes) -> Places:
+    places = Places(f"{root}/c", f"{root}/b", f"{root}/m", f"{root}/t")
+    commits = (wanted.candidate, wanted.with_mains_tests, wanted.mains)
+    made: dict[str, str] = {}
+    for commit, path in zip(commits, places[:3], strict=True):
+        if commit in made:  # the same files: one checkout does
+            places = places._replace(**{places._fields[places.index(path)]: made[commit]})
+            continue
+        made[commit] = path
+        os.mkdir(path)
+        git = Git(path).within(GIT_SECONDS)
+        git("init", "--quiet", "--template=")
+        git("index-pack", "--stdin", stdin=pack)
+        git("reset", "--quiet", "--hard", commit)
+    os.mkdir(places.scratch)
+    return places
+
+
+def _rehearse(places: Places, wanted: Plan) -> Answer:
+    """Raises OSError."""
+    seconds = wanted.settings.rehearsal_seconds
+    words = rehearsals.command(places.candidate, _REHEARSED, wanted.candidate, places.scratch, wanted.python, seconds)
+    process = subprocess.Popen(
+        words, cwd="/", env=rehearsals.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    try:
+        said, _ = process.communicate(timeout=rehearsals.longest_seconds(seconds))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said, _ = process.communicate()
+    found = rehearsals.read_verdict(said, process.returncode)
+    if found.fit is None:
+        return Answer(outage=f"it could not be rehearsed: {found.why}")
+    return Answer(rehearsed=found.fit, rehearsal=found.why, transcript=found.transcript)
+
+
+_REHEARSED = "examined"
+"""What the rehearsal calls the branch; it knows of no other."""
+
+
+def _test(places: Places, wanted: Plan, answer: Answer) -> Answer:
+    """Raises OSError."""
+    end = time.monotonic() + wanted.settings.seconds
+    chosen = wanted.selection
+
+    def left() -> float:
+        return max(1.0, end - time.monotonic())
+
+    main = running.collect(places.mains, chosen.mains, places.scratch, left())
+    mains = running.run(places.with_mains_tests, chosen.mains, places.scratch, left())
+    own = running.run(places.candidate, chosen.own, places.scratch, left()) if not mains.trouble else Run()
+    there_too = running.skipped_there_too(places.mains, (mains, own), main, places.scratch, left())
+    main = msgspec.structs.replace(main, outcomes=there_too)
+    return msgspec.structs.replace(answer, main=main, mains=mains, own=own)
+
+
+def _remove(root: str) -> None:
+    """Whatever the tests made of it."""
+    subprocess.run(["chmod", "-R", "u+rwX", "--", root], capture_output=True, check=False)
+    shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,83 @@
+"""What the examiner saw, as values with a JSON form: the answer of its process to the keep. Pure.
+
+All of it comes from a process in which the candidate's code runs too. It is read with bounds and with types checked,
+and believed as far as the README says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+ANSWER_BYTES = 32 << 20
+"""Of one answer."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run of pytest."""
+
+    collected: tuple[str, ...] = ()
+    """Node ids."""
+    outcomes: dict[str, str] = {}
+    """Node id -> `passed`, `failed` or `skipped`; what is expected to fail and fails has passed."""
+    broken: dict[str, str] = {}
+    """Files that could not be collected, and why."""
+    failures: dict[str, str] = {}
+    """The first failed tests with the end of what pytest says of them."""
+    trouble: str = ""
+    """Why it did not come to its end; empty when it did."""
+    again: tuple[str, ...] = ()
+    """Tests that failed at first and passed when they were run once more, alone."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the examiner's process says at its end."""
+
+    rehearsed: bool | None = None
+    """None: no rehearsal was asked for."""
+    rehearsal: str = ""
+    """Why it did not live through it."""
+    transcript: str = ""
+    main: Run = Run()
+    """What main's tests collect with main's own code; nothing is run but what was skipped below."""
+    mains: Run = Run()
+    """Main's tests with the branch's code."""
+    own: Run = Run()
+    """The branch's tests with the branch's code."""
+    outage: str = ""
+    """Why there is no verdict: something around the candidate failed."""
+
+
+def to_json(answer: Answer) -> bytes:
+    return msgspec.json.encode(answer)
+
+
+def from_json(content: bytes) -> Answer:
+    """Raises ValueError."""
+    return msgspec.json.decode(content, type=Answer)
+
+
+def run_of(lines: list[Any], trouble: str) -> Run:
+    """From what the report plugin wrote, line by line; a line of another form is passed over."""
+    collected: tuple[str, ...] = ()
+    outcomes: dict[str, str] = {}
+    broken: dict[str, str] = {}
+    failures: dict[str, str] = {}
+    for line in lines:
+        match line:
+            case {"collected": list(ids)}:
+                collected = tuple(dict.fromkeys(id for id in ids if isinstance(id, str)))
+            case {"test": str(id), "outcome": str(outcome), "text": str(text)}:
+                # The worst of its phases counts.
+                if outcomes.get(id) != FAILED and outcome in (PASSED, FAILED, SKIPPED):
+                    outcomes[id] = SKIPPED if outcomes.get(id) == SKIPPED and outcome == PASSED else outcome
+                if outcome == FAILED and len(failures) < MOST_SHOWN:
+                    failures[id] = text[-TEXT_CHARS:]
+            case {"broken": str(path), "text": str(text)}:
+                broken[path] = text[-TEXT_CHARS:]
+    return Run(collected, outcomes, broken, failures, trouble)
+
+
+MOST_SHOWN = 5
+TEXT_CHARS = 3000

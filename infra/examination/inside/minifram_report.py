@@ -1,0 +1,55 @@
+"""A pytest plugin of the examination's: writes what pytest collects, and how each test ends, to a descriptor as lines
+of JSON. It lies in a folder of its own, because `infra` is the candidate's where it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+VARIABLE = "MINIFRAM_REPORT"
+TEXT_CHARS = 3000
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the controller of pytest-xdist hears of everything
+        config.pluginmanager.register(_Reporter(int(os.environ.pop(VARIABLE))))
+
+
+class _Reporter:
+    def __init__(self, descriptor: int) -> None:
+        self._out = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")
+        self._collected = False
+
+    def _say(self, **fact: Any) -> None:
+        self._out.write(json.dumps(fact) + "\n")
+        self._out.flush()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._tell_collected([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        self._tell_collected(list(ids))
+
+    def _tell_collected(self, ids: list[str]) -> None:
+        if ids and not self._collected:
+            self._collected = True
+            self._say(collected=ids)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._say(broken=report.nodeid, text=str(report.longrepr)[-TEXT_CHARS:])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call" and report.passed:
+            return
+        expected = hasattr(report, "wasxfail") and report.skipped
+        outcome = "passed" if expected else report.outcome
+        text = str(report.longrepr)[-TEXT_CHARS:] if report.failed else ""
+        self._say(test=report.nodeid, outcome=outcome, text=text)
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self._say(ended=int(exitstatus))

@@ -1,0 +1,37 @@
+"""Verdicts as values, kept in and read from the shared repository (`refs`)."""
+
+from __future__ import annotations
+
+from infra.examination import verdict as verdicts
+from infra.examination.refs import VERDICTS, read_verdict
+from infra.examination.verdict import Verdict
+from infra.repository.git import Git
+
+MOST_KEPT = 500
+"""Verdicts; of more the oldest go."""
+
+
+def find(git: Git, key: str) -> Verdict | None:
+    """The verdict on the tree of this key. Raises GitError; one that cannot be read is none."""
+    content = read_verdict(git, key)
+    try:
+        found = verdicts.from_json(content) if content else None
+    except ValueError:
+        return None
+    return found if found and found.key == key else None
+
+
+def keep(git: Git, verdict: Verdict) -> None:
+    """Raises GitError."""
+    blob = git("hash-object", "-w", "--stdin", stdin=verdicts.to_json(verdict))
+    git("update-ref", "--no-deref", f"{VERDICTS}{verdict.key}", blob)
+    _clear(git)
+
+
+def _clear(git: Git) -> None:
+    refs = [line for line in git("for-each-ref", "--format=%(refname)", VERDICTS).split("\n") if line]
+    if len(refs) <= MOST_KEPT:
+        return
+    made = {ref: found.at for ref in refs if (found := find(git, ref.removeprefix(VERDICTS)))}
+    oldest = sorted(refs, key=lambda ref: made.get(ref, 0.0))[: len(refs) - MOST_KEPT]
+    git("update-ref", "--no-deref", "--stdin", stdin="".join(f"delete {ref}\n" for ref in oldest).encode())

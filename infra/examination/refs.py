@@ -1,0 +1,83 @@
+"""The refs of examinations, in the shared repository and hidden from the cell: requests
+(`refs/minifram/examine/<branch>`, a commit) and verdicts (`refs/minifram/verdict/<key>`, JSON).
+
+The git door's hook reads them too, and starts without site-packages: here is only the standard library."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+from infra.contract.branches import problem_with_branch
+from infra.repository.git import Git
+
+REQUESTS = "refs/minifram/examine/"
+VERDICTS = "refs/minifram/verdict/"
+VERDICT_BYTES = 256 * 1024
+MOST_WAITING = 50
+"""Requests that are looked at."""
+
+
+class Standing(NamedTuple):
+    """What a verdict says about moving main."""
+
+    passed: bool
+    why: str
+    """Why not, when it has not passed."""
+    needs_word: tuple[str, ...]
+
+
+def ask(git: Git, branch: str, commit: str) -> None:
+    """Ask the watcher for an examination. Raises GitError."""
+    git("update-ref", "--no-deref", f"{REQUESTS}{branch}", commit)
+
+
+def forget_request(git: Git, branch: str, commit: str) -> None:
+    """Unless it was asked for another commit meanwhile. Raises GitError."""
+    ref = f"{REQUESTS}{branch}"
+    if git("for-each-ref", "--format=%(objectname)", ref) == commit:
+        git("update-ref", "--no-deref", "-d", ref, commit)
+
+
+def is_asked(remote: str) -> bool:
+    """Whether there may be a request: cheap enough for every look."""
+    pending = [f"{remote}/{REQUESTS}"]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if not entry.is_dir(follow_symlinks=False):
+                        return True
+                    pending.append(entry.path)
+        except OSError:
+            continue
+    return False
+
+
+def requests(git: Git) -> list[tuple[str, str]]:
+    """Branch and commit of what is asked for. Raises GitError."""
+    listed = git("for-each-ref", f"--count={MOST_WAITING}", "--format=%(objectname) %(refname)", REQUESTS).split("\n")
+    pairs = [(line[41:].removeprefix(REQUESTS), line[:40]) for line in listed if line]
+    return [(branch, commit) for branch, commit in pairs if not problem_with_branch(branch)]
+
+
+def read_verdict(git: Git, key: str) -> bytes | None:
+    """The verdict on the tree of this key, as JSON. Raises GitError."""
+    listed = git("for-each-ref", "--format=%(objectname) %(objecttype) %(objectsize)", f"{VERDICTS}{key}").split()
+    if len(listed) != 3 or listed[1] != "blob" or int(listed[2]) > VERDICT_BYTES:
+        return None
+    return git.raw("cat-file", "blob", listed[0])
+
+
+def standing(git: Git, key: str) -> Standing | None:
+    """Raises GitError; a verdict that cannot be read is none."""
+    content = read_verdict(git, key)
+    try:
+        found = json.loads(content) if content else None
+    except (ValueError, RecursionError):
+        return None
+    match found:
+        case {"key": found_key, "passed": bool(passed), "why": str(why), "needs_word": list(words)}:
+            return Standing(passed, why, tuple(map(str, words))) if found_key == key else None
+    return None

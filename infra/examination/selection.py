@@ -1,0 +1,95 @@
+"""Which tests an examination runs: main's as main has them, then those of the branch that differ. Pure.
+
+Files are compared by their content. A test that is the same in both, with the same fixtures, runs once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from infra.examination.paths import folder_of, is_setting, is_test_file
+
+Files = Mapping[str, str]
+"""Path -> git's mode and id, of what lies in tests/ and of pytest's settings at the top."""
+
+KEEP = {
+    "admission": ("infra/admission/", "infra/git_door.py"),
+    "examination": ("infra/examination/",),
+    "models": ("infra/models/", "infra/model_door.py"),
+    "supervision": ("infra/supervision/", "infra/watcher.py"),
+}
+"""Folders of `tests/` that are about the keep's programs, and where these are. The keep runs the image's copy of its
+programs, so in a branch their tests matter only when the branch changes them."""
+
+
+class Selection(NamedTuple):
+    mains: tuple[str, ...]
+    """Test files of main's, run as main has them."""
+    own: tuple[str, ...]
+    """Test files of the branch's, run as the branch has them."""
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Test files that differ, also those of folders that are left out."""
+    settings: tuple[str, ...] = ()
+    """What else of tests/ and of pytest's settings differs: conftests, helpers, pyproject.toml."""
+    left_out: tuple[str, ...] = ()
+    """Folders of tests/ that say nothing about this change."""
+
+
+def select(main: Files, branch: Files, changed_paths: Sequence[str]) -> Selection:
+    """`changed_paths` are all files that differ between main and what would be merged."""
+    tests, ours = _tests(main), _tests(branch)
+    added = tuple(sorted(ours.keys() - tests.keys()))
+    removed = tuple(sorted(tests.keys() - ours.keys()))
+    changed = tuple(sorted(path for path in tests.keys() & ours.keys() if tests[path] != ours[path]))
+    settings = tuple(sorted(path for path in _others(main) | _others(branch) if main.get(path) != branch.get(path)))
+    left_out = _left_out(sorted(tests.keys() | ours.keys()), changed_paths)
+    again = _Affected(settings, main)
+    own = [path for path in sorted(ours) if path in added or path in changed or again.concerns(path)]
+    return Selection(
+        mains=_within(sorted(tests), left_out),
+        own=_within(own, left_out),
+        added=added,
+        changed=changed,
+        removed=removed,
+        settings=settings,
+        left_out=left_out,
+    )
+
+
+class _Affected:
+    """Tests whose fixtures differ, though they do not."""
+
+    def __init__(self, settings: Sequence[str], main: Files) -> None:
+        new_folders = {folder for path in settings if (folder := folder_of(path))}
+        new_folders -= {folder_of(path) for path in main}
+        confined = [path for path in settings if is_setting(path) or folder_of(path) in new_folders]
+        self._folders = {folder_of(path) for path in confined}
+        # A helper may be imported from anywhere, and what lies at the top counts for all.
+        self._all = len(confined) < len(settings) or "" in self._folders
+
+    def concerns(self, path: str) -> bool:
+        return self._all or folder_of(path) in self._folders
+
+
+def _left_out(tests: Sequence[str], changed_paths: Sequence[str]) -> tuple[str, ...]:
+    folders = {folder_of(path) for path in tests}
+    if not folders - KEEP.keys():
+        return ()
+    touched = {
+        name for name, code in KEEP.items() if any(path.startswith((*code, f"tests/{name}/")) for path in changed_paths)
+    }
+    return tuple(name for name in KEEP if name in folders and name not in touched)
+
+
+def _within(paths: Sequence[str], left_out: Sequence[str]) -> tuple[str, ...]:
+    return tuple(path for path in paths if folder_of(path) not in left_out)
+
+
+def _tests(files: Files) -> dict[str, str]:
+    return {path: content for path, content in files.items() if is_test_file(path)}
+
+
+def _others(files: Files) -> set[str]:
+    return {path for path in files if not is_test_file(path)}

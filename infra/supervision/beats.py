@@ -1,0 +1,149 @@
+"""Whether a door answers: each is asked, again and again, for the smallest thing that it does for everybody.
+
+Nothing here waits, whatever the other end does: a question is under way from one look of the watcher to the next."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from math import inf
+from typing import NamedTuple
+
+import psutil
+
+from infra.contract.conversation import HEALTH_PATH
+from infra.supervision.absence import Lasting
+
+BEAT_SECONDS = 3.0
+"""Between an answer and the next question."""
+WAIT_SECONDS = 1.0
+"""While an answer is awaited, the watcher looks at least so often."""
+ANSWER_BYTES = 4096
+
+
+class Question(NamedTuple):
+    """What a door is asked, and what its answer begins with."""
+
+    words: bytes
+    answer: re.Pattern[bytes]
+
+
+OF_GIT_DOOR = Question(b"", re.compile(rb"main [^\n]*\n"))
+"""It says where main is to whoever connects."""
+OF_MODEL_DOOR = Question(
+    f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: model-door\r\nConnection: close\r\n\r\n".encode(),
+    re.compile(rb"HTTP/1\.1 200 "),
+)
+
+
+def of_git_daemon(path: str) -> Question:
+    """What it can do for the repository at `path`, by version 2 of git's protocol: no ref is listed. A refusal is an
+    answer too. The flush packet at the end ends the session, so nothing is logged."""
+    request = f"git-upload-pack {path}\0host=127.0.0.1\0\0version=2\0".encode()
+    return Question(b"%04x" % (len(request) + 4) + request + b"0000", re.compile(rb"[0-9a-f]{4}[^\n]"))
+
+
+class Beat:
+    """The questions to one process of one door, one at a time. Moments are monotonic."""
+
+    def __init__(self, address: str | tuple[str, int], question: Question) -> None:
+        self._address = address
+        self._question = question
+        self._wire: socket.socket | None = None
+        self._unsent = b""
+        self._received = b""
+        self._silence = Lasting()
+        self._is_asking = False
+        self._looked = -inf
+        self._next = -inf
+        self.answered = False
+        """At least once, since `ask_anew`."""
+        self.is_gone = False
+        """At the last try there was no socket at its place."""
+
+    def due(self) -> float:
+        """When to look, should nothing come before."""
+        return self._looked + WAIT_SECONDS if self._is_asking else self._next
+
+    def fds(self) -> list[int]:
+        """What to poll for reading."""
+        return [self._wire.fileno()] if self._wire else []
+
+    def ask_anew(self) -> None:
+        """`answered` is to be of a question that is asked from now on."""
+        self.close()
+        self.answered, self._next = False, -inf
+
+    def look(self, at: float) -> float:
+        """Ask when it is time, hear what has come; gives for how long it has not answered. Never waits."""
+        self._looked = at
+        if not self._is_asking and at < self._next:
+            return self._silence.looks(at, False)
+        if not self._is_asking:
+            self._is_asking, self._silence = True, Lasting()
+        try:
+            if self._wire is None:
+                self._connect()
+            if self._wire and self._hears(self._wire):
+                self.close()
+                self.answered, self._is_asking, self._next = True, False, at + BEAT_SECONDS
+        except BlockingIOError:  # the queue of those who wait is full, or there is nothing to read yet
+            pass
+        except OSError:
+            self.close()  # asked again at the next look
+        return self._silence.looks(at, self._is_asking)
+
+    def close(self) -> None:
+        if self._wire:
+            self._wire.close()
+        self._wire = None
+
+    def _connect(self) -> None:
+        family = socket.AF_UNIX if isinstance(self._address, str) else socket.AF_INET
+        wire = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            self.is_gone = False
+            wire.connect(self._address)
+        except BlockingIOError:
+            if family is socket.AF_UNIX:  # of which no half connection is left
+                wire.close()
+                raise
+        except FileNotFoundError:
+            self.is_gone = True
+            wire.close()
+            raise
+        except OSError:
+            wire.close()
+            raise
+        self._wire, self._unsent, self._received = wire, self._question.words, b""
+
+    def _hears(self, wire: socket.socket) -> bool:
+        """The whole beginning of an answer is there. Raises OSError, also for an end before that."""
+        if self._unsent:
+            self._unsent = self._unsent[wire.send(self._unsent, socket.MSG_NOSIGNAL) :]
+        while not self._question.answer.match(self._received):
+            piece = wire.recv(ANSWER_BYTES)
+            self._received += piece
+            if not piece or len(self._received) > ANSWER_BYTES:
+                raise ConnectionError("this is no answer")
+        return True
+
+
+def is_busy(pid: int) -> bool:
+    """It, or what it has started, would run or waits for a disk: it is slow, or the machine is, and not mute."""
+    try:
+        tasks = [f"/proc/{pid}/task/{name}" for name in os.listdir(f"/proc/{pid}/task")]
+        tasks += [f"/proc/{child.pid}" for child in psutil.Process(pid).children()]
+    except (psutil.Error, OSError):
+        return False
+    return any(_state(task) in "RD" for task in tasks)
+
+
+def _state(task: str) -> str:
+    """proc(5), stat: the letter after the name, which may hold anything; a task that is gone sleeps."""
+    try:
+        with open(f"{task}/stat", "rb") as file:
+            return file.read(512).rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return "S"

@@ -1,0 +1,134 @@
+"""What main may move to: with a verdict of the keep's, or without one where nothing of the agent changes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from infra.examination.refs import REQUESTS, VERDICTS, is_asked, requests
+from infra.examination.trees import key_of
+from infra.repository.git import Git
+from tests.admission.world import World
+
+
+def body(world: World) -> Git:
+    """Main with the parts of an agent, and the agent's clone at it."""
+    world.pm.commit({"infra/a.py": "a = 1\n", "tests/test_a.py": "def test_a():\n    pass\n", "SYSTEM.md": "You.\n"})
+    world.pm.push("main")
+    world.agent.git("pull", "--quiet")
+    return Git(world.places.remote)
+
+
+def verdict(git: Git, commit: str, passed: bool = True, why: str = "", word: tuple[str, ...] = ()) -> None:
+    """What the keep would write down for this commit's tree."""
+    key = key_of(git, commit)
+    text = json.dumps({"key": key, "passed": passed, "why": why, "needs_word": word})
+    blob = git("hash-object", "-w", "--stdin", stdin=text.encode())
+    git("update-ref", f"{VERDICTS}{key}", blob)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"infra/a.py": "a = 2\n"},
+        {"infra/new.py": "b = 1\n"},
+        {"spec/SPEC_X.md": "x\n"},
+        {"SYSTEM.md": "You are free.\n"},
+        {"requirements.txt": "x\n"},
+        {"tests/test_a.py": "def test_a():\n    assert True\n"},
+        {"tests/conftest.py": "\n"},
+        {"tests/helper.py": "\n"},
+        {"pyproject.toml": "[tool.pytest.ini_options]\n"},
+        {"tests/pytest.ini": "[pytest]\n"},
+        {"structlog.py": "takes_the_place_of = 'a library'\n"},
+    ],
+    ids=lambda files: next(iter(files)),
+)
+def test_the_agent_itself_changes_only_after_an_examination(world: World, files: dict[str, str]) -> None:
+    """Whatever of a version the runner or its tests are made of: refused with words on what to do."""
+    body(world)
+    world.agent.commit(files)
+    assert "the keep has not examined this version" in world.agent.refused("main")
+
+
+def test_a_test_that_goes_needs_an_examination(world: World) -> None:
+    """Removing is a change as well."""
+    body(world)
+    world.agent.remove("tests/test_a.py")
+    assert "the keep has not examined this version" in world.agent.refused("main")
+
+
+@pytest.mark.parametrize("path", ["src/b.py", "tests/test_b.py", "tests/mine/helper.py", "notes.md"])
+def test_what_is_the_agents_own_lands_as_before(world: World, path: str) -> None:
+    """src/, new tests, and files that nothing of the agent reads."""
+    body(world)
+    work = world.agent.commit({path: "b = 1\n"})
+    world.agent.push("main")
+    assert world.main == work
+
+
+def test_a_verdict_opens_main_for_exactly_its_tree(world: World) -> None:
+    """The page does not count; anything else beside it does."""
+    git = body(world)
+    work = world.agent.commit({"infra/a.py": "a = 2\n"})
+    world.agent.push("main:refs/heads/better")
+    verdict(git, work)
+    world.agent.write({"src/b.py": "b = 1\n"})
+    world.agent.git("add", "--all")
+    world.agent.git("commit", "--quiet", "--amend", "-m", "more")
+    assert "has not examined" in world.agent.refused("main")
+    world.agent.git("reset", "--quiet", "--hard", work)
+    world.agent.push("main")
+    assert world.main == work
+
+
+@pytest.mark.parametrize(
+    ("passed", "why", "word", "said"),
+    [
+        (False, "tests/test_a.py::test_a failed", (), "did not pass: tests/test_a.py::test_a failed"),
+        (True, "", ("tests/test_a.py is removed",), "needs the PM's word: tests/test_a.py is removed"),
+    ],
+)
+def test_a_verdict_that_does_not_open_main(
+    world: World, passed: bool, why: str, word: tuple[str, ...], said: str
+) -> None:
+    """The refusal says what the verdict says."""
+    git = body(world)
+    work = world.agent.commit({"infra/a.py": "a = 2\n"})
+    world.agent.push("main:refs/heads/better")
+    verdict(git, work, passed, why, word)
+    assert said in world.agent.refused("main")
+
+
+def test_main_goes_through_nothing_that_was_not_examined(world: World) -> None:
+    """A commit in between would be one that a rollback could name, so its end's verdict does not cover it."""
+    git = body(world)
+    world.agent.commit({"infra/a.py": "a = 'evil'\n"})
+    work = world.agent.commit({"infra/a.py": "a = 2\n"})
+    world.agent.push("main:refs/heads/better")
+    verdict(git, work)
+    assert "before the last commit of this push" in world.agent.refused("main")
+
+
+def test_a_merge_that_nobody_examined_is_asked_for(world: World) -> None:
+    """An agent of an earlier version pushes its own merge: it reads why not, and the PM finds a verdict."""
+    git = body(world)
+    world.agent.git("checkout", "--quiet", "-b", "better")
+    work = world.agent.commit({"infra/a.py": "a = 2\n"})
+    world.agent.push("better")
+    world.agent.git("checkout", "--quiet", "main")
+    world.agent.git("merge", "--quiet", "--no-ff", "better")
+    assert not is_asked(world.places.remote)
+    assert "an examination is asked for" in world.agent.refused("main")
+    assert is_asked(world.places.remote)
+    assert requests(git) == [("better", work)]
+    assert world.ref(f"{REQUESTS}better") == work
+
+
+def test_a_verdict_of_the_agents_own_lands_nowhere(world: World) -> None:
+    """These refs are the keep's."""
+    body(world)
+    work = world.agent.commit({"infra/a.py": "a = 2\n"})
+    key = key_of(Git(str(world.agent.path)), work)
+    assert "the keep's own records" in world.agent.refused(f"main:{VERDICTS}{key}")

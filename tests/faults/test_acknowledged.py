@@ -1,0 +1,164 @@
+"""The power is cut as soon as somebody was answered: what was answered is there when it comes back.
+
+Nothing is synced between the deed and the cut but by who did it; who asks for it lies on another disk, as their own
+syncing would take what is tested along."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from host.mending import machine_started, mend
+from infra.contract.watcher_file import Report, Version
+from infra.repository import durable_refs
+from infra.repository.git import Git
+from infra.supervision import main_branch
+from infra.supervision.versions import Mainline
+from tests.admission.world import World
+from tests.faults.disks import Ext4
+from tests.host.desk import Desk
+
+pytestmark = pytest.mark.heavy
+BRANCHES = ("main", "new", "a/b/c")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Ext4]:
+    made = Ext4(tmp_path, megabytes=32)
+    made.mount()
+    yield made
+    made.unmount()
+
+
+def cut(disk: Ext4) -> None:
+    """And mount again what is left."""
+    disk.cut_power()
+    disk.mount()
+
+
+@pytest.fixture
+def desk(disk: Ext4, tmp_path: Path) -> Desk:
+    """A PM whose agents lie on the disk; the project and the PM's clones do not."""
+    (tmp_path / "desk").mkdir()
+    desk = Desk(tmp_path / "desk")
+    desk.write_project()
+    desk.environ |= {f"XDG_{name}_HOME": f"{disk.path}/new/{name}" for name in ("DATA", "STATE", "CONFIG")}
+    return desk
+
+
+@pytest.fixture
+def agent(desk: Desk) -> Desk:
+    """The same with an agent that is on the disk."""
+    desk.done("init", "--sandbox", "process")
+    os.sync()
+    return desk
+
+
+def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
+    """Also where init makes the directories above; nothing of it needs mending, and it starts."""
+    desk.done("init", "--sandbox", "process")
+    cut(disk)
+    assert list(mend(desk.home(), machine_started())) == []
+    found = desk.run("doctor", "--json").json["results"]
+    assert [each for each in found if each["level"] in ("warn", "fail") and each["check"] != "disk"] == []
+    assert desk.git()("fsck", "--strict", "--no-dangling") == ""
+    assert desk.call("up").code == 0
+    assert desk.call("down").code == 0
+
+
+class Clone:
+    """The PM's, on another disk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._env = desk.environ
+        self.path = desk.root / "clone"
+        self._git("clone", "--quiet", desk.home().remote, str(self.path), cwd=desk.root)
+
+    def _git(self, *words: str, cwd: Path | None = None) -> str:
+        identity = ("-c", "user.name=PM", "-c", "user.email=pm@example.invalid")
+        done = subprocess.run(
+            ["git", *identity, *words], cwd=cwd or self.path, env=self._env, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def push(self, branch: str) -> str:
+        self._git("commit", "--quiet", "--allow-empty", "-m", f"to {branch}")
+        self._git("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
+        return self._git("rev-parse", "HEAD")
+
+
+def _at(git: Git, ref: str) -> str:
+    return git("for-each-ref", "--format=%(objectname)", ref)
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_a_push_by_path_is_there(agent: Desk, disk: Ext4, branch: str) -> None:
+    """To main, to a new branch, and to one whose directories are new."""
+    pushed = Clone(agent).push(branch)
+    cut(disk)
+    assert _at(agent.git(), f"refs/heads/{branch}") == pushed
+    assert agent.git()("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_without_the_hook_a_push_is_lost(agent: Desk, disk: Ext4) -> None:
+    """The control: what git alone does is not enough, and the cut takes it."""
+    os.unlink(f"{agent.home().remote}/hooks/{durable_refs.HOOK}")
+    os.sync()
+    pushed = Clone(agent).push("main")
+    assert _at(agent.git(), "refs/heads/main") == pushed
+    cut(disk)
+    assert _at(agent.git(), "refs/heads/main") not in ("", pushed)
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_a_push_through_the_door_is_there(disk: Ext4, tmp_path: Path, branch: str) -> None:
+    """As by path; door and clone lie on another disk."""
+    world = World(tmp_path / "world")
+    remote = disk.path / "remote.git"
+    shutil.move(world.places.remote, remote)
+    os.symlink(remote, world.places.remote)
+    os.sync()
+    pushed = world.agent.commit({"src/b.py": "b = 1\n"})
+    world.agent.push(f"HEAD:refs/heads/{branch}")
+    cut(disk)
+    assert world.ref(f"refs/heads/{branch}") == pushed
+
+
+def _keep(desk: Desk) -> None:
+    Mainline(desk.home().places).keep((Version(commit=desk.main(), id="0123456789abcdef"),))
+
+
+def _report(desk: Desk) -> None:
+    main_branch.report(desk.home().places, Report(id="1", at="2026-01-31T10:42:12.345Z", title="t", text="seen"))
+
+
+ACTS: dict[str, Callable[[Desk], object]] = {
+    "tell": lambda desk: desk.done("tell", "do this"),
+    "merge": lambda desk: desk.done("merge", "improve", "--unvalidated"),
+    "reject": lambda desk: desk.done("reject", "improve"),
+    "rollback": lambda desk: desk.done("rollback", "main~1"),
+    "a report of the watcher's": _report,
+    "a version that is known as good": _keep,
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_the_commands_and_the_watcher_did_is_there(agent: Desk, disk: Ext4, act: str) -> None:
+    """Every ref is as it was when they had answered, and everything that it leads to is whole."""
+    agent.branch("later", {"src/l.py": "1\n"})
+    agent.git()("update-ref", "refs/heads/main", "refs/heads/later")
+    agent.branch("improve", {"src/a.py": "1\n"})
+    os.sync()
+    before = agent.git()("for-each-ref")
+    ACTS[act](agent)
+    answered = agent.git()("for-each-ref")
+    assert answered != before
+    cut(disk)
+    assert agent.git()("for-each-ref") == answered
+    assert agent.git()("fsck", "--strict", "--no-dangling") == ""
