@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, TextIO
 
 from infra.contract.visible import spelled
 
+LINE_CHARS = 4000
+"""Of a line of somebody else's text. A longer one is no text for people, and pushes what stands around it away."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _OURS = re.compile(r"(\x1b\[(?:0|1|2|31|32|36)m)")
 
@@ -26,6 +28,16 @@ def harmless_but_for_colours(text: str) -> str:
     """The same for what is printed as it is, with the colours that `Screen` paints left in."""
     parts = _OURS.split(text)
     return "".join(part if place % 2 else spelled(part, kept="\t\n") for place, part in enumerate(parts))
+
+
+def harmless_lines(text: str) -> list[str]:
+    """The lines of `text`, harmless, each cut to what a person reads, and how many characters are missing."""
+    return [_cut(line) for line in harmless(text).split("\n")]
+
+
+def _cut(line: str) -> str:
+    more = len(line) - LINE_CHARS
+    return line if more <= 0 else f"{line[:LINE_CHARS]} … (cut: {counted(more, 'more character')})"
 
 
 def one_line(text: str, width: int = 100) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from host import cell_files
 from host.cell_files import Piece
+from host.display import LINE_CHARS
 from infra.contract.clock import timestamp
 from infra.contract.places import BOOT_LOG, ERROR_LOG, Places
 
@@ -21,7 +22,6 @@ SOURCES = (WATCHER, DOORS, RUNNER, BOOT)
 
 TAIL_BYTES = 1 << 20
 """Of each file, so much is looked at."""
-LINE_CHARS = 4000
 FOLLOW_SECONDS = 0.25
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?:Z|\+00:00)")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import shlex
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from host.trouble import Trouble
@@ -23,6 +24,11 @@ BRANCH_SECONDS = 3.0
 
 PAGE_BYTES = 4 << 20
 """Of COMMS.md: more is no page for people, and a model reads no more either."""
+
+BINARY_BYTES = 64 << 10
+"""A file that git takes for binary is shown as text up to this size."""
+MOST_PATHS = 100
+"""On git's command line."""
 
 VALIDATED, NOT_VALIDATED, NO_EVIDENCE = "validated", "not validated", "no evidence"
 
@@ -110,7 +116,7 @@ def one(git: Git, name: str) -> Review:
             base = _base(git, main, commit)
             commits = tuple(_commits(git, main, commit))
             against = base or _empty_tree(git)
-            stat, diff = _diff(git, "--stat", against, commit), _diff(git, "--patch", against, commit)
+            stat, diff = _diff(git, ("--stat",), against, commit), _patch(git, against, commit)
         except GitError as error:
             branch = branch._replace(unseen=_why(error))
     return Review(branch, main, base, commits, stat, diff, evidence(page, name, commit))
@@ -224,7 +230,43 @@ def _empty_tree(git: Git) -> str:
     return git("hash-object", "-t", "tree", "--stdin", stdin=b"")
 
 
-def _diff(git: Git, form: str, old: str, new: str) -> str:
+def _patch(git: Git, old: str, new: str) -> str:
+    """All changes as text; only large files that git takes for binary are just named. A NUL byte makes a file binary to
+    git, and a shell runs it all the same."""
+    large = _large_binaries(git, old, new)
+    if len(large) > MOST_PATHS:
+        return _diff(git, ("--patch",), old, new)
+    text = _diff(git, ("--patch", "--text"), old, new, *(f":(exclude,literal){path}" for path in large))
+    if not large:
+        return text
+    named = _diff(git, ("--patch",), old, new, paths=[f":(literal){path}" for path in large])
+    return "\n".join(filter(None, (text, named)))
+
+
+def _large_binaries(git: Git, old: str, new: str) -> list[str]:
+    found = _diff(git, ("--raw", "--numstat", "--no-abbrev", "--no-renames", "-z"), old, new).split("\0")
+    ids: dict[str, list[str]] = {}
+    binary = []
+    fields = iter(found)
+    for field in fields:
+        if field.startswith(":"):
+            ids[next(fields)] = [id for id in field.split()[2:4] if id.strip("0")]
+        elif field.startswith("-\t-\t"):
+            binary.append(field.removeprefix("-\t-\t"))
+    asked = [(path, id) for path in binary for id in ids.get(path, ())]
+    sizes = git("cat-file", "--batch-check=%(objectsize)", stdin="".join(f"{id}\n" for _, id in asked).encode())
+    large = {path for (path, _), size in zip(asked, sizes.split("\n"), strict=False) if not _is_small(size)}
+    return [path for path in binary if path in large]
+
+
+def _is_small(size: str) -> bool:
+    return size.isdecimal() and int(size) <= BINARY_BYTES
+
+
+def _diff(git: Git, form: tuple[str, ...], old: str, new: str, *but: str, paths: Sequence[str] = (".",)) -> str:
+    # No attributes: the agent writes them, and `-diff` hides changes. Some newer gits read those of HEAD here.
     return git(
-        "diff", "--no-ext-diff", "--no-textconv", "--no-color", "-M", form, old, new, "--", ".", f":(exclude){PAGE}"
+        *("-c", f"attr.tree={_empty_tree(git)}"),
+        *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-M", *form, old, new),
+        *("--", *paths, f":(exclude){PAGE}", *but),
     )

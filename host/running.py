@@ -360,11 +360,13 @@ def remember_restored(home: Home, sealed: bool) -> None:
 
 
 def settings_needing_consent(home: Home, settings: Settings, sandbox: str) -> tuple[Difference, ...]:
-    """What minifram.yaml changed since the last start, and may give the agent more."""
+    """What minifram.yaml sets to another value than at the last start, and may give the agent more. A default is of
+    minifram itself, also one that another version changed."""
     from host.settings_text import flat
 
-    known = flat(Settings()) | _remembered(home).get("settings", {})
-    return needing_consent(flat(settings) | {"sandbox": sandbox}, known)
+    defaults = flat(Settings())
+    found = needing_consent(flat(settings) | {"sandbox": sandbox}, defaults | _remembered(home).get("settings", {}))
+    return tuple(each for each in found if each.value != defaults.get(each.key))
 
 
 def _remembered(home: Home) -> dict[str, Any]:

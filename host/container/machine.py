@@ -59,6 +59,8 @@ class Machine(NamedTuple):
     """Where podman looks for an image by its short name."""
     runtime_directory: str = ""
     """Why XDG_RUNTIME_DIR cannot be used; empty when it can."""
+    odd_path: str = ""
+    """A path in the environment that podman would read as more than one; empty when there is none."""
     networks: tuple[str, ...] = ()
     """The machine's own public ones, which a container would reach as if it stood in them."""
     addresses: str = ""
@@ -108,6 +110,9 @@ def lacks(machine: Machine) -> Iterator[Lack]:
         return
     if not machine.podman:
         yield Lack("podman is not installed", "apt-get install podman uidmap slirp4netns")
+        return
+    if machine.odd_path:
+        yield Lack(machine.odd_path, "set it to another directory, or rename that one")
         return
     if machine.runtime_directory:
         yield Lack(machine.runtime_directory, "log in as this user itself (not by su), or: loginctl enable-linger")
@@ -221,7 +226,10 @@ def look(environ: Mapping[str, str], uid: int) -> Machine:
         hard_processes=_hard(resource.RLIMIT_NPROC),
         runtime_directory=_problem_with_runtime_directory(handed, uid),
         namespaces=_problem_with_namespaces(),
+        odd_path=_problem_with_paths(environ),
     )
+    if machine.odd_path:
+        return machine
     try:
         machine = machine._replace(networks=networks_of(call(("ip", "-json", "address"), handed)))
     except (PodmanError, ValueError) as error:
@@ -295,6 +303,18 @@ def _problem_with_runtime_directory(environ: Mapping[str, str], uid: int) -> str
     except OSError as error:
         return f"XDG_RUNTIME_DIR is {path}, which cannot be used ({error.strerror})"
     return "" if owner == uid else f"XDG_RUNTIME_DIR is {path}, which belongs to uid {owner}, not to you (uid {uid})"
+
+
+def _problem_with_paths(environ: Mapping[str, str]) -> str:
+    """podman reads commas and quotes in the values of its options as the ends of fields, and its storage hands paths on
+    to mount(8), which does so too. `:` ends the source of a volume, as the cache is for a build."""
+    for variable in ("HOME", *(f"XDG_{name}" for name in ("DATA_HOME", "STATE_HOME", "CONFIG_HOME", "RUNTIME_DIR"))):
+        if odd := next((each for each in '",' if each in environ.get(variable, "")), ""):
+            return f"{variable} is {environ[variable]!a}, and podman cannot be given a path with {odd} in it"
+    cache = environ.get("XDG_CACHE_HOME") or environ.get("HOME", "")
+    if odd := next((each for each in '",:' if each in cache), ""):
+        return f"XDG_CACHE_HOME or HOME is {cache!a}, and podman cannot be given a path with {odd} in it"
+    return ""
 
 
 def _problem_with_namespaces() -> str:

@@ -61,14 +61,14 @@ def verb(ctx: click.Context, follow: bool, source: str, lines: int, as_json_: bo
 
 
 def _shown(line: Line, screen: Screen) -> str:
-    from host.display import harmless
+    from host.display import harmless, harmless_lines
 
     whose = f"{line.source} {line.branch}".strip()
     if line.event is not None and "event" in line.event:
         text = _event_text({key: value for key, value in line.event.items() if value != line.branch})
     else:
         text = line.text.removeprefix(f"{line.time} ")
-    return f"{screen.faint(line.time)} {screen.mark(f'{harmless(whose):<14}')} {harmless(text)}"
+    return f"{screen.faint(line.time)} {screen.mark(f'{harmless(whose):<14}')} {chr(10).join(harmless_lines(text))}"
 
 
 def _event_text(event: dict[str, Any]) -> str:

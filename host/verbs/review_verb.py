@@ -68,7 +68,7 @@ def _show_branch(branch: Branch, screen: Screen, now: float) -> None:
 
 
 def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
-    from host.display import duration, harmless, one_line
+    from host.display import duration, harmless_lines, one_line
 
     _show_branch(found.branch, screen, now)
     if not found.base and not found.branch.unseen:
@@ -81,15 +81,15 @@ def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
     screen.result()
     screen.result(screen.strong("Evidence") + " (the agent's own word)")
     for report in found.evidence.reports:
-        screen.result("\n".join(f"  {line}" for line in harmless(report).split("\n")))
+        screen.result("\n".join(f"  {line}" for line in harmless_lines(report)))
     if not found.evidence.reports:
         screen.result(f"  none for {found.branch.commit[:12]}")
     screen.result()
     screen.result(screen.strong("Changes") + " (COMMS.md stays main's, and is left out)")
-    screen.result(harmless(found.stat) or ("  not known" if found.branch.unseen else "  none"))
+    screen.result("\n".join(harmless_lines(found.stat)) or ("  not known" if found.branch.unseen else "  none"))
     if not stat:
         screen.result()
-        for line in harmless(found.diff).split("\n"):
+        for line in harmless_lines(found.diff):
             screen.result(_coloured(line, screen))
 
 

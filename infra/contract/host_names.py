@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from infra.contract.addresses import readings
+
 INNER_NAMES = (
     # Names of the machine's own network, its cloud and its containers; an upstream may know them (RFC 6761, 6762
     # appendix G, 7686, 8375, 9476). What is asked of the public would only tell it what somebody looks for here.
@@ -25,8 +27,8 @@ def problem_with_host_name(name: str) -> str | None:
     labels = name.split(".")
     if len(name) > MAX_LENGTH or not all(_LABEL.fullmatch(label) for label in labels):
         return f"{shown} is no name of a host; expected something like 'pypi.org', in lower case"
-    if len(labels) == 1:
+    if len(labels) == 1 and not readings(name):
         return f"{shown} is a single word; expected a whole name such as 'pypi.org'"
-    if labels[-1].isdigit():
+    if labels[-1].isdigit() or readings(name):
         return f"{shown} is an address; give a name such as 'pypi.org'"
     return None

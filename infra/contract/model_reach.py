@@ -3,9 +3,9 @@ at a terminal; better to hear that before it starts."""
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import urlsplit
 
+from infra.contract.addresses import is_private, readings
 from infra.contract.host_names import INNER_NAMES
 from infra.contract.model_settings import ModelSettings, choices
 from infra.contract.providers import KEYS, MANUAL
@@ -26,19 +26,32 @@ def problem_in_sandbox(model: ModelSettings, sandbox: str) -> str | None:
             )
         if choice.base_url and is_inner(choice.base_url):
             return (
-                f"the model {choice.provider} {choice.name} is at {choice.base_url}, a private address, which the "
-                "sealed container does not reach; give a public address in base_url, or use 'sandbox: process'"
+                f"the model {choice.provider} {choice.name} is at {_told(choice.base_url)}, a private address, which "
+                "the sealed container does not reach; give a public address in base_url, or use 'sandbox: process'"
             )
     return None
 
 
 def is_inner(url: str) -> bool:
     """Whether an address is this machine's own or its network's, as far as that can be seen without asking anybody."""
-    try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
+    host = _host(url)
+    if host is None:
         return False  # told where the address is used
+    addresses = readings(host)
+    if addresses:
+        return any(not address.is_global or is_private(address) for address in addresses)
+    return "." not in host or any(host.endswith(f".{name}") for name in INNER_NAMES)
+
+
+def _host(url: str) -> str | None:
     try:
-        return not ipaddress.ip_address(host).is_global
+        return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:
-        return "." not in host or any(host.endswith(f".{name}") for name in INNER_NAMES)
+        return None
+
+
+def _told(url: str) -> str:
+    """With the usual spelling of an address that is written in another one, such as 127.1."""
+    host = _host(url) or ""
+    others = [str(address) for address in readings(host) if str(address) != host]
+    return f"{url} ({' or '.join(others)})" if others else url

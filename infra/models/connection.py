@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from infra.contract.addresses import readings
 from infra.models.errors import BrokenReply, shortened
 from infra.models.model import NOTHING, CallFailure
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 MAX_BYTES = 64 * 1024 * 1024
 """Of one answer as it comes over the wire; its events take most of that beside the text in them."""
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def http_client(silent_seconds: float, most_bytes: int = MAX_BYTES) -> httpx2.AsyncClient:
@@ -104,9 +104,15 @@ def problem_with_base_url(url: str, example: str = "https://api.anthropic.com", 
         return f"model.base_url {url!r} is no address; expected something like {example}"
     if parts.username is not None or parts.query or parts.fragment:
         return "model.base_url holds a user, a query or a fragment; expected an address and nothing else"
-    if has_key and parts.scheme == "http" and host not in _LOOPBACK:
+    if has_key and parts.scheme == "http" and not _is_this_machine(host):
         return f"model.base_url {url!r} would send the key unencrypted; use https"
     return None
+
+
+def _is_this_machine(host: str) -> bool:
+    """However it is written; where an address can be read in two ways, by both."""
+    addresses = readings(host)
+    return host == "localhost" or (bool(addresses) and all(address.is_loopback for address in addresses))
 
 
 def check_content_type(found: str | None, wanted: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from infra.contract.addresses import is_private, readings
 from infra.contract.policy import ALLOW, DENY, Policy, Rule
-from infra.policy.addresses import is_private, readings
 from infra.policy.hosts import Hosts, hosts_in
 from infra.policy.patterns import command_allowed, command_forbidden, host_matches, path_matches
 from infra.policy.shell import Script, script_of

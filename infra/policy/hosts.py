@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from infra.policy.addresses import plain, readings
+from infra.contract.addresses import plain, readings
 from infra.policy.shell import Script
 
 MAX_CHARS = 1 << 20

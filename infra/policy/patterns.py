@@ -9,7 +9,7 @@ import fnmatch
 import ipaddress
 from collections.abc import Iterable
 
-from infra.policy.addresses import readings
+from infra.contract.addresses import readings
 from infra.policy.shell import Part, Script, single_blanks
 from infra.policy.words import bare, started
 

@@ -107,6 +107,14 @@ def test_what_is_left_out_is_the_provider_s_own() -> None:
         ("http://gpu:11434", True),
         ("http://gpu.lan", True),
         ("http://gpu.local.", True),
+        ("http://127.1:8080", True),
+        ("http://0x7f.1", True),
+        ("http://2130706433", True),
+        ("http://0300.0250.1", True),
+        ("http://169.254.43518", True),
+        ("http://[::ffff:10.0.0.1]", True),
+        ("http://[64:ff9b::a00:1]", True),
+        ("https://93.12146", False),
         ("https://api.openai.com/v1", False),
         ("https://93.184.216.34", False),
         ("https://[2606:2800:220:1::1]", False),
@@ -124,6 +132,8 @@ def test_the_sealed_container_is_told_what_it_does_not_reach() -> None:
 
     assert "private address" in (problem_in_sandbox(ollama, "podman") or "")
     assert "process sandbox only" in (problem_in_sandbox(person, "podman") or "")
+    short = ModelSettings(provider="ollama", base_url="http://127.1:11434")
+    assert "http://127.1:11434 (127.0.0.1), a private address" in (problem_in_sandbox(short, "podman") or "")
     for reached in (ModelSettings(), ModelSettings(provider="openai")):
         assert problem_in_sandbox(reached, "podman") is None
     assert problem_in_sandbox(ollama, "process") is None

@@ -9,8 +9,8 @@ import unicodedata
 import pytest
 import regex
 
+from infra.contract.addresses import plain
 from infra.contract.visible import is_visible, spelled, without_ignorable
-from infra.policy.addresses import plain
 
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
 IGNORABLE = [each for each in EVERY if regex.match(r"\p{Default_Ignorable_Code_Point}", each)]

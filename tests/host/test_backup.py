@@ -47,7 +47,13 @@ def _lived(desk: Desk) -> None:
     git("update-ref", "refs/tags/snapshot/one", commit)
     git("tag", "--no-sign", "-m", "signed off", "annotated", commit)
     git("update-ref", "refs/minifram/rejected/x", commit)
-    Path(desk.home().settings).write_text("autonomy: propose  # mine: ünï\n", encoding="utf-8")
+    settings = Path(desk.home().settings)
+    text = (
+        settings.read_text()
+        .replace("\nsandbox: process\n", "\nautonomy: propose\n")
+        .replace("\nautonomy: merge\n", "\n")
+    )
+    settings.write_text(f"{text}\n# mine: ünï\n", encoding="utf-8")
     ledger = Ledger(desk.home().places.ledger)
     opened = Opened(
         time=TIME, day=DAY, id="1", unit="u", provider="anthropic", model="m", worst_usd=1.0, worst_tokens=10

@@ -19,7 +19,6 @@ import pytest
 
 from host import running
 from host.consent import require
-from host.container.choice import choose
 from host.settings_text import flat
 from host.trouble import Trouble
 from infra.contract.exit_codes import Exit
@@ -127,11 +126,7 @@ def test_accept_takes_all_but_the_process_sandbox(desk: Desk) -> None:
 
     assert _values(desk).keys() == (LOOSER | TIGHTER.keys()) - {"sandbox"}
     assert [each["key"] for each in ended.json["not_taken"]] == ["sandbox"]
-    home = desk.home("second")
-    assert running.was_sealed(home)
-    with pytest.raises(Trouble, match="restored from an archive") as refused:
-        choose(desk.caller()._replace(uid=0), "auto", running.was_sealed(home))
-    assert refused.value.code == Exit.DENIED
+    assert running.was_sealed(desk.home("second"))
 
 
 def test_odd_names_in_an_archive_add_no_lines_to_the_settings(desk: Desk) -> None:
@@ -159,12 +154,14 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
     desk.done("restore", str(_archive(desk, "", **manifest)), "--agent", "second", *words)
 
     assert running.was_sealed(desk.home("second")) is sealed
-    root = desk.caller()._replace(uid=0)
+    root = desk.caller()._replace(uid=0, agent="second")  # whom podman does not seal
     if sealed:
-        with pytest.raises(Trouble, match="without isolation"):
-            choose(root, "auto", running.was_sealed(desk.home("second")))
+        with pytest.raises(Trouble, match="without isolation") as refused:
+            running.make_ready(root, None, print)
+        assert refused.value.code == Exit.DENIED
     else:
-        assert choose(root, "auto", running.was_sealed(desk.home("second"))).sandbox == "process"
+        assert running.make_ready(root, None, print).sandbox == "process"
+    assert running.make_ready(root, "process", print).sandbox == "process"
 
 
 @pytest.mark.parametrize(
@@ -252,3 +249,17 @@ def test_upgrade_and_generate_take_no_changed_settings_unasked(desk: Desk) -> No
     assert "https://x.example/v1" in heard[0]
     require(home, looser, "podman", "upgrade", lambda what, found: consent(what, found, agrees=True))
     assert len(heard) == 2
+
+    Path(home.settings).write_text("budget: {daily_usd: 99}\n")
+    unasked = desk.run("generate", "quadlet")
+    assert unasked.code == Exit.DENIED
+    assert "budget.daily_usd: 99.0 (instead of 10.0)" in unasked.err
+    assert "would put" not in desk.run("generate", "quadlet", "--accept").err
+
+
+def test_a_default_that_another_version_changed_needs_no_consent(desk: Desk) -> None:
+    """The PM's file says nothing of it, and an upgrade is to go on."""
+    started = flat(Settings()) | {"sandbox": "podman", "budget.daily_usd": 3.0}
+    Path(desk.home().started_file).write_text(json.dumps({"sandbox": "podman", "settings": started}))
+
+    assert running.settings_needing_consent(desk.home(), Settings(), "podman") == ()

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from host.caller import Caller
+from host.container.choice import choose
 from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, told
+from host.trouble import Trouble
 
 PM = 1001
 GOOD = Machine(
@@ -206,6 +209,30 @@ def test_root_and_a_machine_without_podman_start_nothing(tmp_path: Path) -> None
     nowhere = look({"PATH": str(tmp_path), "HOME": str(tmp_path)}, PM)
     # Programs of the system lie in directories that are always searched: this machine may have a podman there.
     assert nowhere.podman == "" or not nowhere.podman.startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("variable", "path"),
+    [
+        ("XDG_DATA_HOME", "/srv/a,b"),
+        ("XDG_STATE_HOME", '/srv/a"b'),
+        ("XDG_CONFIG_HOME", "/srv/a,ro"),
+        ("XDG_RUNTIME_DIR", "/run/a,b"),
+        ("XDG_CACHE_HOME", "/srv/a:b"),
+        ("HOME", "/home/a,b"),
+    ],
+)
+def test_a_path_that_podman_would_read_as_more_is_refused(tmp_path: Path, variable: str, path: str) -> None:
+    """By its variable, before podman is asked anything; doctor and `up` say the same."""
+    environ = a_podman(tmp_path / "here", json.dumps(INFO))
+    assert not look(environ, PM).odd_path
+
+    (found,) = fatal(look(environ | {variable: path}, PM))
+
+    assert variable in found.text
+    assert repr(path) in found.text
+    with pytest.raises(Trouble, match=variable):
+        choose(Caller(environ | {variable: path}, PM, "/project", ()), "podman", False)
 
 
 def test_a_runtime_directory_of_somebody_else_is_told(tmp_path: Path) -> None:

@@ -144,3 +144,30 @@ def test_a_repository_without_main_is_said(desk: Desk) -> None:
         ended = desk.run(*words)
         assert ended.code == 4, words
     assert "no branch main" in desk.run("review").err
+
+
+def test_a_line_without_end_is_cut_and_says_so(desk: Desk) -> None:
+    """It pushes nothing off the screen, in changes and in reports; JSON has the whole."""
+    commit = desk.branch("improve", {"src/a.py": "x = 1" + " " * 9000 + "evil()\nafter\n"})
+    desk.report(f"improve@{commit[:12]} validated: 1 passed", "y" * 9000)
+
+    out = desk.done("review", "improve").out
+
+    assert "… (cut: 5,012 more characters)" in out
+    assert "+after" in out
+    assert max(map(len, out.split("\n"))) < 4100
+    assert "evil()" in desk.done("review", "improve", "--json").json["diff"]
+
+
+@pytest.mark.parametrize("hides", ["*.sh -diff\n", "*.sh binary\n", "* diff=odd\n", ""])
+def test_no_attribute_and_no_byte_hides_a_change(desk: Desk, hides: str) -> None:
+    """Neither what the branch says of its files, nor what main says, nor a NUL byte; large files are named."""
+    attributes = {".gitattributes": hides} if hides else {}
+    desk.branch("main", attributes | {"src/old.sh": "echo old\n"}, start="main")
+    files = {"src/old.sh": "echo \0 evil\n", "src/new.sh": "\0\necho new\n", "src/large.sh": "\0" * 70_000}
+    desk.branch("improve", attributes | files)
+
+    out = desk.done("review", "improve").out
+
+    for words in ("-echo old", "+echo \\x00 evil", "+echo new", "b/src/large.sh differ"):
+        assert words in out, words

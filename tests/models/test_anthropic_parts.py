@@ -417,6 +417,7 @@ def test_the_wait_that_is_asked_for_is_bounded(header: str, seconds: float | Non
         "http://127.0.0.1:8080",
         "http://localhost:1",
         "http://[::1]:1",
+        "http://127.1:1",
     ],
 )
 def test_a_good_address_is_taken(url: str) -> None:
@@ -438,6 +439,8 @@ def test_a_good_address_is_taken(url: str) -> None:
         "https://h/?a=b",
         "https://h:x",
         "http://127.0.0.1.example",
+        "http://93.1",
+        "http://0177.0.0.1",
     ],
 )
 def test_an_address_that_could_leak_the_key_is_refused(url: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.policy.addresses import is_private, readings
+from infra.contract.addresses import is_private, readings
 from infra.policy.hosts import hosts_in
 from infra.policy.shell import script_of
 
