@@ -34,6 +34,8 @@ FILES = (
     "excess/test_clearing.py",
     "models/test_anthropic_door.py",
     "models/test_anthropic_model.py",
+    "models/test_bodies.py::test_half_requests_that_are_given_up_at_once_keep_nobody_out",
+    "models/test_bodies.py::test_who_takes_the_most_gives_up_first",
     "models/test_conformance.py",
     "models/test_rotation.py",
     "host/test_container_upgrade.py",
