@@ -111,7 +111,7 @@ class World:
             self._door_files.put()
         except OSError as error:  # tried again at the next look, or before a launch
             self._log.error("directories.not_made", reason=str(error))
-        self.wake.on_files_in(self._places.signals)
+        self.wake.on_files_in(self._places.signals, inbox.NAMES, at.monotonic)
         limits = self._settings.limits
         patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops)
         state = memory.from_file(file, patience, at)
@@ -265,6 +265,7 @@ class World:
             if why:
                 self._log.warning("outage", reason=why)
         self._take_signals()
+        self.wake.on_files_in(self._places.signals, inbox.NAMES, at)
         self._enqueue(*self._main.look(), *self._preparation.look())
         self._enqueue(*self._health.look(state, at), *self._bounds.look(state, at))
         if died:

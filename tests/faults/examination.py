@@ -23,6 +23,7 @@ FILES = (
     "supervision/test_genuine.py",
     "supervision/test_planted.py",
     "supervision/test_stale_locks.py",
+    "supervision/test_wake.py",
     "supervision/test_reports.py",
     "supervision/test_probe.py",
     "supervision/test_proof.py",
