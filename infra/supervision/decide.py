@@ -31,6 +31,7 @@ from infra.supervision.states import (
     MainSeen,
     MainUnseen,
     Observed,
+    OutageOver,
     Phase,
     Prepared,
     Preparing,
@@ -138,6 +139,8 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             )
             state, actions = _stop_asked(noted(replace(state, broken=why), why, now), now)
             return state, [*actions[:-1], told, *actions[-1:]] if Leave() in actions else [*actions, told]
+        case OutageOver(what) if state.phase is Phase.WAITING:
+            return succession.next_up(state, f"restart: it is over that {what}", now)
         case StopAsked():
             return _stop_asked(state, now)
     return state, []

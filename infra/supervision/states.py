@@ -277,6 +277,12 @@ class SealBroken(NamedTuple):
     why: str
 
 
+class OutageOver(NamedTuple):
+    """What a runner depends on was not there when the last one failed, and is there again."""
+
+    what: str
+
+
 class StopAsked(NamedTuple):
     pass
 
@@ -305,6 +311,7 @@ Event = (
     | TimeIsUp
     | SealUnproved
     | SealBroken
+    | OutageOver
     | StopAsked
 )
 

@@ -48,6 +48,8 @@ LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 DOORS_GRACE_SECONDS = 3.0
 """The doors are our own and end at once; an orderly stop is not to wait for two graces."""
+RECOVERED_SECONDS = 2.0
+"""An outage that comes and goes is no reason to launch more often than this."""
 BOOTING_POLL_SECONDS = 0.05
 """While a boot is awaited its log is looked at so often: a boot is short, and the PM waits for it."""
 
@@ -87,6 +89,8 @@ class World:
         self._stop_told = False
         self._launched = 0.0
         """Monotonic: when the last launch began."""
+        self._out = ""
+        """What was not there when the last runner died or could not be launched."""
         self._adopted = False
         self.wake = Wake(log)
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
@@ -107,7 +111,7 @@ class World:
             self._door_files.put()
         except OSError as error:  # tried again at the next look, or before a launch
             self._log.error("directories.not_made", reason=str(error))
-        self.wake.on_files_in(self._places.signals)
+        self.wake.on_files_in(self._places.signals, inbox.NAMES, at.monotonic)
         limits = self._settings.limits
         patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops)
         state = memory.from_file(file, patience, at)
@@ -254,13 +258,14 @@ class World:
         runner = self._following.runner
         died = self._following.death()
         if died:
-            why = self._health.trouble or self._outage(at, died.served)
+            self._out = why = self._health.trouble or self._outage(at, died.served)
             died = died._replace(outage=bool(why))
             if not died.served:
                 self._launcher.doubt_environment()
             if why:
                 self._log.warning("outage", reason=why)
         self._take_signals()
+        self.wake.on_files_in(self._places.signals, inbox.NAMES, at)
         self._enqueue(*self._main.look(), *self._preparation.look())
         self._enqueue(*self._health.look(state, at), *self._bounds.look(state, at))
         if died:
@@ -279,6 +284,9 @@ class World:
         deadline = self._absence.due(state)
         if deadline is not None and at >= deadline:
             self._enqueue(states.TimeIsUp())
+        elif self._has_recovered(state, at):
+            self._enqueue(states.OutageOver(self._out))
+            self._out = ""
         if (
             state.runner
             and not self._following.runner
@@ -290,6 +298,11 @@ class World:
         self._reports.send(now())
         if self._notes.is_due:
             self.remember(state)
+
+    def _has_recovered(self, state: State, at: float) -> bool:
+        """The next launch waits for its turn, and what the last one failed of is over."""
+        waits = state.phase is Phase.WAITING and at - state.since.monotonic >= RECOVERED_SECONDS
+        return waits and bool(self._out) and not self._outage(at, served=True)
 
     def _outage(self, at: float, served: bool) -> str:
         """Why no version is to blame for what fails now. A boot may have waited for a door from its start on."""
@@ -357,7 +370,8 @@ class World:
         except (NotLaunched, OSError) as error:
             self._log.error("launch.failed", branch=action.branch, rung=action.rung.value, reason=brief(error))
             guilty = error.guilty if isinstance(error, NotLaunched) else None
-            if guilty and self._outage(time.monotonic(), served=False):
+            self._out = self._outage(time.monotonic(), served=False)
+            if self._out:
                 guilty = None
             self._enqueue(states.LaunchFailed(action.branch, brief(error), guilty))
             return

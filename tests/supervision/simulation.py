@@ -69,6 +69,7 @@ OF_NOBODY: tuple[Event, ...] = (
     states.Unwell(OTHER, "it was stopped", certain=True),
     states.Well(OTHER),
     states.Exceeded(OTHER, "too much"),
+    states.OutageOver("the disk was full"),
 )
 NOT_ASKED: tuple[Event, ...] = (
     states.Preparing("nobody", 10.0),
@@ -354,6 +355,8 @@ class Play:
         self.now = self.next_moment()
         if was_out and not self.outage:
             self.outage_ended = self.now
+            if self.state.phase is Phase.WAITING:
+                self.inbox.append(states.OutageOver("the disk was full"))
         if self.alive:
             self.let_live(self.alive)
         if self.preparing and self.now >= self.preparing[0]:
