@@ -97,8 +97,9 @@ class Standing(NamedTuple):
     sandbox: str
     autonomy: str
     model: str
+    is_led: bool
+    """A runner lives: `branch`, `commit` and `rung` are its. Else they are of the one that led last."""
     branch: str
-    """What runs, or ran last."""
     commit: str
     subject: str
     rung: str
@@ -107,6 +108,8 @@ class Standing(NamedTuple):
     main: str
     outdated: bool
     """Main has other code than what runs; the runner makes way for it when its unit of work is done."""
+    make_way_by: str
+    """When it is ended, if it has not made way by then; empty when it need not."""
     failures: int
     pins: tuple[pins.Pin, ...]
     """Versions that failed and are not led again for now, newest first."""
@@ -141,6 +144,7 @@ def standing(home: Home, now: float) -> Standing:
     if os.path.lexists(home.switch_file):
         problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
     is_running = pid is not None
+    is_led = is_running and bool(state.branch)
     last = state.boots[-1] if state.boots else None
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
@@ -161,12 +165,14 @@ def standing(home: Home, now: float) -> Standing:
         sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
         autonomy=settings.autonomy,
         model=model_words(settings.model, keys),
+        is_led=is_led,
         branch=branch,
         commit=commit,
         subject=_subject(git, commit),
         rung=pins.rung_of(state),
         main=main,
-        outdated=is_running and branch == MAIN and not stands_in and _differs(git, commit, main),
+        outdated=is_led and branch == MAIN and not stands_in and _differs(git, commit, main),
+        make_way_by=state.make_way_by if is_led else "",
         failures=state.failures,
         pins=pinned,
         retry_asked=pins.is_asked(home),

@@ -68,6 +68,8 @@ class LimitSettings(Section, frozen=True):
     """A version that has served so long can live: it is what leads again when a later one cannot."""
     hops: int = 6
     """So often within ten minutes a branch may lead while main stays as it is."""
+    make_way_seconds: float = 300.0
+    """When main holds other code, the runner is to make way for it within this time, and is ended after it."""
     door_seconds: float = 10.0
     """How long a boot waits for the doors to answer."""
     grace_seconds: float = 10.0

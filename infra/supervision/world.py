@@ -113,7 +113,9 @@ class World:
             self._log.error("directories.not_made", reason=str(error))
         self.wake.on_files_in(self._places.signals, inbox.NAMES, at.monotonic)
         limits = self._settings.limits
-        patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops)
+        patience = Patience(
+            limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops, limits.make_way_seconds
+        )
         state = memory.from_file(file, patience, at)
         if problem:
             state = self._begin_anew(state, problem, at)
