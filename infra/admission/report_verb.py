@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 
+from infra.admission.ask_verb import close_questions
 from infra.admission.cargo import read_known
 from infra.admission.request_world import World
 from infra.contract import comms
+from infra.contract.approvals import agents_title
 from infra.contract.branches import MAIN
 from infra.contract.requests import Done, Later, Refused, Reply, Report, id_of_heading
 from infra.contract.same_trouble import SameTrouble
@@ -46,13 +48,25 @@ def report(world: World, request: Report, trouble: SameTrouble) -> Reply:
         except (GitError, TipBusy, OSError, ValueError) as error:
             world.log.warning("report.not_written", title=request.whole_title, reason=str(error)[:1000])
             return Later(f"the report could not be written onto main: {error}")
+        if request.ticks:
+            _unit_done(world)
     world.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)
 
 
+def _unit_done(world: World) -> None:
+    """What this unit asked is over, and what comes now is of the next. Whatever fails, the report is on main."""
+    close_questions(world)
+    try:
+        world.unit_done()
+    except OSError as error:
+        world.log.error("evidence.not_marked", reason=str(error))
+
+
 def _entry(world: World, request: Report, again: str) -> Entry:
     known = read_known(world.places.secrets)
-    title, text = (redacted(words, known) for words in (request.whole_title, request.text))
+    shown = request._replace(title=agents_title(request.title))
+    title, text = (redacted(words, known) for words in (shown.whole_title, shown.text))
     try:
         record = world.evidence_for(request)
     except Exception:

@@ -17,6 +17,10 @@ def no_evidence(_: Report) -> str:
     return ""
 
 
+def nothing() -> None:
+    return
+
+
 class World(NamedTuple):
     places: Places
     settings: Settings
@@ -24,3 +28,5 @@ class World(NamedTuple):
     wall_seconds: Callable[[], float] = time.time
     evidence_for: Callable[[Report], str] = no_evidence
     """What the keep saw itself of the work that a report tells of; stands under the report's words."""
+    unit_done: Callable[[], None] = nothing
+    """The report that was looked at last is on main and ended a unit of work: what comes now counts for the next."""

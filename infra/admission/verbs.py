@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infra.admission.ask_verb import ask
 from infra.admission.report_verb import report
 from infra.admission.request_world import World
 from infra.contract.requests import Ask, Examine, Refused, Reply, Report, Request
@@ -18,6 +19,6 @@ class Verbs:
             case Report():
                 return report(self._world, request, self._trouble)
             case Ask():
-                return Refused("questions are not taken here; ask in a report")
+                return ask(self._world, request)
             case Examine():
                 return Refused("examinations are not made here")
