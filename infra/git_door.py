@@ -93,6 +93,7 @@ def serve(options: Sequence[str]) -> int:
     from infra.admission.request_server import PATIENCE_SECONDS, RequestServer
     from infra.admission.request_world import World
     from infra.admission.verbs import Verbs
+    from infra.admission.witness import Witness
     from infra.contract import arguments, settings, sockets
 
     given = arguments.parser("git_door serve", "Tell listeners where main is.").parse_args(options)
@@ -135,7 +136,12 @@ def serve(options: Sequence[str]) -> int:
     except OSError as error:
         end_watch = None
         log.warning("door.only_polling", reason=str(error), every_seconds=poll_seconds)
-    verbs = Verbs(World(places, given_settings, log))
+    witness = Witness(places, log)
+    try:
+        witness.begin()
+    except (GitError, OSError) as error:
+        log.error("evidence.not_marked", reason=str(error))
+    verbs = Verbs(World(places, given_settings, log, evidence_for=witness.evidence_for, unit_done=witness.unit_done))
     requests = RequestServer(asked, verbs.answer, log, PATIENCE_SECONDS)
     requests.start()
     log.info("door.opened", socket=places.git_socket, requests=places.request_socket, remote=places.remote)
