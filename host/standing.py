@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from host import bare, cell_files, keep_files, pins, review, running, talk, watching
+from host import approvals, bare, cell_files, keep_files, pins, review, running, talk, watching
 from host.homes import Home
-from infra.contract import approvals, comms, watcher_file
+from infra.contract import comms, watcher_file
 from infra.contract.branches import MAIN, problem_with_branch
 from infra.contract.clock import timestamp
 from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
@@ -56,14 +56,6 @@ class Waiting(NamedTuple):
     name: str
     commit: str
     verdict: str
-
-
-class Asking(NamedTuple):
-    """A call of the agent's that waits for the PM's word."""
-
-    id: str
-    tool: str
-    at: str
 
 
 class Spent(NamedTuple):
@@ -123,7 +115,7 @@ class Standing(NamedTuple):
     last_report: talk.Report | None
     open_directives: int
     awaiting_review: tuple[Waiting, ...]
-    awaiting_approval: tuple[Asking, ...]
+    awaiting_approval: tuple[approvals.Asking, ...]
     budget: Spent | None
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
@@ -182,7 +174,7 @@ def standing(home: Home, now: float) -> Standing:
         last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None),
         open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0),
         awaiting_review=_awaiting(git, main, page),
-        awaiting_approval=_or(problems, lambda: _asking(page), ()),
+        awaiting_approval=_or(problems, lambda: tuple(approvals.waiting(home, page)), ()),
         budget=_or(problems, lambda: spent_today(home, settings, now), None),
         troubles=tuple(
             [Trouble(at, text) for text in dict.fromkeys(problems)]
@@ -240,10 +232,6 @@ def _awaiting(git: Git, main: str, page: str) -> tuple[Waiting, ...]:
         Waiting(name, commit, review.evidence(page, name, commit).verdict)
         for name, commit in review.unmerged(git, main)
     )
-
-
-def _asking(page: str) -> tuple[Asking, ...]:
-    return tuple(Asking(ask.id, ask.tool, ask.at) for ask in approvals.unanswered(page))
 
 
 def _boot(record: watcher_file.BootRecord) -> Boot:

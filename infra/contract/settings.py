@@ -36,6 +36,13 @@ class BudgetSettings(Section, frozen=True):
     """true: a model whose price is not known may be used, and only its tokens are bounded."""
 
 
+class CommsSettings(Section, frozen=True):
+    keep_reports: int = 12
+    """So many reports stand in COMMS.md, which is part of every prompt; older ones move to COMMS-ARCHIVE.md."""
+    page_bytes: int = 24 * 1024
+    """When COMMS.md is larger, its oldest reports move to COMMS-ARCHIVE.md; your directives never do."""
+
+
 class IntervalSettings(Section, frozen=True):
     work_seconds: float = 600.0
     """The agent reads COMMS.md at the latest on this grid of the clock (seed 001)."""
@@ -166,6 +173,7 @@ class Settings(Section, frozen=True):
     """merge: the agent merges what it has validated; propose: only the PM moves main; frozen: reports only."""
     model: ModelSettings = ModelSettings()
     budget: BudgetSettings = BudgetSettings()
+    comms: CommsSettings = CommsSettings()
     intervals: IntervalSettings = IntervalSettings()
     limits: LimitSettings = LimitSettings()
     protected: ProtectedSettings = ProtectedSettings()

@@ -1,7 +1,8 @@
 """A directive-sized exercise for the version in this checkout: with scratch repositories and canned replies for a
 model, it takes a directive, reads, writes, runs a command, commits, pushes, reports, ticks, and bootstraps a branch.
 
-Run as a program. It asks nothing of the doors and costs nothing; a version that cannot do this would be stuck."""
+Run as a program. It asks nothing of the doors and costs nothing: what a door would do with a report is done here. A
+version that cannot do this would be stuck."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from infra.admission.request_world import World
+from infra.admission.verbs import Verbs
 from infra.contract import comms
 from infra.contract.boot import Boot, Limits
 from infra.contract.conversation import (
@@ -23,6 +26,8 @@ from infra.contract.conversation import (
     ToolUse,
 )
 from infra.contract.places import Places
+from infra.contract.settings import Settings
+from infra.life.events import logger
 from infra.life.home import Home, settle
 from infra.life.unit import work_on
 from infra.loop.interruption import Interruption
@@ -113,7 +118,8 @@ def scratch(root: str) -> Places:
 def home_of(places: Places, model: CannedModel) -> Home:
     commit = Git(places.main_checkout)("rev-parse", "HEAD")
     boot = Boot("0" * 32, "main", commit, "exercise", places.remote, "merge", places, LIMITS)
-    return settle(boot, places.main_checkout, Interruption(), model)
+    verbs = Verbs(World(places, Settings(), logger(boot)))
+    return settle(boot, places.main_checkout, Interruption(), model, hand_over=verbs.answer)
 
 
 def take_a_directive(places: Places) -> None:

@@ -85,7 +85,7 @@ def bring_in_main(home: Home) -> str:
     if not _lacks(home, head, main):
         return main
     try:
-        merged = merge_commit(git, head, main, f"Merge main into {branch}\n")
+        merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main)
     except MergeConflict as conflict:
         raise NotValidated(f"conflict with main in {', '.join(conflict.files)}", str(conflict)) from None
     if merged is None:

@@ -16,7 +16,7 @@ from infra.contract import comms
 from infra.contract.branches import MAIN
 from infra.contract.comms import CommsError
 from infra.repository.git import Git, GitError, Limits
-from infra.repository.merge import PAGE
+from infra.repository.page_text import PAGE
 
 LOOK_SECONDS = 5.0
 PAGE_BYTES = 8 << 20

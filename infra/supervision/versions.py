@@ -12,7 +12,7 @@ from infra.contract.places import BODY, VERSION, Places
 from infra.contract.watcher_file import Version
 from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError, resolve_commit
-from infra.repository.merge import PAGE
+from infra.repository.page_text import PAGES
 
 RETRY_REF = "refs/minifram/retry"
 """Made by the PM, who alone can (`minifram retry`, or a plain push of anything to it): pinned versions may be tried."""
@@ -35,11 +35,11 @@ def _id(listed: bytes) -> str:
 
 
 def candidate_of(git: Git, commit: str) -> Version:
-    """The version of a branch: all that it holds but the page. A branch fails for itself: main, which may start from
+    """The version of a branch: all that it holds but the pages. A branch fails for itself: main, which may start from
     the same files, is not to be pinned with it. Raises GitError."""
     entries = git.saying_at_most(TREE_BYTES).raw("ls-tree", "-z", "--full-tree", commit).split(b"\0")
-    listed = b"\0".join(entry for entry in entries if not entry.endswith(b"\t" + PAGE.encode()))
-    return Version(commit=commit, id="branch-" + _id(listed))
+    kept = (entry for entry in entries if entry.partition(b"\t")[2].decode(errors="replace") not in PAGES)
+    return Version(commit=commit, id="branch-" + _id(b"\0".join(kept)))
 
 
 class Mainline:

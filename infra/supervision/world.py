@@ -24,6 +24,7 @@ from infra.contract.settings import Settings, runner_limits
 from infra.contract.signals import SignalName
 from infra.contract.watcher_file import Request, WatcherFile
 from infra.repository.git import GitError
+from infra.repository.page_text import PageBounds
 from infra.repository.tip import TipBusy
 from infra.supervision import checkouts, inbox, ladder, main_branch, memory, processes, states
 from infra.supervision.absence import Absence
@@ -79,7 +80,7 @@ class World:
         self._inbox = inbox.Inbox(places.signals, zones.cell)
         self._decided: list[inbox.Claimed] = []
         """Signals that were decided upon; their files are deleted once that is remembered."""
-        self._reports = Reports(places, log)
+        self._reports = Reports(places, log, PageBounds(settings.comms.keep_reports, settings.comms.page_bytes))
         self._stale_locks = StaleLocks(places, log)
         self._notes = Notes(places, self._reports, log)
         self._unswept = ""
