@@ -35,8 +35,10 @@ from infra.supervision.services import Service, begin
 from infra.supervision.zones import Zones, sealed_container
 from infra.watcher import watch
 
-CELL_USER, RESOLVER_USER = "agent", "resolver"
+CELL_USER, RESOLVER_USER, EXAMINER_USER = "agent", "resolver", "examiner"
 """Of the image."""
+EXAMINATIONS = "/examination"
+"""Where they have their checkouts: memory of its own, so that nothing of the cell's can fill it by the way."""
 
 
 class Refused(Exception):
@@ -71,7 +73,7 @@ def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -
     if found:
         raise Refused("; ".join(found))
     settings = read_settings(settings_path)
-    cell, who_asks = user_named(CELL_USER), user_named(RESOLVER_USER)
+    cell, who_asks, examiner = (user_named(name) for name in (CELL_USER, RESOLVER_USER, EXAMINER_USER))
     leave_groups()
     prove = seal_egress.put_on(settings.egress, upstream, who_asks, host)
     loopback.answer_at_once()
@@ -87,7 +89,8 @@ def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -
     why = holds()  # once more, as the watcher will: with nothing left that could mend it
     if why:
         raise Refused(why)
-    return sealed_container(settings_path, places, cell, [git_daemon(places, settings), names], holds)
+    more = [git_daemon(places, settings), names]
+    return sealed_container(settings_path, places, cell, more, holds, examiner, EXAMINATIONS)
 
 
 def secrets(places: Places) -> list[str]:

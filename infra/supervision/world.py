@@ -30,6 +30,7 @@ from infra.supervision import checkouts, inbox, ladder, main_branch, memory, pro
 from infra.supervision.absence import Absence
 from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
+from infra.supervision.examining import Examining
 from infra.supervision.following import Following, brief
 from infra.supervision.health import Health
 from infra.supervision.launching import Candidate, Launcher, NotLaunched
@@ -99,6 +100,7 @@ class World:
         self._launcher = Launcher(settings, zones, self.services, self._preparation)
         longest = longest_promise(runner_limits(settings))
         self._health = Health(places, self._following, longest, zones.pace, log)
+        self._examining = Examining(settings, zones, self._preparation.is_fit, self._keep_pids, log)
         self._bounds = Bounds(self._launcher.clones, settings.limits, self._following, self._keep_pids, log)
 
     def begin(self) -> State:
@@ -123,6 +125,7 @@ class World:
         found = self._following.find(file)
         self._adopted = found is not None
         with self._zones.cell.acting():
+            processes.let_go_after_restart(self._places)
             strays = processes.end_strays(self._places, found.boot_id if found else "")
         strays += self.services.end_orphans()
         if strays:
@@ -201,6 +204,7 @@ class World:
             case states.Launch():
                 self._launch(action, state)
             case states.AskToEnd(runner):
+                self._let_go()
                 self._log.info("runner.asked_to_end", pid=runner.pid)
                 self._following.ask_group(runner, signal.SIGTERM)
                 self._following.ask_group(runner, signal.SIGCONT)  # one that is stopped hears of nothing else
@@ -216,6 +220,7 @@ class World:
             case states.Leave():
                 self._reports.send(now(), at_last=True)
                 self.remember(state)
+                self._examining.cancel()
                 self.services.end(min(self._settings.limits.grace_seconds, DOORS_GRACE_SECONDS))
                 self.wake.close()
                 self._log.info("watcher.left")
@@ -231,13 +236,13 @@ class World:
             self._stale_locks.due,
             at + LONGEST_WAIT_SECONDS,
         ]
-        if state.phase in (Phase.BOOTING, Phase.RUNNING):
+        if state.phase in (Phase.BOOTING, Phase.RUNNING) and not self._examining.is_holding:
             due.append(self._health.due())
-        if state.phase is Phase.RUNNING:
+        if state.phase is Phase.RUNNING and not self._examining.is_holding:
             due.append(self._bounds.due())
         due += [moment for moment in (self._absence.due(state), self.services.next_due()) if moment is not None]
         poll = select.poll()
-        watched = (self.services, self._following, self._preparation)
+        watched = (self.services, self._following, self._preparation, self._examining)
         descriptors = [descriptor for each in watched for descriptor in each.pidfds()]
         for descriptor in (self.wake.fd, *descriptors, *self._health.fds(), *self.services.fds()):
             poll.register(descriptor, select.POLLIN)
@@ -270,12 +275,15 @@ class World:
         self._take_signals()
         self.wake.on_files_in(self._places.signals, inbox.NAMES, at)
         self._enqueue(*self._main.look(), *self._preparation.look())
-        self._enqueue(*self._health.look(state, at), *self._bounds.look(state, at))
+        self._was_held(at, self._examining.look(state, at))
+        if not self._examining.is_holding:
+            self._enqueue(*self._health.look(state, at), *self._bounds.look(state, at))
         if died:
             self._enqueue(died)
         unproved = self._seal.look(at, runner)
         if unproved and not runner:  # what is left of a runner, or a rehearsal, may be in the way
             self._enqueue(*self._preparation.break_off("it was broken off, as the seal could not be proved beside it"))
+            self._examining.cancel()
             self._sweep()
             unproved = self._seal.broken()
         self._enqueue(*unproved)
@@ -397,12 +405,22 @@ class World:
 
     def _keep_pids(self) -> frozenset[int]:
         """Of what is no runner's, and waited for elsewhere."""
-        return self.services.pids() | self._preparation.pids()
+        return self.services.pids() | self._preparation.pids() | self._examining.pids()
+
+    def _let_go(self) -> None:
+        """Who is to end can do so only when it runs."""
+        at = time.monotonic()
+        self._was_held(at, self._examining.let_go(at))
+
+    def _was_held(self, at: float, seconds: float) -> None:
+        if seconds:
+            self._health.was_held(at, seconds)
 
     def _sweep(self) -> None:
+        self._let_go()
         self._preparation.cancel()
         try:
-            ended = processes.sweep(self.services.pids(), self._zones.cell)
+            ended = processes.sweep(self.services.pids() | self._examining.pids(), self._zones.cell)
             if self._adopted:  # what its runner left behind was handed to init, not to us
                 with self._zones.cell.acting():
                     ended += processes.end_strays(self._places, "")
