@@ -41,9 +41,11 @@ def verb(ctx: click.Context, kind: str, install: bool, check: str | None, accept
       minifram generate kube > minifram-agent.yaml
       minifram generate kube --check minifram-agent.yaml
     """
+    from host import bare
     from host.consent import asking
     from host.container import generated, quadlet
     from host.display import as_json, counted
+    from host.guard import put_guard
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     if install and check is not None:
@@ -67,6 +69,8 @@ def verb(ctx: click.Context, kind: str, install: bool, check: str | None, accept
         screen.progress(f"podman is {have} here; this needs {need} or newer")
     path = generated.unit_path(caller, agent) if install else ""
     if install:
+        bare.open_repository(found.home)
+        put_guard(found.home.remote)  # systemd starts the container, and calls nobody who would
         generated.install(path, text)
     if as_json_:
         screen.result(as_json("generate", {"agent": agent, "kind": kind, "file": path, "text": text}))
