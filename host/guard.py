@@ -46,14 +46,20 @@ def put_guard(remote: str) -> None:
     os.makedirs(f"{remote}/hooks", mode=0o700, exist_ok=True)
     for name, hook in HOOKS.items():
         path = f"{remote}/{name}"
-        if not os.path.lexists(path) or (_is_ours(path, hook) and not os.access(path, os.X_OK)):
+        if not os.path.lexists(path) or (_is_ours(path, hook) and not _is_right(path)):
             write_whole(path, hook.script.encode(), mode=0o700)
 
 
 def is_guard(remote: str, name: str) -> bool:
-    """Whether what lies at `name` is our hook to the byte, and git would run it. Raises OSError."""
+    """Whether what lies at `name` is our hook to the byte, git would run it, and nobody else can write it. Raises
+    OSError."""
     path = f"{remote}/{name}"
-    return name in HOOKS and _is_ours(path, HOOKS[name]) and os.access(path, os.X_OK)
+    return name in HOOKS and _is_ours(path, HOOKS[name]) and _is_right(path)
+
+
+def _is_right(path: str) -> bool:
+    status = os.lstat(path)
+    return status.st_uid == os.geteuid() and status.st_mode & 0o122 == 0o100
 
 
 def _is_ours(path: str, hook: Hook) -> bool:

@@ -68,10 +68,11 @@ def test_missing_guards_are_found_and_put_back(site: Site) -> None:
     assert site.desk.run("doctor").code == 0
 
 
-def test_a_guard_that_git_would_not_run_is_found_and_put_right(site: Site) -> None:
-    """git goes on without a hook that it may not execute."""
+@pytest.mark.parametrize("mode", [0o600, 0o720, 0o702])
+def test_a_guard_with_another_mode_is_found_and_put_right(site: Site, mode: int) -> None:
+    """git goes on without a hook that it may not execute, and runs one that others have written."""
     for name in HOOKS:
-        (site.remote / name).chmod(0o600)
+        (site.remote / name).chmod(mode)
     assert site.desk.run("doctor").code == 8
     put_guard(str(site.remote))
     assert all(is_guard(str(site.remote), name) for name in HOOKS)
