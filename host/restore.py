@@ -19,7 +19,7 @@ from host.trouble import Trouble
 from host.watching import Say
 from infra.contract.branches import MAIN
 from infra.contract.exit_codes import Exit
-from infra.contract.files import sync_directory, write_whole
+from infra.contract.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.contract.settings_trust import Difference
 from infra.repository.git import Git, GitError
 
@@ -57,7 +57,7 @@ def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: 
         home = caller._replace(agent=name or manifest.agent).home
         birth.refuse_long_sockets(home)
         base = os.path.dirname(home.data)
-        os.makedirs(base, mode=0o700, exist_ok=True)
+        make_directories(base, 0o700)
         with birth.alone_in(base):
             _refuse_what_is_there(home)
             _refuse_full_disk(base, manifest)
@@ -159,10 +159,11 @@ def _put_into_place(home: Home, unfinished: str, settings: bytes, uid: int) -> N
         if not os.path.lexists(home.run):
             undo.callback(_remove_directory, home.run)
         secure_run_directory(home, uid)
-        os.makedirs(os.path.dirname(home.settings), mode=0o700, exist_ok=True)
+        make_directories(os.path.dirname(home.settings), 0o700)
         undo.callback(_remove, home.settings)
         write_whole(home.settings, settings)
         undo.callback(shutil.rmtree, home.state, ignore_errors=True)
+        sync_tree(unfinished)  # git syncs objects and refs, and neither HEAD nor a directory
         os.rename(state, home.state)
         sync_directory(os.path.dirname(home.state))
         os.rename(unfinished, home.data)
