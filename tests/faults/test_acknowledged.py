@@ -29,7 +29,7 @@ BRANCHES = ("main", "new", "a/b/c")
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Ext4]:
-    made = Ext4(tmp_path, megabytes=32)
+    made = Ext4(tmp_path, megabytes=160)
     made.mount()
     yield made
     made.unmount()
@@ -69,6 +69,20 @@ def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
     assert desk.git()("fsck", "--strict", "--no-dangling") == ""
     assert desk.call("up").code == 0
     assert desk.call("down").code == 0
+
+
+def test_an_agent_that_was_restored_is_there(agent: Desk, disk: Ext4) -> None:
+    """With its settings and the record of how it lived, and nothing of it needs mending."""
+    saved = agent.root / "saved.tar.gz"
+    agent.done("backup", str(saved))
+    agent.done("restore", str(saved), "--agent", "second")
+    cut(disk)
+    home = agent.home("second")
+    assert list(mend(home, machine_started())) == []
+    assert agent.main("second") == agent.main()
+    assert agent.git("second")("fsck", "--strict", "--no-dangling") == ""
+    assert os.path.getsize(home.settings)
+    assert os.path.getsize(home.started_file)
 
 
 class Clone:
