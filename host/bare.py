@@ -131,21 +131,33 @@ def names_a_program(key: str) -> bool:
 
 def pm_of(environ: Mapping[str, str]) -> Person:
     """The PM's name and address from the PM's own git configuration; a stand-in where there is none."""
+    found = _own_settings(environ, r"^user\.(name|email)$")
+    # git drops these from a name and would refuse a name of nothing else
+    found = {key: re.sub(r"[<>\n\x00-\x1f]", "", value).strip() for key, value in found.items()}
+    return Person(found.get("user.name") or "PM", found.get("user.email") or "pm@minifram.invalid")
+
+
+def hooks_elsewhere(environ: Mapping[str, str]) -> str:
+    """Where the PM's own git configuration has git look for the hooks of every repository; empty for nowhere else."""
+    return _own_settings(environ, r"^core\.hookspath$").get("core.hookspath", "")
+
+
+def _own_settings(environ: Mapping[str, str], keys: str) -> dict[str, str]:
+    """Those of the PM's own git configuration whose key matches the regular expression."""
     home, xdg = environ.get("HOME", ""), environ.get("XDG_CONFIG_HOME", "")
     in_order = [f"{xdg or f'{home}/.config'}/git/config", f"{home}/.gitconfig"]
     files = [environ["GIT_CONFIG_GLOBAL"]] if environ.get("GIT_CONFIG_GLOBAL") else in_order
     found: dict[str, str] = {}
     for path in files:
         if os.path.isfile(path):
-            found |= _identity(path)
-    return Person(found.get("user.name") or "PM", found.get("user.email") or "pm@minifram.invalid")
+            found |= _settings_in(path, keys)
+    return found
 
 
-def _identity(path: str) -> dict[str, str]:
+def _settings_in(path: str, keys: str) -> dict[str, str]:
     try:
-        listed = Git("/")("config", "--file", path, "--includes", "-z", "--get-regexp", r"^user\.(name|email)$")
+        listed = Git("/")("config", "--file", path, "--includes", "-z", "--get-regexp", keys)
     except GitError:  # not set there, or a file that git itself will complain about
         return {}
     pairs = (item.partition("\n") for item in listed.split("\0") if item)
-    # git drops these from a name and would refuse a name of nothing else
-    return {key: re.sub(r"[<>\n\x00-\x1f]", "", value).strip() for key, _, value in pairs}
+    return {key: value for key, _, value in pairs}

@@ -96,7 +96,7 @@ def give_birth(home: Home, root: str, settings_text: str | None, default_text: s
                 make_directories(os.path.dirname(home.settings), 0o700)
                 made.append(home.settings)
                 write_whole(home.settings, (settings_text or default_text).encode())
-            sync_tree(unfinished)  # git syncs objects and refs, and neither HEAD nor a directory
+            sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
             os.rename(unfinished, home.data)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -142,6 +142,7 @@ def make_empty_repository(path: str, agent: str, pm: Person) -> Git:
     for key, value in (*SETTINGS, (MARKER, agent)):
         git("config", "--file", f"{path}/config", key, value)
     put_guard(path)
+    sync_tree(path)  # git itself leaves HEAD to the kernel
     return git
 
 

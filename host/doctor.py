@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from host import mending, running, settings_text, watching
+from host import bare, mending, running, settings_text, watching
 from host.audit import FAIL, NOTE, OK, WARN, Result, audit
 from host.caller import Caller, as_option
 from host.homes import Home, problem_with_directory
@@ -228,6 +228,12 @@ def _repository(caller: Caller, home: Home) -> Iterator[Result]:
         for done in mending.mend(home, mending.machine_started()):
             yield Result("repository", NOTE, done)
         yield from audit(home, caller.uid)
+        if elsewhere := bare.hooks_elsewhere(caller.environ):
+            text = (
+                f"core.hooksPath in your own git configuration is {elsewhere!r}, so your pushes by path run no hook of "
+                f"{home.remote}: set it in the repositories that need it, and not for all"
+            )
+            yield Result("hooks", WARN, text)
     except (GitError, OSError) as error:
         yield Result("repository", FAIL, str(error))
 

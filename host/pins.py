@@ -15,6 +15,8 @@ from host.caller import as_option
 from host.display import one_line
 from host.homes import Home
 from host.trouble import Trouble
+from infra.contract import watcher_file
+from infra.contract.branches import MAIN, problem_with_branch
 from infra.contract.exit_codes import Exit
 from infra.contract.places import VERSION
 from infra.contract.watcher_file import GOOD_RUNG, SAFE_RUNG, WatcherFile
@@ -45,8 +47,10 @@ class Retried(NamedTuple):
     agent: str
     pins: tuple[Pin, ...]
     """What was pinned."""
+    taken_back: tuple[str, ...]
+    """The commits of versions that may stand in for main again."""
     asked: bool
-    """False when nothing was pinned; then nothing was changed."""
+    """False when there was neither; then nothing was changed."""
     running: bool
     taken: bool
     """The watcher has seen it, and none of these is pinned any more."""
@@ -55,16 +59,34 @@ class Retried(NamedTuple):
 
 
 def known(git: Git, state: WatcherFile, main: str) -> tuple[Pin, ...]:
-    """The newest first. Raises GitError."""
+    """Those that hold now, the newest first. What the watcher remembers of versions that nobody could start any more is
+    no news to anybody. Raises GitError."""
     of_main = state.main.id if any(pin.version == state.main.id for pin in state.pins) else ""
     if of_main and main != state.main.commit:  # it moved while no watcher looked
         seen = resolve_commit(git, state.main.commit)
         if seen is None or changes_beyond_page(git, seen, main, *VERSION):
             of_main = ""
+    stand_ins = {good.id for good in state.goods} if of_main else set()
     return tuple(
         Pin(pin.branch, pin.commit, pin.at, pin.why, bool(of_main) and pin.version == of_main)
         for pin in reversed(state.pins)
+        if (pin.version in {of_main, *stand_ins} if pin.branch == MAIN else _is_on_offer(git, pin, main))
     )
+
+
+def _is_on_offer(git: Git, pin: watcher_file.Pin, main: str) -> bool:
+    """The branch still is what failed, and main does not hold it. Raises GitError."""
+    tip = None if problem_with_branch(pin.branch) else resolve_commit(git, f"refs/heads/{pin.branch}")
+    failed = resolve_commit(git, pin.commit) if tip else None
+    if tip is None or failed is None or git.ok("merge-base", "--is-ancestor", tip, main):
+        return False
+    return tip == failed or not changes_beyond_page(git, failed, tip)
+
+
+def taken_back(state: WatcherFile) -> tuple[str, ...]:
+    """The commits of good versions that the PM rolled back from or rejected: none of them stands in for main."""
+    withdrawn = {*state.withdrawn} - {*state.pardoned}
+    return tuple(good.commit for good in state.goods if good.id in withdrawn)
 
 
 def shown(found: tuple[Pin, ...]) -> Iterator[str]:
@@ -79,7 +101,8 @@ def shown(found: tuple[Pin, ...]) -> Iterator[str]:
 def good_of(state: WatcherFile) -> str:
     """The commit of the last main that has shown that it can live and is not pinned; empty when there is none."""
     pinned = {state.main.id, *(pin.version for pin in state.pins)}
-    return next((good.commit for good in state.goods if good.id not in pinned), "")
+    goods = (good.commit for good in state.goods if good.id not in pinned)
+    return next((commit for commit in goods if commit not in taken_back(state)), "")
 
 
 def rung_of(state: WatcherFile) -> str:
@@ -100,8 +123,9 @@ def retry(home: Home, git: Git, seconds: float) -> Retried:
     main = review.main_commit(git)
     found, rung = known(git, state, main), rung_of(state)
     is_running = _runs(home)
-    if not found:
-        return Retried(home.agent, (), asked=False, running=is_running, taken=False, rung=rung)
+    back = taken_back(state)
+    if not found and not back:
+        return Retried(home.agent, (), (), asked=False, running=is_running, taken=False, rung=rung)
     # The watcher looks for the ref's own file: one that somebody packed is taken away first.
     update_refs(git, f"delete {RETRY_REF}")
     update_refs(git, f"update {RETRY_REF} {main}")
@@ -112,9 +136,9 @@ def retry(home: Home, git: Git, seconds: float) -> Retried:
         time.sleep(watching.POLL_SECONDS)
         if not is_asked(home):
             state = _state(home)
-            taken = not was & {(pin.version, pin.at) for pin in state.pins}
+            taken = not was & {(pin.version, pin.at) for pin in state.pins} and not taken_back(state)
         is_running = taken or _runs(home)
-    return Retried(home.agent, found, asked=True, running=is_running, taken=taken, rung=rung_of(state))
+    return Retried(home.agent, found, back, asked=True, running=is_running, taken=taken, rung=rung_of(state))
 
 
 def of_main(home: Home) -> Iterator[Result]:

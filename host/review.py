@@ -16,7 +16,7 @@ from infra.contract import comms, report_titles
 from infra.contract.branches import MAIN, MIND, RESCUE, problem_with_branch
 from infra.contract.exit_codes import Exit
 from infra.repository.git import CANNOT_START, Git, GitError, resolve_commit
-from infra.repository.merge import PAGE
+from infra.repository.page_text import PAGE
 from infra.repository.tip import file_at, read_file
 
 BRANCH_SECONDS = 3.0

@@ -64,6 +64,8 @@ class Up(NamedTuple):
     branch: str
     commit: str
     seconds: float
+    rung: str
+    """Who leads: `main`, or who stands in for it."""
 
 
 class Down(NamedTuple):
@@ -78,6 +80,8 @@ class Restarted(NamedTuple):
     after: str
     pid_before: int
     pid: int
+    rung: str
+    """Who leads now."""
     settings_changed: dict[str, list[Any]]
     """Key -> [with what the agent was started last, with what it runs now]."""
 
@@ -174,7 +178,8 @@ def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_
         ready = ready if ready.ship else fit_out(caller, ready, rebuild, say)
         running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(caller, ready, say, seconds)
     model = model_words(ready.settings.model, ready.key_names)
-    return Up(home.agent, ready.sandbox, model, running.pid, running.branch, running.commit, running.seconds)
+    version = (running.branch, running.commit, running.seconds, running.rung)
+    return Up(home.agent, ready.sandbox, model, running.pid, *version)
 
 
 def _up_by_ending_a_switch(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
@@ -262,7 +267,8 @@ def restart(
         for key in sorted(old_settings.keys() | new_settings.keys())
         if old_settings and old_settings.get(key) != new_settings.get(key)
     }
-    return Restarted(home.agent, before, f"{started.branch}@{started.commit}", pid_before, started.pid, changed)
+    after = f"{started.branch}@{started.commit}"
+    return Restarted(home.agent, before, after, pid_before, started.pid, started.rung, changed)
 
 
 def _version(home: Home) -> str:

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from host import bare, cell_files, keep_files, pins, review, running, talk, watching
+from host import approvals, bare, cell_files, keep_files, pins, review, running, talk, watching
 from host.homes import Home
-from infra.contract import approvals, comms, watcher_file
+from infra.contract import comms, watcher_file
 from infra.contract.branches import MAIN, problem_with_branch
 from infra.contract.clock import timestamp
 from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
@@ -58,14 +58,6 @@ class Waiting(NamedTuple):
     verdict: str
 
 
-class Asking(NamedTuple):
-    """A call of the agent's that waits for the PM's word."""
-
-    id: str
-    tool: str
-    at: str
-
-
 class Spent(NamedTuple):
     """Today's budget; a UTC day."""
 
@@ -97,8 +89,9 @@ class Standing(NamedTuple):
     sandbox: str
     autonomy: str
     model: str
+    is_led: bool
+    """A runner lives: `branch`, `commit` and `rung` are its. Else they are of the one that led last."""
     branch: str
-    """What runs, or ran last."""
     commit: str
     subject: str
     rung: str
@@ -107,6 +100,8 @@ class Standing(NamedTuple):
     main: str
     outdated: bool
     """Main has other code than what runs; the runner makes way for it when its unit of work is done."""
+    make_way_by: str
+    """When it is ended, if it has not made way by then; empty when it need not."""
     failures: int
     pins: tuple[pins.Pin, ...]
     """Versions that failed and are not led again for now, newest first."""
@@ -120,7 +115,7 @@ class Standing(NamedTuple):
     last_report: talk.Report | None
     open_directives: int
     awaiting_review: tuple[Waiting, ...]
-    awaiting_approval: tuple[Asking, ...]
+    awaiting_approval: tuple[approvals.Asking, ...]
     budget: Spent | None
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
@@ -141,6 +136,7 @@ def standing(home: Home, now: float) -> Standing:
     if os.path.lexists(home.switch_file):
         problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
     is_running = pid is not None
+    is_led = is_running and bool(state.branch)
     last = state.boots[-1] if state.boots else None
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
@@ -161,12 +157,14 @@ def standing(home: Home, now: float) -> Standing:
         sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
         autonomy=settings.autonomy,
         model=model_words(settings.model, keys),
+        is_led=is_led,
         branch=branch,
         commit=commit,
         subject=_subject(git, commit),
         rung=pins.rung_of(state),
         main=main,
-        outdated=is_running and branch == MAIN and not stands_in and _differs(git, commit, main),
+        outdated=is_led and branch == MAIN and not stands_in and _differs(git, commit, main),
+        make_way_by=state.make_way_by if is_led else "",
         failures=state.failures,
         pins=pinned,
         retry_asked=pins.is_asked(home),
@@ -176,7 +174,7 @@ def standing(home: Home, now: float) -> Standing:
         last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None),
         open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0),
         awaiting_review=_awaiting(git, main, page),
-        awaiting_approval=_or(problems, lambda: _asking(page), ()),
+        awaiting_approval=_or(problems, lambda: tuple(approvals.waiting(home, page)), ()),
         budget=_or(problems, lambda: spent_today(home, settings, now), None),
         troubles=tuple(
             [Trouble(at, text) for text in dict.fromkeys(problems)]
@@ -234,10 +232,6 @@ def _awaiting(git: Git, main: str, page: str) -> tuple[Waiting, ...]:
         Waiting(name, commit, review.evidence(page, name, commit).verdict)
         for name, commit in review.unmerged(git, main)
     )
-
-
-def _asking(page: str) -> tuple[Asking, ...]:
-    return tuple(Asking(ask.id, ask.tool, ask.at) for ask in approvals.unanswered(page))
 
 
 def _boot(record: watcher_file.BootRecord) -> Boot:

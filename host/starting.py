@@ -32,6 +32,25 @@ class Running(NamedTuple):
     commit: str
     boot_id: str
     seconds: float
+    rung: str = watcher_file.MAIN_RUNG
+
+    @property
+    def version(self) -> str:
+        """What runs, in words."""
+        return version_words(self.branch, self.commit, self.rung)
+
+
+def version_words(branch: str, commit: str, rung: str) -> str:
+    """`branch@commit`, unless nothing of the repository's runs."""
+    at = f"{branch}@{commit[:12]}"
+    if rung == watcher_file.SAFE_RUNG:
+        return f"{rung} in place of {at}"
+    return at if rung in _OWN else f"{at} ({rung})"
+
+
+def exit_of(rung: str) -> Exit:
+    """An agent of which only safe mode is left works, and needs its PM."""
+    return Exit.FINDINGS if rung == watcher_file.SAFE_RUNG else Exit.OK
 
 
 class Started(Protocol):
@@ -135,7 +154,7 @@ def wait_until_running(
             told = _tell(state, told, say)
             if state.phase == watcher_file.RUNNING:
                 spent = time.monotonic() - began
-                return Running(process.pid, state.branch, state.commit, state.boot_id, spent)
+                return Running(process.pid, state.branch, state.commit, state.boot_id, spent, state.rung)
             failed = state.failures if state.failures < before.failures else state.failures - before.failures
             pinned = len({*state.pins} - before.pins)
             if failed >= GIVEN_UP_AFTER * (1 + pinned):
@@ -146,8 +165,7 @@ def wait_until_running(
 
 
 def _tell(state: WatcherFile, told: str, say: Say) -> str:
-    at = f" {state.branch}@{state.commit[:12]}" if state.branch else ""
-    at += f" ({state.rung})" if state.branch and state.rung not in _OWN else ""
+    at = f" {version_words(state.branch, state.commit, state.rung)}" if state.branch else ""
     failed = f", {state.failures} failed so far" if state.failures else ""
     text = f"{state.phase}{at}{failed}"
     if text != told:

@@ -16,7 +16,7 @@ from host.trouble import Trouble
 from infra.contract import comms, report_titles
 from infra.contract.exit_codes import Exit
 from infra.repository.git import Git
-from infra.repository.merge import PAGE
+from infra.repository.page_text import PAGE
 from infra.repository.tip import BareTip, advance, edit_file
 
 POLL_SECONDS = 0.25

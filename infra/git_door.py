@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Sequence
 
-from infra.admission import inspection
+from infra.admission import inspection, old_pages
 from infra.admission.cargo import read_known
 from infra.admission.decide import refusal
 from infra.admission.examined import ask_for_examinations
-from infra.admission.rules import read_rules
+from infra.admission.rules import Rules, read_rules
+from infra.contract.door import ask
 from infra.contract.exit_codes import Exit
 from infra.contract.secret_shapes import redacted
 from infra.repository.git import GitError
@@ -56,9 +57,21 @@ def pre_receive(config: str) -> int:
         return refuse(
             f"the git door could not look at this push ({why}); push less at once, or tell the PM", known=known
         )
+    for update in updates:
+        push = old_pages.old_push(update)
+        if push:
+            return refuse(_taken_over(push, rules), known=known)
     problems = [(update.ref, refusal(update, rules)) for update in updates]
     reasons = [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in problems if problem]
     return refuse(*reasons, known=known) if reasons else Exit.OK
+
+
+def _taken_over(push: old_pages.OldPush, rules: Rules) -> str:
+    try:
+        said = old_pages.hand_over(push, lambda report: ask(rules.requests, report), time.time())
+    except OSError as error:
+        said = f"nothing of it was taken, since the keep does not answer ({error}); push again"
+    return f"the keep and the PM alone write COMMS.md, you report by ending your turn. {said}"
 
 
 def refuse(*reasons: str, known: tuple[bytes, ...] = ()) -> int:
@@ -81,7 +94,8 @@ def serve(options: Sequence[str]) -> int:
     from infra.admission.notifier import Notifier
     from infra.admission.request_server import PATIENCE_SECONDS, RequestServer
     from infra.admission.request_world import World
-    from infra.admission.verbs import answer
+    from infra.admission.verbs import Verbs
+    from infra.admission.witness import Witness
     from infra.contract import arguments, settings, sockets
 
     given = arguments.parser("git_door serve", "Tell listeners where main is.").parse_args(options)
@@ -124,8 +138,13 @@ def serve(options: Sequence[str]) -> int:
     except OSError as error:
         end_watch = None
         log.warning("door.only_polling", reason=str(error), every_seconds=poll_seconds)
-    world = World(places, given_settings, log)
-    requests = RequestServer(asked, lambda request: answer(world, request), log, PATIENCE_SECONDS)
+    witness = Witness(places, log)
+    try:
+        witness.begin()
+    except (GitError, OSError) as error:
+        log.error("evidence.not_marked", reason=str(error))
+    verbs = Verbs(World(places, given_settings, log, evidence_for=witness.evidence_for, unit_done=witness.unit_done))
+    requests = RequestServer(asked, verbs.answer, log, PATIENCE_SECONDS)
     requests.start()
     log.info("door.opened", socket=places.git_socket, requests=places.request_socket, remote=places.remote)
     try:

@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 from starlette.applications import Starlette
@@ -38,6 +38,7 @@ from infra.contract.settings import Settings, SettingsError, read_settings
 from infra.contract.sockets import SocketTaken, listen
 from infra.models import log_lines
 from infra.models.accounts import Accounts
+from infra.models.asked import UNKNOWN, unit_on_main
 from infra.models.background import load_all
 from infra.models.bodies import Bodies, Calls, weight_of
 from infra.models.budget import Cost
@@ -103,7 +104,8 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Places, 
         problem = model.problem if (model.provider, model.name) in prices else no_price(model).message
         log.info("door.opened", provider=model.provider, model=model.name, problem=problem)
     left_out = [no_price(model).message for model in models if model not in priced]
-    door = Door(priced, accounts if (models[0].provider, models[0].name) in prices else None, left_out, places.probe)
+    counted = accounts if (models[0].provider, models[0].name) in prices else None
+    door = Door(priced, counted, left_out, places.probe, unit_now=unit_on_main(places.remote))
     # An SDK takes a second to load, and that must not come before the first answer.
     loads = [thing for model in priced for thing in model.loads]
     serve(door.app, server, (lambda: load_all(loads)) if loads else None)
@@ -129,9 +131,10 @@ class Door:
         left_out: Sequence[str] = (),
         probe: str = os.devnull,
         bodies: Bodies | None = None,
+        unit_now: Callable[[], str] = lambda: UNKNOWN,
     ) -> None:
         """`accounts` None: the first model has no price. `left_out`: why other models are not among `models`. `probe`
-        is the file whose word is given out to whoever asks."""
+        is the file whose word is given out to whoever asks; `unit_now` names the unit of work under way."""
         self.models = models
         self.accounts = accounts
         self._left_out = left_out
@@ -140,6 +143,7 @@ class Door:
         self._bodies = bodies or Bodies()
         self._calls = Calls()
         self._probe = probe
+        self._unit_now = unit_now
         self.app = Starlette(
             routes=[
                 Route(HEALTH_PATH, self.health, methods=["GET"]),
@@ -230,7 +234,8 @@ class Door:
         if self.accounts is None:
             raise no_price(model)
         call = model.prepare(request)
-        entry = await self.accounts.open(model.provider, model.name, request.unit, call.most)
+        unit = await asyncio.to_thread(self._unit_now)
+        entry = await self.accounts.open(model.provider, model.name, unit, call.most, request.unit)
         began = time.monotonic()
         try:
             answer = await (_unless(left, call) if left else call.make())
@@ -244,7 +249,7 @@ class Door:
             raise
         await self._settle(self.accounts, entry, began, answer)
         usage = answer.completion.usage if answer.measured else Usage()  # the worst case is no count to go by
-        return answer.completion._replace(usage=usage, spent=self.accounts.spent(request.unit))
+        return answer.completion._replace(usage=usage, spent=self.accounts.spent(unit))
 
     async def _settle(
         self,

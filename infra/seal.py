@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from secrets import token_hex
 
 from infra.admission import daemon
@@ -24,6 +25,7 @@ from infra.contract.settings import Settings, SettingsError, read_settings
 from infra.contract.watcher_file import Report
 from infra.egress import seal_egress
 from infra.egress.resolver import as_resolver, names_of_model, resolver_command
+from infra.egress.rules import RulesError, closed_networks
 from infra.repository.git import GitError
 from infra.repository.tip import TipBusy
 from infra.sealing import bare_repository, loopback, surroundings
@@ -33,8 +35,10 @@ from infra.supervision.services import Service, begin
 from infra.supervision.zones import Zones, sealed_container
 from infra.watcher import watch
 
-CELL_USER, RESOLVER_USER = "agent", "resolver"
+CELL_USER, RESOLVER_USER, EXAMINER_USER = "agent", "resolver", "examiner"
 """Of the image."""
+EXAMINATIONS = "/examination"
+"""Where they have their checkouts: memory of its own, so that nothing of the cell's can fill it by the way."""
 
 
 class Refused(Exception):
@@ -56,24 +60,24 @@ def main(argv: list[str]) -> int:
     os.umask(0o022)
     try:
         zones = put_on(given.settings, places, given.upstream, given.host)
-    except (Refused, SettingsError, GitError, OSError, ValueError, LookupError) as error:
+    except (Refused, SettingsError, GitError, OSError, ValueError, LookupError, RulesError) as error:
         return refuse(places, str(error))
     forget_refusal(places)
     return watch(zones)
 
 
 def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -> Zones:
-    """The whole seal. Raises Refused, SettingsError, GitError, OSError, ValueError, LookupError: nothing may run."""
+    """The whole seal. Raises Refused, SettingsError, GitError, OSError, ValueError, LookupError, RulesError."""
     found = list(surroundings.problems(surroundings.look(places, secrets(places)), places))
     found += bare_repository.problems(places.remote)
     if found:
         raise Refused("; ".join(found))
     settings = read_settings(settings_path)
-    cell, who_asks = user_named(CELL_USER), user_named(RESOLVER_USER)
+    cell, who_asks, examiner = (user_named(name) for name in (CELL_USER, RESOLVER_USER, EXAMINER_USER))
     leave_groups()
     prove = seal_egress.put_on(settings.egress, upstream, who_asks, host)
     loopback.answer_at_once()
-    names = resolver(settings, upstream, who_asks)
+    names = resolver(settings, upstream, who_asks, host)
     if names.once:
         begin(names, places.var)
     keep_only(FOR_WATCHING)
@@ -85,7 +89,8 @@ def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -
     why = holds()  # once more, as the watcher will: with nothing left that could mend it
     if why:
         raise Refused(why)
-    return sealed_container(settings_path, places, cell, [git_daemon(places, settings), names], holds)
+    more = [git_daemon(places, settings), names]
+    return sealed_container(settings_path, places, cell, more, holds, examiner, EXAMINATIONS)
 
 
 def secrets(places: Places) -> list[str]:
@@ -110,11 +115,12 @@ def git_daemon(places: Places, settings: Settings) -> Service:
     )
 
 
-def resolver(settings: Settings, upstream: str, who: Identity) -> Service:
+def resolver(settings: Settings, upstream: str, who: Identity, host: Sequence[str] = ()) -> Service:
     """DNS for everything in the container, as a user of its own: only that may speak to the upstream.
 
     With the allowlist it writes packet rules, by a right that is given up a moment after it was started."""
-    words = resolver_command(settings.egress, (upstream,), names_of_model(settings.model))
+    names = names_of_model(settings.model)
+    words = resolver_command(settings.egress, (upstream,), names, closed=closed_networks(host))
     if settings.egress.mode == "open":
         return Service("resolver", words, identity=who, output="resolver.log")
     if who.uid is None or who.gid is None:

@@ -46,7 +46,8 @@ def wait_until_serving(
         time.sleep(POLL_SECONDS)
     if state.rung == SAFE_RUNG != rung:
         return Seen(None, "neither main nor its last good version lives there, only safe mode")
-    now_running = Running(running.pid, state.branch, state.commit, state.boot_id, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    now_running = Running(running.pid, state.branch, state.commit, state.boot_id, seconds, state.rung)
     return Seen(now_running, "")
 
 

@@ -31,7 +31,7 @@ from infra.contract.clock import timestamp
 from infra.contract.exit_codes import Exit
 from infra.contract.files import write_whole
 from infra.repository.git import WATCHER, GitError
-from infra.repository.merge import PAGE
+from infra.repository.page_text import PAGE
 from infra.repository.tip import BareTip, TipBusy, advance, edit_file
 from infra.repository.trailers import said_by
 

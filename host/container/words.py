@@ -192,6 +192,8 @@ def sealing(
             # Builds and tests run what they make there; the cell can do the same in /bot, so nothing is lost.
             Scratch("/tmp", 0o1777, podman.tmp_bytes, executable=True),  # noqa: S108 - the container's own
             Scratch("/var/tmp", 0o1777, 64 * MIB),  # noqa: S108 - likewise
+            # Checkouts of branches that are examined, and what their tests write, in directories of the examiner's.
+            Scratch("/examination", 0o1777, 512 * MIB, executable=True),
         ),
         secrets=tuple(Secret(secret_name(home.agent, key), f"{KEY_FOLDER}/{key}") for key in keys),
         limits=Limits(

@@ -23,6 +23,10 @@ def verb(ctx: click.Context, id: str, why: str, as_json_: bool) -> None:
     from host.display import as_json, plain
 
     caller, screen = caller_of(ctx), screen_of(ctx)
-    git = bare.open_repository(caller.initialised(), bare.pm_of(caller.environ))
-    told = approvals.answer(git, id, approved=False, why=why)
-    screen.result(as_json("deny", plain(told)) if as_json_ else f"denied  {told.commit[:12]} {told.text}")
+    home = caller.initialised()
+    git = bare.open_repository(home, bare.pm_of(caller.environ))
+    told, asking = approvals.answer(git, home, id, approved=False, why=why)
+    if as_json_:
+        screen.result(as_json("deny", {**plain(told), "call": plain(asking)}))
+    else:
+        screen.result("\n".join([f"denied  {told.commit[:12]} {told.text}", *approvals.shown(asking)]))

@@ -13,19 +13,20 @@ from host.options import Verb, caller_of, json_option, screen_of
 @click.option("--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds for each half.")
 @json_option
 @click.pass_context
-def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float, as_json_: bool) -> None:
-    """End an agent if it runs, start it again, and say what changed.
+def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float, as_json_: bool) -> int:
+    """End an agent if it runs, start it again, and say what changed. Ends with 8 when only safe mode works.
 
     Nothing is stopped when it could not be started again: settings, repository and key are checked first.
     """
     from host import running
     from host.display import as_json, harmless
+    from host.starting import exit_of
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     done = running.restart(caller, sandbox, screen.progress, timeout, timeout, rebuild)
     if as_json_:
         screen.result(as_json("restart", done))
-        return
+        return exit_of(done.rung)
     screen.result(f"{screen.good('running')}  {done.agent}: watcher pid {done.pid}")
     if not done.pid_before:
         screen.result("it was down before")
@@ -35,6 +36,9 @@ def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float,
         screen.result(f"version   {_short(done.before) or 'none'} -> {_short(done.after)}")
     for key, (old, new) in done.settings_changed.items():
         screen.result(harmless(f"setting   {key}: {old} -> {new}"))
+    if exit_of(done.rung):
+        screen.result(f"leads     {screen.bad(done.rung)}: 'minifram status' says why")
+    return exit_of(done.rung)
 
 
 def _short(version: str) -> str:

@@ -15,7 +15,8 @@ def verb(ctx: click.Context, as_json_: bool) -> int:
     """Say that versions which failed, and were pinned for it, may be tried again. Waits until the watcher knows.
 
     A version that cannot live is pinned: something older leads, until main holds another version or you say this. Use
-    it when the fault was not the version's. With nothing pinned nothing is changed. 'minifram status' shows the pins.
+    it when the fault was not the version's. A version that you rolled back from or rejected does not stand in for main
+    until you say this, either. With neither nothing is changed. 'minifram status' shows the pins.
 
     The same by hand, from a clone: git push origin main:refs/minifram/retry
     """
@@ -35,8 +36,10 @@ def verb(ctx: click.Context, as_json_: bool) -> int:
     else:
         for pin in pins.shown(done.pins):
             screen.result(f"pinned  {pin}")
+        for commit in done.taken_back:
+            screen.result(f"back    main@{commit[:12]}, which you took back, may stand in for main again")
         if done.taken:
-            screen.result(f"{screen.good('taken')}   none of these is pinned any more")
+            screen.result(f"{screen.good('taken')}   none of these is held back any more")
         else:
             screen.result("asked   they may be tried again")
     if done.taken and done.rung in pins.STAND_INS:

@@ -37,6 +37,7 @@ def verb(ctx: click.Context, as_json_: bool) -> int:
 
 def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, str]]:
     from host.display import counted, duration, one_line, seconds_of, since
+    from infra.contract.watcher_file import SAFE_RUNG
 
     open_zone = " (not isolated)" if found.sandbox == "process" else ""
     yield (
@@ -62,10 +63,14 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
         )
     yield "state", state
     if found.branch:
-        ran = "" if found.running else "last: "
-        newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated else ""
+        ran = "" if found.is_led else "last: "
+        newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated or found.make_way_by else ""
+        newer += f", at {one_line(found.make_way_by, 24)} at the latest" if found.make_way_by else ""
         subject = one_line(found.subject, 60)
-        yield "version", f"{ran}{one_line(found.branch)} @ {found.commit[:12]} {subject}{newer}"
+        version = f"{one_line(found.branch)} @ {found.commit[:12]} {subject}"
+        if found.rung == SAFE_RUNG:
+            version = f"{found.rung}: the code of this program, in the clone of {one_line(found.branch)}"
+        yield "version", f"{ran}{version}{newer}"
     else:
         yield "version", f"main @ {found.main[:12]} (never started)"
     yield from _ladder(found, screen)
@@ -96,6 +101,7 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
     for index, ask in enumerate(found.awaiting_approval):
         how = f"since {one_line(ask.at, 24)}: 'minifram approve {ask.id}' or 'minifram deny {ask.id} WHY'"
         yield "" if index else "approval", f"{screen.bad(f'{one_line(ask.tool, 40)} waits')} {how}"
+        yield "", screen.faint(one_line(ask.call, 120))
     if found.budget:
         spent = found.budget
         used_up = f" · {screen.bad('used up')}" if spent.exhausted else ""
@@ -119,10 +125,10 @@ def _ladder(found: Standing, screen: Screen) -> Iterator[tuple[str, str]]:
     if stands_in and of_main:
         leads += f": main at {one_line(of_main.commit[:12])} is pinned since {one_line(of_main.at, 24)}"
         leads += f" because {one_line(of_main.why, 120)}"
-    elif stands_in and found.running:
+    elif stands_in and found.is_led:
         leads += ": main is led when it is started next"
     if leads:
-        yield "leads", ("" if found.running else "last: ") + (screen.bad(leads) if stands_in else leads)
+        yield "leads", ("" if found.is_led else "last: ") + (screen.bad(leads) if stands_in else leads)
     for index, line in enumerate(pins.shown(found.pins)):
         yield "" if index else "pinned", line
     if found.retry_asked:

@@ -15,8 +15,8 @@ from host.options import Verb, caller_of, json_option, screen_of
 )
 @json_option
 @click.pass_context
-def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float, as_json_: bool) -> None:
-    """Start an agent and wait until it works.
+def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float, as_json_: bool) -> int:
+    """Start an agent and wait until it works. Ends with 8 when only safe mode does.
 
     The watcher runs on by itself when this command has ended. With $ANTHROPIC_API_KEY set the agent runs on Claude,
     else with $OPENAI_API_KEY on OpenAI's model, unless the settings name another 'model.provider'. The keys that it
@@ -28,16 +28,20 @@ def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float,
     from host import running
     from host.caller import as_option
     from host.display import as_json
+    from host.starting import exit_of, version_words
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     ready = running.make_ready(caller, sandbox, screen.progress)
     started = running.up(caller, ready, screen.progress, timeout, rebuild)
     if as_json_:
         screen.result(as_json("up", started))
-        return
+        return exit_of(started.rung)
     option = as_option(started.agent)
+    code, version = exit_of(started.rung), version_words(started.branch, started.commit, started.rung)
+    mark = screen.bad("running") if code else screen.good("running")
     screen.result(
-        f"{screen.good('running')}  {started.agent}: {started.branch}@{started.commit[:12]}, {started.model} model, "
-        f"{started.sandbox} sandbox, watcher pid {started.pid}, after {started.seconds:.1f} s"
+        f"{mark}  {started.agent}: {version}, {started.model} model, {started.sandbox} sandbox, "
+        f"watcher pid {started.pid}, after {started.seconds:.1f} s"
     )
     screen.result(f'Next: minifram tell{option} "…"; minifram status{option}; minifram down{option}')
+    return code

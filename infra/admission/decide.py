@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from infra.admission.entries import folded, problem_with_top
 from infra.admission.entries import shown as _shown
+from infra.admission.pages import Wrong
 from infra.admission.rules import Autonomy, Rules
 from infra.contract.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
 from infra.contract.protection import protecting
 from infra.examination.refs import Standing
 from infra.repository.git import AGENT, WATCHER, Person
+from infra.repository.page_text import PAGE, PAGES
 
 MAX_REFS = 50
 """Refs in one push."""
@@ -31,7 +33,7 @@ MAX_TOLD = 5
 
 HEADS, TAGS, SNAPSHOTS = "refs/heads/", "refs/tags/", "refs/tags/snapshot/"
 MAIN_REF = HEADS + MAIN
-PAGE, LOGS = "COMMS.md", "logs"
+LOGS = "logs"
 
 
 class Commit(NamedTuple):
@@ -101,8 +103,6 @@ class Update(NamedTuple):
     names_commit: bool = True
     new_commits: tuple[Commit, ...] = ()
     """Reachable from `new` and from no ref that is there."""
-    moved_over: tuple[Commit, ...] = ()
-    """main only, unless autonomy is merge: all from `old` to `new`, also those that other branches have already."""
     changed: tuple[str, ...] = ()
     """Files that differ between `old` and `new`; for what is to be created, between main and `new`."""
     present: tuple[str, ...] = ()
@@ -116,6 +116,8 @@ class Update(NamedTuple):
     """main only."""
     page: Page | None = None
     """main only: None when COMMS.md is as it was."""
+    wrong_page: Wrong | None = None
+    """A commit that changes COMMS.md or its archive."""
     unseen: str = ""
     """Why git's answer is not whole; empty when it is."""
 
@@ -127,6 +129,7 @@ def refusal(update: Update, rules: Rules) -> str | None:
         or _problem_with_move(update)
         or _problem_with_autonomy(update, rules.autonomy)
         or _problem_with_content(update, rules)
+        or _problem_with_pages(update.wrong_page)
         or _problem_with_main(update, rules.protected_files)
         or _problem_with_entries(update)
     )
@@ -204,18 +207,11 @@ def _problem_with_autonomy(update: Update, autonomy: Autonomy) -> str | None:
     if autonomy is Autonomy.MERGE:
         return None
     frozen = autonomy is Autonomy.FROZEN
-    if update.ref != MAIN_REF:
-        if frozen and not update.ref.startswith(HEADS + RESCUE):
-            return f"autonomy is 'frozen': only reports, in {PAGE} on main, are taken until the PM changes that"
-        return None
-    for commit in update.moved_over:
-        beyond = sorted(commit.touched - {PAGE})
-        if beyond:
-            instead = "keep the rest until the PM changes that" if frozen else "push a branch and let the PM merge it"
-            return (
-                f"autonomy is '{autonomy.value}': on main you may change {PAGE} alone, and commit {commit.id[:12]} "
-                f"changes {_shown(beyond[0])}; {instead}"
-            )
+    if update.ref == MAIN_REF:
+        instead = "keep this until the PM changes that" if frozen else "push a branch and let the PM merge it"
+        return f"autonomy is '{autonomy.value}': only the PM moves main; {instead}"
+    if frozen and not update.ref.startswith(HEADS + RESCUE):
+        return "autonomy is 'frozen': only reports are taken until the PM changes that"
     return None
 
 
@@ -310,16 +306,20 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     for path in update.present:
         if is_second_page(path):
             return f"{_shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
-    problem = _problem_with_step(update.step)
-    if problem:
-        return problem
-    if update.page is None:
-        return None
-    if update.page.after is None:
-        return f"{PAGE} of main, where the PM and you talk, must stay a file; put it back and push again"
-    from infra.admission.page_rules import problem_with_page  # most pushes do without
+    return _problem_with_step(update.step)
 
-    return problem_with_page(update.page.before or "", update.page.after)
+
+def _problem_with_pages(wrong: Wrong | None) -> str | None:
+    if wrong is None:
+        return None
+    files = " and ".join(PAGES)
+    if not wrong.anchor:
+        return f"commit {wrong.commit[:12]} has no ancestor on main, so it may not hold {files}; take them out of it"
+    return (
+        f"commit {wrong.commit[:12]} changes {files}, which the PM and the keep alone write; you "
+        f"report by ending your turn. Take them as {wrong.anchor[:12]} has them (git checkout {wrong.anchor[:12]} -- "
+        f"{PAGE}) in that very commit (git commit --amend, or a rebase), and push again"
+    )
 
 
 def _problem_with_step(step: Step) -> str | None:
@@ -352,11 +352,12 @@ def _problem_with_step(step: Step) -> str | None:
 
 
 def protecting_on_main(protected: Iterable[str], path: str) -> str | None:
-    """The pattern that keeps this file of main for the PM. The page has rules of its own, whatever the patterns say."""
-    return None if path == PAGE else protecting(protected, path)
+    """The pattern that keeps this file of main for the PM. The pages have a rule of their own, whatever the patterns
+    say."""
+    return None if path in PAGES else protecting(protected, path)
 
 
 def is_second_page(path: str) -> bool:
-    """Where capital letters count for nothing, this file, or a directory above it, stands in the place of the page."""
+    """Where capital letters count for nothing, this file, or a directory above it, stands in the place of a page."""
     top = path.partition("/")[0]
-    return top != PAGE and folded(top) == folded(PAGE)
+    return top not in PAGES and folded(top) in {folded(page) for page in PAGES}

@@ -54,6 +54,7 @@ def _rules(places: Places, settings: Settings) -> rules.Rules:
         protected_files=settings.protected.files,
         protected_branches=settings.protected.branches,
         secrets=places.secrets,
+        requests=places.request_socket,
     )
 
 

@@ -15,13 +15,15 @@ from infra.admission import cargo
 from infra.admission.bounded_git import BoundedGit, TooMuch
 from infra.admission.cargo import Hit
 from infra.admission.changes import EMPTY_TREE, Change, changes
-from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, PAGE, TAGS, Commit, File, Leak, Page, Update
+from infra.admission.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, TAGS, Commit, File, Leak, Page, Update
 from infra.admission.entries import Entry, problem_with_entry, problems_with_tree, shown
 from infra.admission.examined import step_between
 from infra.admission.leaks import leaks_of_commit, leaks_of_object
-from infra.admission.rules import Autonomy, Rules
+from infra.admission.pages import Wrong, wrong_in
+from infra.admission.rules import Rules
 from infra.contract.secret_shapes import find_secrets
-from infra.repository.git import Git, GitError, Person
+from infra.repository.git import Git, GitError, Person, resolve_commit
+from infra.repository.page_text import PAGE, PAGES
 
 INSPECTION_SECONDS = 60.0
 """For all git calls of one push together."""
@@ -194,12 +196,9 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
     if (tip if update.ref.startswith(HEADS) else peeled).type != "commit":
         return update._replace(names_commit=False)
 
-    moved: list[str] = []
-    if is_main and old and rules.autonomy is not Autonomy.MERGE:
-        moved = git("rev-list", at_most, f"{old}..{new}", "--").split()
-    if max(len(commits), len(moved)) > MAX_COMMITS:
+    if len(commits) > MAX_COMMITS:
         return update._replace(unseen=f"the push brings over {MAX_COMMITS} commits at once")
-    described = _describe(git, dict.fromkeys([*commits, *moved]))
+    described = _describe(git, commits)
     changed = changes(git, base if based.type == "commit" else EMPTY_TREE, new)
 
     leaks = [
@@ -215,7 +214,6 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
     return update._replace(
         descends=old is None or git.ok("merge-base", "--is-ancestor", old, new),
         new_commits=tuple(described[id] for id in commits),
-        moved_over=tuple(described[id] for id in moved),
         changed=tuple(changed),
         present=tuple(path for path, change in changed.items() if change.mode),
         large_files=tuple(File(objects[id], suspect.large.pop(id)) for id in [*suspect.large] if id in objects),
@@ -223,7 +221,14 @@ def _inspect(repository: Pushed, update: Update, new: str, rules: Rules, suspect
         odd=tuple(odd),
         step=step_between(repository, old, new, changed) if is_main and old else update.step,
         page=_page(answers.pages, changed) if is_main and old else None,
+        wrong_page=_wrong_page(repository, new, [described[id] for id in commits]),
     )
+
+
+def _wrong_page(repository: Pushed, new: str, commits: list[Commit]) -> Wrong | None:
+    main, tip = resolve_commit(repository.kept, MAIN_REF), resolve_commit(repository.git, new)
+    touched = {commit.id: not commit.touched.isdisjoint(PAGES) for commit in commits}
+    return wrong_in(repository.git, main, tip, touched) if tip else None
 
 
 def _page(texts: list[str | None], changed: Mapping[str, Change]) -> Page | None:

@@ -7,8 +7,9 @@ import re
 
 from infra.admission.bounded_git import TooMuch
 from infra.admission.cargo import Hit
-from infra.admission.decide import PAGE, Leak
+from infra.admission.decide import Leak
 from infra.repository.git import Git, GitError
+from infra.repository.page_text import PAGE
 
 _SHA = re.compile(r"[0-9a-f]{40}")
 _SEARCH_SECONDS = 5.0

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-import structlog
+from structlog.typing import FilteringBoundLogger
 
 from infra.contract.requests import (
     MAX_BYTES,
@@ -41,9 +41,7 @@ Answer = Callable[[Request], Reply]
 class RequestServer:
     """Serves from `start` to `stop`. The listening socket stays its owner's."""
 
-    def __init__(
-        self, server: socket.socket, answer: Answer, log: structlog.stdlib.BoundLogger, patience: float
-    ) -> None:
+    def __init__(self, server: socket.socket, answer: Answer, log: FilteringBoundLogger, patience: float) -> None:
         self._server, self._answer, self._log, self._patience = server, answer, log, patience
         self._reading: dict[socket.socket, _Half] = {}  # oldest first
         self._whole: queue.Queue[tuple[socket.socket, bytes] | None] = queue.Queue(MAX_WAITING)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import structlog
+from structlog.typing import FilteringBoundLogger
 
 from infra.contract.places import Places
 from infra.contract.requests import Report
@@ -17,10 +17,16 @@ def no_evidence(_: Report) -> str:
     return ""
 
 
+def nothing() -> None:
+    return
+
+
 class World(NamedTuple):
     places: Places
     settings: Settings
-    log: structlog.stdlib.BoundLogger
+    log: FilteringBoundLogger
     wall_seconds: Callable[[], float] = time.time
     evidence_for: Callable[[Report], str] = no_evidence
     """What the keep saw itself of the work that a report tells of; stands under the report's words."""
+    unit_done: Callable[[], None] = nothing
+    """The report that was looked at last is on main and ended a unit of work: what comes now counts for the next."""

@@ -14,9 +14,9 @@ class Autonomy(Enum):
     MERGE = "merge"
     """The agent moves main itself."""
     PROPOSE = "propose"
-    """The agent pushes branches; on main it only writes COMMS.md."""
+    """The agent pushes branches; only the PM moves main."""
     FROZEN = "frozen"
-    """The agent only writes COMMS.md on main."""
+    """The agent only reports."""
 
 
 class Rules(NamedTuple):
@@ -29,6 +29,8 @@ class Rules(NamedTuple):
     """Patterns of branches that the agent may neither create nor move."""
     secrets: str
     """The directory of the secrets that no push may carry; one that is not there holds none."""
+    requests: str
+    """The socket that takes what a runner of before pushes onto the page in place of handing it over."""
 
 
 def to_json(rules: Rules) -> str:
@@ -41,13 +43,14 @@ def from_json(text: str) -> Rules:
     if not isinstance(raw, dict) or raw.keys() != set(Rules._fields):
         found = sorted(raw) if isinstance(raw, dict) else type(raw).__name__
         raise ValueError(f"expected the keys {', '.join(Rules._fields)}, found {found}")
-    blob_bytes, secrets = raw["blob_bytes"], raw["secrets"]
+    blob_bytes = raw["blob_bytes"]
     if not isinstance(blob_bytes, int) or isinstance(blob_bytes, bool) or blob_bytes <= 0:
         raise ValueError(f"blob_bytes is {blob_bytes!r}; expected a whole number above 0")
-    if not isinstance(secrets, str) or not secrets.startswith("/"):
-        raise ValueError(f"secrets is {secrets!r}; expected the path of a directory, from the root")
+    for name in ("secrets", "requests"):
+        if not isinstance(raw[name], str) or not raw[name].startswith("/"):
+            raise ValueError(f"{name} is {raw[name]!r}; expected a path from the root")
     files, branches = (_patterns(name, raw[name]) for name in ("protected_files", "protected_branches"))
-    return Rules(Autonomy(raw["autonomy"]), blob_bytes, files, branches, secrets)
+    return Rules(Autonomy(raw["autonomy"]), blob_bytes, files, branches, raw["secrets"], raw["requests"])
 
 
 def _patterns(name: str, value: object) -> tuple[str, ...]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from infra.admission.ask_verb import ask
 from infra.admission.examine_verb import examine
+from infra.admission.report_verb import report
 from infra.admission.request_world import World
-from infra.contract.requests import Ask, Examine, Refused, Reply, Report, Request
+from infra.contract.requests import Ask, Examine, Reply, Report, Request
+from infra.contract.same_trouble import SameTrouble
 
 
-def answer(world: World, request: Request) -> Reply:
-    match request:
-        case Report():
-            return Refused("reports are not taken here")
-        case Ask():
-            return Refused("questions are not taken here; ask in a report")
-        case Examine():
-            return examine(world, request)
+class Verbs:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._trouble = SameTrouble()
+
+    def answer(self, request: Request) -> Reply:
+        match request:
+            case Report():
+                return report(self._world, request, self._trouble)
+            case Ask():
+                return ask(self._world, request)
+            case Examine():
+                return examine(self._world, request)

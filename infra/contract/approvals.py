@@ -1,10 +1,11 @@
-"""Approvals on COMMS.md: what is asked in Reports, what the PM answers in Directives. Pure.
+"""Approvals: what the PM answers under Directives, and how a question stands by that. Pure.
 
-An ask is one report; an answer is a directive that says `approve ID` or `deny ID: why`, and nothing else. The page is
-all that is remembered, so that a question is neither lost nor asked twice when the runner is started anew."""
+The question itself is a record of the keep's (`contract.questions`); the page shows it and is never read back for it.
+An answer is a directive that says `approve ID` or `deny ID: why`, and nothing else."""
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import json
 import re
@@ -14,12 +15,26 @@ from typing import Any, NamedTuple
 from infra.contract import comms
 from infra.contract.report_titles import version
 
+ID_DIGITS = 16
+_ID = rf"[0-9a-f]{{8}}(?:[0-9a-f]{{{ID_DIGITS - 8}}})?"
+"""Agents of before asked on the page by themselves, with 8 digits; their answers are still answers."""
 _ANSWER = re.compile(
-    r"(?P<word>approve|deny)\s+[`\[]?(?P<id>[0-9a-f]{8})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
+    rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _ASKED = re.compile(r"### (?P<at>\S+) \S+@[0-9a-f]+ approval wanted \[(?P<id>[0-9a-f]{8})\]: (?P<tool>\S+)")
+_QUESTION = re.compile(r"\s*approval\s+wanted(?! \[[0-9a-f]{8}\]: )", re.IGNORECASE)
 _DONE = re.compile(r"### \S+ \S+@[0-9a-f]+ done: ")
+
+
+class State(enum.Enum):
+    """How a question stands."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    DENIED = "denied"
+    OVER = "over"
+    """Its answer was ticked or struck: it answers nothing any more."""
 
 
 class Answer(NamedTuple):
@@ -33,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A call that the PM was asked about."""
+    """A call that an agent of before asked about in a report of its own: its words, of which the keep knows nothing."""
 
     id: str
     tool: str
@@ -47,13 +62,16 @@ def call_hash(tool: str, given: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([tool, given], sort_keys=True).encode()).hexdigest()
 
 
-def id_of(call_hash: str) -> str:
-    """What the PM writes: the first 8 digits."""
-    return call_hash[:8]
-
-
 def title(branch: str, commit: str, id: str, tool: str) -> str:
+    """Of the report that asks."""
     return f"{version(branch, commit)} approval wanted [{id}]: {tool}"
+
+
+def agents_title(title: str) -> str:
+    """The title of a report of the agent's, which must not pass for one in which the keep asks; agents of before ask so
+    themselves, with 8 digits."""
+    match = _QUESTION.match(title)
+    return f"'{match[0].strip()}'{title[match.end() :]}" if match else title
 
 
 def answers_in(directive: comms.Directive) -> tuple[Answer, ...]:
@@ -91,8 +109,23 @@ def answer_lines(document: str) -> set[str]:
     return {directive.id for directive in comms.open_directives(document) if answers_in(directive)}
 
 
-def asked(document: str) -> dict[str, Asked]:
-    """What the PM was asked, by id, in order: by reports since a unit of work was last done. Raises CommsError."""
+def states(document: str, ids: tuple[str, ...]) -> dict[str, tuple[State, str]]:
+    """How the questions with these ids stand, each with the reason of a denial. Raises CommsError."""
+    now = open_answers(document)
+    done = [item for item in comms.directives(document) if item.done]
+    over = {answer.id for item in done for answer in answers_in(item._replace(text=item.text.replace("~~", "")))}
+
+    def state(id: str) -> tuple[State, str]:
+        if id in now:
+            return (State.APPROVED, "") if now[id].approved else (State.DENIED, now[id].why)
+        return (State.OVER if id in over else State.WAITING), ""
+
+    return {id: state(id) for id in ids}
+
+
+def asked_on_page(document: str) -> dict[str, Asked]:
+    """What an agent of before asked in reports since its last unit of work was done, by id, in order. Raises
+    CommsError."""
     found: dict[str, Asked] = {}
     for report in comms.reports(document):
         match = _ASKED.match(report)
@@ -103,7 +136,7 @@ def asked(document: str) -> dict[str, Asked]:
     return found
 
 
-def unanswered(document: str) -> list[Asked]:
-    """What waits for the PM. Raises CommsError."""
+def unanswered_on_page(document: str) -> list[Asked]:
+    """Those of them that have no answer. Raises CommsError."""
     answered = open_answers(document)
-    return [ask for ask in asked(document).values() if ask.id not in answered]
+    return [ask for ask in asked_on_page(document).values() if ask.id not in answered]

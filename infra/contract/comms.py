@@ -94,13 +94,15 @@ def report_heading(title: str, at: str) -> str:
     return f"### {at} {_without_comment_mark(' '.join(_plain_lines(' '.join(title.split()))))}".rstrip()
 
 
-def add_report(document: str, title: str, text: str, at: str) -> str:
+def add_report(document: str, title: str, text: str, at: str, under: str = "") -> str:
     """Put a report at the end of the Reports section. Raises CommsError.
 
     In `text` headings and comment marks are escaped and an open fence is closed, so that a report can neither open
-    a section of its own nor swallow what comes after it."""
+    a section of its own nor swallow what comes after it. `under` is written below it as it is: the caller's own."""
     lines = [re.sub(r"^( {0,3})#", r"\1\\#", _without_comment_mark(line)) for line in _plain_lines(text)]
-    return _insert_at_end(document, REPORTS, [report_heading(title, at), "", *lines, *_missing_fence(lines)])
+    lines += _missing_fence(lines)
+    own = ["", *_plain_lines(under)] if under else []
+    return _insert_at_end(document, REPORTS, [report_heading(title, at), "", *lines, *own])
 
 
 def with_sections(document: str) -> str:
@@ -126,6 +128,16 @@ def reports(document: str) -> list[str]:
     """Each report of the Reports section, heading first, oldest first."""
     text = section_text(document, REPORTS)
     return [part.rstrip() for part in re.split(r"^(?=### )", text, flags=re.MULTILINE) if part.startswith("### ")]
+
+
+def report_spans(document: str) -> list[tuple[int, int]]:
+    """First and one-past-last line of each report, counting newlines, oldest first. Raises CommsError."""
+    lines = lines_of(document)
+    spans = []
+    for start, end in _sections(lines, kinds_of(lines), REPORTS):
+        begins = [index for index in range(start, end) if lines[index].startswith("### ")]
+        spans += list(zip(begins, [*begins[1:], end], strict=False))
+    return spans
 
 
 def _sections(lines: list[str], kinds: list[Kind], name: str) -> list[tuple[int, int]]:

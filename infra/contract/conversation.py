@@ -54,7 +54,7 @@ class Request(NamedTuple):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]
     unit: str = ""
-    """Which unit of work this call belongs to; for the ledger."""
+    """The run that this call belongs to, for the ledger. What is counted for a unit of work is the door's own word."""
     model: str = ""
     """Which of the door's models is asked first, by its name; empty for the PM's order."""
 

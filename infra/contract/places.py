@@ -95,6 +95,11 @@ class Places(NamedTuple):
         return f"{self.var}/probe"
 
     @property
+    def questions(self) -> str:
+        """The calls that the PM was asked about, a file each (`contract.questions`)."""
+        return f"{self.var}/questions"
+
+    @property
     def ledger(self) -> str:
         return f"{self.var}/ledger.jsonl"
 

@@ -3,6 +3,7 @@ evidence for a branch by these words and the commit in them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -40,6 +41,16 @@ def verdict_against(reports: Sequence[str], branch: str, commit: str) -> str | N
         if f" {name} not validated: " in heading or (f" watcher: {branch} failed" in heading and name in report):
             return heading.removeprefix("### ")
     return None
+
+
+def kind_of(title: str) -> str:
+    """A title of the watcher's without the name in it that the agent has chosen."""
+    return _CHOSEN.sub("…", title)
+
+
+_CHOSEN = re.compile(
+    r"(?<=watcher: )\S+(?= failed, main leads| leads nowhere)|(?<=watcher: rollback to )\S+(?= failed)"
+)
 
 
 def watcher(text: str) -> str:

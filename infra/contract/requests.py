@@ -17,6 +17,8 @@ from infra.contract.report_titles import version
 MAX_BYTES = 256 << 10
 """Of one line, in either direction."""
 MAX_TICKS = 1000
+TITLE_CHARS, TEXT_CHARS = 500, 16_000
+"""Of a report: whatever they hold, they fit into one line of JSON."""
 
 
 class RequestError(ValueError):
@@ -121,8 +123,8 @@ def parse_request(line: bytes) -> Request:
                 at=_matching(fields, "at", _TIME),
                 branch=_branch(fields),
                 commit=_matching(fields, "commit", _COMMIT),
-                title=_text(fields, "title"),
-                text=_text(fields, "text"),
+                title=_text(fields, "title", TITLE_CHARS),
+                text=_text(fields, "text", TEXT_CHARS),
                 ticks=_ticks(fields),
             )
         case "ask":
@@ -167,12 +169,19 @@ def parse_reply(line: bytes) -> Reply:
     raise RequestError(f"the reply {_shown(fields)} is none that is known")
 
 
+def is_time(text: str) -> bool:
+    return bool(_TIME.fullmatch(text))
+
+
 def report_of(id: str, at: str, heading: str, text: str, ticks: tuple[str, ...], at_home: tuple[str, str]) -> Report:
-    """The report that a heading `branch@commit words` stands for; one without gets the branch and commit `at_home`."""
+    """The report that a heading `branch@commit words` stands for; one without gets the branch and commit `at_home`.
+
+    What is longer than a request may be is cut."""
     match = _HEADING.fullmatch(heading)
     if match and not problem_with_branch(match["branch"]):
-        return Report(id, at, match["branch"], match["commit"], match["words"], text, ticks)
-    return Report(id, at, *at_home, heading, text, ticks)
+        at_home, heading = (match["branch"], match["commit"]), match["words"]
+    text = text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 100]}\n\n[…] The rest is not in any report."
+    return Report(id, at, *at_home, heading[:TITLE_CHARS], text, ticks[:MAX_TICKS])
 
 
 def id_of_heading(at: str, heading: str) -> str:

@@ -29,11 +29,18 @@ class BudgetSettings(Section, frozen=True):
     daily_tokens: int = 20_000_000
     """The same bound in tokens, all kinds added up."""
     unit_usd: float = 5.0
-    """For one unit of work: it ends with a report before a call that could pass this."""
+    """For all work on the directives that are open: it ends with a report before a call that could pass this."""
     unit_tokens: int = 10_000_000
     """The same bound in tokens."""
     unpriced: bool = False
     """true: a model whose price is not known may be used, and only its tokens are bounded."""
+
+
+class CommsSettings(Section, frozen=True):
+    keep_reports: int = 12
+    """So many reports stand in COMMS.md, which is part of every prompt; older ones move to COMMS-ARCHIVE.md."""
+    page_bytes: int = 24 * 1024
+    """When COMMS.md is larger, its oldest reports move to COMMS-ARCHIVE.md; your directives never do."""
 
 
 class IntervalSettings(Section, frozen=True):
@@ -68,6 +75,8 @@ class LimitSettings(Section, frozen=True):
     """A version that has served so long can live: it is what leads again when a later one cannot."""
     hops: int = 6
     """So often within ten minutes a branch may lead while main stays as it is."""
+    make_way_seconds: float = 300.0
+    """When main holds other code, the runner is to make way for it within this time, and is ended after it."""
     door_seconds: float = 10.0
     """How long a boot waits for the doors to answer."""
     grace_seconds: float = 10.0
@@ -164,6 +173,7 @@ class Settings(Section, frozen=True):
     """merge: the agent merges what it has validated; propose: only the PM moves main; frozen: reports only."""
     model: ModelSettings = ModelSettings()
     budget: BudgetSettings = BudgetSettings()
+    comms: CommsSettings = CommsSettings()
     intervals: IntervalSettings = IntervalSettings()
     limits: LimitSettings = LimitSettings()
     protected: ProtectedSettings = ProtectedSettings()

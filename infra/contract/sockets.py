@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import struct
 
 MAX_PATH_BYTES = 107
 """unix(7): sun_path holds 108 bytes with its closing zero."""
@@ -35,15 +36,28 @@ def listen(path: str) -> socket.socket:
 
 
 def connect(path: str, timeout_seconds: float) -> socket.socket:
-    """A connection to `path`. Raises OSError."""
+    """A connection to `path`. Raises OSError.
+
+    While the queue there is full it waits in line, as a socket with Python's own timeout does not (connect(2), EAGAIN):
+    that one is refused at once, for as long as others keep the queue full."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    client.settimeout(timeout_seconds)
     try:
+        wait_in_line(client, timeout_seconds)
         client.connect(path)
+        client.settimeout(timeout_seconds)
+    except BlockingIOError:
+        client.close()
+        raise TimeoutError(f"the queue at {path} was full for {timeout_seconds:g} s") from None
     except BaseException:
         client.close()
         raise
     return client
+
+
+def wait_in_line(client: socket.socket, seconds: float) -> None:
+    """Have a blocking socket's connect(2) and send(2) end after `seconds` (socket(7), SO_SNDTIMEO)."""
+    whole, part = divmod(max(1, round(seconds * 1_000_000)), 1_000_000)  # 0 would mean for ever
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", whole, part))
 
 
 def control_address(boot_id: str) -> str:

@@ -26,6 +26,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     commit: str = ""
     id: str = ""
     """Of the files that matter to a runner, so that commits which only report have the same."""
+    body: str = ""
+    """Of the part of them that a runner cannot take over while it runs; empty when a version of before wrote this."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +101,8 @@ class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
     """The kernel's start time of that pid (psutil create_time): together they name one process for ever."""
     rung: str = MAIN_RUNG
     version: str = ""
+    led_for: str = ""
+    """What the runner was launched for: of main's body or, where it stands in for main, of main's version."""
     main: Version = Version()
     """What main held when it was last looked at."""
     goods: tuple[Version, ...] = ()
@@ -106,8 +110,14 @@ class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
     pins: tuple[Pin, ...] = ()
     strikes: tuple[Strikes, ...] = ()
     """Failures of versions that are not pinned yet."""
+    withdrawn: tuple[str, ...] = ()
+    """Ids of versions that the PM has rolled back from or rejected: none of them stands in for main."""
+    pardoned: tuple[str, ...] = ()
+    """Those among them that the PM allowed again (`minifram retry`)."""
     forgiven: int = 0
     """How often in a row not even safe mode could live."""
+    make_way_by: str = ""
+    """When the runner is ended, unless it makes way for what main holds now."""
     failures: int = 0
     """Launches in a row that failed; sets the delay before the next."""
     pending: Request | None = None

@@ -12,6 +12,7 @@ from infra.contract.host_names import INNER_NAMES, problem_with_host_name
 from infra.contract.model_settings import ModelSettings, choices
 from infra.contract.providers import KEYS
 from infra.contract.settings import EgressSettings
+from infra.egress.rules import listed_sets
 
 LISTEN = "127.0.0.1"
 TTL_SECONDS = 60
@@ -31,12 +32,14 @@ def resolver_command(
     keep_names: Sequence[str] = (),
     port: int = 53,
     may_list: bool = True,
+    closed: Sequence[str] = (),
 ) -> list[str]:
     """Started as the resolver's user; `as_resolver` gives it what else it needs.
 
     `keep_names`: what the keep itself must find when the cell is bound to the allowlist. `may_list`: it can write the
     allowlist's sets, and does not start without that right. After the seal nobody can give it any more: without it
-    names are found, and the cell reaches none of them."""
+    names are found, and the cell reaches none of them. `closed`: networks that the packet rules close; with the
+    allowlist an answer that leads into one is passed on as no such name."""
     return [
         "dnsmasq",
         "--keep-in-foreground",
@@ -64,7 +67,7 @@ def resolver_command(
         "--log-facility=-",
         "--log-async=100",  # whoever reads the log slowly misses lines instead of stopping all names
         *([] if egress.ipv6 else ["--filter-AAAA"]),
-        *(_listed(egress, upstreams, keep_names, may_list) if egress.mode == "allowlist" else _open(upstreams)),
+        *(_listed(egress, upstreams, keep_names, may_list, closed) if egress.mode == "allowlist" else _open(upstreams)),
     ]
 
 
@@ -92,13 +95,23 @@ def _open(upstreams: Sequence[str]) -> list[str]:
     ]
 
 
-def _listed(egress: EgressSettings, upstreams: Sequence[str], keep_names: Sequence[str], may_list: bool) -> list[str]:
-    names = dict.fromkeys([*egress.allow, *keep_names])
-    sets = "4#inet#minifram#listed4,6#inet#minifram#listed6"
+def _listed(
+    egress: EgressSettings, upstreams: Sequence[str], keep_names: Sequence[str], may_list: bool, closed: Sequence[str]
+) -> list[str]:
+    keeps_alone = [name for name in keep_names if not any(f".{name}".endswith(f".{listed}") for listed in egress.allow)]
+    sets = [f"4#inet#minifram#{four},6#inet#minifram#{six}" for four, six in map(listed_sets, range(len(egress.allow)))]
     return [
         "--address=/#/",  # everything else does not exist
-        *(f"--server=/{name}/{upstream}" for name in names for upstream in upstreams),
-        *(f"--nftset=/{name}/{sets}" for name in egress.allow if may_list),
+        *(
+            f"--server=/{name}/{upstream}"
+            for name in dict.fromkeys([*egress.allow, *keep_names])
+            for upstream in upstreams
+        ),
+        # A listed name stands for those below it. The keep's stand for themselves: a question for a name below one
+        # would carry what the cell wrote into it to whoever answers there.
+        *(f"--address=/*.{name}/" for name in keeps_alone),
+        *(f"--nftset=/{name}/{its}" for name, its in zip(egress.allow, sets, strict=True) if may_list),
+        *(f"--bogus-nxdomain={network}" for network in closed),
         f"--max-ttl={TTL_SECONDS}",
         f"--max-cache-ttl={TTL_SECONDS}",
     ]

@@ -1,5 +1,5 @@
 """The egress rules as one text, and loading it: a few defines in front of `nftables/egress.nft`, and for the allowlist
-`nftables/allowlist.nft` behind it.
+`nftables/allowlist.nft` and for each name `nftables/listed.nft` behind it.
 
 What is loaded replaces what was there in a single transaction, so that there is no moment without rules. Whether
 they hold is proved elsewhere (`canary`)."""
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -27,8 +28,8 @@ class Exits(NamedTuple):
     """As nft in the container sees it."""
     upstreams: tuple[str, ...]
     """Addresses of the resolvers that the keep's own asks; private ones are fine."""
-    allowlist: bool = False
-    """The cell reaches only what the resolver has listed."""
+    listed: int | None = None
+    """How many names the cell is bound to; None: to none, it reaches all of the world."""
     ipv6: bool = True
     """False: nothing leaves by IPv6."""
     host: tuple[str, ...] = ()
@@ -51,14 +52,45 @@ def prelude(exits: Exits) -> str:
 
 def rules_text(exits: Exits, folder: str = FOLDER) -> str:
     """Everything that is given to nft. Raises ValueError, and RulesError for a file that cannot be read."""
-    parts = [prelude(exits)]
-    for name in ("egress.nft", "allowlist.nft") if exits.allowlist else ("egress.nft",):
-        try:
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                parts.append(file.read())
-        except (OSError, UnicodeDecodeError) as error:
-            raise RulesError(f"the egress rules {folder}/{name} cannot be read ({error}); rebuild the image") from None
+    parts = [prelude(exits), _read(folder, "egress.nft")]
+    if exits.listed is not None:
+        parts.append(_read(folder, "allowlist.nft"))
+        name = _read(folder, "listed.nft")
+        for number in range(exits.listed):
+            sets = listed_sets(number)
+            parts.append(name.replace("listed4", sets[0]).replace("listed6", sets[1]))
     return "\n".join(parts)
+
+
+def listed_sets(number: int) -> tuple[str, str]:
+    """The sets of one listed name, for IPv4 and for IPv6."""
+    return f"listed4_{number}", f"listed6_{number}"
+
+
+def closed_networks(host: Sequence[str] = (), folder: str = FOLDER) -> tuple[str, ...]:
+    """All that the rules close by its address, `host` as in Exits. Raises ValueError, RulesError."""
+    text = _read(folder, "egress.nft")
+    found = list[ipaddress.IPv4Network | ipaddress.IPv6Network]()
+    for members in re.findall(r"(?:map closed|set public_resolvers)[46] \{.*?elements = \{(.*?)\}", text, re.DOTALL):
+        for member in members.split(","):
+            first, _, last = member.partition(" : ")[0].strip().partition("-")
+            if last:
+                found += ipaddress.summarize_address_range(ipaddress.ip_address(first), ipaddress.ip_address(last))
+            elif first:
+                found.append(ipaddress.ip_network(first))
+    found += ipaddress.IPv6Network("::/0").address_exclude(ipaddress.IPv6Network("2000::/3"))
+    found += [ipaddress.ip_network(address.partition("%")[0], strict=False) for address in host]
+    four = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv4Network))
+    six = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv6Network))
+    return tuple(map(str, [*four, *six]))
+
+
+def _read(folder: str, name: str) -> str:
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RulesError(f"the egress rules {folder}/{name} cannot be read ({error}); rebuild the image") from None
 
 
 def load_rules(exits: Exits, folder: str = FOLDER, nft: Sequence[str] = ("nft",)) -> None:

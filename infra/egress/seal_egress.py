@@ -20,7 +20,8 @@ def put_on(
     if resolver.uid is None:
         raise ValueError("the resolver has no user of its own; the image makes it")
     upstreams = (upstream,) if isinstance(upstream, str) else tuple(upstream)
-    exits = Exits(resolver.uid, upstreams, egress.mode == "allowlist", egress.ipv6, tuple(host))
+    listed = len(egress.allow) if egress.mode == "allowlist" else None
+    exits = Exits(resolver.uid, upstreams, listed, egress.ipv6, tuple(host))
     birds = canary.canaries()
     try:
         load_rules(exits)

@@ -35,6 +35,8 @@ _EXTRAS = r"(?: ?\[[A-Za-z0-9., _-]*\])?"
 _VERSION = r"(?:[<>=!~]=?|===) ?[A-Za-z0-9.*+!_-]+"
 _VERSIONS = rf"(?: ?\(?{_VERSION}(?: ?, ?{_VERSION})*\)?)?"
 _PACKAGE = re.compile(rf"{_NAME}{_EXTRAS}{_VERSIONS} ?")
+_ARCHIVE = re.compile(r"\.(?:zip|whl|tar|tgz|tbz|txz|tlz|tar\.(?:gz|bz2|xz|lz|lzma))(?![A-Za-z0-9._-])", re.IGNORECASE)
+"""In a package's line: pip takes it for the name of a file in the current directory."""
 _HASH = re.compile(r"--hash=sha(?:256|384|512):[0-9A-Fa-f]+")
 _ADDRESS = r"https?://[^\s\"'\\]+"
 _HOST = r"[A-Za-z0-9.:_\[\]-]+"
@@ -125,6 +127,8 @@ def _problem_with(line: str) -> str:
     else:
         head, *options = line.split(" --")
         taken = bool(_PACKAGE.fullmatch(head.partition(";")[0].partition(" -")[0]))
+        if taken and _ARCHIVE.search(head.partition(";")[0]):
+            return "the name of an archive, which is a local file to pip; name the package and its version"
         if taken and (" -" in head or not all(_HASH.fullmatch(f"--{option}") for option in options)):
             return "an option that is no --hash=sha256:…; take it out"
     if taken:

@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
     try:
         match given.part:
             case "prepare":
-                wanted = Settings(not given.unrehearsed, given.rehearsal_seconds, given.seconds)
+                wanted = Settings(not given.unrehearsed, given.rehearsed, given.rehearsal_seconds, given.seconds)
                 sys.stdout.buffer.write(prepare(given.remote, given.branch, given.commit, wanted, given.python))
             case "examine":
                 return examiner.main()
@@ -54,6 +54,8 @@ def prepare(remote: str, branch: str, commit: str, settings: Settings, python: s
         raise Impossible(f"{branch} is not at {commit[:12]}")
     after = trees.merged(git, main, commit)
     key = trees.key_of(git, after)
+    if settings.rehearsed and trees.key_of(git, commit) != key:  # that was another version
+        settings = msgspec.structs.replace(settings, rehearsed=False)
     differ = git.raw("diff-tree", "-r", "-z", "--no-renames", "--name-only", main, after)
     changed = differ.decode(errors="surrogateescape").split("\0")
     chosen = select(trees.files_of(git, main), trees.files_of(git, after), changed)
@@ -87,7 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("remote", "branch", "commit"):
         first.add_argument(f"--{name}", required=True)
     first.add_argument("--python", default=sys.executable)
-    first.add_argument("--unrehearsed", action="store_true")
+    first.add_argument("--unrehearsed", action="store_true", help="the PM wants no rehearsals")
+    first.add_argument("--rehearsed", action="store_true", help="the branch's commit has lived through one")
     first.add_argument("--rehearsal-seconds", type=float, required=True)
     first.add_argument("--seconds", type=float, required=True)
     parts.add_parser("examine", allow_abbrev=False)

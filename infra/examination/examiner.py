@@ -55,7 +55,10 @@ def examine(wanted: Plan, pack: bytes) -> Answer:
     root = tempfile.mkdtemp(prefix="x", dir=_directory())
     try:
         places = _check_out(root, wanted, pack)
-        answer = _rehearse(places, wanted) if wanted.settings.rehearse else Answer()
+        asked = wanted.settings
+        answer = Answer(rehearsed=True) if asked.rehearsed else Answer()
+        if asked.rehearse and not asked.rehearsed:
+            answer = _rehearse(places, wanted)
         return answer if answer.rehearsed is False or answer.outage else _test(places, wanted, answer)
     finally:
         sweep(frozenset())

@@ -13,6 +13,8 @@ class Settings(msgspec.Struct, frozen=True):
     """The PM's, as far as they matter here."""
 
     rehearse: bool = True
+    rehearsed: bool = False
+    """This very version has lived through a rehearsal already."""
     rehearsal_seconds: float = 20.0
     seconds: float = 900.0
     """For all tests together."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.examination import verdict as verdicts
 from infra.examination.refs import VERDICTS, read_verdict
 from infra.examination.verdict import Verdict
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git
 
 MOST_KEPT = 500
@@ -24,7 +25,7 @@ def find(git: Git, key: str) -> Verdict | None:
 def keep(git: Git, verdict: Verdict) -> None:
     """Raises GitError."""
     blob = git("hash-object", "-w", "--stdin", stdin=verdicts.to_json(verdict))
-    git("update-ref", "--no-deref", f"{VERDICTS}{verdict.key}", blob)
+    update_refs(git, f"update {VERDICTS}{verdict.key} {blob}")
     _clear(git)
 
 
@@ -34,4 +35,4 @@ def _clear(git: Git) -> None:
         return
     made = {ref: found.at for ref in refs if (found := find(git, ref.removeprefix(VERDICTS)))}
     oldest = sorted(refs, key=lambda ref: made.get(ref, 0.0))[: len(refs) - MOST_KEPT]
-    git("update-ref", "--no-deref", "--stdin", stdin="".join(f"delete {ref}\n" for ref in oldest).encode())
+    update_refs(git, *(f"delete {ref}" for ref in oldest))

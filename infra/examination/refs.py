@@ -10,6 +10,7 @@ import os
 from typing import NamedTuple
 
 from infra.contract.branches import problem_with_branch
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git
 
 REQUESTS = "refs/minifram/examine/"
@@ -30,14 +31,14 @@ class Standing(NamedTuple):
 
 def ask(git: Git, branch: str, commit: str) -> None:
     """Ask the watcher for an examination. Raises GitError."""
-    git("update-ref", "--no-deref", f"{REQUESTS}{branch}", commit)
+    update_refs(git, f"update {REQUESTS}{branch} {commit}")
 
 
 def forget_request(git: Git, branch: str, commit: str) -> None:
     """Unless it was asked for another commit meanwhile. Raises GitError."""
     ref = f"{REQUESTS}{branch}"
     if git("for-each-ref", "--format=%(objectname)", ref) == commit:
-        git("update-ref", "--no-deref", "-d", ref, commit)
+        update_refs(git, f"delete {ref} {commit}")
 
 
 def is_asked(remote: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.examination.paths import PAGES, SETTINGS, TESTS
-from infra.repository.git import Git
+from infra.repository.git import WATCHER, Git
 from infra.repository.merge import merge_commit
 from infra.repository.tip import Entry, commit_tree, tree_with_entries
 
@@ -29,7 +29,7 @@ def merged(git: Git, main: str, commit: str) -> str:
 
     Raises GitError, MergeConflict."""
     # The same question, asked again and again, leaves one object behind.
-    return merge_commit(git.with_env(**_NO_TIME), main, commit, "What would be merged\n") or main
+    return merge_commit(git.with_env(**_ALWAYS_THE_SAME), main, commit, "What would be merged\n") or main
 
 
 def snapshot(git: Git, commit: str, tests_of: str | None = None) -> str:
@@ -39,10 +39,14 @@ def snapshot(git: Git, commit: str, tests_of: str | None = None) -> str:
     tree = git("rev-parse", "--verify", f"{commit}^{{tree}}")
     if tests_of:
         tree = _with_tests(git, commit, tests_of)
-    return commit_tree(git.with_env(**_NO_TIME), tree, (), "examined\n")
+    return commit_tree(git.with_env(**_ALWAYS_THE_SAME), tree, (), "examined\n")
 
 
-_NO_TIME = {f"GIT_{who}_DATE": "2000-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")}
+_ALWAYS_THE_SAME = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", WATCHER.name), ("EMAIL", WATCHER.email), ("DATE", "2000-01-01T00:00:00Z"))
+}
 """So that the same files are the same commit."""
 
 

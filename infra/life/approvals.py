@@ -1,28 +1,28 @@
-"""Approvals from the runner's side: a call that the policy wants asked becomes a report on the page, and the PM's line
-under Directives its answer. What is asked and answered is read from the page each time, never remembered elsewhere."""
+"""Approvals from the runner's side: a call that the policy wants asked is put to the keep, which asks the PM and knows
+the answer. What is remembered here is only which calls of this unit wait."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.contract.approvals import Answer, answer_lines, asked, call_hash, id_of, open_answers, title
+from infra.contract import door
+from infra.contract.approvals import Answer, answer_lines, call_hash, open_answers
 from infra.contract.files import write_whole
-from infra.contract.secret_shapes import redacted_value
+from infra.contract.requests import Ask, Later, Question, Refused, Reply, RequestError
 from infra.life.home import Home
 from infra.life.page import Seen
+from infra.life.patience import PAUSES_SECONDS
 from infra.loop.recorded import Recorded
 from infra.loop.registry import Verdict
-from infra.loop.truncation import shorten
 from infra.policy.gate import DENIED, INSTEAD
-from infra.repository.git import GitError
 
 AWAITING = "awaiting_approval"
-SHOWN_CHARS = 8000
-"""Of the arguments of a call that the PM is asked about."""
+ASKED, APPROVED = "asked", "approved"
+"""Flags of a call in its transcript; behind each stands the id of the question."""
 STANDSTILL = ".awaiting"
 """Beside the clones: the Directives for which work waits for an answer, as a hash; outlives the runner."""
 
@@ -30,10 +30,11 @@ STANDSTILL = ".awaiting"
 class Approvals:
     """Of one unit of work: what it asked, what it waits for, what it was told."""
 
-    def __init__(self, home: Home, seen: Seen) -> None:
+    def __init__(self, home: Home, seen: Seen, pause: Callable[[float], None] = time.sleep) -> None:
         self._home = home
-        self._document = seen.document
-        self._waiting: set[str] = set()
+        self._pause = pause
+        self._waiting: dict[str, str] = {}
+        """Calls by their hash, with the id of the question."""
         self._told: set[Answer] = set()
         self.lines = set(answer_lines(seen.document))
         """Directives that are answers, to be ticked with the unit."""
@@ -41,81 +42,79 @@ class Approvals:
     def recall(self, run: Recorded) -> None:
         """What the record of this unit tells of calls that wait."""
         for _, (call, reply) in sorted(run.done.items()):
-            id = id_of(call_hash(call.name, call.input))
+            key = call_hash(call.name, call.input)
             if reply.error_code == AWAITING:
-                self._waiting.add(id)
+                self._waiting[key] = next((flag.split(" ")[1] for flag in reply.policy_flags if _is_asked(flag)), "")
             elif reply.policy_flags:
-                self._waiting.discard(id)
+                self._waiting.pop(key, None)
 
     def awaits(self) -> bool:
         """Whether a call of this unit was asked about and neither made nor denied."""
         return bool(self._waiting)
 
     def ask(self, tool: str, given: Mapping[str, Any], why: str) -> Verdict:
-        """What the PM says of this call; asks when nobody has. An answer without its question is none: the id alone is
-        too short to say which call it is for. Raises OSError: then nothing waits."""
-        whole = call_hash(tool, given)
-        id = id_of(whole)
-        try:
-            self._see(self._home.page.look().document)
-        except GitError as error:  # what was known before is as good: an answer is found by the next call
-            self._home.log.warning("page.not_read", error=str(error))
-        question, answer = self._question(id), open_answers(self._document).get(id)
-        if question and whole not in question:
-            words = f"the PM was asked about another call that has the same id, {id}; change the call a little"
-            return Verdict(False, words, DENIED, (DENIED,))
-        if question and answer:
-            self._waiting.discard(id)
-            if answer.approved:
-                return Verdict(True, flags=("approved",))
-            said = f": {answer.why}" if answer.why else ""
-            return Verdict(False, f"the PM denies this call ({id}){said}. {INSTEAD}", DENIED, (DENIED,))
-        if not question:
-            home = self._home
-            home.log.info("approval.asked", id=id, tool=tool)
-            home.page.report(title(home.boot.branch, home.head_or_boot(), id, tool), _text(tool, given, why, id, whole))
-        self._waiting.add(id)
-        words = (
-            f"the PM is asked about this call ({id}; {why}) and has not answered yet. Nothing was done. Do something "
-            "else meanwhile, or end your turn; you are started again when the PM has answered"
-        )
-        return Verdict(False, words, AWAITING, ("asked",))
+        """What the PM says of this call; the keep asks when nobody has. Raises OSError: then nothing waits."""
+        home, key = self._home, call_hash(tool, given)
+        match self._put(Ask(tool, given, why, home.boot.branch, home.head_or_boot())):
+            case Question(id, "approved"):
+                self._waiting.pop(key, None)
+                return Verdict(True, flags=(f"{APPROVED} {id}",))
+            case Question(id, "denied", said):
+                self._waiting.pop(key, None)
+                words = f"the PM denies this call ({id}){': ' if said else ''}{said}. {INSTEAD}"
+                return Verdict(False, words, DENIED, (f"{DENIED} {id}",))
+            case Question(id):
+                if self._waiting.get(key) != id:
+                    home.log.info("approval.waits", id=id, tool=tool)
+                self._waiting[key] = id
+                words = (
+                    f"the PM is asked about this call ({id}; {why}) and has not answered yet. Nothing was done. Do "
+                    "something else meanwhile, or end your turn; you are started again when the PM has answered"
+                )
+                return Verdict(False, words, AWAITING, (f"{ASKED} {id}",))
+            case Refused(reason):
+                return Verdict(False, f"the PM cannot be asked about this call: {reason}. {INSTEAD}", DENIED, (DENIED,))
+            case other:
+                reason = other.why if isinstance(other, Later) else "the git door's reply is no answer to a question"
+                raise OSError(f"the PM could not be asked about this call: {reason}; try again later")
 
     def news(self, seen: Seen) -> str | None:
         """Words for the model on answers to what this unit asked that are new on the page."""
-        self._see(seen.document)
+        self.lines |= answer_lines(seen.document)
         words = []
-        for answer in open_answers(seen.document).values():
-            if answer.id not in self._waiting or answer in self._told:
+        for key, id in list(self._waiting.items()):
+            answer = open_answers(seen.document).get(id)
+            if answer is None or answer in self._told:
                 continue
             self._told.add(answer)
             if answer.approved:
-                words.append(f"The PM approves call {answer.id}: make it again, with the same arguments.")
+                words.append(f"The PM approves call {id}: make it again, with the same arguments.")
             else:
-                self._waiting.discard(answer.id)
-                words.append(f"The PM denies call {answer.id}{': ' if answer.why else '.'}{answer.why}")
+                self._waiting.pop(key)
+                words.append(f"The PM denies call {id}{': ' if answer.why else '.'}{answer.why}")
         return "\n\n".join(words) or None
 
-    def _question(self, id: str) -> str | None:
-        """The report that asks about the call with this id, on the page or on its way there."""
-        known = asked(self._document).get(id)
-        if known:
-            return known.report
-        return next((report.text for report in self._home.page.underway() if f" [{id}]: " in report.title), None)
+    def _put(self, request: Ask) -> Reply:
+        """A door that starts anew, or cannot write main just now, is asked again a few times."""
+        reply = self._put_once(request)
+        for seconds in PAUSES_SECONDS:
+            if not isinstance(reply, Later):
+                break
+            self._pause(seconds)
+            reply = self._put_once(request)
+        return reply
 
-    def _see(self, document: str) -> None:
-        self._document = document
-        self.lines |= answer_lines(document)
+    def _put_once(self, request: Ask) -> Reply:
+        try:
+            return door.ask(self._home.boot.places.request_socket, request)
+        except RequestError as error:
+            return Refused(str(error))
+        except OSError as error:
+            return Later(str(error))
 
 
-def _text(tool: str, given: Mapping[str, Any], why: str, id: str, whole: str) -> str:
-    call = json.dumps(redacted_value(dict(given)), ensure_ascii=False)
-    shown = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in shorten(call, SHOWN_CHARS))
-    return (
-        f"May I make this call of `{tool}`? ({why})\n\n    {shown}\n\n"
-        f"Write under Directives `approve {id}`, or `deny {id}: why`; or use 'minifram approve {id}', 'minifram deny'. "
-        f"Until then the work waits. The call's SHA-256 is {whole}."
-    )
+def _is_asked(flag: str) -> bool:
+    return flag.startswith(f"{ASKED} ")
 
 
 def stand_still(home: Home, directives: str) -> None:

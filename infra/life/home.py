@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from infra.contract import door
 from infra.contract.boot import Boot, Limits
 from infra.contract.clock import timestamp
 from infra.contract.conversation import Completion, Request
 from infra.contract.places import LIFE_FILE
 from infra.contract.report_titles import version
+from infra.contract.requests import Reply, Report
 from infra.life.control import Heart
 from infra.life.events import Log, logger
 from infra.life.life_story import LifeStory
@@ -94,8 +96,10 @@ def settle(
     ask: Callable[[Request], Completion] | None = None,
     pause: Callable[[float], None] = time.sleep,
     heart: Heart | None = None,
+    hand_over: Callable[[Report], Reply] | None = None,
 ) -> Home:
-    """The surroundings of the runner that `boot` starts in `checkout`; without `ask`, the model is the model door's."""
+    """The surroundings of the runner that `boot` starts in `checkout`; without `ask`, the model is the model door's,
+    and without `hand_over` reports go to the git door."""
     log = logger(boot)
     try:
         link_signals(boot, checkout)
@@ -107,11 +111,20 @@ def settle(
         with interruption:
             return complete(boot.places.model_socket, request, ask_seconds(boot.limits))
 
+    def to_git_door(report: Report) -> Reply:
+        return door.ask(boot.places.request_socket, report)
+
     return Home(
         boot=boot,
         checkout=checkout,
         git=git,
-        page=Page(git, UnsentReports(os.path.join(boot.places.bot, UNSENT), time.time, log), log, pause),
+        page=Page(
+            git,
+            UnsentReports(os.path.join(boot.places.bot, UNSENT), time.time, log),
+            hand_over or to_git_door,
+            log,
+            pause,
+        ),
         log=log,
         life=LifeStory(os.path.join(checkout, LIFE_FILE), log),
         interruption=interruption,

@@ -1,23 +1,30 @@
-"""A hop's middle: this version, started on its own branch, proves itself, merges into main if it may, and hands
-over to main (seed 001, Hop-Scotch). Whatever goes wrong, it ends with main leading again, and with a report."""
+"""A hop's middle: this version, started on its own branch, has itself examined by the keep, merges into main if it
+may, and hands over to main (seed 001, Hop-Scotch). Whatever goes wrong, it ends with main leading again, and with a
+report."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from infra.contract import report_titles
 from infra.contract.branches import MAIN
 from infra.contract.control import TENDING_SECONDS
 from infra.contract.exit_codes import Exit
-from infra.life import validation
+from infra.contract.requests import Examine, Reply
+from infra.life import examination
+from infra.life.door import ask_door
+from infra.life.examination import Examined
 from infra.life.handover import hand_over_to_main
 from infra.life.home import Home
 from infra.life.patience import patiently, refused, words_of
-from infra.life.validation import Verdict
 from infra.repository.git import GitError
 from infra.repository.merge import MergeConflict, changes_beyond_page, merge_commit
 from infra.repository.tip import CloneTip, advance
 
 ROUNDS = 3
-"""Main may move while a version is judged; then what would be merged was never judged."""
+"""Main may move while a version is examined; then what would be merged was never examined."""
+
+Ask = Callable[[Examine], Reply]
 
 
 class NotValidated(Exception):
@@ -30,7 +37,7 @@ class NotValidated(Exception):
 
 
 class MainMoved(Exception):
-    """Main has changes that were not there when this version was judged."""
+    """Main has changes that were not there when this version was examined."""
 
 
 def prove_and_hand_over(home: Home) -> Exit:
@@ -55,19 +62,27 @@ def prove_and_hand_over(home: Home) -> Exit:
     return Exit.OK if hand_over_to_main(home, "the hop is over") else Exit.FAILURE
 
 
-def prove(home: Home) -> tuple[str, str]:
-    """Judge this version and merge it if that is allowed; gives the report. Raises NotValidated."""
+def prove(home: Home, ask: Ask | None = None) -> tuple[str, str]:
+    """Have this version examined and merge it if that is allowed; gives the report. Raises NotValidated."""
     for _ in range(ROUNDS):
         main = bring_in_main(home)
-        verdict = validation.judge(home, main)
+        head = home.head()
+        if home.git.ok("merge-base", "--is-ancestor", head, main):
+            title = report_titles.validated(home.boot.branch, head, "main already holds it")
+            return title, "There is nothing to merge, and so nothing to examine."
+        examined = examination.wait(home, head, ask or asking(home))
         home.heart.beat("validating", TENDING_SECONDS)
-        if not verdict.fit:
-            raise NotValidated(verdict.words, f"{verdict.words}\n\n{indented(verdict.output)}")
+        if not examined.passed:
+            raise NotValidated(examined.words, f"{examined.words}\n\n{indented(examined.text)}")
         try:
-            return settle(home, verdict, main)
+            return settle(home, examined, main)
         except MainMoved:
-            home.log.info("hop.main_moved", judged_with=main)
-    raise NotValidated("main kept moving", f"Main changed during each of {ROUNDS} validations; bootstrap again later.")
+            home.log.info("hop.main_moved", examined_with=main)
+    raise NotValidated("main kept moving", f"Main changed during each of {ROUNDS} examinations; bootstrap again later.")
+
+
+def asking(home: Home) -> Ask:
+    return lambda request: ask_door(home.boot.places.request_socket, request)
 
 
 def bring_in_main(home: Home) -> str:
@@ -85,7 +100,7 @@ def bring_in_main(home: Home) -> str:
     if not _lacks(home, head, main):
         return main
     try:
-        merged = merge_commit(git, head, main, f"Merge main into {branch}\n")
+        merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main)
     except MergeConflict as conflict:
         raise NotValidated(f"conflict with main in {', '.join(conflict.files)}", str(conflict)) from None
     if merged is None:
@@ -96,34 +111,35 @@ def bring_in_main(home: Home) -> str:
     return main
 
 
-def settle(home: Home, verdict: Verdict, main: str) -> tuple[str, str]:
-    """Merge what was judged together with `main`, or leave it to the PM; gives the report. Raises MainMoved."""
+def settle(home: Home, examined: Examined, main: str) -> tuple[str, str]:
+    """Merge what was examined together with `main`, or leave it to the PM; gives the report. Raises MainMoved."""
     branch, head, autonomy = home.boot.branch, home.head(), home.boot.autonomy
-    validated = report_titles.validated(branch, head, verdict.words)
-    if home.git.ok("merge-base", "--is-ancestor", head, main):
-        return validated, "There is nothing to merge: main already holds it."
+    validated = report_titles.validated(branch, head, examined.words)
+    if examined.needs_word:
+        listed = "\n".join(f"- {each}" for each in examined.needs_word)
+        return validated, f"Awaiting review: this needs the PM's word ('minifram review {branch}'):\n\n{listed}"
     if autonomy != "merge":
         how = f"Awaiting review: autonomy is {autonomy}, so the PM merges ('minifram review {branch}')."
         return validated, how
     try:
-        into = patiently(lambda: merge_into_main(home, head, verdict, main))
+        into = patiently(lambda: merge_into_main(home, head, examined, main))
     except GitError as error:
         if not refused(error):
             raise
         return validated, f"Awaiting review: the git door refused the merge into main. It said:\n\n{words_of(error)}"
-    text = f"Validated: {verdict.words}. Main was at {home.git('rev-parse', f'{into}^1')[:12]} before."
+    text = f"The keep examined it: {examined.words}. Main was at {home.git('rev-parse', f'{into}^1')[:12]} before."
     return report_titles.merged(branch, head, into), text
 
 
-def merge_into_main(home: Home, head: str, verdict: Verdict, judged_with: str) -> str:
+def merge_into_main(home: Home, head: str, examined: Examined, examined_with: str) -> str:
     """Gives main's new commit. Raises MainMoved, GitError."""
     branch = home.boot.branch
     subject = home.git("log", "-1", "--no-merges", "--format=%s", head)
-    trailers = f"Branch: {report_titles.version(branch, head)}\nValidated: {verdict.words}\n"
+    trailers = f"Branch: {report_titles.version(branch, head)}\nExamined: {examined.words}\n"
     message = f"Merge {branch}: {subject}\n\n{trailers}"
 
     def next_commit(seen: str) -> str | None:
-        if changes_beyond_page(home.git, judged_with, seen):
+        if changes_beyond_page(home.git, examined_with, seen):
             raise MainMoved
         return merge_commit(home.git, seen, head, message)
 

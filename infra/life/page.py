@@ -1,7 +1,7 @@
-"""COMMS.md of main, from the agent's side: read from origin, changed by commits on top of what is there (DESIGN §3).
+"""COMMS.md of main, from the agent's side: read from origin; reports and ticks are handed to the git door as data.
 
-Every change goes with a report and through the queue of unsent reports, so that none is ever lost; sending one
-twice leaves it there once."""
+Each goes through the queue of unsent reports, so that none is ever lost; handing one over twice leaves it there
+once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.contract import approvals, comms
+from infra.contract.branches import MAIN
 from infra.contract.comms import Directive
+from infra.contract.requests import Done, Later, Refused, Reply, Report, report_of
 from infra.life.events import Log
-from infra.life.patience import patiently, refused, words_of
+from infra.life.patience import PAUSES_SECONDS, patiently
 from infra.life.unsent import Unsent, UnsentReports
 from infra.repository.git import Git, GitError
-from infra.repository.merge import PAGE
-from infra.repository.tip import CloneTip, TipBusy, advance, edit_file, read_file
+from infra.repository.page_text import PAGE
+from infra.repository.tip import CloneTip, read_file
 
 
 class Seen(NamedTuple):
@@ -38,11 +40,19 @@ class Seen(NamedTuple):
 
 
 class Page:
-    """COMMS.md of main as a clone sees it; `git` commits as the agent."""
+    """COMMS.md of main as a clone sees it. The keep alone writes it: `hand_over` gives a report to the git door."""
 
-    def __init__(self, git: Git, unsent: UnsentReports, log: Log, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        git: Git,
+        unsent: UnsentReports,
+        hand_over: Callable[[Report], Reply],
+        log: Log,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._git = git
         self._unsent = unsent
+        self._hand_over = hand_over
         self._log = log
         self._pause = pause
 
@@ -54,24 +64,25 @@ class Page:
         return Seen(commit, comms.with_sections(document or ""), missing)
 
     def report(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> bool:
-        """Append a report and tick directives, in one commit; True when all reports are on main.
+        """Report, and tick directives with it; True when all reports are on main.
 
-        What cannot be sent now is sent by a later `send`."""
+        What cannot be handed over now is handed over by a later `send`."""
         self._unsent.add(title, text, ticks)
         return self.send()
 
     def send(self) -> bool:
-        """Send what is unsent, oldest first; True when nothing is left."""
+        """Hand over what is unsent, oldest first; True when nothing is left."""
         for report in self._unsent.oldest_first():
-            try:
-                patiently(self._sending(report), self._pause)
-            except (GitError, TipBusy, OSError) as error:
-                self._log.warning("report.not_sent", title=report.title, error=str(error))
-                if not isinstance(error, GitError) or not refused(error):
+            match self._hand_over_patiently(report):
+                case Done():
+                    self._unsent.remove(report)
+                    self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
+                case Refused(why):
+                    self._unsent.set_aside(report)
+                    self._log.error("report.refused", title=report.title, reason=why)
+                case reply:
+                    self._log.warning("report.not_sent", title=report.title, reason=str(reply))
                     return False
-                return self._send_refusal(report, words_of(error))
-            self._unsent.remove(report)
-            self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
         return True
 
     def ticks_underway(self) -> set[str]:
@@ -82,30 +93,28 @@ class Page:
         """Reports that main may not have yet."""
         return self._unsent.oldest_first()
 
-    def _sending(self, report: Unsent) -> Callable[[], str]:
-        def edit(document: str) -> str:
-            document = comms.with_sections(document)
-            if _heading(report) not in (known.split("\n")[0] for known in comms.reports(document)):
-                document = comms.add_report(document, report.title, report.text, report.at)
-            return comms.tick(document, report.ticks)
+    def _hand_over_patiently(self, report: Unsent) -> Reply:
+        home = (MAIN, self._git_head())
+        request = report_of(report.id, report.at, report.title, report.text, report.ticks, home)
+        for seconds in PAUSES_SECONDS:
+            reply = self._try(request)
+            if not isinstance(reply, Later):
+                return reply
+            self._pause(seconds)
+        return self._try(request)
 
-        return lambda: advance(CloneTip(self._git), edit_file(self._git, PAGE, edit, f"report: {report.title}\n"))
+    def _try(self, request: Report) -> Reply:
+        try:
+            return self._hand_over(request)
+        except OSError as error:
+            return Later(f"the git door does not answer: {error}")
 
-    def _send_refusal(self, report: Unsent, words: str) -> bool:
-        """The door will never take this report: say so in its place, once."""
-        if report.text.startswith(_REFUSED):
-            return False
-        self._unsent.replace(report, report.title, f"{_REFUSED}\n\n{words}")
-        return self.send()
-
-
-_REFUSED = "The git door refused the text of this report; it is kept in .unsent/ beside the clones. The door said:"
-
-
-def _heading(report: Unsent) -> str:
-    """The first line of the report as it stands on the page; no other report has it, since none has its time."""
-    alone = comms.add_report(comms.with_sections(""), report.title, "", report.at)
-    return comms.reports(alone)[0].split("\n")[0]
+    def _git_head(self) -> str:
+        """For a report whose title names no version; the checkout may be ruined."""
+        try:
+            return self._git("rev-parse", "--verify", "HEAD")
+        except GitError:
+            return "0" * 40
 
 
 def _missing_sections(document: str) -> list[str]:

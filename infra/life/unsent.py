@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.contract.clock import timestamp
 from infra.contract.files import sync_directory, write_whole
+from infra.contract.requests import id_of_heading
 from infra.life.events import Log
 
 
@@ -17,10 +19,12 @@ class Unsent(NamedTuple):
     """One report, and the directives that are done with it."""
 
     at: str
-    """Its time, as `clock.timestamp` writes it; no two reports of one checkout have the same."""
+    """Its time, as `clock.timestamp` writes it, and its place in the queue."""
     title: str
     text: str
     ticks: tuple[str, ...] = ()
+    id: str = ""
+    """32 hex digits, by which the keep knows that it has this report already."""
 
 
 class UnsentReports:
@@ -31,13 +35,12 @@ class UnsentReports:
         self._wall_seconds = wall_seconds
         self._log = log
         self._homeless: list[Unsent] = []
-        self._last = 0.0
 
     def add(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> None:
-        self._last = _next_moment(self._wall_seconds(), self._last)
-        while os.path.exists(self._path(timestamp(self._last))):
-            self._last += 0.001
-        self._keep(Unsent(timestamp(self._last), _writable(title), _writable(text), ticks))
+        at = self._wall_seconds()
+        while os.path.exists(self._path(timestamp(at))) or timestamp(at) in (each.at for each in self._homeless):
+            at += 0.001
+        self._keep(Unsent(timestamp(at), _writable(title), _writable(text), ticks, secrets.token_hex(16)))
 
     def oldest_first(self) -> list[Unsent]:
         homeless, self._homeless = self._homeless, []
@@ -52,13 +55,12 @@ class UnsentReports:
         os.unlink(self._path(report.at))
         sync_directory(self._directory)
 
-    def replace(self, report: Unsent, title: str, text: str) -> None:
-        """Give a report that nobody will take other words; the old ones stay beside, in `refused-…`."""
+    def set_aside(self, report: Unsent) -> None:
+        """Of a report that will never be taken: its file stays beside the others, as `refused-…`."""
         if report in self._homeless:
             self._homeless.remove(report)
         else:
             os.rename(self._path(report.at), os.path.join(self._directory, f"refused-{report.at}.json"))
-        self._keep(report._replace(title=_writable(title), text=_writable(text)))
 
     def _keep(self, report: Unsent) -> None:
         try:
@@ -81,21 +83,13 @@ class UnsentReports:
         try:
             with open(path, "rb") as file:
                 raw = json.load(file)
-            return Unsent(raw["at"], raw["title"], raw["text"], tuple(raw["ticks"]))
+            at, title = raw["at"], raw["title"]
+            # A runner of before wrote none; it may have put this very report onto the page.
+            return Unsent(at, title, raw["text"], tuple(raw["ticks"]), raw.get("id") or id_of_heading(at, title))
         except (ValueError, KeyError, TypeError) as error:
             self._log.error("report.not_readable", path=path, error=repr(error), moved_to=f"{path}.bad")
             os.rename(path, f"{path}.bad")
             return None
-
-
-def _next_moment(now: float, last: float) -> float:
-    """When the next report is made: now, but after `last`, unless the clock was set back meanwhile. Then `last` is a
-    wrong clock's, and to stay after it would date every report from then on wrongly."""
-    return last + 0.001 if 0.0 <= last - now < _SET_BACK_SECONDS else now
-
-
-_SET_BACK_SECONDS = 1.0
-"""Reports that follow each other at once run ahead of the clock by milliseconds."""
 
 
 def _writable(text: str) -> str:

@@ -23,7 +23,7 @@ from infra.loop.bash_tool import environment
 from infra.loop.interruption import Interruption
 from infra.loop.registry import BRIEFLY, Entry, Reply, SideEffect, ToolTrouble
 from infra.repository.git import Git, resolve_commit
-from infra.repository.merge import PAGE
+from infra.repository.page_text import PAGES, archived
 from infra.repository.tip import read_file
 
 BOOTSTRAP = Tool(
@@ -86,10 +86,10 @@ def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[En
 
 
 def _refuse_what_has_failed(git: Git, branch: str, tip: str) -> None:
-    """Raises ToolTrouble for a commit that the page of main says has failed: it would only fail again, and the model
-    would be asked again, and so on for as long as there is money."""
-    page = read_file(git, f"refs/remotes/origin/{MAIN}", PAGE) or ""
-    heading = verdict_against(reports(with_sections(page)), branch, tip)
+    """Raises ToolTrouble for a commit of which main's page, or its archive, says that it failed: it would only fail
+    again, and the model would be asked again, and so on for as long as there is money."""
+    page, archive = (read_file(git, f"refs/remotes/origin/{MAIN}", path) or "" for path in PAGES)
+    heading = verdict_against([*archived(archive), *reports(with_sections(page))], branch, tip)
     if heading:
         raise ToolTrouble(
             f"{branch} at {tip[:12]} has already failed ({heading}); mend it, commit, push, and bootstrap it again, "

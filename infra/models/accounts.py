@@ -19,7 +19,7 @@ from infra.models.model import CallFailure
 from infra.models.prices import Tariff, cost, dollars, nano_dollars, tokens, worst_cost
 
 SCHEMA = "minifram.budget/1"
-UNIT_CHARACTERS = 200
+RUN_CHARACTERS = 200
 UNITS_KEPT = 50
 """In memory; the ledger knows the others."""
 
@@ -44,10 +44,10 @@ class Accounts:
         self._lock = asyncio.Lock()
         self._budget = ledger.budget(self._now()[:10], limit)
 
-    async def open(self, provider: str, model: str, unit: str, most: Usage) -> Opened:
-        """Reserve and write down a call. Raises CallFailure when it may not be made."""
+    async def open(self, provider: str, model: str, unit: str, most: Usage, run: str = "") -> Opened:
+        """Reserve and write down a call; `run` is what the caller names it by. Raises CallFailure when it may not be
+        made."""
         worst = worst_cost(self._tariffs[provider, model], most)
-        unit = unit[:UNIT_CHARACTERS]
         async with self._lock:
             budget, now = await self._today()
             reservation = Cost(worst, tokens(most))
@@ -64,6 +64,7 @@ class Accounts:
                 day=budget.day,
                 id=uuid.uuid4().hex,
                 unit=unit,
+                run=run[:RUN_CHARACTERS],
                 provider=provider,
                 model=model,
                 worst_usd=dollars(worst),
@@ -79,7 +80,7 @@ class Accounts:
 
     def spent(self, unit: str) -> Spent:
         """How much is used up of the day, and of what this unit may take."""
-        known = self._units.get(unit[:UNIT_CHARACTERS])
+        known = self._units.get(unit)
         return Spent(round(self._budget.share, 4), round(known.share, 4) if known else 0.0)
 
     async def settle(
@@ -101,6 +102,7 @@ class Accounts:
             day=call.day,
             id=call.id,
             unit=call.unit,
+            run=call.run,
             provider=call.provider,
             model=call.model,
             **used._asdict(),

@@ -1,12 +1,13 @@
 """How much memory all requests together may take: while they are received, and while they are being answered.
 
 Whoever asks may be hostile, and be there many times. So nobody waits in a line that others could fill: when there is
-no room, who has been sending the longest goes, and an honest request is whole in moments."""
+no room, whoever takes the most gives up what has been coming the longest, and an honest request is whole in moments."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 
 from starlette.requests import ClientDisconnect, Request
@@ -28,7 +29,8 @@ _RETRY_SECONDS = 1.0
 class _Body:
     """One that is being received."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, caller: str) -> None:
+        self.caller = caller
         self.time = asyncio.timeout(seconds)
         self.content = bytearray()
         self.size = 0
@@ -54,7 +56,7 @@ class Bodies:
     async def receive(self, http: Request) -> bytes:
         """The whole body. Raises CallFailure; for one over the limit after its end, since a client that is still
         sending would not hear the answer."""
-        body = _Body(self._seconds)
+        body = _Body(self._seconds, http.client.host if http.client else "")
         self._coming.append(body)
         try:
             async with body.time:
@@ -79,10 +81,14 @@ class Bodies:
             return
         body.content += part
         while sum(len(each.content) for each in self._coming) > self._most_bytes:
-            oldest = next(each for each in self._coming if each.content)
+            taken = Counter[str]()
+            for each in self._coming:
+                taken[each.caller] += len(each.content)
+            greediest = taken.most_common(1)[0][0]
+            oldest = next(each for each in self._coming if each.content and each.caller == greediest)
             oldest.put_out(
-                f"over {self._most_bytes >> 20} MiB of requests are coming in at once, and this one has taken the "
-                "longest; try again"
+                f"over {self._most_bytes >> 20} MiB of requests are coming in at once, most of them from {greediest}, "
+                "and this one has taken the longest of those; try again"
             )
 
 

@@ -30,10 +30,13 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     """The UTC day that the call counts on, its end as well."""
     id: str
     unit: str
+    """Whose budget it counts on (`asked`); what the runner said in versions before this one."""
     provider: str
     model: str
     worst_usd: float
     worst_tokens: int
+    run: str = ""
+    """As the runner names the run that it belongs to; nothing is counted by it."""
     chain: str = ""
     """Over this line and the one before it; filled in by who appends."""
 
@@ -56,6 +59,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     stop_reason: str | None = None
     error: str | None = None
     """A type of `conversation.ERROR_TYPES` when there was no completion."""
+    run: str = ""
     measured: bool = True
     """False: the provider never said what it charges, so the worst that it can be is written."""
     chain: str = ""

@@ -5,8 +5,11 @@ What is answered is the door's own business (`infra.model_door`), how much may c
 from __future__ import annotations
 
 import asyncio
+import select
 import signal
 import socket
+import struct
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +27,12 @@ from infra.models.model import CallFailure
 
 BUDGET_PATH = "/v1/budget"
 MAX_CONNECTIONS = 64
+ACCEPTED_AT_ONCE = 16
+"""So many come in before those that came before are read; the others wait in the kernel's queue, which is fair."""
+QUEUE = 64
+"""So many wait in that line; who connects after them waits to get in it."""
+READING_SECONDS = 0.1
+"""What has come with a connection is read by then."""
 
 
 def serve(
@@ -45,6 +54,7 @@ def serve(
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=1,
+        backlog=ACCEPTED_AT_ONCE,
         http=_Connection,
     )
     config.waiting_seconds = waiting_seconds
@@ -66,6 +76,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or []:  # asyncio has made the queue as short as what it takes from it at once
+            listening.listen(QUEUE)
         if self._when_ready:
             self._when_ready()
 
@@ -87,17 +99,33 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """Not silent for long between requests. When there are too many, the oldest goes that no call is made for: whoever
-    opens them without end keeps nobody else out."""
+    """Not silent for long between requests. When there are too many, those go whose other end is gone, else the oldest
+    of whoever has the most, unless a call is made for it. So whoever opens them without end keeps nobody else out."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._began = self.loop.time()
+        self._wire: socket.socket = transport.get_extra_info("socket")
+        self.caller = _caller(self._wire)
+        self.client = (self.caller, 0)
         self._limit = self.loop.call_later(self._seconds, self._leave_when_idle)
         there = [each for each in self.connections if isinstance(each, _Connection) and not each.is_leaving]
         if len(there) > MAX_CONNECTIONS:
-            idle = (each for each in there if each is not self and not each.is_in_call)
-            min(idle, key=lambda each: each._began, default=self).transport.abort()
+            self._make_room(there)
+
+    def _make_room(self, there: list[_Connection]) -> None:
+        idle = [each for each in there if each is not self and not each.is_in_call]
+        gone = [each for each in idle if each.is_gone]
+        for each in gone:
+            each.transport.abort()
+        if not gone:
+            having = Counter(each.caller for each in there)
+            read_by = self.loop.time() - READING_SECONDS
+
+            def goes_first(one: _Connection) -> tuple[int, bool, float]:
+                return -having[one.caller], one._began > read_by, one._began
+
+            min(idle, key=goes_first, default=self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limit.cancel()
@@ -113,6 +141,13 @@ class _Connection(H11Protocol):
         return self.transport.is_closing() and not self.transport.get_write_buffer_size()
 
     @property
+    def is_gone(self) -> bool:
+        """Nobody is left to hear an answer: the other end was closed (unix(7), POLLHUP), not only its sending half."""
+        poll = select.poll()
+        poll.register(self._wire.fileno(), 0)
+        return bool(poll.poll(0))
+
+    @property
     def is_in_call(self) -> bool:
         return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
 
@@ -124,6 +159,12 @@ class _Connection(H11Protocol):
         """Also while a request is not whole, or an answer not taken; a request under way has a limit of its own."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
+
+
+def _caller(wire: socket.socket) -> str:
+    """The process that connected, as the kernel knows it (unix(7), SO_PEERCRED)."""
+    pid, uid, _ = struct.unpack("3i", wire.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return f"process {pid} of user {uid}"
 
 
 async def _failed(_: Request, error: Exception) -> Response:

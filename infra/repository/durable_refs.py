@@ -1,6 +1,9 @@
 """Refs that survive a power cut. git writes a ref beside its place, syncs that file and renames it, whatever
 `core.fsync` says never syncs the directory, and so answers before the new name is on the disk.
 
+The names of objects need no such care: git syncs each file before it has its name, and ext4, xfs and btrfs bring to the
+disk what was renamed before with any directory that is synced after (power was cut on each of them).
+
 Whoever runs git's hooks is served by the hook here (githooks(5), reference-transaction); whoever moves refs without
 hooks, as all of our own git does, calls `update_refs`."""
 

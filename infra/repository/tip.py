@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError, resolve_commit
+from infra.repository.page_text import PAGES
 
 ATTEMPTS = 50
 """Losing a race costs one attempt; each loss means that somebody else's push went through."""
@@ -223,13 +224,14 @@ def commit_tree(git: Git, tree: str, parents: tuple[str, ...], message: str) -> 
 
 
 def rollback_commit(git: Git, seen: str, target: str, message: str, kept: dict[str, Entry | None] | None = None) -> str:
-    """A new commit on `seen` whose tree is `target`'s, with COMMS.md kept from `seen`: history only grows.
+    """A new commit on `seen` whose tree is `target`'s, with the pages kept from `seen`: history only grows.
 
     `target` is any ref; raises LookupError when it names no commit. `kept`: how other files are to stand."""
     wanted = resolve_commit(git, target)
     if wanted is None:
         raise LookupError(f"{target!r} names no commit in the repository; see 'git log --oneline --all'")
-    tree = tree_with_entries(git, wanted, {**(kept or {}), "COMMS.md": file_at(git, seen, "COMMS.md")})
+    pages = {page: file_at(git, seen, page) for page in PAGES}
+    tree = tree_with_entries(git, wanted, {**(kept or {}), **pages})
     return commit_tree(git, tree, (seen,), message)
 
 

@@ -1,6 +1,7 @@
 """Whether a door answers: each is asked, again and again, for the smallest thing that it does for everybody.
 
-Nothing here waits, whatever the other end does: a question is under way from one look of the watcher to the next."""
+Nothing here waits for a door: a question is under way from one look of the watcher to the next. Only where a door's
+queue is full does it wait some milliseconds for a place, as the kernel gives one to nobody else."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ from typing import NamedTuple
 import psutil
 
 from infra.contract.conversation import HEALTH_PATH
+from infra.contract.sockets import wait_in_line
 from infra.supervision.absence import Lasting
 
 BEAT_SECONDS = 3.0
 """Between an answer and the next question."""
 WAIT_SECONDS = 1.0
 """While an answer is awaited, the watcher looks at least so often."""
+LINE_SECONDS = 0.02
 ANSWER_BYTES = 4096
 
 
@@ -88,7 +91,7 @@ class Beat:
             if self._wire and self._hears(self._wire):
                 self.close()
                 self.answered, self._is_asking, self._next = True, False, at + BEAT_SECONDS
-        except BlockingIOError:  # the queue of those who wait is full, or there is nothing to read yet
+        except BlockingIOError:  # the queue is full, or there is nothing to read yet
             pass
         except OSError:
             self.close()  # asked again at the next look
@@ -100,20 +103,18 @@ class Beat:
         self._wire = None
 
     def _connect(self) -> None:
-        family = socket.AF_UNIX if isinstance(self._address, str) else socket.AF_INET
-        wire = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self.is_gone = False
+        wire = socket.socket(socket.AF_UNIX if isinstance(self._address, str) else socket.AF_INET)
         try:
-            self.is_gone = False
-            wire.connect(self._address)
-        except BlockingIOError:
-            if family is socket.AF_UNIX:  # of which no half connection is left
-                wire.close()
-                raise
-        except FileNotFoundError:
-            self.is_gone = True
-            wire.close()
-            raise
-        except OSError:
+            if isinstance(self._address, str):
+                wait_in_line(wire, LINE_SECONDS)
+                wire.connect(self._address)
+                wire.setblocking(False)
+            else:
+                wire.setblocking(False)
+                wire.connect_ex(self._address)  # what comes of it is seen when the question is sent
+        except OSError as error:
+            self.is_gone = isinstance(error, FileNotFoundError)
             wire.close()
             raise
         self._wire, self._unsent, self._received = wire, self._question.words, b""

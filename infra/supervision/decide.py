@@ -31,6 +31,7 @@ from infra.supervision.states import (
     MainSeen,
     MainUnseen,
     Observed,
+    OutageOver,
     Phase,
     Prepared,
     Preparing,
@@ -72,16 +73,16 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return succession.next_up(state, "", now)
         case LaunchFailed(branch, why, version) if starting:
             return lives.failed(state, branch, version, f"{branch} could not be launched: {why}", "", now)
-        case MainSeen(main, reason) if starting:
-            state = succession.at_main(state, main)
+        case MainSeen(main, reason, withdrawn) if starting:
+            state = ladder.at_main(state, main, withdrawn)
             return (state, [ladder.lead(state, reason)]) if not state.stopping else succession.next_up(state, "", now)
         case MainUnseen(why) if starting:
             return lives.failed(state, MAIN, None, f"main could not be looked at: {why}", "", now)
-        case MainMoved(main):
-            moved = succession.at_main(state, main)
+        case MainMoved(main, withdrawn):
+            moved = ladder.at_main(state, main, withdrawn)
             if state.phase is Phase.WAITING and main.id != state.main.id:
                 return succession.next_up(moved, "restart: main holds another version", now)
-            return moved, []
+            return succession.watched(moved, now), []
         case RetryAsked():
             return _retry(ladder.unpinned(state), now)
         case Preparing() if starting and state.stopping:
@@ -138,6 +139,8 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             )
             state, actions = _stop_asked(noted(replace(state, broken=why), why, now), now)
             return state, [*actions[:-1], told, *actions[-1:]] if Leave() in actions else [*actions, told]
+        case OutageOver(what) if state.phase is Phase.WAITING:
+            return succession.next_up(state, f"restart: it is over that {what}", now)
         case StopAsked():
             return _stop_asked(state, now)
     return state, []
@@ -152,6 +155,18 @@ def _retry(state: State, now: Instant) -> Decision:
         asked = Request(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=f"retry at {timestamp(now.wall)}")
         return lives.end(replace(state, request=asked), state.runner, now)
     return state, []
+
+
+def _displaced(state: State, runner: Runner, now: Instant) -> Decision:
+    """It had its time to make way for main. That it did not is told; its version is not blamed for it."""
+    commit = state.main.commit[:12]
+    why = f"{named(runner)} did not make way for main, now at {commit}, within {state.patience.make_way:g} s"
+    asked = Request(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=f"main at {commit} {timestamp(now.wall)}")
+    told = Tell(
+        report_titles.watcher(f"{named(runner)} is ended, main leads"), f"{why}. What it was doing is cut short."
+    )
+    state, actions = lives.end(noted(replace(state, request=asked), why, now), runner, now)
+    return state, [*actions, told]
 
 
 def _unwell(state: State, runner: Runner, why: str, certain: bool, now: Instant) -> Decision:
@@ -171,6 +186,8 @@ def _time_is_up(state: State, now: Instant) -> Decision:
             late += f": {state.unwell}" if state.unwell else ": it did not say SUCCESS"
             return lives.end(replace(state, failed=late), state.runner, now)
         case Phase.RUNNING if state.runner and not state.request:
+            if state.make_way_by is not None and now.monotonic >= state.make_way_by and may_fail(state):
+                return _displaced(state, state.runner, now)
             state = credited(state, now)
             return replace(state, deadline=lives.look_again(state, now)), []
         case Phase.BOOTING | Phase.RUNNING if state.runner:

@@ -81,7 +81,9 @@ class Following:
         if not processes.is_alive(pid, started):  # the pid was another's before it was held
             os.close(pidfd)
             return None
-        runner = Runner(file.boot_id, file.branch, file.commit, pid, started, Rung(file.rung), file.version)
+        runner = Runner(
+            file.boot_id, file.branch, file.commit, pid, started, Rung(file.rung), file.version, file.led_for
+        )
         self._tracked = _Tracked(runner, pidfd, None, 0)
         return runner
 

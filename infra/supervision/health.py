@@ -56,6 +56,8 @@ class Health:
         self._next = 0.0
         self._next_doors = 0.0
         self._stopped = Lasting()
+        self._held = 0.0
+        self._held_until = 0.0
         self.trouble = ""
         """Why the keep itself could not ask; nothing when it could."""
 
@@ -65,6 +67,14 @@ class Health:
     def due(self) -> float:
         """When time alone has something to tell."""
         return self._probe.deadline if self._probe else self._next or inf
+
+    def was_held(self, at: float, seconds: float) -> None:
+        """We stopped the runner for so long: what it promised before may be late by that, and it is asked a little
+        later, when it had a chance to beat."""
+        self._end()
+        self._next = at + self._pace.again
+        self._held = seconds + (self._held if at < self._held_until else 0.0)
+        self._held_until = at + self._longest
 
     def look(self, state: State, at: float) -> list[Event]:
         """What has come of it; asks when it is time. Never waits."""
@@ -110,7 +120,8 @@ class Health:
             return []
         self._end()
         booting, boot_id = state.phase is Phase.BOOTING, asked.runner.boot_id
-        why = probe.judge_runner(asked.runner, reply, asked.challenge, self._longest)
+        held = self._held if at < self._held_until else 0.0
+        why = probe.judge_runner(asked.runner, reply, asked.challenge, self._longest, held)
         doors = "" if why else probe.judge_doors(reply, asked.challenge)
         if why or doors:
             self._log.warning("runner.unwell", boot_id=boot_id, why=why or doors)

@@ -18,6 +18,7 @@ from infra.supervision.cell_files import set_aside_unless
 
 ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
 """Rollback beats bootstrap, so it is looked at first."""
+NAMES = frozenset(name.value for name in SignalName)
 SETTLED_SECONDS = 1.0
 """A file with no newline at its end may still be being written until it has not changed for so long; then it counts."""
 

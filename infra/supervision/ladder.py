@@ -27,12 +27,43 @@ def lead(state: State, reason: str) -> Launch:
     main = state.main
     pin = pin_of(state, main.id)
     if pin is None:
-        return Launch(MAIN, reason, Rung.MAIN, main.commit)
+        return Launch(MAIN, reason, Rung.MAIN, main.commit, led_for=led_for(state, Rung.MAIN))
     why = f"{reason}; main's version is pinned since it failed at {pin.at}: {pin.why}"
     for good in state.goods:
-        if good.id != main.id and pin_of(state, good.id) is None:
-            return Launch(MAIN, why, Rung.GOOD, good.commit, main.commit)
-    return Launch(MAIN, why, Rung.SAFE, main.commit, main.commit)
+        if good.id != main.id and pin_of(state, good.id) is None and not is_withdrawn(state, good.id):
+            return Launch(MAIN, why, Rung.GOOD, good.commit, main.commit, led_for(state, Rung.GOOD))
+    return Launch(MAIN, why, Rung.SAFE, main.commit, main.commit, led_for(state, Rung.SAFE))
+
+
+def led_for(state: State, rung: Rung) -> str:
+    """What of main a runner on this rung is launched for. Who stands in makes way for whatever main's version becomes;
+    everybody else reads SYSTEM.md anew for each unit of work, and makes way for another body alone."""
+    return state.main.id if rung in (Rung.GOOD, Rung.SAFE) else state.main.body
+
+
+def is_outdated(state: State, runner: Runner) -> bool:
+    """Main holds something else than this runner was launched for, or the PM has withdrawn what stands in for it."""
+    now = led_for(state, runner.rung)
+    withdrawn = runner.rung is Rung.GOOD and is_withdrawn(state, runner.version)
+    return withdrawn or bool(runner.led_for and now and runner.led_for != now)
+
+
+def is_withdrawn(state: State, version: str) -> bool:
+    """The PM has rolled back from it, or rejected it, and has not allowed it again since."""
+    return version in state.withdrawn and version not in state.pardoned
+
+
+def at_main(state: State, main: Version, withdrawn: tuple[str, ...] | None) -> State:
+    """Main was looked at. Another version than the one that failed begins with a fresh count, and what is pinned of
+    main is pinned only until main holds another version."""
+    if withdrawn is not None:
+        pardoned = tuple(version for version in state.pardoned if version in withdrawn)
+        state = replace(state, withdrawn=withdrawn, pardoned=pardoned)
+    if main.id != state.main.id:
+        goods = {good.id for good in state.goods} - {main.id}
+        pins = tuple(pin for pin in state.pins if pin.branch != MAIN or pin.version in goods)
+        state = replace(state, failures=0, pins=pins)
+    return replace(state, main=main)
 
 
 def pin_of(state: State, version: str) -> Pin | None:
@@ -97,4 +128,4 @@ def steady(state: State, runner: Runner) -> State:
 
 def unpinned(state: State) -> State:
     """The PM says that everything may be tried again."""
-    return replace(state, pins=(), strikes=(), forgiven=0, failures=0)
+    return replace(state, pins=(), strikes=(), pardoned=state.withdrawn, forgiven=0, failures=0)

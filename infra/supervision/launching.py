@@ -11,6 +11,8 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from infra.contract.boot import Boot
 from infra.contract.settings import Settings, runner_limits, runner_policy
 from infra.environments import shelf
@@ -63,7 +65,8 @@ class Launcher:
 
     def candidate(self, launch: Launch, state: State, wall: float) -> Candidate:
         """Make ready what `launch` names. Raises NotLaunched."""
-        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.rung, _known(launch, state))
+        known = _known(launch, state)
+        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.rung, known, launch.led_for)
         try:
             self._services.await_ports(self._settings.limits.door_seconds)
             ready = checkouts.ready(self.clones, launch.branch, wall, launch.commit)
@@ -80,7 +83,7 @@ class Launcher:
                 what_to_do = "change it, or the PM allows it again with 'minifram retry'"
                 raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
         boot = self._boot(launch, ready.commit)
-        runner = Runner(boot.id, launch.branch, ready.commit, 0, 0.0, launch.rung, version)
+        runner = replace(nobody, boot_id=boot.id, commit=ready.commit, version=version)
         python, first = self._interpreter(launch, runner)
         if first is None and launch.rung is Rung.BRANCH:
             first = self._rehearsal(runner, python)

@@ -34,6 +34,7 @@ from infra.supervision.succession import (
     leave_by,
     next_up,
     start_anew,
+    watched,
 )
 
 
@@ -87,7 +88,7 @@ def launched(state: State, runner: Runner, reason: str, now: Instant) -> Decisio
         state = settled(state)
     if runner.rung is Rung.BRANCH:
         state = hopped(state, runner.branch, now)
-    state = replace(state, runner=runner, boots=boots, failed="", unwell="")
+    state = watched(replace(state, runner=runner, boots=boots, failed="", unwell="", make_way_by=None), now)
     if state.stopping:
         return end(state, runner, now)
     deadline = leave_by(state, now) or now.monotonic + state.patience.boot
@@ -145,10 +146,12 @@ def failed(state: State, branch: str, guilty: Runner | None, why: str, last_word
     state = replace(state, failures=failures)
     told_now: list[Action] = []
     if pinned and guilty:
-        title = report_titles.watcher(f"{named(guilty)} is pinned, an earlier version leads")
+        leads = _LEADS[ladder.lead(state, "").rung]
+        title = report_titles.watcher(f"{named(guilty)} is pinned, {leads} leads")
         told_now = [Tell(title, f"{text}\n\n{_UNTIL}")]
     elif worth_telling(failures):
-        told_now = [Tell(report_titles.watcher(f"main failed ({failures} in a row), trying again"), text)]
+        who = runner.rung.value if runner else MAIN
+        told_now = [Tell(report_titles.watcher(f"{who} failed ({failures} in a row), trying again"), text)]
     seed = runner.boot_id if runner else ""
     # Whoever is next has failed nowhere yet, unless all of them have.
     delay = 0.0 if pinned and not state.forgiven else delay_seconds(failures, seed)
@@ -158,6 +161,8 @@ def failed(state: State, branch: str, guilty: Runner | None, why: str, last_word
     return entered(state, Phase.WAITING, now, deadline=now.monotonic + delay), [Sweep(), *told_now]
 
 
+_LEADS = {Rung.MAIN: MAIN, Rung.GOOD: "an earlier version", Rung.SAFE: "safe mode"}
+"""Who leads in place of what is pinned, in words."""
 _UNTIL = (
     "It is not led again until main holds another version, or you ask for it with 'minifram retry'. Main itself is as "
     "it was."
@@ -166,11 +171,13 @@ _UNTIL = (
 
 def look_again(state: State, now: Instant) -> float | None:
     """When something is due while a runner serves: its exit, or what a long service earns."""
-    if state.request or not state.runner or state.runner.rung is Rung.BRANCH:
+    if state.request or not state.runner:
         return leave_by(state, now)
     since = state.since.monotonic
-    moments = (since + state.patience.probation, since + ladder.STEADY_SECONDS)
-    return next((moment for moment in moments if moment > now.monotonic), None)
+    of_main = state.runner.rung is not Rung.BRANCH
+    moments = [since + state.patience.probation, since + ladder.STEADY_SECONDS] if of_main else []
+    moments = [moment for moment in moments if moment > now.monotonic]
+    return min([*moments, *([state.make_way_by] if state.make_way_by is not None else [])], default=None)
 
 
 def end(state: State, runner: Runner, now: Instant) -> Decision:

@@ -8,34 +8,29 @@ import time
 from infra.admission.bounded_git import BoundedGit, TooMuch
 from infra.admission.changes import changes
 from infra.admission.decide import is_second_page, protecting_on_main
-from infra.contract import comms
 from infra.contract.branches import MAIN
 from infra.contract.places import Places
 from infra.contract.watcher_file import Report
+from infra.repository import page
 from infra.repository.git import WATCHER, Git, resolve_commit
-from infra.repository.merge import PAGE
-from infra.repository.tip import BareTip, Entry, advance, edit_file, rollback_commit
+from infra.repository.page import write_reports
+from infra.repository.page_text import USUAL, Entry, PageBounds
+from infra.repository.tip import BareTip, advance, rollback_commit
+from infra.repository.tip import Entry as TreeEntry
 from infra.repository.trailers import said_by
 
 
-def report(places: Places, *told: Report) -> None:
-    """Append reports to COMMS.md in one commit, which names them. Raises GitError, TipBusy, OSError."""
-    git = Git(places.remote, WATCHER)
-
-    def edit(document: str) -> str:
-        document = comms.with_sections(document)
-        for each in told:
-            document = comms.add_report(document, each.title, each.text, each.at)
-        return document
-
+def report(places: Places, *told: Report, bounds: PageBounds = USUAL) -> None:
+    """Put reports onto the page in one commit, which names them. Raises GitError, TipBusy, OSError."""
     more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-    trailers = "\n".join(f"{_REPORT}: {each.id}" for each in told)
-    advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {told[0].title}{more}\n\n{trailers}"))
+    entries = [Entry(each.at, each.title, each.text) for each in told]
+    git = Git(places.remote, WATCHER)
+    write_reports(git, f"COMMS: {told[0].title}{more}", entries, [each.id for each in told], (), bounds)
 
 
 def told(places: Places) -> frozenset[str]:
     """The ids of the reports that the last commits of main tell. Raises GitError."""
-    return frozenset(_marked(Git(places.remote), _REPORT))
+    return page.told(Git(places.remote), WATCHER)
 
 
 def _marked(git: Git, trailer: str) -> dict[str, str]:
@@ -44,7 +39,6 @@ def _marked(git: Git, trailer: str) -> dict[str, str]:
     return said_by(git, WATCHER, trailer, f"refs/heads/{MAIN}", _LOOKED_BACK)
 
 
-_REPORT = "Report"
 _SIGNAL_FILE = "Signal-File"
 
 
@@ -69,7 +63,7 @@ def roll_back(places: Places, target: str, autonomy: str, signal_file: str, prot
     return advance(BareTip(git), next_commit)
 
 
-def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) -> dict[str, Entry | None]:
+def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) -> dict[str, TreeEntry | None]:
     """How the files stand at `seen` that the git door would not let the agent change as `target` has them.
 
     The target is the agent's to choose, and may be something that the door never let onto main."""
@@ -87,7 +81,7 @@ def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) ->
         if protecting_on_main(protected, path) or (change.mode and is_second_page(path))
     }
     stays = {
-        path: Entry(change.mode_before, change.id_before) for path, change in guarded.items() if change.mode_before
+        path: TreeEntry(change.mode_before, change.id_before) for path, change in guarded.items() if change.mode_before
     }
     # What the target has below a file that stays goes with the directory that the file takes the place of.
     below = tuple(f"{path}/" for path in stays)

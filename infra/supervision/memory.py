@@ -19,6 +19,7 @@ def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFi
     runner = state.runner
     waiting = state.phase is Phase.WAITING and state.deadline is not None
     until = now.wall + state.deadline - now.monotonic if waiting and state.deadline is not None else None
+    make_way_by = now.wall + state.make_way_by - now.monotonic if runner and state.make_way_by is not None else None
     return WatcherFile(
         phase=state.phase.value,
         since=timestamp(state.since.wall),
@@ -30,11 +31,15 @@ def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFi
         runner_started=runner.started if runner else 0.0,
         rung=runner.rung.value if runner else "main",
         version=runner.version if runner else "",
+        led_for=runner.led_for if runner else "",
         main=state.main,
         goods=state.goods,
         pins=state.pins,
         strikes=state.strikes,
+        withdrawn=state.withdrawn,
+        pardoned=state.pardoned,
         forgiven=state.forgiven,
+        make_way_by=timestamp(make_way_by) if make_way_by is not None else "",
         failures=state.failures,
         pending=state.request,
         handled=state.handled,
@@ -55,6 +60,8 @@ def from_file(file: WatcherFile, patience: Patience, now: Instant) -> State:
         goods=file.goods,
         pins=file.pins,
         strikes=file.strikes,
+        withdrawn=file.withdrawn,
+        pardoned=file.pardoned,
         forgiven=file.forgiven,
         failures=file.failures,
         handled=file.handled,

@@ -167,16 +167,16 @@ def judge(runner: Runner, reply: Reply, challenge: Challenge, longest: float = i
     return judge_runner(runner, reply, challenge, longest) or judge_doors(reply, challenge)
 
 
-def judge_runner(runner: Runner, reply: Reply, challenge: Challenge, longest: float = inf) -> str:
+def judge_runner(runner: Runner, reply: Reply, challenge: Challenge, longest: float = inf, held: float = 0.0) -> str:
     """Whether it is the one that was launched, and its main loop keeps its promises, which are `longest` seconds at
-    most (`control.longest_promise`)."""
+    most (`control.longest_promise`). The watcher held it for so long, which is not its fault."""
     if reply.trouble:
         return reply.trouble
     try:
         answer = read_answer(reply.line)
     except ValueError as error:
         return f"its answer cannot be understood: {error}"
-    return _not_the_one(runner, answer, challenge) or _overdue(answer, longest)
+    return _not_the_one(runner, answer, challenge) or _overdue(answer, longest, held)
 
 
 def judge_doors(reply: Reply, challenge: Challenge) -> str:
@@ -207,10 +207,10 @@ def _not_the_one(runner: Runner, answer: Answer, challenge: Challenge) -> str:
     return ""
 
 
-def _overdue(answer: Answer, longest: float) -> str:
+def _overdue(answer: Answer, longest: float, held: float) -> str:
     doing, age, within = answer.heart
     if within > longest:
         return f"its main loop promises to be silent for {within:.0f} s while {brief(doing)}; at most {longest:.0f} s"
-    if age > within:
+    if age - held > within:
         return f"its main loop was last heard of {age:.0f} s ago while {brief(doing)}; it had promised {within:.0f} s"
     return ""

@@ -257,21 +257,72 @@ def sweep(keep: frozenset[int], cell: Identity = OURS) -> list[str]:
 
 
 def _end_all_of(cell: Identity) -> None:
+    signal_all_of(cell, signal.SIGKILL)
+
+
+def signal_all_of(who: Identity, number: signal.Signals) -> None:
     """By a process of that user's, which has no right to anybody else's, and starts no program: the user may have used
     up what the kernel grants for that."""
     try:
         child = os.fork()
-    except OSError:  # the loop ends what it sees all the same
+    except OSError:  # whoever asks looks for what is left
         return
     if child == 0:
         with contextlib.suppress(BaseException):
             os.setgroups([])
-            os.setresgid(cell.gid or 0, cell.gid or 0, cell.gid or 0)
-            os.setresuid(cell.uid or 0, cell.uid or 0, cell.uid or 0)
-            if os.getuid() == cell.uid:
-                os.kill(-1, signal.SIGKILL)
+            os.setresgid(who.gid or 0, who.gid or 0, who.gid or 0)
+            os.setresuid(who.uid or 0, who.uid or 0, who.uid or 0)
+            if os.getuid() == who.uid:
+                os.kill(-1, number)  # all but the one that asks (kill(2))
         os._exit(0)
     os.waitpid(child, 0)
+
+
+HOLD_ROUNDS = 5
+"""Who is not stopped yet may fork; each round stops what the last one did not see."""
+
+
+def hold(keep: frozenset[int], cell: Identity = OURS, runner: int = 0) -> None:
+    """Stop all of the cell's: every descendant but `keep` and theirs, and the runner, which may be nobody's child."""
+    if cell.uid and os.getpid() == 1:
+        signal_all_of(cell, signal.SIGSTOP)
+        return
+    held: set[int] = set()
+    for _ in range(HOLD_ROUNDS):
+        found = [each for each in _of_cell(keep, runner) if each.pid not in held]
+        if not found:
+            return
+        for each in found:
+            held.add(each.pid)
+            with contextlib.suppress(psutil.Error):
+                each.suspend()
+
+
+def let_go(keep: frozenset[int], cell: Identity = OURS, runner: int = 0) -> None:
+    """Let all of the cell's go on that `hold` stopped."""
+    if cell.uid and os.getpid() == 1:
+        signal_all_of(cell, signal.SIGCONT)
+        return
+    for each in _of_cell(keep, runner):
+        with contextlib.suppress(psutil.Error):
+            each.resume()
+
+
+def let_go_after_restart(places: Places) -> None:
+    """The same for what an earlier watcher held, known by its environment."""
+    for process, boot in _booted():
+        if boot.places == places:
+            with contextlib.suppress(psutil.Error):
+                process.resume()
+
+
+def _of_cell(keep: frozenset[int], runner: int) -> list[psutil.Process]:
+    found = _strays(keep)
+    if runner and runner not in {each.pid for each in found}:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(runner)
+            found += [process, *process.children(recursive=True)]
+    return found
 
 
 def reap_orphans(ours: frozenset[int]) -> None:

@@ -64,6 +64,9 @@ def may_fail(state: State) -> bool:
 
 
 def named(runner: Runner) -> str:
+    """What runs, which in safe mode is nothing of main's."""
+    if runner.rung is Rung.SAFE:
+        return f"{Rung.SAFE.value} (in place of {report_titles.version(runner.branch, runner.commit)})"
     return report_titles.version(runner.branch, runner.commit)
 
 

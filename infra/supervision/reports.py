@@ -14,8 +14,10 @@ import structlog
 from infra.contract import report_titles
 from infra.contract.clock import timestamp
 from infra.contract.places import Places
+from infra.contract.same_trouble import SameTrouble
 from infra.contract.watcher_file import Report
 from infra.repository.git import GitError
+from infra.repository.page_text import USUAL, PageBounds
 from infra.repository.tip import TipBusy
 from infra.supervision import main_branch
 from infra.supervision.states import Instant, Tell
@@ -25,15 +27,19 @@ MOST_KEPT = 400
 """While nothing can be told: as many as a runner that is refused 20 times a second brings about in 20 s. What comes
 then is in the watcher's log, and the last report says so."""
 TOGETHER = 50
+DIFFERENT_NAMES = 8
+"""Of the same trouble with different names so many are told one by one."""
 
 
 class Reports:
     """Reports in their order. Each attempt costs a few git calls, so those that wait are told
     in one commit, and one that fails is not repeated at once."""
 
-    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger, bounds: PageBounds = USUAL) -> None:
         self._places = places
         self._log = log
+        self._bounds = bounds
+        self._trouble = SameTrouble()
         self._untold: deque[Report] = deque()
         self._perhaps_told: set[str] = set()
         """Ids of those that an earlier watcher may have told without living to note it."""
@@ -52,6 +58,10 @@ class Reports:
     def add(self, tell: Tell, now: Instant) -> None:
         if any(report.id == tell.about for report in self._untold):
             return
+        again = self._again(tell.title, now.wall)
+        if again is None:
+            self._log.info("report.counted", title=tell.title, text=tell.text)
+            return
         if len(self._untold) >= MOST_KEPT:
             self._log.error("report.dropped", title=tell.title, text=tell.text)
             tell = _TOO_MANY
@@ -60,7 +70,18 @@ class Reports:
         if tell.about:
             self._perhaps_told.add(tell.about)
         id = tell.about or secrets.token_hex(8)
-        self._untold.append(Report(id=id, at=timestamp(now.wall), title=tell.title, text=tell.text))
+        text = "\n\n".join(filter(None, (tell.text, again)))
+        self._untold.append(Report(id=id, at=timestamp(now.wall), title=tell.title, text=text))
+
+    def _again(self, title: str, wall: float) -> str | None:
+        """Words on how often this came about; None when it is counted only."""
+        kind = report_titles.kind_of(title)
+        if kind != title:
+            # The agent chooses the names: each is told, until there are more of them than anyone would read.
+            alike = self._trouble.again(kind, wall)
+            if alike is None and self._trouble.count(kind) > DIFFERENT_NAMES:
+                return None
+        return self._trouble.again(title, wall)
 
     def send(self, now: Instant, at_last: bool = False) -> None:
         """Append what is untold to COMMS.md, unless an attempt failed a moment ago and this is not the last one."""
@@ -73,7 +94,7 @@ class Reports:
                 told = main_branch.told(self._places) if is_doubtful else frozenset()
                 new = [report for report in together if report.id not in told]
                 if new:
-                    main_branch.report(self._places, *new)
+                    main_branch.report(self._places, *new, bounds=self._bounds)
             except (GitError, TipBusy, OSError, ValueError) as error:
                 self._log.error("report.failed", title=together[0].title, reason=str(error)[:1000])
                 self._delay = min(max(1.0, 2 * self._delay), LONGEST_DELAY)

@@ -7,10 +7,11 @@ import structlog
 
 from infra.contract.places import Places
 from infra.contract.watcher_file import Version
-from infra.repository.git import GitError
+from infra.repository.git import Git, GitError
 from infra.supervision.following import brief
 from infra.supervision.states import Event, MainMoved, MainSeen, MainUnseen, RetryAsked
 from infra.supervision.versions import Mainline
+from infra.supervision.withdrawn import Withdrawals
 
 
 class SharedMain:
@@ -18,6 +19,7 @@ class SharedMain:
 
     def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
         self._mainline = Mainline(places)
+        self._withdrawals = Withdrawals(Git(places.remote))
         self._log = log
         self._kept: tuple[Version, ...] | None = None
         self._retry_seen = False
@@ -25,7 +27,8 @@ class SharedMain:
     def answer(self, reason: str) -> Event:
         """What it holds now, for the launch that `reason` is for."""
         try:
-            return MainSeen(self._mainline.look(), reason)
+            main = self._mainline.look()
+            return MainSeen(main, reason, self._withdrawn(main.commit))
         except (GitError, LookupError) as error:
             self._log.error("main.unseen", reason=brief(error))
             return MainUnseen(brief(error))
@@ -33,7 +36,14 @@ class SharedMain:
     def look(self) -> list[Event]:
         """News; cheap enough for every look."""
         moved = self._mainline.moved()
-        return [*([MainMoved(moved)] if moved else []), *self.asked()]
+        return [*([MainMoved(moved, self._withdrawn(moved.commit))] if moved else []), *self.asked()]
+
+    def _withdrawn(self, main: str) -> tuple[str, ...] | None:
+        try:
+            return self._withdrawals.look(main)
+        except GitError as error:
+            self._log.warning("withdrawn.unknown", reason=brief(error))
+            return None
 
     def asked(self) -> list[Event]:
         """That the PM wants pinned versions tried again."""

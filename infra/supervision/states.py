@@ -50,6 +50,8 @@ class Patience(NamedTuple):
     """From SUCCESS until a version counts as one that can live."""
     hops: int = 6
     """So often within `HOPS_SECONDS` a branch may lead while main stays the same version."""
+    make_way: float = 300.0
+    """From another main to the end of a runner that does not make way for it by itself."""
 
 
 class Hop(NamedTuple):
@@ -77,6 +79,8 @@ class Runner(msgspec.Struct, frozen=True):
     """The kernel's start time; with the pid it names one process for ever."""
     rung: Rung = Rung.MAIN
     version: str = ""
+    led_for: str = ""
+    """What main held when it was launched (`ladder.led_for`); when that is another, it is to make way."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -101,7 +105,13 @@ class State(msgspec.Struct, frozen=True):
     failures: int = 0
     """Failures in a row of whoever led without being asked for."""
     main: Version = UNSEEN
+    make_way_by: float | None = None
+    """Monotonic: main holds other code than the runner was launched for, and by then it is to be gone."""
     goods: tuple[Version, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+    """Ids of versions that the PM has rolled back from or rejected."""
+    pardoned: tuple[str, ...] = ()
+    """Those among them that the PM allowed again."""
     pins: tuple[Pin, ...] = ()
     strikes: tuple[Strikes, ...] = ()
     forgiven: int = 0
@@ -151,6 +161,8 @@ class MainSeen(NamedTuple):
 
     main: Version
     reason: str
+    withdrawn: tuple[str, ...] | None = None
+    """Ids of versions that the PM has rolled back from or rejected; None when that is not known now."""
 
 
 class MainUnseen(NamedTuple):
@@ -163,6 +175,8 @@ class MainMoved(NamedTuple):
     """Seen while nobody asked."""
 
     main: Version
+    withdrawn: tuple[str, ...] | None = None
+    """As in `MainSeen`."""
 
 
 class RetryAsked(NamedTuple):
@@ -277,6 +291,12 @@ class SealBroken(NamedTuple):
     why: str
 
 
+class OutageOver(NamedTuple):
+    """What a runner depends on was not there when the last one failed, and is there again."""
+
+    what: str
+
+
 class StopAsked(NamedTuple):
     pass
 
@@ -305,6 +325,7 @@ Event = (
     | TimeIsUp
     | SealUnproved
     | SealBroken
+    | OutageOver
     | StopAsked
 )
 
@@ -329,6 +350,8 @@ class Launch(NamedTuple):
     """What main's clone is to be brought to; empty for a branch, which is launched as it lies there."""
     instead_of: str = ""
     """The commit of main that this launch stands in for."""
+    led_for: str = ""
+    """See `Runner`."""
 
 
 class AskToEnd(NamedTuple):

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from infra.contract import report_titles
 from infra.contract.branches import MAIN
 from infra.contract.signals import SignalName
-from infra.contract.watcher_file import Request, Version
+from infra.contract.watcher_file import Request
+from infra.supervision import ladder
 from infra.supervision.records import entered, noted, settled
 from infra.supervision.states import (
     Decision,
@@ -50,7 +51,7 @@ def next_up(state: State, reason: str, now: Instant) -> Decision:
         why = f"{request.target} led {times}, and main is as it was"
         told = Tell(report_titles.watcher(f"{request.target} leads nowhere, main leads again"), f"{why}.")
         return settled(noted(state, why, now)), [Sweep(), LookAtMain(f"fallback: {why}"), told]
-    return state, [Sweep(), Launch(request.target, BOOTSTRAP)]
+    return state, [Sweep(), Launch(request.target, BOOTSTRAP, led_for=state.main.body)]
 
 
 def _leads_nowhere(state: State, branch: str, now: Instant) -> bool:
@@ -108,9 +109,17 @@ def is_answered(request: Request, branch: str, reason: str) -> bool:
     return request.name == SignalName.BOOTSTRAP.value and request.target == branch and reason == BOOTSTRAP
 
 
-def at_main(state: State, main: Version) -> State:
-    """Another version than the one that failed begins with a fresh count."""
-    return replace(state, main=main, failures=0 if main.id != state.main.id else state.failures)
+def watched(state: State, now: Instant) -> State:
+    """Main was looked at while somebody leads: by when that runner is to make way for it, if it is to."""
+    runner = state.runner
+    if runner is None or not ladder.is_outdated(state, runner):
+        return replace(state, make_way_by=None)
+    if state.make_way_by is not None:
+        return state
+    by = now.monotonic + state.patience.make_way
+    sooner = by if state.deadline is None else min(by, state.deadline)
+    is_free = state.phase is Phase.RUNNING and not state.request
+    return replace(state, make_way_by=by, deadline=sooner if is_free else state.deadline)
 
 
 def leave_by(state: State, now: Instant) -> float | None:

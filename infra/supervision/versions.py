@@ -8,11 +8,11 @@ import re
 
 from infra.contract.branches import MAIN
 from infra.contract.control import GOODS
-from infra.contract.places import VERSION, Places
+from infra.contract.places import BODY, VERSION, Places
 from infra.contract.watcher_file import Version
 from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError, resolve_commit
-from infra.repository.merge import PAGE
+from infra.repository.page_text import PAGES
 
 RETRY_REF = "refs/minifram/retry"
 """Made by the PM, who alone can (`minifram retry`, or a plain push of anything to it): pinned versions may be tried."""
@@ -26,15 +26,20 @@ TREE_BYTES = 4 << 20
 def version_of(git: Git, commit: str) -> Version:
     """The version of a commit of main: what a start can fail for. Raises GitError."""
     listed = git.raw("ls-tree", "-z", "--full-tree", commit, "--", *VERSION)
-    return Version(commit=commit, id=hashlib.sha256(listed).hexdigest()[:16])
+    body = b"".join(entry for entry in listed.split(b"\0") if entry.rpartition(b"\t")[2].decode() in BODY)
+    return Version(commit=commit, id=_id(listed), body=_id(body))
+
+
+def _id(listed: bytes) -> str:
+    return hashlib.sha256(listed).hexdigest()[:16]
 
 
 def candidate_of(git: Git, commit: str) -> Version:
-    """The version of a branch: all that it holds but the page. A branch fails for itself: main, which may start from
+    """The version of a branch: all that it holds but the pages. A branch fails for itself: main, which may start from
     the same files, is not to be pinned with it. Raises GitError."""
     entries = git.saying_at_most(TREE_BYTES).raw("ls-tree", "-z", "--full-tree", commit).split(b"\0")
-    listed = b"\0".join(entry for entry in entries if not entry.endswith(b"\t" + PAGE.encode()))
-    return Version(commit=commit, id="branch-" + hashlib.sha256(listed).hexdigest()[:16])
+    kept = (entry for entry in entries if entry.partition(b"\t")[2].decode(errors="replace") not in PAGES)
+    return Version(commit=commit, id="branch-" + _id(b"\0".join(kept)))
 
 
 class Mainline:
@@ -90,9 +95,9 @@ class Mainline:
     def keep(self, goods: tuple[Version, ...]) -> None:
         """Have the shared repository keep these commits, whatever becomes of main. Raises GitError."""
         git = Git(self._remote)
-        wanted = {f"{_GOODS}{good.id}": good.commit for good in goods}
+        wanted = {f"{GOODS}/{good.id}": good.commit for good in goods}
         there = dict(
-            line.split(" ", 1) for line in git("for-each-ref", "--format=%(refname) %(objectname)", _GOODS).splitlines()
+            line.split(" ", 1) for line in git("for-each-ref", "--format=%(refname) %(objectname)", GOODS).splitlines()
         )
         orders = [f"update {ref} {commit}" for ref, commit in wanted.items() if there.get(ref) != commit]
         orders += [f"delete {ref}" for ref in there if ref not in wanted]
@@ -102,8 +107,5 @@ class Mainline:
     def kept(self) -> tuple[Version, ...]:
         """What `keep` was given, the latest commit first: for a watcher that lost its memory. Raises GitError."""
         shown = "--format=%(refname:lstrip=3) %(objectname)"
-        listed = Git(self._remote)("for-each-ref", "--sort=-committerdate", shown, _GOODS).splitlines()
+        listed = Git(self._remote)("for-each-ref", "--sort=-committerdate", shown, GOODS).splitlines()
         return tuple(Version(commit=commit, id=id) for id, _, commit in (line.partition(" ") for line in listed))
-
-
-_GOODS = f"{GOODS}/"

@@ -7,10 +7,16 @@ from __future__ import annotations
 import os
 import signal
 import types
+from collections.abc import Callable, Collection
+from math import inf
 
 import structlog
-from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.events import FileCreatedEvent, FileMovedEvent, FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
+
+RENEW_SECONDS = 1.0
+"""A directory that is replaced without rest is watched anew at most so often."""
+UNAVAILABLE_SECONDS = 60.0
 
 
 class Wake:
@@ -21,6 +27,10 @@ class Wake:
         self.stop_asked = False
         self._log = log
         self._observer = Observer()
+        self._watched: tuple[int, int] | None = None
+        """Device and inode of the directory."""
+        self._trouble = ""
+        self._next = -inf
 
     def ring(self) -> None:
         """Safe from any thread and from a signal handler; a full pipe is loud enough."""
@@ -51,22 +61,59 @@ class Wake:
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
             signal.signal(number, lambda *_: None)
 
-    def on_files_in(self, directory: str) -> None:
-        """Ring when something is put into `directory`. Without inotify the poll alone must do; said once."""
-        ring = self.ring
-
-        class Handler(FileSystemEventHandler):
-            def on_any_event(self, event: FileSystemEvent) -> None:
-                if event.event_type in ("created", "moved"):
-                    ring()
-
+    def on_files_in(self, directory: str, names: Collection[str], at: float) -> None:
+        """Ring when a file of one of these names comes into `directory`; called again at each look, it begins anew when
+        the directory is another one by now, or the thread that watches it is gone. Without inotify the poll must do."""
+        if at < self._next or (self._watched and self._watched == _identity(directory) and self._is_watching()):
+            return
+        self._next = at + RENEW_SECONDS
+        was = self._watched
+        self.close()
+        self._observer = Observer()
         try:
-            self._observer.schedule(Handler(), directory)
+            # The identity first: a directory that takes its place between the two is seen at the next look.
+            self._watched = _identity(directory)
+            self._observer.schedule(_Handler(self.ring, names), directory, event_filter=_EVENTS)
             self._observer.start()
-        except (OSError, RuntimeError) as error:  # no inotify left, or no thread
-            self._log.warning("watch.unavailable", directory=directory, reason=str(error), instead="poll")
+        except (OSError, RuntimeError) as error:  # no inotify left, no thread, or no directory
+            self._watched = None
+            self._next = at + UNAVAILABLE_SECONDS
+            if str(error) != self._trouble:
+                self._log.warning("watch.unavailable", directory=directory, reason=str(error), instead="poll")
+            self._trouble = str(error)
+            return
+        if was or self._trouble:
+            self._log.warning("watch.renewed", directory=directory)
+        self._trouble = ""
+
+    def _is_watching(self) -> bool:
+        """Its threads live: the one that reads events ends when the directory is removed."""
+        return self._observer.is_alive() and all(emitter.is_alive() for emitter in self._observer.emitters)
 
     def close(self) -> None:
         if self._observer.is_alive():
             self._observer.stop()
             self._observer.join(5.0)
+
+
+def _identity(directory: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+_EVENTS: list[type[FileSystemEvent]] = [FileCreatedEvent, FileMovedEvent]
+
+
+class _Handler(FileSystemEventHandler):
+    """Of all that may come into the directory, only what is a signal is worth a look at once."""
+
+    def __init__(self, ring: Callable[[], None], names: Collection[str]) -> None:
+        self._ring = ring
+        self._names = names
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        if os.path.basename(os.fsdecode(event.dest_path or event.src_path)) in self._names:
+            self._ring()

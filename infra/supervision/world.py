@@ -24,11 +24,13 @@ from infra.contract.settings import Settings, runner_limits
 from infra.contract.signals import SignalName
 from infra.contract.watcher_file import Request, WatcherFile
 from infra.repository.git import GitError
+from infra.repository.page_text import PageBounds
 from infra.repository.tip import TipBusy
 from infra.supervision import checkouts, inbox, ladder, main_branch, memory, processes, states
 from infra.supervision.absence import Absence
 from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
+from infra.supervision.examining import Examining
 from infra.supervision.following import Following, brief
 from infra.supervision.health import Health
 from infra.supervision.launching import Candidate, Launcher, NotLaunched
@@ -48,6 +50,8 @@ LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 DOORS_GRACE_SECONDS = 3.0
 """The doors are our own and end at once; an orderly stop is not to wait for two graces."""
+RECOVERED_SECONDS = 2.0
+"""An outage that comes and goes is no reason to launch more often than this."""
 BOOTING_POLL_SECONDS = 0.05
 """While a boot is awaited its log is looked at so often: a boot is short, and the PM waits for it."""
 
@@ -77,7 +81,7 @@ class World:
         self._inbox = inbox.Inbox(places.signals, zones.cell)
         self._decided: list[inbox.Claimed] = []
         """Signals that were decided upon; their files are deleted once that is remembered."""
-        self._reports = Reports(places, log)
+        self._reports = Reports(places, log, PageBounds(settings.comms.keep_reports, settings.comms.page_bytes))
         self._stale_locks = StaleLocks(places, log)
         self._notes = Notes(places, self._reports, log)
         self._unswept = ""
@@ -87,6 +91,8 @@ class World:
         self._stop_told = False
         self._launched = 0.0
         """Monotonic: when the last launch began."""
+        self._out = ""
+        """What was not there when the last runner died or could not be launched."""
         self._adopted = False
         self.wake = Wake(log)
         self.services = Services(zones.services, places, settings.limits.log_bytes, log)
@@ -94,6 +100,7 @@ class World:
         self._launcher = Launcher(settings, zones, self.services, self._preparation)
         longest = longest_promise(runner_limits(settings))
         self._health = Health(places, self._following, longest, zones.pace, log)
+        self._examining = Examining(settings, zones, self._preparation.is_fit, self._keep_pids, log)
         self._bounds = Bounds(self._launcher.clones, settings.limits, self._following, self._keep_pids, log)
 
     def begin(self) -> State:
@@ -107,15 +114,18 @@ class World:
             self._door_files.put()
         except OSError as error:  # tried again at the next look, or before a launch
             self._log.error("directories.not_made", reason=str(error))
-        self.wake.on_files_in(self._places.signals)
+        self.wake.on_files_in(self._places.signals, inbox.NAMES, at.monotonic)
         limits = self._settings.limits
-        patience = Patience(limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops)
+        patience = Patience(
+            limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops, limits.make_way_seconds
+        )
         state = memory.from_file(file, patience, at)
         if problem:
             state = self._begin_anew(state, problem, at)
         found = self._following.find(file)
         self._adopted = found is not None
         with self._zones.cell.acting():
+            processes.let_go_after_restart(self._places)
             strays = processes.end_strays(self._places, found.boot_id if found else "")
         strays += self.services.end_orphans()
         if strays:
@@ -194,6 +204,7 @@ class World:
             case states.Launch():
                 self._launch(action, state)
             case states.AskToEnd(runner):
+                self._let_go()
                 self._log.info("runner.asked_to_end", pid=runner.pid)
                 self._following.ask_group(runner, signal.SIGTERM)
                 self._following.ask_group(runner, signal.SIGCONT)  # one that is stopped hears of nothing else
@@ -209,6 +220,7 @@ class World:
             case states.Leave():
                 self._reports.send(now(), at_last=True)
                 self.remember(state)
+                self._examining.cancel()
                 self.services.end(min(self._settings.limits.grace_seconds, DOORS_GRACE_SECONDS))
                 self.wake.close()
                 self._log.info("watcher.left")
@@ -224,13 +236,13 @@ class World:
             self._stale_locks.due,
             at + LONGEST_WAIT_SECONDS,
         ]
-        if state.phase in (Phase.BOOTING, Phase.RUNNING):
+        if state.phase in (Phase.BOOTING, Phase.RUNNING) and not self._examining.is_holding:
             due.append(self._health.due())
-        if state.phase is Phase.RUNNING:
+        if state.phase is Phase.RUNNING and not self._examining.is_holding:
             due.append(self._bounds.due())
         due += [moment for moment in (self._absence.due(state), self.services.next_due()) if moment is not None]
         poll = select.poll()
-        watched = (self.services, self._following, self._preparation)
+        watched = (self.services, self._following, self._preparation, self._examining)
         descriptors = [descriptor for each in watched for descriptor in each.pidfds()]
         for descriptor in (self.wake.fd, *descriptors, *self._health.fds(), *self.services.fds()):
             poll.register(descriptor, select.POLLIN)
@@ -254,20 +266,24 @@ class World:
         runner = self._following.runner
         died = self._following.death()
         if died:
-            why = self._health.trouble or self._outage(at, died.served)
+            self._out = why = self._health.trouble or self._outage(at, died.served)
             died = died._replace(outage=bool(why))
             if not died.served:
                 self._launcher.doubt_environment()
             if why:
                 self._log.warning("outage", reason=why)
         self._take_signals()
+        self.wake.on_files_in(self._places.signals, inbox.NAMES, at)
         self._enqueue(*self._main.look(), *self._preparation.look())
-        self._enqueue(*self._health.look(state, at), *self._bounds.look(state, at))
+        self._was_held(at, self._examining.look(state, at))
+        if not self._examining.is_holding:
+            self._enqueue(*self._health.look(state, at), *self._bounds.look(state, at))
         if died:
             self._enqueue(died)
         unproved = self._seal.look(at, runner)
         if unproved and not runner:  # what is left of a runner, or a rehearsal, may be in the way
             self._enqueue(*self._preparation.break_off("it was broken off, as the seal could not be proved beside it"))
+            self._examining.cancel()
             self._sweep()
             unproved = self._seal.broken()
         self._enqueue(*unproved)
@@ -279,6 +295,9 @@ class World:
         deadline = self._absence.due(state)
         if deadline is not None and at >= deadline:
             self._enqueue(states.TimeIsUp())
+        elif self._has_recovered(state, at):
+            self._enqueue(states.OutageOver(self._out))
+            self._out = ""
         if (
             state.runner
             and not self._following.runner
@@ -290,6 +309,11 @@ class World:
         self._reports.send(now())
         if self._notes.is_due:
             self.remember(state)
+
+    def _has_recovered(self, state: State, at: float) -> bool:
+        """The next launch waits for its turn, and what the last one failed of is over."""
+        waits = state.phase is Phase.WAITING and at - state.since.monotonic >= RECOVERED_SECONDS
+        return waits and bool(self._out) and not self._outage(at, served=True)
 
     def _outage(self, at: float, served: bool) -> str:
         """Why no version is to blame for what fails now. A boot may have waited for a door from its start on."""
@@ -357,7 +381,8 @@ class World:
         except (NotLaunched, OSError) as error:
             self._log.error("launch.failed", branch=action.branch, rung=action.rung.value, reason=brief(error))
             guilty = error.guilty if isinstance(error, NotLaunched) else None
-            if guilty and self._outage(time.monotonic(), served=False):
+            self._out = self._outage(time.monotonic(), served=False)
+            if self._out:
                 guilty = None
             self._enqueue(states.LaunchFailed(action.branch, brief(error), guilty))
             return
@@ -380,12 +405,22 @@ class World:
 
     def _keep_pids(self) -> frozenset[int]:
         """Of what is no runner's, and waited for elsewhere."""
-        return self.services.pids() | self._preparation.pids()
+        return self.services.pids() | self._preparation.pids() | self._examining.pids()
+
+    def _let_go(self) -> None:
+        """Who is to end can do so only when it runs."""
+        at = time.monotonic()
+        self._was_held(at, self._examining.let_go(at))
+
+    def _was_held(self, at: float, seconds: float) -> None:
+        if seconds:
+            self._health.was_held(at, seconds)
 
     def _sweep(self) -> None:
+        self._let_go()
         self._preparation.cancel()
         try:
-            ended = processes.sweep(self.services.pids(), self._zones.cell)
+            ended = processes.sweep(self.services.pids() | self._examining.pids(), self._zones.cell)
             if self._adopted:  # what its runner left behind was handed to init, not to us
                 with self._zones.cell.acting():
                     ended += processes.end_strays(self._places, "")

@@ -32,6 +32,10 @@ class Zones(NamedTuple):
     """Why the seal does not hold; empty when it does."""
     proof_seconds: float = 30.0
     """How often it is proved again (DESIGN §4)."""
+    examiner: Identity = OURS
+    """Who examines: the candidate's code runs as this user there, and the cell can touch nothing of it."""
+    scratch: str = ""
+    """Where examinations have their checkouts; empty: where temporary files are."""
     pace: Pace = Pace()
     """Of the questions to the runner that serves."""
 
@@ -42,7 +46,23 @@ def plain_directories(settings_path: str, places: Places) -> Zones:
 
 
 def sealed_container(
-    settings_path: str, places: Places, cell: Identity, more: list[Service], proof: Callable[[], str]
+    settings_path: str,
+    places: Places,
+    cell: Identity,
+    more: list[Service],
+    proof: Callable[[], str],
+    examiner: Identity = OURS,
+    scratch: str = "",
 ) -> Zones:
     """The podman sandbox, once it is sealed; `more` is what the keep runs beside the doors."""
-    return Zones(settings_path, places, daemon.url(places), [*doors(settings_path, places), *more], cell, True, proof)
+    return Zones(
+        settings_path,
+        places,
+        daemon.url(places),
+        [*doors(settings_path, places), *more],
+        cell,
+        True,
+        proof,
+        examiner=examiner,
+        scratch=scratch,
+    )

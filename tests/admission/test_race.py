@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
 
-from infra.contract.comms import add_report
+from infra.contract.comms import add_directive
 from infra.repository.git import AGENT, Git, Person
 from infra.repository.tip import CloneTip, advance, edit_file
 from tests.admission.world import World
@@ -20,24 +21,32 @@ def test_no_push_is_lost_when_both_push_at_once(world: World) -> None:
     failures: list[BaseException] = []
     start = threading.Barrier(2)
 
-    def push(git: Git, who: str) -> None:
+    def push(git: Git, path: str, edit: Callable[[int, str], str]) -> None:
         try:
             start.wait(10)
             for number in range(ROUNDS):
-                title = f"{who} {number}"
-                edit = partial(add_report, title=title, text="well", at="2026-01-31T10:42:12.345Z")
-                advance(CloneTip(git), edit_file(git, "COMMS.md", edit, title))
+                advance(CloneTip(git), edit_file(git, path, partial(edit, number), f"number {number}"))
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=push, args=args) for args in ((agent, "agent"), (pm, "pm"))]
+    threads = [
+        threading.Thread(
+            target=push, args=(agent, "src/list", lambda number, document: f"{document}number {number}\n")
+        ),
+        threading.Thread(
+            target=push, args=(pm, "COMMS.md", lambda number, document: add_directive(document, f"number {number}"))
+        ),
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(100)
 
     assert failures == []
-    page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md").splitlines()
-    lines = [line.partition("Z ")[2] for line in page if line.startswith("### 2026")]
-    assert sorted(lines) == sorted(f"{who} {number}" for who in ("agent", "pm") for number in range(ROUNDS))
+    page, listed = (world.pm.git("--git-dir", world.places.remote, "show", f"main:{path}") for path in PATHS)
+    assert [line for line in page.splitlines() if "number" in line] == [f"- [ ] number {n}" for n in range(ROUNDS)]
+    assert listed.splitlines() == [f"number {n}" for n in range(ROUNDS)]
     assert world.pm.git("--git-dir", world.places.remote, "rev-list", "--count", "main") == str(1 + 2 * ROUNDS)
+
+
+PATHS = ("COMMS.md", "src/list")

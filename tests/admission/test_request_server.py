@@ -14,9 +14,9 @@ import structlog
 
 from infra.admission import request_server
 from infra.admission.request_server import RequestServer
+from infra.contract.door import ask
 from infra.contract.requests import MAX_BYTES, Examine, Later, Refused, Reply, Request, encode_request
 from infra.contract.sockets import connect, listen
-from infra.life.door import ask_door
 
 REQUEST = Examine("main", "a" * 40)
 
@@ -55,7 +55,7 @@ def test_a_request_is_answered(tmp_path: Path) -> None:
         return Refused("no")
 
     with serving(tmp_path, answer) as path:
-        assert ask_door(path, REQUEST, 5.0) == Refused("no")
+        assert ask(path, REQUEST, 5.0) == Refused("no")
     assert asked == [REQUEST]
 
 
@@ -67,7 +67,7 @@ def test_an_answer_that_fails_says_later(tmp_path: Path) -> None:
 
     with serving(tmp_path, answer) as path:
         for _ in range(request_server.THREADS + 1):
-            reply = ask_door(path, REQUEST, 5.0)
+            reply = ask(path, REQUEST, 5.0)
             assert isinstance(reply, Later)
             assert "RuntimeError" in reply.why
 
@@ -81,7 +81,7 @@ def test_clients_that_send_half_a_line_keep_nobody_out(tmp_path: Path) -> None:
             client.sendall(b'{"do":')
             halves.append(client)
         began = time.monotonic()
-        assert ask_door(path, REQUEST, 5.0) == Refused("no")
+        assert ask(path, REQUEST, 5.0) == Refused("no")
         assert time.monotonic() - began < 2.0
         for client in halves:
             client.close()

@@ -10,9 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog import get_logger
 
 from infra.admission.cargo import OVERLAP_BYTES, WINDOW_BYTES, read_known
-from infra.contract.comms import add_directive, add_report, directives, tick
+from infra.admission.report_verb import report
+from infra.admission.request_world import World as DoorWorld
+from infra.contract.comms import add_directive, directives, open_directives, reports
+from infra.contract.requests import Done, Report
+from infra.contract.same_trouble import SameTrouble
+from infra.contract.settings import Settings
 from tests.admission.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.admission.world import PAGE, World
 from tests.contract.test_secret_shapes import BASE64URL, MAKERS, ROOT, some
@@ -195,17 +201,24 @@ def test_what_the_repository_has_already_is_not_judged_again(world: World) -> No
 
 
 def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
-    """What the PM writes on the page stands there, and the agent goes on ticking and reporting."""
+    """What the PM writes on the page stands there, and the agent goes on; in its reports no key is repeated."""
     world.secret(KNOWN)
     page = add_directive(PAGE, f"use {KEY}, or {KNOWN}")
     world.pm.commit({"COMMS.md": page})
     world.pm.push("main")
     world.agent.git("pull", "--quiet")
-    done = add_report(tick(page, tuple(item.id for item in directives(page))), "done", "Used it.", "2026-01-31")
-    world.agent.commit({"COMMS.md": done}, f"report: use {KEY}, or {KNOWN}")
+    world.agent.commit({"src/b.py": "1\n"}, f"use {KEY}, or {KNOWN}")
     world.agent.push("main")
-    world.agent.commit({"COMMS.md": add_report(done, "well", f"it was {MAKERS['GitHub'](CHANCE)}", "2026-02-01")})
-    assert "holds what looks like a GitHub token in 'COMMS.md', line" in refused(world, "main")
+    ids = tuple(item.id for item in directives(page))
+    told = Report("0" * 32, "2026-01-31T00:00:00.000Z", "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
+
+    assert isinstance(report(DoorWorld(world.places, Settings(), get_logger()), told, SameTrouble()), Done)
+
+    page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
+    assert open_directives(page) == []
+    heading, *_, words = reports(page)[-1].splitlines()
+    assert heading.endswith("done: [secret]")
+    assert words == "Used [secret]."
 
 
 def test_several_are_told_at_once(world: World) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.contract.files import write_whole
+from infra.contract.files import make_directories, sync_tree, write_whole
 from infra.contract.life_file import SLEEPING, Life, write_life
 
 FILL = """
 import resource, signal, sys
-from infra.contract.files import write_whole
+from infra.contract.files import make_directories, sync_tree, write_whole
 path, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -153,6 +153,29 @@ def test_threads_and_readers_never_see_a_part(tmp_path: Path) -> None:
         writer.join()
     assert troubles == []
     assert os.listdir(tmp_path) == ["state"]
+
+
+def test_directories_that_are_missing_are_made(tmp_path: Path) -> None:
+    """Each with the mode that is asked for; those that are there stay, and a file in the way is an error."""
+    (tmp_path / "there").mkdir(mode=0o755)
+    for _ in range(2):
+        make_directories(str(tmp_path / "there/a/b"), 0o700)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("there", "there/a", "there/a/b")]
+    assert modes == [0o755, 0o700, 0o700]
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        make_directories(str(tmp_path / "file/a"))
+
+
+def test_a_tree_is_synced_with_all_that_is_in_it(tmp_path: Path) -> None:
+    """Nothing that only looks like a part of it is followed: that is somebody else's."""
+    (tmp_path / "tree/a").mkdir(parents=True)
+    (tmp_path / "tree/a/file").write_text("x")
+    (tmp_path / "tree/away").symlink_to("/")
+    sync_tree(str(tmp_path / "tree"))
+    (tmp_path / "tree/a/link").symlink_to("file")
+    with pytest.raises(OSError, match="symbolic links"):
+        sync_tree(str(tmp_path / "tree"))
 
 
 def test_the_life_file_says_what_it_is(tmp_path: Path) -> None:

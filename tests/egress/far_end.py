@@ -28,6 +28,9 @@ NAMES = {
     "rebind-shared.example": [PUBLIC4, "100.64.9.9"],
     "metadata.example": ["169.254.169.254"],
     "evil.index.example": ["10.9.8.7"],
+    "shared.index.example": ["100.64.9.9"],
+    "resolver.index.example": ["1.1.1.1"],
+    **{f"n{number}.many.example": [f"93.184.217.{number}"] for number in range(1, 5)},
 }
 """The addresses of a name, one after the other with each question; the last one stays. All others are at PUBLIC4."""
 

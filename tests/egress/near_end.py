@@ -28,6 +28,8 @@ AGENT, RESOLVER = 1000, 990
 UPSTREAM4, UPSTREAM6 = "10.0.2.3", "fd00::3"
 HOST = ("198.4.4.4", "2a00:1450:4001::53")
 """Public addresses that are said to be the machine's own."""
+NAMES_LISTED = 4
+"""As many as any test lists; sets that nobody fills are no matter."""
 EXITS = rules.Exits(RESOLVER, (UPSTREAM4, UPSTREAM6), host=HOST)
 
 NET_RAW = 1 << 13
@@ -145,7 +147,7 @@ class NearEnd:
 
     def load(self, allowlist: bool = False, ipv6: bool = True, replaced: dict[str, str] | None = None) -> None:
         """The product's rules. `replaced`: words of the text, for what would otherwise take ten minutes."""
-        text = rules.rules_text(EXITS._replace(allowlist=allowlist, ipv6=ipv6))
+        text = rules.rules_text(EXITS._replace(listed=NAMES_LISTED if allowlist else None, ipv6=ipv6))
         for old, new in (replaced or {}).items():
             if old not in text:
                 raise AssertionError(f"the rules do not say {old!r}")
@@ -221,7 +223,9 @@ class NearEnd:
         """The product's command line, and wait until it answers. `may_list`: it has what it takes to fill the sets."""
         self.stop_resolver()
         egress = EgressSettings(mode="allowlist" if mode == "allowlist" else "open", allow=tuple(allow or ()))
-        command = resolver_command(egress, [UPSTREAM4], keep or [], may_list=may_list)
+        command = resolver_command(
+            egress, [UPSTREAM4], keep or [], may_list=may_list, closed=rules.closed_networks(HOST)
+        )
         extra = ["net_admin"] if mode == "allowlist" and may_list else []
         bound = ["setpriv", "--pdeathsig", "KILL", *command]
         with self.log.open("wb") as stderr:

@@ -30,7 +30,7 @@ def narrow(nets: Nets) -> Iterator[Nets]:
 def gone(nets: Nets, address: str, seconds: float = 15.0) -> bool:
     """The address leaves its set by itself; looking at the set does not keep it there."""
     deadline = time.monotonic() + seconds
-    while address in nets.near.ask("listed", name="listed4"):
+    while address in nets.near.ask("listed", name="listed4_0"):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.1)
@@ -63,7 +63,7 @@ def test_the_other_rules_stand(narrow: Nets) -> None:
     nets = narrow
     assert nets.try_as("agent", "named", name="index.example", port=443) == REACHED
     for address in ("10.1.2.3", "169.254.169.254"):
-        nets.near.ask("run", command=["nft", "add", "element", "inet", "minifram", "listed4", f"{{ {address} }}"])
+        nets.near.ask("run", command=["nft", "add", "element", "inet", "minifram", "listed4_0", f"{{ {address} }}"])
         assert nets.try_as("agent", "tcp", to=address, port=443) == "EHOSTUNREACH"
     assert nets.try_as("agent", "dns", name="evil.index.example")[1] == []
     assert nets.try_as("agent", "udp", to=PUBLIC4, port=443) == "EPERM"
@@ -78,7 +78,7 @@ def test_the_keep_reaches_the_model_and_the_cell_does_not(narrow: Nets) -> None:
     nets = narrow
     assert nets.try_as("keep", "named", name="api.provider.example", port=443) == REACHED
     assert nets.try_as("agent", "named", name="api.provider.example", port=443) == "EHOSTUNREACH"
-    assert PROVIDER not in nets.near.ask("listed", name="listed4")
+    assert PROVIDER not in nets.near.ask("listed", name="listed4_0")
     assert nets.counted()["keep_out"] > 0
     assert nets.try_as("keep", "tcp", to="10.1.2.3", port=443) == "EHOSTUNREACH"
 
@@ -110,4 +110,39 @@ def test_without_its_capability_the_resolver_lists_nothing(nets: Nets) -> None:
     assert nets.try_as("agent", "dns", name="index.example") == [0, [PUBLIC4]]
     assert nets.try_as("agent", "tcp", to=PUBLIC4, port=443) == "EHOSTUNREACH"
     assert nets.try_as("keep", "tcp", to=PUBLIC4, port=443) == REACHED
+    nets.near.ask("stop_resolver")
+
+
+def test_the_cell_writes_nothing_into_questions_for_the_model(narrow: Nets) -> None:
+    """A name below the model's own would carry what the cell put into it to whoever answers there; a listed one may."""
+    nets = narrow
+    assert nets.try_as("agent", "dns", name="stolen.api.provider.example") == [NO_SUCH_NAME, []]
+    assert nets.try_as("agent", "dns", name="a.b.API.provider.example", qtype="TXT")[1] == []
+    assert nets.try_as("agent", "dns", name="api.provider.example") == [0, [PROVIDER]]
+    assert nets.try_as("agent", "dns", name="files.index.example")[0] == 0
+    assert {name.lower() for name, _ in nets.far.ask("take_questions")} == {
+        "api.provider.example",
+        "files.index.example",
+    }
+
+
+def test_an_answer_leads_to_no_closed_address(narrow: Nets) -> None:
+    """What is passed on, and listed, is open."""
+    nets = narrow
+    for name in ("shared.index.example", "resolver.index.example", "evil.index.example"):
+        assert nets.try_as("agent", "dns", name=name)[1] == [], name
+    assert "100.64.9.9" not in nets.near.ask("listed", name="listed4_0")
+    assert nets.try_as("agent", "named", name="index.example", port=443) == REACHED
+
+
+def test_what_one_name_opens_is_bounded(nets: Nets) -> None:
+    """Whoever answers for a listed name opens so many addresses and no more, and takes nothing from other names."""
+    nets.near.ask("load", allowlist=True, replaced={"size 256": "size 2"})
+    nets.near.ask("start_resolver", **LISTED | {"allow": ["many.example", "index.example"]})
+    for number in range(1, 5):
+        assert nets.try_as("agent", "dns", name=f"n{number}.many.example") == [0, [f"93.184.217.{number}"]]
+    reached = [nets.try_as("agent", "tcp", to=f"93.184.217.{number}", port=443) for number in range(1, 5)]
+    assert reached[:2] == [REACHED, REACHED]
+    assert REACHED not in reached[2:]
+    assert nets.try_as("agent", "named", name="index.example", port=443) == REACHED
     nets.near.ask("stop_resolver")

@@ -31,12 +31,26 @@ def test_the_allowlist_asks_for_listed_names_only() -> None:
     servers = [word for word in command if word.startswith("--server=")]
     assert servers == [f"--server=/{name}/10.0.2.3" for name in (*NARROW.allow, "api.anthropic.com")]
     listed = [word for word in command if word.startswith("--nftset=")]
-    assert [word.split("/")[1] for word in listed] == [*NARROW.allow]
+    assert listed == [
+        f"--nftset=/{name}/4#inet#minifram#listed4_{number},6#inet#minifram#listed6_{number}"
+        for number, name in enumerate(NARROW.allow)
+    ]
     assert "--address=/#/" in command
     assert "--max-ttl=60" in command
     weak = resolver_command(NARROW, ["10.0.2.3"], may_list=False)
     assert not any("nftset" in word for word in weak)
     assert "--address=/#/" in weak
+
+
+def test_names_below_the_models_are_not_asked_for() -> None:
+    """Unless the PM has listed them."""
+
+    def not_asked(*allow: str) -> list[str]:
+        command = resolver_command(EgressSettings(mode="allowlist", allow=allow), ["10.0.2.3"], ["api.anthropic.com"])
+        return [word for word in command if word.startswith("--address=/*.")]
+
+    assert not_asked("pypi.org", "x.api.anthropic.com", "opic.com") == ["--address=/*.api.anthropic.com/"]
+    assert not_asked("anthropic.com") == not_asked("api.anthropic.com") == []
 
 
 def test_without_ipv6_no_name_leads_there() -> None:

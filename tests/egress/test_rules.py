@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.egress.host_networks import networks_of
-from infra.egress.rules import FOLDER, Exits, RulesError, load_rules, prelude, rules_text
+from infra.egress.rules import FOLDER, Exits, RulesError, closed_networks, load_rules, prelude, rules_text
 
 EXITS = Exits(990, ("10.0.2.3", "fd00::3"))
 
@@ -63,28 +63,41 @@ def test_no_text_gets_into_the_defines(addresses: list[ipaddress.IPv4Address], w
 
 def test_the_allowlist_comes_on_top() -> None:
     """One text, so that nft takes both files in one transaction."""
-    wide, narrow = rules_text(EXITS), rules_text(EXITS._replace(allowlist=True))
+    wide, narrow = rules_text(EXITS), rules_text(EXITS._replace(listed=2))
     assert narrow.startswith(wide)
-    assert "listed4" in narrow
+    assert {"set listed4_0", "set listed6_0", "set listed4_1", "set listed6_1"} == set(
+        re.findall(r"set listed\w+", narrow)
+    )
     assert "listed4" not in wide
+
+
+def test_what_the_rules_close_is_known_by_its_networks() -> None:
+    """Read from the rules themselves, the canary within its network; by IPv6 also what is nobody's address."""
+    closed = [ipaddress.ip_network(each) for each in closed_networks(("192.0.9.7", "2001:db9::/48"))]
+    for address in ("10.0.0.1", "10.255.255.254", "169.254.169.254", "1.1.1.1", "240.0.0.1", "192.0.9.7", "100.64.9.9"):
+        assert any(ipaddress.ip_address(address) in each for each in closed if each.version == 4), address
+    for address in ("::1", "fd00:ffff::1", "4000::1", "2001:4860:4860::8888", "2002::1", "2001:db9::5"):
+        assert any(ipaddress.ip_address(address) in each for each in closed if each.version == 6), address
+    for address in ("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "1.1.1.4"):
+        assert not any(ipaddress.ip_address(address) in each for each in closed), address
 
 
 def test_every_define_is_used_and_every_use_defined() -> None:
     """Nothing is left over in the files."""
-    text = rules_text(EXITS._replace(allowlist=True))
+    text = rules_text(EXITS._replace(listed=2))
     assert set(re.findall(r"^define (\w+)", text, re.M)) == set(re.findall(r"^[^#\n]*?\$(\w+)", text, re.M))
 
 
 def test_every_counter_is_used() -> None:
     """A name that is counted is the name of a rule, and the other way round."""
-    text = "\n".join(line.partition("#")[0] for line in rules_text(EXITS._replace(allowlist=True)).splitlines())
+    text = "\n".join(line.partition("#")[0] for line in rules_text(EXITS._replace(listed=2)).splitlines())
     made = set(re.findall(r"^ *counter (\w+) \{", text, re.M))
     assert made == set(re.findall(r'"(\w+)"(?= (?:goto refused|drop|accept)|,| \}|$)', text, re.M))
 
 
 def test_the_files_are_for_reading() -> None:
     """They are the rules themselves; nobody runs them."""
-    for name in ("egress.nft", "allowlist.nft"):
+    for name in ("egress.nft", "allowlist.nft", "listed.nft"):
         assert not os.stat(f"{FOLDER}/{name}").st_mode & stat.S_IXUSR
 
 

@@ -19,6 +19,7 @@ from infra.repository import durable_refs
 from infra.repository.git import Git
 from infra.supervision import main_branch
 from infra.supervision.versions import Mainline
+from tests.admission.git_server import Server
 from tests.admission.world import World
 from tests.faults.disks import Ext4
 from tests.host.desk import Desk
@@ -60,7 +61,8 @@ def agent(desk: Desk) -> Desk:
 
 
 def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
-    """Also where init makes the directories above; nothing of it needs mending, and it starts."""
+    """Fault: the power is cut when init has answered; expected: the agent and the directories above are there, nothing
+    needs mending, and it starts."""
     desk.done("init", "--sandbox", "process")
     cut(disk)
     assert list(mend(desk.home(), machine_started())) == []
@@ -72,17 +74,18 @@ def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
 
 
 def test_an_agent_that_was_restored_is_there(agent: Desk, disk: Ext4) -> None:
-    """With its settings and the record of how it lived, and nothing of it needs mending."""
-    saved = agent.root / "saved.tar.gz"
-    agent.done("backup", str(saved))
-    agent.done("restore", str(saved), "--agent", "second")
+    """Fault: the power is cut when backup, and then restore, have answered; expected: archive and agent are there and
+    whole."""
+    archive = str(disk.path / "agent.tar")
+    agent.done("backup", archive)
     cut(disk)
-    home = agent.home("second")
-    assert list(mend(home, machine_started())) == []
+    agent.done("restore", archive, "--agent", "second")
+    cut(disk)
+    assert list(mend(agent.home("second"), machine_started())) == []
     assert agent.main("second") == agent.main()
-    assert agent.git("second")("fsck", "--strict", "--no-dangling") == ""
-    assert os.path.getsize(home.settings)
-    assert os.path.getsize(home.started_file)
+    assert agent.git("second")("fsck", "--strict") == ""
+    assert os.path.getsize(agent.home("second").settings)
+    assert os.path.getsize(agent.home("second").started_file)
 
 
 class Clone:
@@ -113,7 +116,8 @@ def _at(git: Git, ref: str) -> str:
 
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_a_push_by_path_is_there(agent: Desk, disk: Ext4, branch: str) -> None:
-    """To main, to a new branch, and to one whose directories are new."""
+    """Fault: the power is cut when a push by path was answered; expected: it is there, also on a branch of
+    new directories."""
     pushed = Clone(agent).push(branch)
     cut(disk)
     assert _at(agent.git(), f"refs/heads/{branch}") == pushed
@@ -121,7 +125,7 @@ def test_a_push_by_path_is_there(agent: Desk, disk: Ext4, branch: str) -> None:
 
 
 def test_without_the_hook_a_push_is_lost(agent: Desk, disk: Ext4) -> None:
-    """The control: what git alone does is not enough, and the cut takes it."""
+    """Fault: the same without the hook; expected: the push is lost, the control of what is above."""
     os.unlink(f"{agent.home().remote}/hooks/{durable_refs.HOOK}")
     os.sync()
     pushed = Clone(agent).push("main")
@@ -130,14 +134,22 @@ def test_without_the_hook_a_push_is_lost(agent: Desk, disk: Ext4) -> None:
     assert _at(agent.git(), "refs/heads/main") not in ("", pushed)
 
 
-@pytest.mark.parametrize("branch", BRANCHES)
-def test_a_push_through_the_door_is_there(disk: Ext4, tmp_path: Path, branch: str) -> None:
-    """As by path; door and clone lie on another disk."""
-    world = World(tmp_path / "world")
-    remote = disk.path / "remote.git"
-    shutil.move(world.places.remote, remote)
-    os.symlink(remote, world.places.remote)
+@pytest.fixture(params=["git:// door", "door by path"])
+def world(disk: Ext4, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    """Of the agent and its door, only the repository lies on the disk."""
+    server = Server(tmp_path / "world") if request.param == "git:// door" else None
+    world = server.world if server else World(tmp_path / "world")
+    shutil.move(world.places.remote, disk.path / "remote.git")
+    os.symlink(disk.path / "remote.git", world.places.remote)
     os.sync()
+    yield world
+    if server:
+        server.end()
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_a_push_through_the_door_is_there(world: World, disk: Ext4, branch: str) -> None:
+    """Fault: the power is cut when a push through the git door was answered; expected: it is there."""
     pushed = world.agent.commit({"src/b.py": "b = 1\n"})
     world.agent.push(f"HEAD:refs/heads/{branch}")
     cut(disk)
@@ -164,7 +176,8 @@ ACTS: dict[str, Callable[[Desk], object]] = {
 
 @pytest.mark.parametrize("act", ACTS)
 def test_what_the_commands_and_the_watcher_did_is_there(agent: Desk, disk: Ext4, act: str) -> None:
-    """Every ref is as it was when they had answered, and everything that it leads to is whole."""
+    """Fault: the power is cut when a command or the watcher has moved refs; expected: every ref is as it was
+    when they had answered, and what it leads to is whole."""
     agent.branch("later", {"src/l.py": "1\n"})
     agent.git()("update-ref", "refs/heads/main", "refs/heads/later")
     agent.branch("improve", {"src/a.py": "1\n"})

@@ -9,7 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from infra.contract import watcher_file
 from infra.contract.signals import SignalName
 from infra.contract.watcher_file import SCHEMA
 from infra.supervision.processes import is_alive
@@ -30,7 +32,7 @@ def cramped(tmp_path: Path) -> Iterator[MakeAgent]:
             directory = tmp_path / "agent"
             directory.mkdir()
             made.append(Agent(directory, settings=settings))
-            disks.enter_context(small_disk(directory / "var", "2m"))
+            disks.enter_context(small_disk(directory / "var", "8m"))
             disks.enter_context(small_disk(directory / "bot", "24m"))
             return made[0]
 
@@ -61,6 +63,22 @@ def test_a_disk_fills_up(cramped: MakeAgent, full: tuple[str, ...]) -> None:
     agent.told("main failed (1 in a row)")
     behave(agent, "serve()  # another")
     agent.serving(but=second.boot_id)
+
+
+def test_there_is_room_again(cramped: MakeAgent) -> None:
+    """Fault: after many failures in a row, so that the next attempt is a minute away, the agent's disk is full and then
+    has room again; expected: main serves within 15 s of that."""
+    agent, _ = grown(cramped)
+    first = agent.serving()
+    agent.stop()
+    path = Path(agent.places.watcher_state)
+    path.write_bytes(watcher_file.encode(replace(agent.state(), failures=10)))
+    filler = fill(Path(agent.directory, "bot"))
+    agent.start()
+    within(20.0, lambda: agent.state().phase == "waiting", "a launch in vain")
+    filler.unlink()
+    second = agent.serving(but=first.boot_id, seconds=15.0)
+    assert (second.rung, second.pins) == ("main", ())
 
 
 def test_the_keeps_state_cannot_be_written(make_agent: MakeAgent) -> None:

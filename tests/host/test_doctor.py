@@ -209,6 +209,16 @@ def test_samples_and_pushes_are_no_findings(desk: Desk) -> None:
     assert desk.run("doctor").code == 0
 
 
+def test_hooks_that_the_pm_s_git_looks_for_elsewhere_are_found(desk: Desk) -> None:
+    """Then git runs neither of those that guard pushes by path."""
+    (desk.root / "pm/.gitconfig").write_text("[core]\n\thooksPath = ~/.githooks\n")
+
+    ended = desk.run("doctor")
+
+    assert ended.code == 8
+    assert "core.hooksPath in your own git configuration is '~/.githooks'" in ended.out
+
+
 def test_an_old_git_is_found(desk: Desk) -> None:
     """Merging without a work tree needs 2.38."""
     old = desk.root / "bin"

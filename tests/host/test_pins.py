@@ -140,8 +140,10 @@ def test_a_plain_push_of_the_pm_does_the_same(desk: Desk) -> None:
 def test_status_says_who_leads_instead_of_a_pinned_main(desk: Desk) -> None:
     """Since when and why; the newest pins, a line each; what was not told yet."""
     assert desk.call("up").code == 0
+    tips = {number: desk.branch(f"try-{number}", {"notes": f"{number}"}) for number in range(7)}
     others = tuple(
-        pin(desk, f"reason {number}\nmore", version=f"branch-{number}", branch=f"try-{number}") for number in range(7)
+        pin(desk, f"reason {number}\nmore", version=f"branch-{number}", branch=f"try-{number}", commit=commit)
+        for number, commit in tips.items()
     )
     told = watcher_file.Report(id="x", at=AT, title="watcher: x", text="x")
     leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "rung": "last good"}
@@ -182,8 +184,72 @@ def test_a_main_that_holds_another_version_is_not_pinned(desk: Desk) -> None:
     assert desk.run("status", "--json").json["pins"][0]["is_main"] is True
     assert len(warned(desk)) == 1
     desk.branch("main", {"infra/runner.py": "mended\n"})
-    assert desk.run("status", "--json").json["pins"][0]["is_main"] is False
+    assert desk.run("status", "--json").json["pins"] == []
+    assert "pinned" not in desk.run("status").out
     assert warned(desk) == []
+
+
+def test_a_branch_is_pinned_as_long_as_it_is_what_failed(desk: Desk) -> None:
+    """Not when it was mended, merged or taken away; a commit to its page mends nothing."""
+    failed = desk.branch("try", {"infra/runner.py": "broken\n"})
+    remember(desk, pins=(pin(desk, version="branch-1", branch="try", commit=failed),))
+
+    def shown() -> bool:
+        assert bool(desk.run("status", "--json").json["pins"]) is ("pinned" in desk.run("status").out)
+        return bool(desk.run("status", "--json").json["pins"])
+
+    assert shown()
+    desk.branch("try", {"COMMS.md": "words\n"}, start="try")
+    assert shown()
+    tip = desk.branch("try", {"infra/runner.py": "mended\n"}, start="try")
+    assert not shown()
+    git = desk.git()
+    git("update-ref", "refs/heads/try", failed)
+    assert shown()
+    git("update-ref", "-d", "refs/heads/try")
+    assert not shown()
+    git("update-ref", "refs/heads/try", failed)
+    git("update-ref", "refs/heads/main", tip)
+    assert not shown()
+
+
+def test_a_pinned_stand_in_is_shown_while_it_is_passed_over(desk: Desk) -> None:
+    """That explains who leads; where main itself is led, it is no news."""
+    good = Version(commit=desk.main(), id="good")
+    of_good = pin(desk, "it died too", version="good")
+    remember(desk, pins=(of_good, pin(desk)), goods=(good,))
+    assert "it died too" in desk.run("status").out
+    remember(desk, pins=(of_good,), goods=(good,))
+    assert "pinned" not in desk.run("status").out
+
+
+def test_what_the_pm_took_back_is_asked_for_by_retry(desk: Desk) -> None:
+    """Though nothing is pinned; and it is not offered as what to roll back to."""
+    good, older = Version(commit="a" * 40, id="good"), Version(commit="b" * 40, id="older")
+    remember(desk, pins=(pin(desk),), goods=(good, older), withdrawn=("good",))
+    assert f"minifram rollback {'b' * 12}" in warned(desk)[0]
+    remember(desk, goods=(good,), withdrawn=("good", "unknown"), pardoned=("good",))
+    assert "nothing is pinned" in desk.done("retry").out
+    remember(desk, goods=(good,), withdrawn=("good",))
+    ended = desk.done("retry")
+    assert f"back    main@{'a' * 12}, which you took back" in ended.out
+    assert pins.is_asked(desk.home())
+
+
+def test_safe_mode_is_called_safe_mode(desk: Desk) -> None:
+    """And the commit that is shown is that of what runs: none of main's, then; nor of what ran before, while nobody
+    leads."""
+    assert desk.call("up").code == 0
+    leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "rung": "safe mode"}
+    remember(desk, pins=(pin(desk),), **leading)
+    out = desk.done("status").out
+    assert "version    safe mode: the code of this program, in the clone of main\n" in out
+    assert "version    last: main @" not in out
+    remember(desk, phase=watcher_file.WAITING)
+    assert f"version    last: main @ {desk.main()[:12]}" in desk.done("status").out
+    assert desk.done("status", "--json").json["is_led"] is False
+    remember(desk, make_way_by=AT, **(leading | {"rung": "branch", "branch": "improve"}))
+    assert f"main has other code ({desk.main()[:12]}), it is next, at {AT} at the latest" in desk.done("status").out
 
 
 def test_a_commit_that_is_gone_or_none_pins_nothing_that_is_there(desk: Desk) -> None:
@@ -213,8 +279,8 @@ def test_what_is_prepared_is_named(desk: Desk) -> None:
 
 def test_what_is_pinned_cannot_steer_the_screen(desk: Desk) -> None:
     """The reason is the agent's last words, the branch its choice: spelled out, one line, bounded."""
-    evil = pin(desk, "\x1b[2J\u202eback " + "x" * 5000, branch="\x1b]0;t\x07" + "y" * 500)
-    remember(desk, pins=(evil,))
+    evil = pin(desk, "\x1b[2J\u202eback " + "x" * 5000)
+    remember(desk, pins=(evil, pin(desk, branch="\x1b]0;t\x07" + "y" * 500)))
     for words in (("status",), ("doctor",), ("retry",)):
         ended = desk.run(*words)
         assert not {"\x1b", "\u202e", "\x07"} & set(ended.out + ended.err), words

@@ -164,6 +164,16 @@ def test_up_waits_for_whoever_leads_instead_of_a_pinned_version(desk: Desk) -> N
     assert f"running main@{desk.main()[:12]} (last good), 4 failed so far" in up.err
 
 
+def test_safe_mode_is_no_success(desk: Desk) -> None:
+    """The agent works, and `up` and `restart` say in words and by their exit status that nothing of main's does."""
+    up = desk.call("up", watcher="safe")
+    assert up.code == 8, up
+    assert f"safe mode in place of main@{desk.main()[:12]}" in up.out
+    again = desk.call("restart", watcher="safe")
+    assert again.code == 8, again
+    assert "leads     safe mode" in again.out
+
+
 def test_failures_of_an_earlier_watcher_do_not_count(desk: Desk) -> None:
     """The memory of bad starts is the watcher's; a new start is judged by what happens now."""
     desk.call("up", watcher="fails")

@@ -37,6 +37,8 @@ KEYS = {
     "rung",
     "main",
     "outdated",
+    "make_way_by",
+    "is_led",
     "failures",
     "pins",
     "retry_asked",

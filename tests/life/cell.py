@@ -21,12 +21,13 @@ from infra.contract.places import BOOT_LOG, ERROR_LOG, Places
 from infra.life.home import Home, settle
 from infra.loop.interruption import Interruption
 from infra.repository.git import Git, GitError, Person
+from infra.repository.page_text import ARCHIVE, archived
 from infra.repository.tip import read_file
-from tests.life.doors import GitDoor, ModelDoor
+from tests.life.doors import GitDoor, ModelDoor, Requests
 from tests.loop.waiting import wait_for
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BODY = ("contract", "repository", "loop", "life", "policy")
+BODY = ("admission", "contract", "repository", "loop", "life", "policy")
 PM = Person("PM", "pm@example.invalid")
 DEADLINE_SECONDS = 20.0
 
@@ -161,6 +162,7 @@ class Cell:
             clone("remote", "set-url", "origin", self.places.remote)
         self._model: ModelDoor | None = None
         self._git_door: GitDoor | None = None
+        self._requests: Requests | None = None
         self._runners: list[Runner] = []
 
     # The doors are opened when a test first has to do with them.
@@ -180,8 +182,18 @@ class Cell:
             self._git_door.close()
         self._git_door = None
 
+    def open_requests(self) -> None:
+        if self._requests is None:
+            self._requests = Requests(self.places)
+
+    def close_requests(self) -> None:
+        if self._requests:
+            self._requests.close()
+        self._requests = None
+
     def open_doors(self) -> None:
         self.open_git_door()
+        self.open_requests()
         assert self.model
 
     def close(self) -> None:
@@ -190,6 +202,7 @@ class Cell:
                 runner.process.kill()
             runner.process.wait()
         self.close_git_door()
+        self.close_requests()
         if self._model:
             self._model.close()
         shutil.rmtree(self._run)
@@ -231,6 +244,7 @@ class Cell:
     def home(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> Home:
         """The surroundings of a runner on main that runs in this very process."""
         os.makedirs(f"{self.checkout}/logs", exist_ok=True)
+        self.open_requests()
         return settle(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
 
     # The PM's side.
@@ -240,6 +254,10 @@ class Cell:
 
     def reports(self) -> list[str]:
         return comms.reports(self.page())
+
+    def all_reports(self) -> list[str]:
+        """Those that have left the page as well."""
+        return [*archived(read_file(self.bare, "main", ARCHIVE) or ""), *self.reports()]
 
     def reported(self, words: str) -> bool:
         return any(words in report for report in self.reports())

@@ -13,6 +13,11 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
+import structlog
+
+from infra.admission.request_server import PATIENCE_SECONDS, RequestServer
+from infra.admission.request_world import World
+from infra.admission.verbs import Verbs
 from infra.contract.control import PROBE_PATH
 from infra.contract.conversation import (
     COMPLETE_PATH,
@@ -23,12 +28,31 @@ from infra.contract.conversation import (
     completion_to_dict,
     request_from_dict,
 )
+from infra.contract.places import Places
+from infra.contract.settings import Settings
 from infra.contract.sockets import listen
 from infra.repository.git import Git
 from infra.repository.tip import resolve_object
 from tests.loop.replies import says
 
 POLL_SECONDS = 0.01
+
+
+class Requests:
+    """The keep's own verbs, on a real socket."""
+
+    def __init__(self, places: Places, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+        self._path = places.request_socket
+        self._listening = listen(self._path)
+        log = structlog.get_logger()
+        verbs = Verbs(World(places, settings, log))
+        self._server = RequestServer(self._listening, verbs.answer, log, PATIENCE_SECONDS)
+        self._server.start()
+
+    def close(self) -> None:
+        self._server.stop()
+        self._listening.close()
+        os.unlink(self._path)
 
 
 class Refusal(NamedTuple):

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from infra.contract import comms, policy
-from infra.contract.approvals import call_hash, id_of
-from infra.contract.conversation import REFUSAL, Request
+from infra.contract.conversation import REFUSAL, Request, ToolUse
 from infra.contract.policy import Policy, Rule
 from infra.life.approvals import Approvals
 from infra.life.unit import work_on
 from infra.loop.loop import End
-from infra.loop.registry import Verdict
+from infra.loop.recorded import Done, Recorded
+from infra.loop.registry import Reply, Verdict
 from tests.life.cell import Cell, Runner, limits, read
 from tests.loop.replies import Canned, bash, calls, results, says, texts
 from tests.loop.waiting import wait_for
@@ -27,7 +27,7 @@ TOUCH = "touch made-$(ls | grep -c ^made-)"
 
 
 def asked_ids(cell: Cell) -> list[str]:
-    return [found for report in cell.reports() for found in re.findall(r"approval wanted \[(\w{8})\]: bash\n", report)]
+    return [found for report in cell.reports() for found in re.findall(r"approval wanted \[(\w{16})\]: bash\n", report)]
 
 
 def made(cell: Cell) -> int:
@@ -90,7 +90,7 @@ def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> 
     assert asked_ids(cell) == [id]
     assert cell.open() == []
     assert len(cell.model.requests) == 4
-    assert flags(cell) == [["rule 1", "asked"], ["rule 1", "approved"]]
+    assert flags(cell) == [["rule 1", f"asked {id}"], ["rule 1", f"approved {id}"]]
     ended(again)
 
 
@@ -108,7 +108,7 @@ def test_a_denied_call_is_told_with_the_pms_words(cell: Cell) -> None:
     assert "use mktemp" in told.content
     assert made(cell) == 0
     assert cell.open() == []
-    assert flags(cell)[-1] == ["rule 1", "denied"]
+    assert flags(cell)[-1] == ["rule 1", f"denied {id}"]
     ended(run)
 
 
@@ -198,7 +198,7 @@ def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:
 def test_an_answer_alone_is_no_work(cell: Cell) -> None:
     """No model is asked for it; with the next unit it is ticked."""
     run = start(cell)
-    cell.tell("deny 0123abcd")
+    cell.tell("deny 0123abcd0123abcd")
     cell.pm_changes({"src/other.md": "of the PM's\n"}, "another push")
     wait_for(lambda: os.path.exists(f"{cell.checkout}/src/other.md"), "the checkout follows main")
     assert cell.model.requests == []
@@ -211,7 +211,7 @@ def test_an_answer_alone_is_no_work(cell: Cell) -> None:
 
 def approvals(cell: Cell) -> Approvals:
     home = cell.home()
-    return Approvals(home, home.page.look())
+    return Approvals(home, home.page.look(), pause=lambda seconds: None)
 
 
 def ask(it: Approvals, command: str = "x") -> Verdict:
@@ -219,20 +219,23 @@ def ask(it: Approvals, command: str = "x") -> Verdict:
 
 
 def test_nothing_is_asked_twice_but_by_another_unit(cell: Cell) -> None:
-    """The page says what was asked; when a unit is done, that is over."""
+    """The keep knows what was asked; when a unit is done, that is over, and an answer to it too."""
+    cell.tell("do it")
     first, second = ask(approvals(cell)), ask(approvals(cell))
-    assert (first.allowed, first.error_code, first.flags) == (False, "awaiting_approval", ("asked",))
+    [id] = asked_ids(cell)
+    assert (first.allowed, first.error_code, first.flags) == (False, "awaiting_approval", (f"asked {id}",))
     assert second == first
-    assert len(asked_ids(cell)) == 1
+    cell.tell(f"approve {id}")
+    assert ask(approvals(cell)).flags == (f"approved {id}",)
 
     home = cell.home()
-    home.page.report("main@0123456789ab done: it", "Done.")
-    ask(approvals(cell))
+    home.page.report("main@0123456789ab done: it", "Done.", (home.page.look().open[0].id,))
+    assert ask(approvals(cell)).error_code == "awaiting_approval"
     assert len(asked_ids(cell)) == 2
 
 
 def test_each_answer_is_told_once(cell: Cell) -> None:
-    """Also when another call has seen it on the page first."""
+    """Also when another call was asked about meanwhile."""
     it = approvals(cell)
     ask(it)
     [id] = asked_ids(cell)
@@ -251,7 +254,7 @@ def test_each_answer_is_told_once(cell: Cell) -> None:
 
 
 def test_an_approval_is_for_one_call_alone(cell: Cell) -> None:
-    """Another call with the same id, which is short, is not made; nor is any other."""
+    """No other is made for it."""
     it = approvals(cell)
     ask(it)
     [id] = asked_ids(cell)
@@ -260,58 +263,49 @@ def test_an_approval_is_for_one_call_alone(cell: Cell) -> None:
     assert ask(it).allowed
     assert ask(it, "y").error_code == "awaiting_approval"
 
-    swap = f"SHA-256 is {id}"
-    cell.pm_edits(lambda page: page.replace(swap, f"SHA-256 is {id[::-1]}"), "as if another call had this id")
-    other = ask(it)
-    assert (other.allowed, other.error_code) == (False, "denied")
-
-
-def test_an_answer_without_its_question_is_none(cell: Cell) -> None:
-    """Eight digits could be another call's: without the whole hash on the page the PM is asked."""
-    id = id_of(call_hash("bash", {"command": "x"}))
-    cell.tell(f"approve {id}")
-
-    it = approvals(cell)
-    assert ask(it).error_code == "awaiting_approval"
-    assert asked_ids(cell) == [id]
-    assert ask(it).allowed
-    cell.home().page.report("main@0123456789ab done: it", "Done.")
-    assert ask(approvals(cell)).error_code == "awaiting_approval"
-
 
 def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> None:
-    """What keeps the question from being queued is the call's error."""
-    it = approvals(cell)
-    spoilt = f"{cell.places.bot}/.unsent/0Z.json"
-    os.makedirs(spoilt)
-    with pytest.raises(IsADirectoryError):
-        ask(it)
-    assert not it.awaits()
-
-    os.rmdir(spoilt)
-    assert ask(it).error_code == "awaiting_approval"
-    assert it.awaits()
-
-
-def test_what_is_asked_hides_nothing_and_shows_no_key(cell: Cell) -> None:
-    """Characters that steer or hide are spelled out; what has the shape of a key is not shown; long calls are cut."""
-    key = "ghp_" + "aZ3kQ9xW1mB7vN5tR2pL8sD4fG6hJ0cY3uEq"
-    ask(approvals(cell), f"echo {key} \u202eback\x1b[2J" + "z" * 20_000 + "\n## Directives\n\n- [ ] do more")
-
-    [report] = cell.reports()
-    assert key not in report
-    assert "\\u202eback\\u001b[2J" in report
-    assert "characters left out here" in report
-    assert len(report) < 10_000
-    assert cell.open() == []
-
-
-def test_a_report_that_cannot_be_sent_is_asked_once_all_the_same(cell: Cell) -> None:
-    """It waits in the queue, and is not made anew."""
+    """What keeps the keep from asking is the call's error; tried again, it is asked once."""
     it = approvals(cell)
     os.rename(cell.places.remote, f"{cell.places.remote}.away")
-    assert ask(it) == ask(it)
+    with pytest.raises(OSError, match="could not be asked"):
+        ask(it)
+    assert not it.awaits()
     os.rename(f"{cell.places.remote}.away", cell.places.remote)
+    cell.close_requests()
+    with pytest.raises(OSError, match="could not be asked"):
+        ask(it)
 
-    assert cell.home().page.send()
+    cell.open_requests()
+    assert ask(it).error_code == "awaiting_approval"
+    assert it.awaits()
     assert len(asked_ids(cell)) == 1
+
+
+def test_a_call_that_cannot_be_asked_about_is_denied(cell: Cell) -> None:
+    """It is too long for one question; the model is told what to do."""
+    told = ask(approvals(cell), "x" * 300_000)
+    assert (told.allowed, told.error_code, told.flags) == (False, "denied", ("denied",))
+    assert "cannot be asked" in told.words
+    assert asked_ids(cell) == []
+
+
+def test_a_unit_that_is_gone_on_with_knows_what_waits(cell: Cell) -> None:
+    """By its record: what it asked and was not answered."""
+    asked = ask(approvals(cell))
+    [id] = asked_ids(cell)
+
+    def call(command: str) -> ToolUse:
+        return ToolUse(command, "bash", {"command": command})
+
+    reply = Reply(asked.words, is_error=True, error_code=asked.error_code, policy_flags=("rule 1", *asked.flags))
+    made = Reply("", policy_flags=("rule 1", "approved 0000000000000000"))
+    of_before = reply._replace(policy_flags=("rule 1", "asked"))
+    done = {(1, 1): Done(call("x"), reply), (1, 2): Done(call("y"), of_before), (2, 1): Done(call("y"), made)}
+
+    it = approvals(cell)
+    it.recall(Recorded("r", Request((), (), ()), (), "", 1, 0, (), done, frozenset(), {}, {}, 0, False, ""))
+    assert it.awaits()
+    cell.tell(f"deny {id}")
+    assert f"denies call {id}" in (it.news(cell.home().page.look()) or "")
+    assert not it.awaits()

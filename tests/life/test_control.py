@@ -17,8 +17,9 @@ from infra.contract import control
 from infra.contract.control import Answer, Heartbeat, Question
 from infra.contract.conversation import Completion, Request
 from infra.contract.exit_codes import Exit
+from infra.contract.requests import Refused
 from infra.contract.sockets import control_address, listen
-from infra.life import hop, unit, validation, work
+from infra.life import examination, hop, unit, work
 from infra.life.control import Heart, answer
 from infra.life.home import Home
 from infra.loop.interruption import Interrupted
@@ -309,21 +310,18 @@ def test_looking_and_sleeping_beat(cell: Cell) -> None:
     assert 0 < heart.beats[-1][1] <= 1e6
 
 
-def test_a_validation_beats_with_the_bound_of_each_part(cell: Cell) -> None:
-    """The tests' limit, then the exercise's; and all promises of a whole hop are such as the watcher believes."""
+def test_a_hop_beats_while_it_awaits_its_examination(cell: Cell) -> None:
+    """All promises of a whole hop are such as the watcher believes."""
     cell.branch("improve", {"src/notes.md": "better\n"})
     value = cell.boot("improve", limits=limits(validation_seconds=50))
     home, heart = recorded(cell.home())
     home = home._replace(boot=value, checkout=cell.places.checkout("improve"))
     os.makedirs(f"{home.checkout}/logs", exist_ok=True)
-
-    assert validation.judge(home, cell.main()).fit
-    judging = [each for each in heart.beats if each[0] == "validating"]
-    assert judging == [("validating", 50), ("validating", validation.EXERCISE_SECONDS)]
-
     heart.beats.clear()
+
+    assert not examination.wait(home, home.head(), lambda _: Refused("moved")).passed
     hop.prove_and_hand_over(home)
-    assert heart.words()[0] == "validating"
-    assert heart.words()[-1] == "reporting"
+
+    assert "awaiting its examination" in heart.words()
     promises = max(seconds for _, seconds in heart.beats) + control.SLACK_SECONDS
     assert promises <= control.longest_promise(value.limits)

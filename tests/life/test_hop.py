@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 
+from infra.admission.request_server import PATIENCE_SECONDS, RequestServer
+from infra.admission.request_world import World
+from infra.admission.verbs import answer
 from infra.contract.places import ERROR_LOG
-from infra.life import hop
+from infra.contract.requests import Examination, Later, Refused, Reply
+from infra.contract.settings import Settings
+from infra.contract.sockets import listen
+from infra.examination import records, refs, trees
+from infra.examination.verdict import Counts, Verdict
+from infra.life import examination, hop
+from infra.life.examination import Examined
 from infra.life.home import Home, settle
 from infra.life.hop import MainMoved, NotValidated
-from infra.life.validation import Verdict
 from infra.loop.interruption import Interruption
-from infra.repository.git import Git
+from infra.repository.git import WATCHER, Git
 from tests.life.cell import Cell, limits, read, write
 from tests.loop.replies import Canned
-from tests.loop.waiting import gone, wait_for
+from tests.loop.waiting import wait_for
 
-FIT = Verdict(True, "3 passed in 0.10s; exercise passed")
+FIT = Examined(True, "rehearsed, 3 of main's tests passed")
+
+
+@pytest.fixture
+def keep(cell: Cell) -> Iterator[None]:
+    """The keep's own answers to requests."""
+    listening = listen(cell.places.request_socket)
+    world = World(cell.places, Settings(), structlog.get_logger())
+    server = RequestServer(listening, lambda request: answer(world, request), world.log, PATIENCE_SECONDS)
+    server.start()
+    yield
+    server.stop()
+    listening.close()
+
+
+def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ...] = ()) -> None:
+    """The keep's verdict on what merging the branch would make of main now."""
+    git = Git(cell.places.remote, WATCHER)
+    main, commit = git("rev-parse", "main"), git("rev-parse", "improve")
+    key = trees.key_of(git, trees.merged(git, main, commit))
+    failures = {} if passed else {"tests/test_body.py::test_this_version_is_fine": "assert 'this' == 'that'"}
+    made = Verdict(key, "improve", commit, main, passed, why, False, True, Counts(1), failures=failures)
+    records.keep(git, Verdict(**{**{f: getattr(made, f) for f in made.__struct_fields__}, "needs_word": word}))
 
 
 def at_home(cell: Cell, branch: str, **boot: Any) -> Home:
@@ -37,12 +68,15 @@ def change(cell: Cell, **files: str) -> Git:
 
 
 @pytest.mark.heavy
-def test_a_version_that_proves_itself_leads_main_to_itself(cell: Cell) -> None:
-    """Its tests and the exercise pass: merged with the evidence in the commit, reported, and main is asked for."""
+def test_a_version_that_the_keep_has_examined_leads_main_to_itself(cell: Cell, keep: None) -> None:
+    """It asks for its examination, merges with the verdict in the commit, reports, and asks for main."""
     clone = change(cell)
     before = cell.main()
 
     run = cell.start(cell.boot("improve"))
+    wait_for(lambda: refs.is_asked(cell.places.remote), "an examination is asked for")
+    assert refs.requests(cell.bare) == [("improve", clone("rev-parse", "HEAD"))]
+    examined(cell)
 
     assert run.ended(60) == 0, run.log()
     assert run.words() == ["BOOTSTRAPPING", "SUCCESS"]
@@ -52,21 +86,20 @@ def test_a_version_that_proves_itself_leads_main_to_itself(cell: Cell) -> None:
     assert cell.bare("rev-parse", "main~1^1", "main~1^2").split() == [before, clone("rev-parse", "HEAD")]
     message = cell.bare("log", "-1", "--format=%B", merge)
     assert message.startswith("Merge improve: improve: a change")
-    assert "Validated: 1 passed in " in message
+    assert "Examined: rehearsed, 1 of main's tests passed" in message
     [report] = cell.reports()
     assert f"improve@{clone('rev-parse', 'HEAD')[:12]} merged into main as {merge[:12]}" in report
-    assert "1 passed in " in report
-    assert "exercise passed" in report
+    assert "1 of main's tests passed" in report
     assert before[:12] in report
-    assert "1 passed" in read(f"{clone.directory}/logs/validation.log")
-    assert cell.model.requests == [], "proving oneself costs nothing"
+    assert cell.model.requests == [], "being examined costs nothing"
 
 
 @pytest.mark.heavy
-def test_a_version_whose_tests_fail_is_not_merged(cell: Cell) -> None:
-    """The PM reads which, main is as it was, and main is asked for."""
-    change(cell, **{"tests/test_body.py": "def test_this_version_is_fine():\n    assert 'this' == 'that'\n"})
+def test_a_version_that_did_not_pass_is_not_merged(cell: Cell, keep: None) -> None:
+    """The PM reads which test and how it failed, main is as it was, and main is asked for."""
+    change(cell)
     before = cell.main()
+    examined(cell, passed=False, why="tests/test_body.py::test_this_version_is_fine failed")
 
     run = cell.start(cell.boot("improve"))
 
@@ -74,35 +107,17 @@ def test_a_version_whose_tests_fail_is_not_merged(cell: Cell) -> None:
     assert cell.signal() == "main"
     assert cell.bare("rev-parse", "main~1") == before
     [report] = cell.reports()
-    assert "not validated: the test run: 1 failed in " in report.split("\n")[0]
+    assert "not validated: tests/test_body.py::test_this_version_is_fine failed" in report.split("\n")[0]
     assert "assert 'this' == 'that'" in report
 
 
 @pytest.mark.heavy
-def test_a_version_that_cannot_act_is_not_merged(cell: Cell) -> None:
-    """Its tests pass, but it has forgotten how to write a file: the exercise finds that out."""
-    path = f"{cell.checkout}/infra/loop/file_tools.py"
-    broken = read(path).replace("os.rename(temporary, path)", "os.unlink(temporary)")
-    assert broken != read(path)
-    change(cell, **{"infra/loop/file_tools.py": broken})
-    before = cell.main()
-
-    run = cell.start(cell.boot("improve"))
-
-    assert run.ended(60) == 0, run.log()
-    assert cell.signal() == "main"
-    assert cell.bare("rev-parse", "main~1") == before
-    assert "not validated: the exercise ended with status 1" in cell.reports()[0]
-
-
-@pytest.mark.heavy
-def test_a_mistake_while_judging_still_ends_in_main(cell: Cell) -> None:
+def test_a_mistake_while_it_is_examined_still_ends_in_main(cell: Cell) -> None:
     """Whatever this version cannot do, it lets main lead again, and says what happened."""
-    path = f"{cell.checkout}/infra/life/validation.py"
-    broken = read(path).replace(
-        "def judge(home: Home, main: str) -> Verdict:", "def judge(home, main):\n    1 / 0\n\n\ndef unused(home):"
+    path = f"{cell.checkout}/infra/life/examination.py"
+    change(
+        cell, **{"infra/life/examination.py": read(path).replace("    end = clock()", "    1 / 0\n    end = clock()")}
     )
-    change(cell, **{"infra/life/validation.py": broken})
 
     run = cell.start(cell.boot("improve"))
 
@@ -112,30 +127,16 @@ def test_a_mistake_while_judging_still_ends_in_main(cell: Cell) -> None:
     assert "hop.crashed" in read(f"{run.checkout}/{ERROR_LOG}")
 
 
-SLOW_TEST = """
-import os
-import time
-
-
-def test_slow():
-    with open("logs/pid", "w") as file:
-        file.write(str(os.getpid()))
-    time.sleep(60)
-"""
-
-
 @pytest.mark.heavy
-def test_being_asked_to_end_ends_the_tests_as_well(cell: Cell) -> None:
-    """No signal, no report: the watcher has its own reasons; and no test goes on running."""
-    change(cell, **{"tests/test_body.py": SLOW_TEST})
+def test_being_asked_to_end_ends_the_waiting(cell: Cell, keep: None) -> None:
+    """No signal, no report: the watcher has its own reasons."""
+    change(cell)
     run = cell.start(cell.boot("improve"))
-    pid = f"{run.checkout}/logs/pid"
-    wait_for(lambda: os.path.exists(pid) and read(pid), "the test runs")
+    wait_for(lambda: refs.is_asked(cell.places.remote), "an examination is asked for")
 
     run.ask_to_end()
 
     assert run.ended(3) == 0, run.log()
-    assert gone(int(read(pid)))
     assert cell.signal() == ""
     assert cell.reports() == []
 
@@ -143,30 +144,45 @@ def test_being_asked_to_end_ends_the_tests_as_well(cell: Cell) -> None:
 # Step by step, in this process.
 
 
-@pytest.mark.heavy
-def test_a_version_without_tests_is_not_validated(cell: Cell) -> None:
-    """Neither is one whose tests are none."""
-    clone = change(cell)
-    shutil.rmtree(f"{clone.directory}/tests")
-    clone("commit", "--quiet", "--all", "--message", "no tests")
+def test_a_verdict_is_waited_for(cell: Cell) -> None:
+    """Doors that are not open, or busy, are asked again; a refusal and a verdict end it."""
+    change(cell)
+    home = at_home(cell, "improve")
+    replies: list[Reply | OSError] = [OSError("no door"), Later("busy"), Examination("waiting"), Refused("moved")]
 
-    with pytest.raises(NotValidated, match="no tests/"):
-        hop.prove(at_home(cell, "improve"))
+    def ask(request: object) -> Reply:
+        reply = replies.pop(0)
+        if isinstance(reply, OSError):
+            raise reply
+        return reply
 
-    write(f"{clone.directory}/tests/test_none.py", "\n")
-    clone("add", "--all")
-    clone("commit", "--quiet", "--message", "no test in it")
-    with pytest.raises(NotValidated, match="the test run"):
-        hop.prove(at_home(cell, "improve"))
+    assert examination.wait(home, home.head(), ask) == Examined(False, "moved")
+    assert replies == []
 
 
-@pytest.mark.heavy
-def test_tests_that_hang_are_ended(cell: Cell) -> None:
-    """The limit is the PM's."""
-    change(cell, **{"tests/test_body.py": "import time\n\n\ndef test_slow():\n    time.sleep(60)\n"})
+def test_no_verdict_in_time_is_none(cell: Cell) -> None:
+    """It says what was last heard, and the version is not merged."""
+    change(cell)
+    home = at_home(cell, "improve", limits=limits(validation_seconds=10))
+    times = iter([0.0, 1.0, 9999.0])
 
-    with pytest.raises(NotValidated, match="ran out of time"):
-        hop.prove(at_home(cell, "improve", limits=limits(validation_seconds=0.3)))
+    found = examination.wait(home, home.head(), lambda _: Later("the disk is full"), lambda: next(times))
+
+    assert not found.passed
+    assert "no verdict in time: the disk is full" in found.words
+
+
+def test_what_needs_the_pms_word_is_not_merged(cell: Cell) -> None:
+    """Reported with each reason, and left to the PM."""
+    change(cell)
+    before = cell.main()
+
+    title, text = hop.settle(at_home(cell, "improve"), FIT._replace(needs_word=("tests/a.py is removed",)), before)
+
+    assert " validated: " in title
+    assert "needs the PM's word" in text
+    assert "- tests/a.py is removed" in text
+    assert cell.main() == before
 
 
 def test_main_is_merged_into_the_branch_first(cell: Cell) -> None:
@@ -301,7 +317,7 @@ def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
     cell.pm("push", "--quiet", "origin", "HEAD:main")
     home = at_home(cell, "improve")
 
-    title, text = hop.settle(home, FIT, hop.bring_in_main(home))
+    title, text = hop.prove(home, lambda _: Later("nobody is asked"))
 
     assert " validated: " in title
     assert "nothing to merge" in text

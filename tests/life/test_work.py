@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from infra.contract.conversation import REFUSAL, Completion, Request, ToolUse
+from infra.contract.requests import Reply, Report
+from infra.contract.sockets import listen
 from infra.life.page import Page
 from infra.life.unsent import UnsentReports
 from infra.life.wakes import Wakes
@@ -363,7 +365,7 @@ def test_bootstrap_ends_the_runner(cell: Cell) -> None:
 
 @heavy
 def test_a_ruined_clone_is_left_to_the_watcher(cell: Cell) -> None:
-    """No waiting helps; the runner ends with an error, and what it had to report is kept for the next one."""
+    """No waiting helps; the runner ends with an error. What it had to report needs no clone."""
     cell.tell("do it")
     cell.model.replies += [calls(bash("rm -rf .git SYSTEM.md")), says("Oops.")]
 
@@ -371,7 +373,7 @@ def test_a_ruined_clone_is_left_to_the_watcher(cell: Cell) -> None:
 
     assert run.ended() == 1
     assert "Traceback" in run.log()
-    assert os.listdir(f"{cell.places.bot}/.unsent")
+    assert cell.reported("Oops.")
 
 
 @heavy
@@ -387,22 +389,20 @@ def test_an_agent_that_turned_away_from_its_origin_is_turned_back(cell: Cell) ->
 
 
 @heavy
-def test_sigterm_does_not_wait_for_a_push_that_hangs(cell: Cell) -> None:
+def test_sigterm_does_not_wait_for_a_door_that_hangs(cell: Cell) -> None:
     """What may not be broken off is given a moment, and then ends with everything it started."""
     run = asleep(cell)
-    hook = f"{cell.places.remote}/hooks/pre-receive"
-    write(hook, "#!/bin/sh\n[ -e ../hang ] || exit 0\necho $$ > ../hung\nexec sleep 100\n")
-    os.chmod(hook, 0o755)
-    cell.model.replies.append(says("Done."))
-    cell.tell("do it")
-    write(f"{cell.places.remote}/../hang", "")
-    wait_for(lambda: os.path.exists(f"{cell.places.remote}/../hung"), "the push hangs")
+    cell.close_requests()
+    with listen(cell.places.request_socket) as mute:
+        mute.settimeout(20)
+        cell.model.replies.append(says("Done."))
+        cell.tell("do it")
+        with mute.accept()[0]:
+            asked_at = time.monotonic()
+            run.ask_to_end()
 
-    asked_at = time.monotonic()
-    run.ask_to_end()
-
-    assert run.ended() == 0, run.log()
-    assert time.monotonic() - asked_at < 3
+            assert run.ended() == 0, run.log()
+            assert time.monotonic() - asked_at < 3
     assert os.listdir(f"{cell.places.bot}/.unsent"), "the report is kept"
 
 
@@ -413,12 +413,18 @@ class ForgetfulPage(Page):
         return True
 
 
+def _never(report: Report) -> Reply:
+    raise AssertionError(report)
+
+
 def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(cell: Cell) -> None:
     """Whatever keeps it open, the same is not begun again at once; at the tick it is."""
     cell.tell("do it")
     model = Canned([says("Done.")] * 5)
     home = cell.home(model)
-    forgetful = ForgetfulPage(home.git, UnsentReports(f"{cell.places.bot}/.unsent", time.time, home.log), home.log)
+    forgetful = ForgetfulPage(
+        home.git, UnsentReports(f"{cell.places.bot}/.unsent", time.time, home.log), _never, home.log
+    )
     work = Work(home._replace(page=forgetful), Wakes(cell.places.git_socket, home.log, home.interruption))
 
     assert [work.look(ticked=False) for _ in range(3)] == [Next.LOOK_AGAIN, Next.SLEEP, Next.SLEEP]

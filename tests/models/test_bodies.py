@@ -126,6 +126,73 @@ def test_an_attack_without_rest_keeps_nobody_out(door: DoorProcess) -> None:
     assert len(sent) > 8
 
 
+HALVES = """
+import socket, sys, threading
+def halves():
+    while True:
+        try:
+            with socket.socket(socket.AF_UNIX) as one:
+                one.connect(sys.argv[1])
+                one.sendall(b"POST /v1/complete HTTP/1.1\\r\\nhost: d\\r\\ncontent-length: 100\\r\\n\\r\\n" + b"x" * 50)
+        except OSError:
+            pass
+for _ in range(6):
+    threading.Thread(target=halves, daemon=True).start()
+print(flush=True)
+sys.stdin.read()
+"""
+HOARD = """
+import socket, sys
+kept, head = [], b"POST /v1/complete HTTP/1.1\\r\\nhost: d\\r\\ncontent-length: 31000000\\r\\n\\r\\n"
+for _ in range(6):
+    kept.append(socket.socket(socket.AF_UNIX))
+    kept[-1].connect(sys.argv[1])
+    try:
+        kept[-1].sendall(head + b"x" * 30_900_000)
+    except OSError:
+        pass
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def others() -> Iterator[Callable[..., None]]:
+    """Start a process that does something hostile, and wait until it says that it does."""
+    with contextlib.ExitStack() as started:
+
+        def begin(program: str, path: str) -> None:
+            words = [sys.executable, "-c", program, path]
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            started.enter_context(process)
+            started.callback(process.kill)
+            assert process.stdout
+            process.stdout.readline()
+
+        yield begin
+
+
+def test_half_requests_that_are_given_up_at_once_keep_nobody_out(
+    door: DoorProcess, others: Callable[..., None]
+) -> None:
+    """Fault: six threads connect, send half a request and close, without rest; expected: each honest call is answered
+    at its first try."""
+    others(HALVES, door.places.model_socket)
+    for _ in range(20):
+        assert door.complete(a_request("x" * 100_000)).stop_reason
+
+
+def test_who_takes_the_most_gives_up_first(
+    door: DoorProcess, hostile: Callable[..., socket.socket], others: Callable[..., None]
+) -> None:
+    """Fault: another process sends more halves of requests than there is room for; expected: its own are put out, and
+    not the one that came before all of them."""
+    honest = hostile(door.places.model_socket, HEAD % 100, b"{")
+    others(HOARD, door.places.model_socket)
+    honest.sendall(b'"' + b" " * 98)
+    assert (answer_on(honest) or (0, {}))[0] == 400, "it is heard to its end"
+
+
 def test_the_calls_that_are_made_are_not_put_out(tmp_path: Path, hostile: Callable[..., socket.socket]) -> None:
     """A request that is whole has its answer, however many come after it."""
     (tmp_path / "script.yaml").write_text(

@@ -20,6 +20,7 @@ import pytest
 from infra.contract.conversation import END_TURN, TOOL_USE, Message, Spent, Text, ToolUse, request_to_dict
 from infra.contract.exit_codes import Exit
 from infra.loop.model_client import ModelFailure, health
+from infra.repository.git import Git, Person
 from tests.models.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
 
 SCRIPT = """
@@ -290,25 +291,43 @@ def test_a_call_over_the_budget_is_refused_with_the_figures(tmp_path: Path) -> N
 
 
 def test_a_unit_over_its_own_budget_is_refused_and_others_are_not(tmp_path: Path) -> None:
-    """Each answer says how much is used up, so that the model can be told before the end; it grows to it."""
+    """Each answer says how much is used up. No other name and no restart of the door makes a new unit: the PM does."""
+    pm = Git(str(tmp_path), Person("PM", "pm@example.invalid"))
+    page = "# COMMS\n\n## Directives\n\n- [ ] be short\n\n## Reports\n"
     refused: list[ModelFailure] = []
-    with scripted(tmp_path, {"daily_tokens": 100_000, "unit_tokens": 400}) as door:
-        shares: list[Spent] = []
-        while not refused and len(shares) < 100:
-            try:
-                shares.append(door.complete(a_request("be short")).spent)
-            except ModelFailure as failure:
-                refused.append(failure)
-        other = door.complete(a_request("be short", unit="another"))
-        tokens = door.get("/v1/budget")["spent_tokens"]
+    shares: list[Spent] = []
+    budget = {"daily_tokens": 100_000, "unit_tokens": 400}
 
-    assert [(failure.type, failure.retry_after_seconds) for failure in refused] == [("unit_budget_exhausted", None)]
+    def publish(door: DoorProcess, page: str) -> None:
+        pm("init", "--quiet", "--bare", door.places.remote)
+        bare = pm.with_env(GIT_DIR=door.places.remote)
+        blob = bare("hash-object", "-w", "--stdin", stdin=page.encode())
+        tree = bare("mktree", stdin=f"100644 blob {blob}\tCOMMS.md\n".encode())
+        bare("update-ref", "refs/heads/main", bare("commit-tree", tree, "-m", "x"))
+
+    def ask(door: DoorProcess) -> None:
+        try:
+            shares.append(door.complete(a_request("be short", unit=f"a new name {len(shares)}")).spent)
+        except ModelFailure as failure:
+            refused.append(failure)
+
+    with scripted(tmp_path, budget) as door:
+        publish(door, page)
+        while not refused and len(shares) < 100:
+            ask(door)
+    with scripted(tmp_path, budget) as door:
+        publish(door, page + "\n### main@0123456789ab: still at it\n\nnews\n")
+        ask(door)
+        assert len(refused) == 2, "neither a restart nor a report is other work"
+        publish(door, page.replace("- [ ] be short", "- [ ] be short\n- [ ] be quick"))
+        other = door.complete(a_request("be short"))
+
+    assert {(failure.type, failure.retry_after_seconds) for failure in refused} == {("unit_budget_exhausted", None)}
     assert "budget.unit_tokens" in refused[0].message
     assert len(shares) > 1
     assert [each.unit for each in shares] == sorted({each.unit for each in shares})
     assert 0 < shares[-1].unit <= 1
     assert other.spent.unit < shares[-1].unit
-    assert other.spent.day == round(tokens / 100_000, 4)
 
 
 def door_ledger(door: DoorProcess, event: str) -> list[dict[str, Any]]:

@@ -91,6 +91,17 @@ def test_nothing_is_synced_for_a_push_that_is_refused(site: Site) -> None:
     assert site.synced() == []
 
 
+NEED_NOT_LAST = {"supervision/probe.py", "rehearsal/scene.py"}
+"""A challenge is made anew for each question, and a scratch repository goes with its rehearsal."""
+
+
+def test_refs_that_are_to_last_are_moved_in_one_place() -> None:
+    """Whoever called git's update-ref beside it would be answered before the ref is on the disk."""
+    infra = Path(durable_refs.__file__).parents[1]
+    calls = {str(path.relative_to(infra)) for path in infra.rglob("*.py") if '"update-ref"' in path.read_text()}
+    assert calls == {"repository/durable_refs.py", *NEED_NOT_LAST}
+
+
 def test_our_own_orders_are_carried_out_all_or_none(site: Site) -> None:
     """As git's own transactions are, and names that would lead elsewhere are refused by git."""
     durable_refs.update_refs(site.bare, f"create refs/a/b/c {site.commit}", f"update refs/heads/y {site.commit}")

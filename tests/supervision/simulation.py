@@ -69,6 +69,7 @@ OF_NOBODY: tuple[Event, ...] = (
     states.Unwell(OTHER, "it was stopped", certain=True),
     states.Well(OTHER),
     states.Exceeded(OTHER, "too much"),
+    states.OutageOver("the disk was full"),
 )
 NOT_ASKED: tuple[Event, ...] = (
     states.Preparing("nobody", 10.0),
@@ -138,7 +139,7 @@ class Play:
 
     def new_version(self, nature: Nature | None = None) -> Version:
         self.serial += 1
-        made = Version(commit=f"{self.serial:040x}", id=f"{self.serial:016x}")
+        made = Version(commit=f"{self.serial:040x}", id=f"{self.serial:016x}", body=f"body {self.serial}")
         kinds, weights = zip(*NATURES, strict=True)
         self.natures[made.id] = nature or self.chance.choices(kinds, weights)[0]
         return made
@@ -150,7 +151,7 @@ class Play:
     def report_on_main(self) -> None:
         """A commit that changes no version."""
         self.serial += 1
-        self.main = Version(commit=f"{self.serial:040x}", id=self.main.id)
+        self.main = replace(self.main, commit=f"{self.serial:040x}")
 
     @property
     def outage(self) -> bool:
@@ -189,7 +190,7 @@ class Play:
             case states.Sweep():
                 self.preparing = None
             case states.LookAtMain(reason):
-                seen = states.MainUnseen("gone") if self.outage else states.MainSeen(self.main, reason)
+                seen = states.MainUnseen("gone") if self.outage else states.MainSeen(self.main, reason, self.withdrawn)
                 self.inbox.append(seen)
             case states.Launch():
                 self.launch(action)
@@ -219,8 +220,17 @@ class Play:
         version = self.offered(action)
         self.serial += 1
         runner = Runner(
-            f"{self.serial:032x}", action.branch, action.commit, self.serial, self.now, action.rung, version
+            f"{self.serial:032x}",
+            action.branch,
+            action.commit,
+            self.serial,
+            self.now,
+            action.rung,
+            version,
+            action.led_for,
         )
+        if action.rung is Rung.GOOD and version in self.withdrawn and version not in self.state.pardoned:
+            raise Broken(f"version {version}, which the PM took back, stands in for main")
         pin = ladder.pin_of(self.state, version)
         if pin and action.rung is Rung.BRANCH:
             self.inbox.append(states.LaunchFailed(action.branch, "pinned"))
@@ -300,6 +310,8 @@ class Play:
             name, _, words = target.partition(" ")
             self.inbox.append(states.Asked(Request(name=name, target=words, identity=identity)))
         self.inbox.append(states.Started(found, served, age))
+        self.inbox.append(states.MainMoved(self.main, self.withdrawn))
+        self.outdated_since = None
         self.remember(self.state)
 
     # What happens by itself.
@@ -354,6 +366,8 @@ class Play:
         self.now = self.next_moment()
         if was_out and not self.outage:
             self.outage_ended = self.now
+            if self.state.phase is Phase.WAITING:
+                self.inbox.append(states.OutageOver("the disk was full"))
         if self.alive:
             self.let_live(self.alive)
         if self.preparing and self.now >= self.preparing[0]:
@@ -387,12 +401,15 @@ class Play:
         chance = self.chance.random()
         if chance < 0.02:
             self.move_main()
-            self.inbox.append(states.MainMoved(self.main))
-            if self.alive and self.alive.served and self.alive.runner.rung is not Rung.BRANCH:
-                self.ask("bootstrap", "main")  # the runner sees that main holds other code, and makes way
+            self.inbox.append(states.MainMoved(self.main, self.withdrawn))
+            makes_way = self.alive and self.alive.served and self.alive.runner.rung is not Rung.BRANCH
+            if makes_way and self.chance.random() < 0.7:
+                self.ask("bootstrap", "main")  # the runner sees that main holds other code
         elif chance < 0.10:
             self.report_on_main()
-            self.inbox.append(states.MainMoved(self.main))
+            if self.state.goods and self.chance.random() < 0.05:
+                self.withdrawn = tuple(good.id for good in self.state.goods if self.chance.random() < 0.5)
+            self.inbox.append(states.MainMoved(self.main, self.withdrawn))
         elif chance < 0.16 and (self.alive or self.state.phase is Phase.PREPARING):
             candidate = self.new_version()
             self.ask("bootstrap", self.chance.choice([candidate.id, candidate.id, "main"]))
@@ -477,7 +494,15 @@ class Play:
         self.check_service()
 
     def check_service(self) -> None:
-        """Whatever main is, somebody serves soon after the last outage; and a good main is not passed over."""
+        """Whatever main is, somebody serves soon after the last outage; and a good main is not passed over, nor by
+        somebody who ignores it."""
+        known = replace(self.state, main=self.main)
+        if self.alive is None or not ladder.is_outdated(known, self.alive.runner):
+            self.outdated_since = None
+        elif self.outdated_since is None:
+            self.outdated_since = self.now
+        elif self.now - self.outdated_since > PATIENCE.make_way + PATIENCE.boot + UNHURRIED:
+            raise Broken(f"{self.alive.runner} does not make way for {self.main}")
         calm = self.now - max(self.main_since, self.outage_ended, self.quiet_since) > SOON
         if not calm or self.outage or self.state.phase is not Phase.RUNNING or not self.state.runner:
             return
@@ -486,6 +511,9 @@ class Play:
             raise Broken(f"{rung.value} leads although main is good")
 
     quiet_since: float = 0.0
+    outdated_since: float | None = None
+    withdrawn: tuple[str, ...] = ()
+    """What the PM took back."""
 
 
 ANSWERS = (
@@ -510,6 +538,8 @@ def possible() -> set[tuple[str, str]]:
 
 
 SOON = 1800.0
+UNHURRIED = 60.0
+"""For one that must be ended more than once."""
 MOST_FAILURES = 6
 """Of a bad version before it is pinned: its tries, and those that a killed watcher could not note."""
 

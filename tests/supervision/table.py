@@ -82,6 +82,7 @@ ROWS: tuple[tuple[str, Event], ...] = (
     ("something to tell", states.Observed("title", "text")),
     ("the seal is not proved", states.SealUnproved(BOOT, "why")),
     ("the seal is broken", states.SealBroken("why")),
+    ("an outage is over", states.OutageOver("the disk was full")),
     ("time is up", states.TimeIsUp()),
     ("stop", states.StopAsked()),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from infra.contract.watcher_file import BootRecord, Request, Version
+from infra.contract.watcher_file import BootRecord, Pin, Request, Strikes, Version
+from infra.supervision import ladder
 from infra.supervision.decide import decide
 from infra.supervision.restarts import delay_seconds, worth_telling
 from infra.supervision.states import (
@@ -23,9 +24,12 @@ from infra.supervision.states import (
     LaunchFound,
     Leave,
     LookAtMain,
+    MainMoved,
+    MainSeen,
     Patience,
     Phase,
     Preparing,
+    RetryAsked,
     RollBack,
     RollbackFailed,
     RolledBack,
@@ -308,6 +312,105 @@ def test_safe_mode_that_somebody_kills_forgives_no_pin() -> None:
     safe = a_state(runner=a_runner(rung=Rung.SAFE))
     assert decide(safe, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].forgiven == 0
     assert decide(safe, Died("a" * 32, "exit status 1"), at(30))[0].forgiven == 1
+
+
+OLD, NEW = (Version(commit=letter * 40, id=f"{letter}-id", body=f"{letter}-body") for letter in "cd")
+
+
+@pytest.mark.parametrize("rung", list(Rung))
+def test_a_runner_that_does_not_make_way_for_another_main_is_ended(rung: Rung) -> None:
+    """Whatever leads: noticed when main moves, ended after its time, and no version is blamed. The deadline is that of
+    the first change, and goes when main is again what the runner was launched for."""
+    led = ladder.led_for(a_state(main=OLD), rung)
+    before = a_state(main=OLD, runner=a_runner(rung=rung, version=OLD.id, led_for=led), deadline=600.0)
+    state, actions = decide(before, MainMoved(NEW), at(1))
+    assert (state.phase, state.make_way_by, state.deadline, actions) == (Phase.RUNNING, 301.0, 301.0, [])
+    state, _ = decide(state, MainMoved(Version(commit="e" * 40, id="e-id", body="e-body")), at(100))
+    assert decide(state, MainMoved(OLD), at(150))[0].make_way_by is None
+    state, actions = decide(state, TimeIsUp(), at(301))
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [AskToEnd, Tell])
+    assert "did not make way for main, now at eeeeeeeeeeee, within 300 s" in str(actions[-1])
+    state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(302))
+    assert (state.strikes, state.failures, actions) == ((), 0, [Sweep(), LookAtMain("bootstrap")])
+
+
+def test_a_main_of_other_words_displaces_only_who_stands_in_for_it() -> None:
+    """Another SYSTEM.md is read by whoever leads at the next unit of work; a report is nothing new to anybody."""
+    words, report = replace(OLD, commit="e" * 40, id="other words"), replace(OLD, commit="e" * 40)
+    for rung, main, displaced in (
+        (Rung.MAIN, words, False),
+        (Rung.BRANCH, words, False),
+        (Rung.SAFE, words, True),
+        (Rung.GOOD, words, True),
+        (Rung.SAFE, report, False),
+        (Rung.MAIN, report, False),
+    ):
+        led = ladder.led_for(a_state(main=OLD), rung)
+        state = a_state(main=OLD, runner=a_runner(rung=rung, led_for=led))
+        assert (decide(state, MainMoved(main), at(1))[0].make_way_by is not None) is displaced
+
+
+def test_who_makes_way_by_itself_is_not_told_of() -> None:
+    """And a boot during which main moves has its time from then on, whenever it serves."""
+    booting = a_state(phase=Phase.BOOTING, main=OLD, runner=a_runner(led_for=OLD.body), deadline=60.0)
+    state, _ = decide(booting, MainMoved(NEW), at(1))
+    assert state.deadline == 60.0
+    state, _ = decide(state, Served("a" * 32), at(2))
+    assert state.deadline == 301.0
+    state, _ = decide(state, Asked(a_request(target="main")), at(3))
+    state, actions = decide(state, Died("a" * 32, "exit status 0"), at(4))
+    assert actions == [Sweep(), LookAtMain("bootstrap")]
+
+
+def test_a_version_that_the_pm_took_back_does_not_stand_in_for_main() -> None:
+    """Not until the PM says retry, and then it does; one that stands in when it is taken back makes way."""
+    older, bad = Version(commit="e" * 40, id="older"), Version(commit="f" * 40, id="bad")
+    pin = Pin(version=bad.id, commit=bad.commit, branch="main", why="it died", at="t")
+    looked = a_state(phase=Phase.STARTING, runner=None, main=bad, goods=(OLD, older), pins=(pin,))
+    for withdrawn, rung, commit in (
+        ((), Rung.GOOD, OLD.commit),
+        ((OLD.id,), Rung.GOOD, older.commit),
+        ((older.id, OLD.id), Rung.SAFE, bad.commit),
+    ):
+        state, actions = decide(looked, MainSeen(bad, "start", withdrawn), at(1))
+        assert [(each.rung, each.commit) for each in actions if isinstance(each, Launch)] == [(rung, commit)]
+    state, _ = decide(replace(state, phase=Phase.WAITING), RetryAsked(), at(2))
+    again = replace(state, phase=Phase.STARTING, pins=(pin,))
+    state, actions = decide(again, MainSeen(bad, "start", (older.id, OLD.id)), at(3))
+    assert [each.commit for each in actions if isinstance(each, Launch)] == [OLD.commit]
+    given_back, _ = decide(state, MainMoved(bad, ()), at(4))
+    assert not ladder.is_withdrawn(replace(given_back, withdrawn=(OLD.id,)), older.id)
+    assert ladder.is_withdrawn(decide(given_back, MainMoved(bad, (OLD.id,)), at(5))[0], OLD.id)
+    runner = a_runner(rung=Rung.GOOD, version=OLD.id, led_for=bad.id)
+    stands_in = a_state(main=bad, goods=(OLD, older), pins=(pin,), runner=runner)
+    assert decide(stands_in, MainMoved(bad, (OLD.id,)), at(1))[0].make_way_by == 301.0
+    assert decide(stands_in, MainMoved(bad, None), at(1))[0].make_way_by is None
+
+
+def test_a_pin_of_main_ends_when_main_holds_another_version() -> None:
+    """A version that main is given again is tried again. What is pinned of branches, and of versions that could stand
+    in, stays."""
+    pins = tuple(
+        Pin(version=id, commit="c", branch=on, why="it died", at="t")
+        for id, on in ((OLD.id, "main"), ("stand-in", "main"), ("branch-1", "better"))
+    )
+    before = a_state(main=OLD, pins=pins, goods=(Version(commit="e" * 40, id="stand-in"),))
+    moved, _ = decide(before, MainMoved(NEW), at(1))
+    assert [pin.version for pin in moved.pins] == ["stand-in", "branch-1"]
+    assert decide(before, MainMoved(replace(OLD, commit="e" * 40)), at(1))[0].pins == pins
+    assert [pin.version for pin in decide(moved, MainMoved(before.goods[0]), at(2))[0].pins] == ["branch-1"]
+
+
+def test_safe_mode_is_called_safe_mode() -> None:
+    """Where nothing else is left, and when it fails itself."""
+    bad = Version(commit="c" * 40, id="bad")
+    booting = a_state(phase=Phase.BOOTING, main=bad, runner=a_runner(version="bad"), boots=())
+    state = replace(booting, strikes=(Strikes(version="bad", count=1),))
+    _, actions = decide(state, Died("a" * 32, "exit status 1"), at(1))
+    assert "is pinned, safe mode leads" in str(actions[-1])
+    _, actions = decide(replace(booting, runner=a_runner(rung=Rung.SAFE)), Died("a" * 32, "exit status 1"), at(1))
+    assert "safe mode failed (1 in a row)" in str(actions[-1])
+    assert "safe mode (in place of main@cccccccccccc) ended before SUCCESS" in str(actions[-1])
 
 
 def test_a_later_signal_ends_a_preparation() -> None:

@@ -112,13 +112,52 @@ def test_a_main_that_has_lived_is_not_pinned_for_being_killed(make_agent: MakeAg
     assert [boot.outcome for boot in state.boots[-4:]] == ["died", "died", "died", "success"]
 
 
+def push(agent: Agent, words: str, behaviour: str) -> str:
+    """Another version of main, by the PM."""
+    (agent.clone / "infra/version").write_text(words)
+    agent.commit(behaviour)
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    agent.git("push", "-q", "origin", "main")
+    return agent.git("rev-parse", "HEAD")
+
+
+def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeAgent) -> None:
+    """These runners never look at main: it has its time, is ended, and the PM reads so; nobody is blamed."""
+    agent = make_agent(GOOD, SETTINGS.replace("limits: {", "limits: {make_way_seconds: 1, "))
+    agent.start()
+    first = agent.serving()
+    commit = push(agent, "two", GOOD)
+    within(10.0, lambda: agent.state().make_way_by, "the time by which it is to be gone")
+    state = agent.serving(but=first.boot_id)
+    assert state.version == version_of(agent.git, commit).id
+    assert (state.strikes, state.boots[0].outcome, state.make_way_by) == ((), "left", "")
+    assert "did not make way for main, now at" in agent.told("is ended, main leads")
+
+
+def test_a_version_that_the_pm_reverted_does_not_lead_again(make_agent: MakeAgent) -> None:
+    """It was the last that had served its probation; when the next main cannot live, the one before it leads."""
+    settings = SETTINGS.replace("limits: {", "limits: {make_way_seconds: 0.1, ")
+    agent = make_agent(GOOD, settings)
+    agent.start()
+    first = agent.serving()
+    good = within(10.0, lambda: agent.state().goods, "a good version")[0]
+    unwanted = push(agent, "two", GOOD)
+    agent.serving(but=first.boot_id)
+    within(10.0, lambda: len(agent.state().goods) == 2, "two good versions")
+    agent.git("revert", "--no-edit", unwanted)
+    push(agent, "three", "import no_such_module")
+    state = rung(agent, "last good")
+    assert state.version == good.id
+    assert state.withdrawn == (version_of(agent.git, unwanted).id,)
+
+
 def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -> None:
     """Nothing was ever good: the image's own runner serves, on the shared main, and the PM reads why."""
     agent = make_agent("import no_such_module", SETTINGS)
     agent.start()
     state = rung(agent, "safe mode")
     assert state.main.id == state.pins[0].version
-    agent.told("is pinned, an earlier version leads")
+    agent.told("is pinned, safe mode leads")
     assert "no_such_module" in agent.comms()
 
 

@@ -6,7 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from infra.supervision.decide import decide
-from infra.supervision.states import Asked, Decision, Died, Event, Instant, LookAtMain, Phase, State
+from infra.supervision.states import (
+    Asked,
+    Decision,
+    Died,
+    Event,
+    Instant,
+    LookAtMain,
+    MainMoved,
+    MainSeen,
+    Phase,
+    State,
+)
 from tests.supervision.simulation import Broken, Decide, play, possible
 
 SEEDS = range(10)
@@ -65,6 +76,17 @@ def vengeful(state: State, event: Event, now: Instant) -> Decision:
     return decide(state, event._replace(outside=False) if isinstance(event, Died) else event, now)
 
 
+def patient(state: State, event: Event, now: Instant) -> Decision:
+    """Never ends who does not make way."""
+    after, actions = decide(state, event, now)
+    return replace(after, make_way_by=None), actions
+
+
+def disobedient(state: State, event: Event, now: Instant) -> Decision:
+    """Does not hear what the PM takes back."""
+    return decide(state, event._replace(withdrawn=()) if isinstance(event, MainSeen | MainMoved) else event, now)
+
+
 @pytest.mark.parametrize(
     ("spoiled", "rule"),
     [
@@ -74,6 +96,8 @@ def vengeful(state: State, event: Event, now: Instant) -> Decision:
         (lazy, "nothing is due"),
         (suspicious, "good version .* was pinned"),
         (vengeful, "good version .* was pinned"),
+        (patient, "does not make way"),
+        (disobedient, "stands in for main"),
     ],
 )
 def test_a_broken_rule_is_found(spoiled: Decide, rule: str) -> None:

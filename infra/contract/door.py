@@ -12,7 +12,7 @@ SECONDS = 70.0
 """The door may have to wait for git, and for others who move main; its own calls end after a minute."""
 
 
-def ask_door(path: str, request: Request, seconds: float = SECONDS) -> Reply:
+def ask(path: str, request: Request, seconds: float = SECONDS) -> Reply:
     """Raises OSError when nobody answers, RequestError when the request is too long for one line."""
     line = encode_request(request)
     with connect(path, seconds) as client:
