@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any, NamedTuple, TextIO
 
-from infra.contract.visible import spelled
+from infra.contract.visible import spelled, spelled_name
 
 LINE_CHARS = 4000
 """Of a line of somebody else's text. A longer one is no text for people, and pushes what stands around it away."""
@@ -44,6 +44,11 @@ def one_line(text: str, width: int = 100) -> str:
     """The first line of `text`, harmless, cut to `width`."""
     line = harmless(text.strip().split("\n", 1)[0]).replace("\t", " ")
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def one_name(name: str, width: int = 100) -> str:
+    """A name on one line, with nothing in it that identifiers do not hold, cut to `width`."""
+    return one_line(spelled_name(_COLOUR.sub("", name.strip())), width)
 
 
 def duration(seconds: float) -> str:

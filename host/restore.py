@@ -12,15 +12,16 @@ from host import backup, bare, birth, running
 from host.archive import BLOCK, BUNDLE, LEDGER, SETTINGS, Manifest, opened
 from host.caller import Caller, as_option
 from host.consent import Adopted, Consent, adopt
+from host.decisions import REJECTED
 from host.display import counted
 from host.homes import Home, secure_directory, secure_run_directory
 from host.trouble import Trouble
 from host.watching import Say
 from infra.contract.branches import MAIN
 from infra.contract.exit_codes import Exit
-from infra.contract.files import sync_directory, write_whole
+from infra.contract.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.contract.settings_trust import Difference
-from infra.repository.git import GitError
+from infra.repository.git import Git, GitError
 
 _SPARE_BYTES = 64 << 20
 """Of disk, that is to be left."""
@@ -56,7 +57,7 @@ def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: 
         home = caller._replace(agent=name or manifest.agent).home
         birth.refuse_long_sockets(home)
         base = os.path.dirname(home.data)
-        os.makedirs(base, mode=0o700, exist_ok=True)
+        make_directories(base, 0o700)
         with birth.alone_in(base):
             _refuse_what_is_there(home)
             _refuse_full_disk(base, manifest)
@@ -84,7 +85,7 @@ def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: 
         refs,
         size,
         *places,
-        not_restored=backup.LEFT_OUT,
+        not_restored=(*backup.LEFT_OUT, "what the keep found out about versions"),
         lived=manifest.sandbox,
         taken=adopted.taken,
         not_taken=adopted.not_taken,
@@ -115,7 +116,7 @@ def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say:
             Exit.FAILURE, f"the repository in {file} cannot be restored: {why}; nothing was restored"
         ) from None
     os.mkdir(unfinished.places.bot, 0o700)
-    return len(refs)
+    return sum(not is_belief(ref) for ref in refs)
 
 
 def _build_repository(unfinished: Home, bundle: str, refs: dict[str, str], caller: Caller) -> None:
@@ -129,9 +130,21 @@ def _build_repository(unfinished: Home, bundle: str, refs: dict[str, str], calle
     if backup.refs_of(git) != refs:
         raise ValueError("git does not take all of its refs")
     backup.check_objects(git)
+    _drop_beliefs(git, refs)
     problem = bare.problem_with_repository(unfinished)
     if problem:
         raise problem
+
+
+def _drop_beliefs(git: Git, refs: dict[str, str]) -> None:
+    """What another keep found out (verdicts, versions that proved good) or was asked to do: anybody can write that into
+    an archive. What the PM rejected only takes from the agent, and stays."""
+    dropped = [ref for ref in refs if is_belief(ref)]
+    git("update-ref", "--stdin", "-z", stdin=b"".join(os.fsencode(f"delete {ref}\0\0") for ref in dropped))
+
+
+def is_belief(ref: str) -> bool:
+    return ref.startswith("refs/minifram/") and not ref.startswith(f"{REJECTED}/")
 
 
 def _put_into_place(home: Home, unfinished: str, settings: bytes, uid: int) -> None:
@@ -146,10 +159,11 @@ def _put_into_place(home: Home, unfinished: str, settings: bytes, uid: int) -> N
         if not os.path.lexists(home.run):
             undo.callback(_remove_directory, home.run)
         secure_run_directory(home, uid)
-        os.makedirs(os.path.dirname(home.settings), mode=0o700, exist_ok=True)
+        make_directories(os.path.dirname(home.settings), 0o700)
         undo.callback(_remove, home.settings)
         write_whole(home.settings, settings)
         undo.callback(shutil.rmtree, home.state, ignore_errors=True)
+        sync_tree(unfinished)  # git syncs objects and refs, and neither HEAD nor a directory
         os.rename(state, home.state)
         sync_directory(os.path.dirname(home.state))
         os.rename(unfinished, home.data)

@@ -52,23 +52,23 @@ def verb(ctx: click.Context, branch: str | None, stat: bool, as_json_: bool) -> 
 
 
 def _show_branch(branch: Branch, screen: Screen, now: float) -> None:
-    from host.display import counted, duration, one_line
+    from host.display import counted, duration, one_line, one_name
 
     verdict = screen.good(branch.verdict) if branch.verdict == "validated" else screen.bad(branch.verdict)
     behind = f", {branch.behind} behind" if branch.behind else ""
     screen.result(
-        f"{screen.strong(one_line(branch.name, 200))} @ {branch.commit[:12]} · {counted(branch.ahead, 'commit')} ahead"
+        f"{screen.strong(one_name(branch.name, 200))} @ {branch.commit[:12]} · {counted(branch.ahead, 'commit')} ahead"
         f"{behind} · {counted(len(branch.files), 'file')} · {verdict}"
     )
     screen.result(
-        f"    {one_line(branch.subject)} ({one_line(branch.author, 40)}, {duration(now - branch.committed_at)} ago)"
+        f"    {one_line(branch.subject)} ({one_name(branch.author, 40)}, {duration(now - branch.committed_at)} ago)"
     )
     if branch.unseen:
         screen.result(screen.bad(f"    not all of it can be shown: {one_line(branch.unseen, 250)}"))
 
 
 def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
-    from host.display import duration, harmless_lines, one_line
+    from host.display import duration, harmless_lines, one_line, one_name
 
     _show_branch(found.branch, screen, now)
     if not found.base and not found.branch.unseen:
@@ -77,7 +77,7 @@ def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
     screen.result(screen.strong("Commits"))
     for commit in found.commits:
         age = duration(now - commit.committed_at)
-        screen.result(f"  {commit.commit[:12]} {one_line(commit.subject)} ({one_line(commit.author, 40)}, {age} ago)")
+        screen.result(f"  {commit.commit[:12]} {one_line(commit.subject)} ({one_name(commit.author, 40)}, {age} ago)")
     screen.result()
     screen.result(screen.strong("Evidence") + " (the agent's own word)")
     for report in found.evidence.reports:

@@ -22,6 +22,7 @@ FREE = frozenset(
 _LESS = frozenset(
     (
         *("budget.daily_usd", "budget.daily_tokens", "budget.unit_usd", "budget.unit_tokens"),
+        *("comms.keep_reports", "comms.page_bytes", "limits.make_way_seconds"),  # the page is paid for in every prompt
         *("limits.unit_steps", "limits.unit_seconds", "limits.context_tokens", "limits.blob_bytes"),
         *("limits.log_bytes", "limits.sample_seconds", "limits.cpu_seconds", "limits.cpu_fraction"),
         *("limits.cpu_cores", "limits.tokens_per_hour", "limits.steps_per_hour", "model.max_tokens"),

@@ -10,7 +10,7 @@ import pytest
 import regex
 
 from infra.contract.addresses import plain
-from infra.contract.visible import is_visible, spelled, without_ignorable
+from infra.contract.visible import is_visible, spelled, spelled_name, without_ignorable
 
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
 IGNORABLE = [each for each in EVERY if regex.match(r"\p{Default_Ignorable_Code_Point}", each)]
@@ -32,6 +32,13 @@ def test_what_can_be_seen_stays(text: str) -> None:
     """Letters of all scripts, with their marks; symbols."""
     assert is_visible(text)
     assert spelled(text) == text == without_ignorable(text)
+
+
+def test_a_name_holds_what_identifiers_hold() -> None:
+    """Letters of all scripts and ASCII; what passes for a slash, a colon or a dot is spelled out."""
+    assert spelled_name("fix/ünï-漢字 v2.1") == "fix/ünï-漢字 v2.1"
+    assert spelled_name("src\u2215a\ua789b\u2024py\u3164") == "src\\u2215a\\ua789b\\u2024py\\u3164"
+    assert spelled_name("a\x1b[2J\n") == "a\\x1b[2J\\x0a"
 
 
 def test_what_is_kept_stays() -> None:

@@ -85,6 +85,7 @@ def test_an_agent_that_was_restored_is_there(agent: Desk, disk: Ext4) -> None:
     assert agent.main("second") == agent.main()
     assert agent.git("second")("fsck", "--strict") == ""
     assert os.path.getsize(agent.home("second").settings)
+    assert os.path.getsize(agent.home("second").started_file)
 
 
 class Clone:

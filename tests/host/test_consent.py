@@ -263,3 +263,19 @@ def test_a_default_that_another_version_changed_needs_no_consent(desk: Desk) -> 
     Path(desk.home().started_file).write_text(json.dumps({"sandbox": "podman", "settings": started}))
 
     assert running.settings_needing_consent(desk.home(), Settings(), "podman") == ()
+
+
+def test_what_another_keep_found_out_is_not_believed(desk: Desk) -> None:
+    """Anybody can write a verdict into an archive; what the PM rejected stays rejected."""
+    git, commit = desk.git(), desk.main()
+    beliefs = ("refs/minifram/verdict/x", "refs/minifram/good/x", "refs/minifram/examine/b", "refs/minifram/retry")
+    for ref in (*beliefs, "refs/minifram/rejected/x"):
+        git("update-ref", ref, commit)
+    desk.done("backup", str(desk.root / "saved.tar.gz"))
+
+    restored = desk.done("restore", str(desk.root / "saved.tar.gz"), "--agent", "second", "--json").json
+
+    kept = desk.git("second")("for-each-ref", "--format=%(refname)").split("\n")
+    assert kept == ["refs/heads/main", "refs/minifram/rejected/x"]
+    assert restored["refs"] == len(kept)
+    assert git("for-each-ref", "--format=%(refname)", "refs/minifram/verdict")
