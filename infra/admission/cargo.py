@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from infra.admission.bounded_git import BoundedGit, TooMuch
-from infra.admission.entries import entries_of, problem_with_tag, problems_with_tree
+from infra.admission.entries import entries_of, problem_with_headers, problem_with_tag, problems_with_tree
 from infra.contract.secret_shapes import find_secrets
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -97,8 +97,8 @@ def secrets_in(quarantine: BoundedGit, objects: Iterable[Brought], known: tuple[
 
 
 def odd_in(quarantine: BoundedGit, objects: Iterable[Brought]) -> dict[str, list[str]]:
-    """What `entries` says is wrong with these trees and tags, by their ids. Raises GitError, TooMuch, ValueError."""
-    wanted = [each for each in objects if each.type in ("tree", "tag")]
+    """What `entries` says is wrong with these, by their ids; files aside. Raises GitError, TooMuch, ValueError."""
+    wanted = [each for each in objects if each.type != "blob"]
     if not wanted:
         return {}
     answer = memoryview(
@@ -112,7 +112,8 @@ def odd_in(quarantine: BoundedGit, objects: Iterable[Brought]) -> dict[str, list
         if each.type == "tree":
             problems = problems_with_tree(entries_of(content))
         else:
-            problems = [problem for problem in [problem_with_tag(content)] if problem]
+            problem = problem_with_tag(content) if each.type == "tag" else problem_with_headers(content)
+            problems = [problem] if problem else []
         if problems:
             found[each.id] = problems
     return found

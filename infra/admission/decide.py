@@ -111,7 +111,7 @@ class Update(NamedTuple):
     """What the repository does not have yet and may be too large."""
     leaks: tuple[Leak, ...] = ()
     odd: tuple[str, ...] = ()
-    """What is wrong with entries of new trees, and with tags, in the words of `entries`."""
+    """What is wrong with entries of new trees, with tags and with headers, in the words of `entries`."""
     step: Step = Step("")
     """main only."""
     page: Page | None = None

@@ -1,5 +1,5 @@
-"""Tree entries and tags that no push may bring: submodules, links in the place of files that git or the PM reads, two
-names that one file system takes for the same, and tags in somebody else's name. Pure.
+"""Tree entries, tags and commit headers that no push may bring: submodules, links in the place of files that git or the
+PM reads, two names that one file system takes for the same, tags in somebody else's name, several committers. Pure.
 
 Each new tree is judged by itself, whichever commit holds it and wherever: a commit in the middle of a push can be
 checked out like any other."""
@@ -84,6 +84,15 @@ def problem_with_tag(tag: bytes) -> str | None:
     if taggers in ([], [f"{AGENT.name} <{AGENT.email}>".encode()]):
         return None
     return f"an annotated tag names another tagger than {AGENT.name} <{AGENT.email}>; make it anew as yourself"
+
+
+def problem_with_headers(commit: bytes) -> str | None:
+    """Git itself tells of the last committer and shows each, other programs of the first."""
+    lines = commit.partition(b"\n\n")[0].split(b"\n")
+    for who in (b"author", b"committer"):
+        if sum(line.startswith(who + b" ") for line in lines) != 1:
+            return f"a commit names more than one {who.decode()}, or none; make it anew with git commit"
+    return None
 
 
 def shown(name: str) -> str:

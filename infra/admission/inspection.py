@@ -85,7 +85,7 @@ def inspect_all(repository: Pushed, lines: list[RefLine], rules: Rules, known: t
     there = _refs_there(repository, lines)
     updates = [Update(line.ref, line.old, line.new, there, _stands_for(repository, line.ref)) for line in lines]
     try:
-        suspect = _suspect(repository, [*{line.old for line in lines if line.old}, MAIN_REF], rules, known)
+        suspect = _suspect(repository, _bases(lines), rules, known)
     except TooMuch as error:
         return [update._replace(unseen=str(error)) for update in updates]
     for at, update in enumerate(updates):
@@ -124,6 +124,11 @@ def _suspect(repository: Pushed, bases: list[str], rules: Rules, known: tuple[by
         {id: found for id, found in hits.items() if id not in there},
         _new_in(repository.kept, bases, {id: found for id, found in odd.items() if id not in there}),
     )
+
+
+def _bases(lines: list[RefLine]) -> list[str]:
+    """What the push builds on: main, and each branch that it moves, by its name, as the old id is the client's word."""
+    return [MAIN_REF, *(line.ref for line in lines if line.old and line.ref.startswith(HEADS) and line.ref != MAIN_REF)]
 
 
 def _new_in(kept: Git, bases: list[str], odd: dict[str, list[str]]) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from infra.admission.entries import Entry, entries_of, folded, problems_with_tree
+from infra.repository.git import AGENT
 from tests.admission.raw import COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.admission.world import World
 
@@ -103,6 +104,23 @@ def test_a_tag_tells_who_made_it(world: World) -> None:
     assert "another tagger than minifram agent" in world.agent.refused("refs/tags/snapshot/1")
     world.agent.git("tag", "--force", "--annotate", "-m", "good", "snapshot/1")
     world.agent.push("refs/tags/snapshot/1")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_commit_has_one_committer(world: World, first: bool) -> None:
+    """Git goes by the last one, other programs by the first, and `git log --format=fuller` shows both."""
+    content = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), str(world.main))
+    us, pm = (
+        f"committer {AGENT.name} <{AGENT.email}> 1 +0000\n".encode(),
+        b"committer PM <pm@example.invalid> 1 +0000\n",
+    )
+    assert us in content
+    forged = content.replace(us, pm + us if first else us + pm)
+    said = push(world, "refs/heads/work", id_of("commit", forged), pack([plain(COMMIT, forged)]))
+    assert "names more than one committer" in said or "the committer of commit" in said
+    assert "ok refs/heads/work" in push(
+        world, "refs/heads/work", id_of("commit", content), pack([plain(COMMIT, content)])
+    )
 
 
 def test_names_that_one_file_system_takes_for_one() -> None:
