@@ -61,7 +61,7 @@ def _repository(home: Home) -> Iterator[Result]:
         yield Result("repository", OK, f"{home.remote} is bare, ours, and only yours")
     git = bare.git_on(home.remote).within(bare.GIT_SECONDS)
     try:
-        review.page_at(git, review.main_commit(git))
+        review.main_commit(git)
     except Trouble as trouble:
         yield Result("repository", FAIL, str(trouble))
     if replaced := git("for-each-ref", "--format=%(refname)", "refs/replace/"):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,6 +23,8 @@ BRANCH_SECONDS = 3.0
 
 PAGE_BYTES = 4 << 20
 """Of COMMS.md: more is no page for people, and a model reads no more either."""
+MOST_READ = 64 << 20
+"""Beyond that it is not read into memory at all."""
 
 BINARY_BYTES = 64 << 10
 """A file that git takes for binary is shown as text up to this size."""
@@ -123,16 +124,15 @@ def one(git: Git, name: str) -> Review:
 
 
 def page_at(git: Git, commit: str) -> str:
-    """COMMS.md of a commit; empty when there is none. Raises Trouble when it is too large to be read as a page."""
+    """COMMS.md of a commit; empty when there is none. Of one that is too long for people its beginning, where the
+    directives are, and its end, where the newest reports are."""
     entry = file_at(git, commit, PAGE)
     size = int(git("cat-file", "-s", entry.id)) if entry else 0
-    if size > PAGE_BYTES:
-        raise Trouble(
-            Exit.DENIED,
-            f"{PAGE} of {commit[:12]} has {size:,} bytes, at most {PAGE_BYTES:,} are read: shorten it in a clone of "
-            f"yours and push that (git clone {shlex.quote(git.directory)}); old reports can move to another file",
-        )
-    return read_file(git, commit, PAGE) or ""
+    page = (read_file(git, commit, PAGE) or "") if size <= MOST_READ else ""
+    if size <= PAGE_BYTES:
+        return page
+    first, last = page[: PAGE_BYTES // 2], page[-PAGE_BYTES // 2 :]
+    return f"{first[: first.rfind(chr(10)) + 1]}{last[last.find(chr(10)) + 1 :]}"
 
 
 def main_commit(git: Git) -> str:

@@ -26,19 +26,15 @@ from host.starting import UP_SECONDS, Before, Running
 from host.trouble import Trouble
 from host.watching import DOWN_SECONDS, Say
 from infra.contract import comms, watcher_file
-from infra.contract.branches import MAIN
 from infra.contract.clock import timestamp
 from infra.contract.exit_codes import Exit
 from infra.contract.files import write_whole
 from infra.repository.git import WATCHER, GitError
-from infra.repository.page_text import PAGE
-from infra.repository.tip import BareTip, TipBusy, advance, edit_file
-from infra.repository.trailers import said_by
+from infra.repository.page import told, write_reports
+from infra.repository.page_text import PAGE, USUAL, Entry
+from infra.repository.tip import TipBusy
 
 REASON_CHARS, REASON_LINES = 2000, 12
-TRAILER = "Report"
-"""Of the commit that tells a report, as the watcher marks its own: told once."""
-LOOKED_BACK = 200
 
 
 class Upgraded(NamedTuple):
@@ -438,15 +434,10 @@ def _is_needed_by_others(caller: Caller, image: Image) -> bool:
 
 
 def tell_once(home: Home, id: str, title: str, text: str, at: str) -> None:
-    """Append a report to COMMS.md, unless the last commits of main tell it. Raises Trouble, GitError, TipBusy."""
+    """Put a report onto the page, unless the last commits of main tell it. Raises Trouble, GitError, TipBusy."""
     git = bare.open_repository(home, WATCHER)
-    if id in said_by(git, WATCHER, TRAILER, f"refs/heads/{MAIN}", LOOKED_BACK):
-        return
-
-    def edit(page: str) -> str:
-        return comms.add_report(comms.with_sections(page), title, text, at)
-
-    advance(BareTip(git), edit_file(git, PAGE, edit, f"COMMS: {title}\n\n{TRAILER}: {id}"))
+    if id not in told(git, WATCHER):
+        write_reports(git, f"COMMS: {title}", [Entry(at, title, text)], [id], (), USUAL)
 
 
 def _last_words(podman: Podman, home: Home, since: str) -> str:

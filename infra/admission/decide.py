@@ -129,9 +129,9 @@ def refusal(update: Update, rules: Rules) -> str | None:
         or _problem_with_move(update)
         or _problem_with_autonomy(update, rules.autonomy)
         or _problem_with_content(update, rules)
+        or _problem_with_entries(update)
         or _problem_with_pages(update.wrong_page)
         or _problem_with_main(update, rules.protected_files)
-        or _problem_with_entries(update)
     )
 
 

@@ -11,8 +11,10 @@ import os
 import time
 from typing import NamedTuple
 
+from infra.admission.pages import Graph, TooTangled
 from infra.contract.branches import RESCUE
-from infra.repository.git import Git, GitError
+from infra.repository.git import Git, GitError, resolve_commit
+from infra.repository.page_text import PAGES
 from infra.repository.tip import commit_tree
 
 
@@ -81,17 +83,33 @@ def save(git: Git, found: Status, name_at: float) -> str:
         indexed("add", "--all")
         if any(entry.startswith(b"160000 ") for entry in indexed.raw("ls-files", "--stage", "-z").split(b"\0")):
             raise CannotSave("there is a repository inside it, whose files a branch cannot hold")
+        parents = [found.commit, *git("for-each-ref", "--format=%(objectname)", "refs/heads").split()]
+        _leave_pages_alone(indexed, parents)
         tree = indexed("write-tree")
     finally:
         for left in (index, f"{index}.lock"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(left)
-    parents = [found.commit, *git("for-each-ref", "--format=%(objectname)", "refs/heads").split()]
     parents += _staged(git, tree)
     commit = commit_tree(git, tree, tuple(dict.fromkeys(parents)), "rescue: what the clone of main held, not pushed")
     name = f"{RESCUE}{stamp(name_at)}"
     git("push", "--quiet", "origin", f"{commit}:refs/heads/{name}")
     return name
+
+
+def _leave_pages_alone(indexed: Git, parents: list[str]) -> None:
+    """COMMS.md and its archive as the git door wants them: whatever the clone has there is nobody's word."""
+    graph = Graph(indexed, resolve_commit(indexed, "refs/remotes/origin/main"))
+    try:
+        anchors = frozenset(filter(None, map(graph.anchor, parents)))
+        held = graph.held(graph.newest(anchors)) if anchors else ()
+    except TooTangled as error:
+        raise CannotSave(str(error)) from None
+    indexed("rm", "--cached", "--quiet", "-r", "-f", "--ignore-unmatch", "--", *PAGES)
+    for line in held:
+        words, _, name = line.partition("\t")
+        mode, _, id = words.split(" ")
+        indexed("update-index", "--add", "--cacheinfo", f"{mode},{id},{name}")
 
 
 def _staged(git: Git, tree: str) -> list[str]:

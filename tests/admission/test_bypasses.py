@@ -288,7 +288,7 @@ def test_a_shallow_push_cuts_no_history(server: Server) -> None:
     world.agent.git("clone", "--quiet", "--depth=1", server.url, "shallow")
     world.agent.path = world.agent.path / "shallow"
     world.agent.git("checkout", "--quiet", "--orphan", "other")
-    world.agent.git("rm", "--quiet", "--cached", "COMMS.md")
+    world.agent.git("rm", "--quiet", "--force", "COMMS.md")
     other = world.agent.commit({"src/o.py": "1\n"})
     world.agent.push("other")
     assert world.ref("refs/heads/other") == other

@@ -77,7 +77,7 @@ def test_settings_of_the_repository_do_not_open_the_door(world: World) -> None:
     assert "hasDotgit" in world.agent.refused(f"{commit}:refs/heads/x")
     world.agent.git("update-index", "--add", "--cacheinfo", f"160000,{commit},module")
     world.agent.git("commit", "--quiet", "-m", "a submodule")
-    assert "changes 'module'" in world.agent.refused("main")
+    assert "only the PM moves main" in world.agent.refused("main")
     assert "another hook ran" in world.pm.push("HEAD:refs/notes/x")
 
 

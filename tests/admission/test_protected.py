@@ -197,6 +197,8 @@ def test_no_rollback_to_a_tree_without_end(guarded: World) -> None:
     tree = guarded.agent.git("mktree", stdin=f"100644 blob {guarded.agent.git('rev-parse', 'HEAD:COMMS.md')}\tf\n")
     for _ in range(10):
         tree = guarded.agent.git("mktree", stdin="".join(f"040000 tree {tree}\t{name}\n" for name in "abcdefghij"))
+    page = guarded.agent.git("ls-tree", "HEAD", "COMMS.md")
+    tree = guarded.agent.git("mktree", stdin=f"{page}\n040000 tree {tree}\td\n")
     bomb = guarded.agent.git("commit-tree", tree, "-p", "HEAD", "-m", "bomb")
     tip = guarded.agent.git("commit-tree", "HEAD^{tree}", "-p", bomb, "-m", "gone again")
     guarded.agent.push(f"{tip}:refs/heads/work")

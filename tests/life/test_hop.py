@@ -7,15 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 
-from infra.admission.request_server import PATIENCE_SECONDS, RequestServer
-from infra.admission.request_world import World
-from infra.admission.verbs import answer
 from infra.contract.places import ERROR_LOG
 from infra.contract.requests import Examination, Later, Refused, Reply
-from infra.contract.settings import Settings
-from infra.contract.sockets import listen
 from infra.examination import records, refs, trees
 from infra.examination.verdict import Counts, Verdict
 from infra.life import examination, hop
@@ -34,13 +28,9 @@ FIT = Examined(True, "rehearsed, 3 of main's tests passed")
 @pytest.fixture
 def keep(cell: Cell) -> Iterator[None]:
     """The keep's own answers to requests."""
-    listening = listen(cell.places.request_socket)
-    world = World(cell.places, Settings(), structlog.get_logger())
-    server = RequestServer(listening, lambda request: answer(world, request), world.log, PATIENCE_SECONDS)
-    server.start()
+    cell.open_requests()
     yield
-    server.stop()
-    listening.close()
+    cell.close_requests()
 
 
 def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ...] = ()) -> None:

@@ -10,7 +10,9 @@ import pytest
 import structlog
 
 from infra.repository.git import Git
-from infra.supervision.reports import LONGEST_DELAY, MOST_KEPT, TOGETHER, Reports
+from infra.repository.page_text import ARCHIVE, PageBounds
+from infra.repository.tip import read_file
+from infra.supervision.reports import DIFFERENT_NAMES, LONGEST_DELAY, MOST_KEPT, TOGETHER, Reports
 from infra.supervision.states import Instant, Tell
 from tests.supervision.agents import Agent
 
@@ -33,14 +35,16 @@ def commits(agent: Agent) -> int:
 
 
 def told(agent: Agent) -> list[str]:
-    return re.findall(r"-number-(\d+)-", agent.comms())
+    git = Git(agent.places.remote)
+    archive = read_file(git, "refs/heads/main", ARCHIVE) or ""
+    return re.findall(r"-number-(\d+)-", archive + agent.comms())
 
 
 def test_what_waits_is_told_in_one_commit_and_in_order(agent: Agent) -> None:
     """A push each would take too long where many wait."""
     mine, before = reports(agent), commits(agent)
     for number in range(TOGETHER + 2):
-        mine.add(Tell("watcher: x", f"-number-{number}-", f"file:{number}"), at(0))
+        mine.add(Tell(f"watcher: x {number}", f"-number-{number}-", f"file:{number}"), at(0))
     mine.send(at(0))
     assert told(agent) == [str(number) for number in range(TOGETHER + 2)]
     assert (commits(agent), mine.untold) == (before + 2, ())
@@ -50,12 +54,12 @@ def test_after_a_death_only_what_was_not_told_is(agent: Agent) -> None:
     """The first watcher told some and did not live to note it; the second goes on with all that it had noted."""
     first = reports(agent)
     for number in range(3):
-        first.add(Tell("watcher: x", f"-number-{number}-"), at(0))
+        first.add(Tell(f"watcher: x {number}", f"-number-{number}-"), at(0))
     noted = first.untold
     first.send(at(0))
     second = reports(agent)
     second.take_up(noted)
-    second.add(Tell("watcher: x", "-number-3-", "file:3"), at(1))
+    second.add(Tell("watcher: x 3", "-number-3-", "file:3"), at(1))
     second.send(at(1))
     assert told(agent) == ["0", "1", "2", "3"]
     before = commits(agent)
@@ -82,7 +86,7 @@ def test_more_than_can_be_kept_is_said(agent: Agent) -> None:
     """The oldest are kept, and the last one says that there is more in the log."""
     mine = reports(agent)
     for number in range(MOST_KEPT + 10):
-        mine.add(Tell("watcher: x", f"-number-{number}-"), at(0))
+        mine.add(Tell(f"watcher: x {number}", f"-number-{number}-"), at(0))
     mine.send(at(0))
     assert told(agent) == [str(number) for number in range(MOST_KEPT)]
     assert agent.comms().count("some reports are in the log alone") == 1
@@ -95,3 +99,40 @@ def test_the_same_signal_is_one_report(agent: Agent) -> None:
         mine.add(Tell("watcher: x", "-number-0-", "file:0"), at(0))
     mine.send(at(0))
     assert told(agent) == ["0"]
+
+
+def test_the_same_trouble_is_counted(agent: Agent) -> None:
+    """It is told the 1st, 2nd, 4th, 8th … time: a flood of bad signals costs a few commits and a few lines."""
+    mine, before = reports(agent), commits(agent)
+    size = len(agent.comms())
+    for number in range(500):
+        mine.add(Tell("watcher: a signal was refused", "its text is no branch", f"file:{number}"), at(number / 20))
+        mine.send(at(number / 20))
+    assert commits(agent) - before == 9
+    assert len(agent.comms()) - size < 2000
+    assert "for the 256th time since 2023-11-14T22:13:20.000Z" in agent.comms()
+    mine.add(Tell("watcher: a signal was refused", "once more"), at(100_000))
+    mine.send(at(100_000))
+    assert agent.comms().count("once more") == 1, "after a quiet time it is news"
+
+
+def test_other_names_do_not_make_it_another_trouble(agent: Agent) -> None:
+    """The agent chooses what it asks for; a few names are told each, of many the number is."""
+    mine, before = reports(agent), commits(agent)
+    for number in range(300):
+        mine.add(
+            Tell(f"watcher: b{number} leads nowhere, main leads again", "There is no clone of it."), at(number / 10)
+        )
+        mine.send(at(number / 10))
+    assert commits(agent) - before == DIFFERENT_NAMES + 5
+
+
+def test_the_page_stays_short(agent: Agent) -> None:
+    """However much is told, the page keeps its bounds, and the archive has the rest."""
+    mine = Reports(agent.places, structlog.stdlib.get_logger(), PageBounds(5, 2000))
+    for number in range(40):
+        mine.add(Tell(f"watcher: x {number}", f"-number-{number}- {'words ' * 30}"), at(number))
+    mine.send(at(40))
+    assert len(agent.comms()) <= 2000
+    assert agent.comms().count("-number-") == 5
+    assert told(agent) == [str(number) for number in range(40)]
