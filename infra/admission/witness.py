@@ -18,6 +18,9 @@ from infra.contract.clock import timestamp
 from infra.contract.files import write_whole
 from infra.contract.places import Places
 from infra.contract.requests import Report
+from infra.examination import records
+from infra.examination.refs import VERDICTS
+from infra.examination.verdict import Verdict
 from infra.models.ledger import Line, Opened, opening_cost, settled_cost
 from infra.repository.git import AGENT, Git, GitError, Limits
 from infra.repository.page_text import PAGES
@@ -31,7 +34,7 @@ MOST_COMMITS = 1000
 MOST_BRANCHES = 20
 LEDGER_BYTES = 64 << 20
 """Read of the ledger's end at most: some hundred thousand calls."""
-HEADS, VERDICTS = "refs/heads/", "refs/minifram/verdict/"
+HEADS = "refs/heads/"
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
@@ -130,8 +133,8 @@ class Witness:
 
     def _examined(self, git: Git, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Examined]:
         new = [ref for ref in now if ref.startswith(VERDICTS) and before.get(ref) != now[ref]]
-        found = [verdict for ref in new if (verdict := _verdict(git, now[ref]))]
-        yield from map(_examination, sorted(found, key=lambda verdict: verdict.at))
+        found = [verdict for ref in new if (verdict := _verdict(git, ref.removeprefix(VERDICTS)))]
+        yield from map(_examined, sorted(found, key=lambda verdict: verdict.at))
 
     def _calls(self, begin: int) -> Calls:
         try:
@@ -199,35 +202,12 @@ def _commits(git: Git, branch: str, tip: str, known: Sequence[str]) -> Landed:
     return Landed(branch, commits, len(files), added, removed, more=commits == MOST_COMMITS)
 
 
-class _Counts(msgspec.Struct, frozen=True):
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
+def _verdict(git: Git, key: str) -> Verdict | None:
+    """None for what cannot be read, and for an examination that did not come about."""
+    found = records.find(git, key)
+    return found if found and not found.outage else None
 
 
-class _Verdict(msgspec.Struct, frozen=True):
-    """Of an examination's record what is shown here."""
-
-    branch: str
-    commit: str
-    passed: bool
-    at: float
-    why: str = ""
-    mains: _Counts = _Counts()
-    own: _Counts = _Counts()
-
-
-def _verdict(git: Git, blob: str) -> _Verdict | None:
-    """None for what cannot be read."""
-    try:
-        return msgspec.json.decode(git.raw("cat-file", "blob", blob), type=_Verdict)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-
-
-def _examination(verdict: _Verdict) -> Examined:
-    passed, failed, skipped = (
-        sum(pair) for pair in zip(*map(msgspec.structs.astuple, (verdict.mains, verdict.own)), strict=True)
-    )
-    words = [f"{passed} passed, {failed} failed, {skipped} skipped", *([verdict.why] if verdict.why else [])]
-    return Examined(verdict.branch, verdict.commit, verdict.passed, "; ".join(words))
+def _examined(verdict: Verdict) -> Examined:
+    word = "; needs the PM's word" if verdict.passed and verdict.needs_word else ""
+    return Examined(verdict.branch, verdict.commit, verdict.passed, f"{verdict.words}{word}")

@@ -23,6 +23,8 @@ from infra.policy.gate import DENIED, INSTEAD
 AWAITING = "awaiting_approval"
 ASKED, APPROVED = "asked", "approved"
 """Flags of a call in its transcript; behind each stands the id of the question."""
+ASK_SECONDS = 20.0
+"""For the keep's answer. A question that it has recorded by then is found by the next try."""
 STANDSTILL = ".awaiting"
 """Beside the clones: the Directives for which work waits for an answer, as a hash; outlives the runner."""
 
@@ -106,7 +108,7 @@ class Approvals:
 
     def _put_once(self, request: Ask) -> Reply:
         try:
-            return door.ask(self._home.boot.places.request_socket, request)
+            return door.ask(self._home.boot.places.request_socket, request, ASK_SECONDS)
         except RequestError as error:
             return Refused(str(error))
         except OSError as error:

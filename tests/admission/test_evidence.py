@@ -12,13 +12,15 @@ import structlog
 from infra.admission.evidence import Calls, Examined, Landed, Seen, evidence
 from infra.admission.report_verb import report
 from infra.admission.request_world import World
-from infra.admission.witness import SCHEMA, VERDICTS, Mark, Witness
+from infra.admission.witness import SCHEMA, Mark, Witness
 from infra.contract import comms
 from infra.contract.places import Places
 from infra.contract.requests import Done, Report
 from infra.contract.same_trouble import SameTrouble
 from infra.contract.settings import Settings
 from infra.contract.watcher_file import BootRecord, WatcherFile, encode
+from infra.examination import records
+from infra.examination.verdict import Counts, Verdict
 from infra.models.ledger import Ledger, Opened, Settled
 from infra.repository.git import AGENT, WATCHER, Git, Person
 from infra.repository.page_text import RECORD
@@ -120,11 +122,6 @@ class Scene:
             ledger.append(Settled(**about, **counts, usd=usd, duration_ms=1500))
         ledger.close()
 
-    def verdict(self, key: str, **fields: object) -> None:
-        git = Git(self.places.remote)
-        blob = git("hash-object", "-w", "--stdin", stdin=msgspec.json.encode(fields))
-        git("update-ref", f"{VERDICTS}{key}", blob)
-
     def evidence(self, text: str = "Done.") -> str:
         return self.witness.evidence_for(Report("0" * 32, THEN, "main", "0" * 40, "done: it", text, ()))
 
@@ -149,8 +146,10 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
     scene.call("one", 0.1)
     scene.call("two", 0.0834)
     scene.call("three", 0.0, ends=False)
-    passed = {"branch": "x", "commit": "ab" * 20, "passed": True, "at": 1.0, "mains": {"passed": 40}}
-    scene.verdict("11", **passed, own={"passed": 1, "skipped": 2}, else_="more")
+    git, counts = Git(scene.places.remote), Counts(40, 0, 2)
+    records.keep(git, Verdict("12" * 20, "x", "ab" * 20, "", True, rehearsed=True, mains=counts, at=2.0, seconds=51.0))
+    records.keep(git, Verdict("34" * 20, "x", "cd" * 20, "", False, "tests/test_a.py::test_a failed", at=1.0))
+    records.keep(git, Verdict("56" * 20, "x", "ef" * 20, "", False, "no room on the disk", outage=True))
     boots = (
         BootRecord(id="1", branch="main", commit="", reason="", started_at="2027-01-15T07:59:00.000Z"),
         BootRecord(id="2", branch="x", commit="", reason="", started_at="2027-01-15T08:01:00.000Z", outcome="died"),
@@ -163,7 +162,8 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
         f"- Since {THEN} (4 min): 2 model calls, $0.1834, 14 tokens, 3 s in the model"
         "; 1 without an end, at worst $1.00",
         "- commits: 1 on main (2 files, +3 -1 lines); 1 on x (1 file, +0 -1 lines)",
-        "- tests run by the keep: x@abababababab passed: 41 passed, 0 failed, 2 skipped",
+        "- tests run by the keep: x@cdcdcdcdcdcd did not pass: tests/test_a.py::test_a failed; x@abababababab passed: "
+        "rehearsed; 40 of main's tests passed, 2 skipped (51 s)",
         "- started: x (died)",
     ]
     assert scene.evidence("All tests pass, and I pushed it.").splitlines() == told, "until the unit is done"

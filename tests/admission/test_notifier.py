@@ -18,7 +18,9 @@ import pytest
 
 import infra
 from infra.contract import arguments
+from infra.contract.door import ask
 from infra.contract.exit_codes import Exit
+from infra.contract.requests import Ask, Done, Question, Report
 from infra.contract.sockets import connect, listen
 from tests.admission.world import START_SECONDS, World, until
 
@@ -430,3 +432,24 @@ def test_words_that_are_no_command() -> None:
     )
     assert done.returncode == Exit.USAGE
     assert "infra.git_door pre-receive --config FILE" in done.stderr
+
+
+def test_the_door_asks_for_the_agent_and_records_what_it_saw(world: World, door: Door) -> None:
+    """By its other socket: a question with an id of the keep's, and the record under the report of a unit's end."""
+    socket, commit = world.places.request_socket, world.main or ""
+    asked = ask(socket, Ask("bash", {"command": "touch a"}, "rule 1", "main", commit))
+    assert isinstance(asked, Question), door.log
+    world.agent.git("pull", "--quiet", "--rebase", "origin", "main")
+    world.agent.commit({"src/b.py": "1\n"})
+    world.agent.push("main")
+
+    ended = Report("0" * 32, "2026-01-31T10:42:12.345Z", "main", commit, "done: it", "I pushed it.", ("01234567",))
+    assert isinstance(ask(socket, ended), Done), door.log
+    world.pm.git("fetch", "--quiet", "origin")
+    page = world.pm.git("show", "origin/main:COMMS.md")
+    assert f"approval wanted [{asked.id}]: bash" in page
+    assert "- commits: 1 on main (1 file, +1 -0 lines)" in page
+    assert "**" not in page
+    again = ask(socket, Ask("bash", {"command": "touch a"}, "rule 1", "main", commit))
+    assert isinstance(again, Question)
+    assert again.id != asked.id, "the unit that asked is done"
