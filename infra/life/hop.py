@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from infra.contract import report_titles
+from infra.contract import door, report_titles
 from infra.contract.branches import MAIN
 from infra.contract.control import TENDING_SECONDS
 from infra.contract.exit_codes import Exit
 from infra.contract.requests import Examine, Reply
 from infra.life import examination
-from infra.life.door import ask_door
 from infra.life.examination import Examined
 from infra.life.handover import hand_over_to_main
 from infra.life.home import Home
@@ -82,7 +81,7 @@ def prove(home: Home, ask: Ask | None = None) -> tuple[str, str]:
 
 
 def asking(home: Home) -> Ask:
-    return lambda request: ask_door(home.boot.places.request_socket, request)
+    return lambda request: door.ask(home.boot.places.request_socket, request)
 
 
 def bring_in_main(home: Home) -> str:
