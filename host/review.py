@@ -11,17 +11,18 @@ import difflib
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from host.trouble import Trouble
 from infra.contract.branches import MAIN, MIND, RESCUE, problem_with_branch
 from infra.contract.exit_codes import Exit
-from infra.examination import records, trees
-from infra.examination.verdict import Verdict
 from infra.repository.git import CANNOT_START, Git, GitError, resolve_commit
 from infra.repository.merge import MergeConflict
 from infra.repository.page_text import PAGE
 from infra.repository.tip import file_at, read_file
+
+if TYPE_CHECKING:
+    from infra.examination.verdict import Verdict
 
 BRANCH_SECONDS = 3.0
 """For what a list says about one branch: none may take the time of the others."""
@@ -166,6 +167,8 @@ def branch_commit(git: Git, name: str) -> str:
 
 def examination(git: Git, main: str, commit: str) -> Examination:
     """The keep's verdict on what merging this commit would make of main now; not examined, when that cannot be told."""
+    from infra.examination import records, trees  # slow to load, and most verbs do without
+
     git = git.within(BRANCH_SECONDS)
     try:
         with _writing_nothing(git) as scratch:

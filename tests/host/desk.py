@@ -103,7 +103,7 @@ class Desk:
 
     def run(self, *words: str, **environ: str) -> Ended:
         """The command in this process; its output is no terminal. `NAME@TIP` stands for the branch at its commit."""
-        words = tuple(self._at_tip(word) for word in words)
+        words = tuple(self.at_tip(word) for word in words)
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(words, self.caller(**environ))
@@ -119,7 +119,7 @@ class Desk:
         self, *words: str, watcher: str = "works", stdin: int = subprocess.DEVNULL, **environ: str
     ) -> subprocess.Popen[str]:
         """The command as a process of its own, with `watcher` as the behaviour of the stand-in."""
-        words = tuple(self._at_tip(word) for word in words)
+        words = tuple(self.at_tip(word) for word in words)
         return subprocess.Popen(
             [sys.executable, str(HERE / "launcher.py"), str(self.project), watcher, *words],
             env=self.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environ,
@@ -169,7 +169,7 @@ class Desk:
         (self.root / "tips" / name).write_text(commit)
         return commit
 
-    def _at_tip(self, word: str) -> str:
+    def at_tip(self, word: str) -> str:
         name, tip, _ = word.partition("@TIP")
         return f"{name}@{(self.root / 'tips' / name).read_text()}" if tip else word
 

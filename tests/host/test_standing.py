@@ -115,7 +115,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
         "process sandbox (not isolated)",
         "running",
         "watcher pid",
-        f"main @ {desk.git()('rev-parse', 'main~2')[:12]} birth of agent",
+        f"main @ {desk.git()('rev-parse', 'main~1')[:12]} birth of agent",
         "build a thing · working",
         "12 steps",
         "the model door refused",

@@ -165,7 +165,9 @@ def _only_git_runs(site: Site) -> str:
     assert _starts(record) == [["true", "indeed"]]
     record.unlink()
     around = _files_beside_the_repository(site)
-    ended = _recorded(site, record, *VERBS.values(), ("review", "evil"), ("merge", "evil@TIP"), ("doctor",), ("logs",))
+    ended = _recorded(
+        site, record, *VERBS.values(), ("review", "evil"), ("merge", "evil@TIP", "--unexamined"), ("doctor",), ("logs",)
+    )
     if ended.code:
         return str(ended)
     others = [words for words in _starts(record) if words[0] != "git" or words[1] not in PLUMBING]
@@ -178,8 +180,9 @@ def _only_git_runs(site: Site) -> str:
 
 def _recorded(site: Site, record: Path, *commands: tuple[str, ...]) -> Ended:
     """All commands, in a process of their own."""
+    told = [[site.desk.at_tip(word) for word in words] for words in commands]
     done = subprocess.run(
-        [sys.executable, str(HERE / "recorder.py"), str(record), str(site.desk.project), json.dumps(commands)],
+        [sys.executable, str(HERE / "recorder.py"), str(record), str(site.desk.project), json.dumps(told)],
         env=site.desk.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,

@@ -53,7 +53,7 @@ def test_what_is_planted_after_the_look_is_met_by_the_limits(site: Site, verb: s
         "tell": lambda: talk.tell(git, "do this"),
         "reports": lambda: talk.reports(git),
         "review": lambda: review.awaiting(git),
-        "merge": lambda: decisions.merge(git, "improve", True, ""),
+        "merge": lambda: decisions.merge(git, site.desk.at_tip("improve@TIP"), True, ""),
         "reject": lambda: decisions.reject(git, "improve", ""),
         "rollback": lambda: decisions.roll_back(git, "improve", ""),
     }
