@@ -12,7 +12,7 @@ from typing import NamedTuple
 from host import review
 from host.talk import AlreadyTold, tell
 from host.trouble import Trouble
-from infra.contract.branches import problem_with_ref
+from infra.contract.branches import problem_with_branch, problem_with_ref
 from infra.contract.exit_codes import Exit
 from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git, GitError, resolve_commit
@@ -59,18 +59,28 @@ class RolledBack(NamedTuple):
     """As in `Merged`."""
 
 
-def merge(git: Git, name: str, unvalidated: bool, agent_option: str) -> Merged:
-    """Merge a branch into main. Raises Trouble: a conflict, or a commit whose tests nobody reported as passed."""
+def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
+    """Merge `BRANCH@COMMIT` into main. Raises Trouble: a conflict, a branch that has moved, or a commit that the keep
+    has not examined, or not passed."""
+    name, reviewed = branch_and_commit(named, agent_option)
     commit = review.branch_commit(git, name)
+    if not commit.startswith(reviewed):
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{name} is at {commit[:12]} now, not at {reviewed[:12]}; nothing was merged. "
+            f"Look what it holds now: minifram review {name}{agent_option}",
+        )
     seen_last = review.main_commit(git)
     if git.ok("merge-base", "--is-ancestor", commit, seen_last):
         return Merged(name, commit, seen_last, seen_last, "", (), "")
-    verdict = review.evidence(review.page_at(git, seen_last), name, commit).verdict
-    if verdict != review.VALIDATED and not unvalidated:
+    found = review.examination(git, seen_last, commit)
+    if found.standing not in (review.PASSED, review.NEEDS_WORD, review.CONFLICT) and not unexamined:
+        why = f": {found.verdict.why}" if found.verdict else ""
         raise Trouble(
             Exit.DENIED,
-            f"{name}@{commit[:12]} is not known to pass its tests: {verdict} in COMMS.md for this commit. "
-            f"Look with 'minifram review {name}{agent_option}'; if you want it all the same, add --unvalidated",
+            f"{name}@{commit[:12]} is {found.standing}{why[:500]}. 'minifram examine {name}{agent_option}' has the "
+            f"keep examine it, 'minifram review {name}{agent_option}' shows it; if you want it all the same, add "
+            "--unexamined",
         )
     main_before = ""
 
@@ -90,7 +100,26 @@ def merge(git: Git, name: str, unvalidated: bool, agent_option: str) -> Merged:
         ) from None
     undo = f"minifram rollback {main_before}{agent_option}"
     files, unseen = _changed(git, main_before, moved, "--name-only")
-    return Merged(name, commit, moved, main_before, verdict, files, undo, unseen)
+    return Merged(name, commit, moved, main_before, found.standing, files, undo, unseen)
+
+
+def branch_and_commit(named: str, agent_option: str) -> tuple[str, str]:
+    """What `BRANCH@COMMIT` names. Raises Trouble."""
+    name, at, commit = named.rpartition("@")
+    problem = problem_with_branch(name if at else named)
+    if problem:
+        raise Trouble(Exit.USAGE, problem)
+    if not at or not _SHORTENED.fullmatch(commit):
+        name = name if at else named
+        raise Trouble(
+            Exit.USAGE,
+            f"say which commit of {name} you have reviewed, so that no other is merged: "
+            f"'minifram review {name}{agent_option}' ends with the whole command",
+        )
+    return name, commit
+
+
+_SHORTENED = re.compile(r"[0-9a-f]{7,40}")
 
 
 def reject(git: Git, name: str, because: str) -> Rejected:

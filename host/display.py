@@ -91,9 +91,11 @@ def since(moment: str, now: float) -> str:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON knows it: named tuples become objects."""
+    """`value` as JSON knows it: named tuples and structs become objects."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {key: plain(item) for key, item in value._asdict().items()}
+    if fields := getattr(value, "__struct_fields__", ()):
+        return {key: plain(getattr(value, key)) for key in fields}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -122,7 +122,7 @@ def retry(home: Home, git: Git, seconds: float) -> Retried:
     state = _state(home)
     main = review.main_commit(git)
     found, rung = known(git, state, main), rung_of(state)
-    is_running = _runs(home)
+    is_running = runs(home)
     back = taken_back(state)
     if not found and not back:
         return Retried(home.agent, (), (), asked=False, running=is_running, taken=False, rung=rung)
@@ -137,7 +137,7 @@ def retry(home: Home, git: Git, seconds: float) -> Retried:
         if not is_asked(home):
             state = _state(home)
             taken = not was & {(pin.version, pin.at) for pin in state.pins} and not taken_back(state)
-        is_running = taken or _runs(home)
+        is_running = taken or runs(home)
     return Retried(home.agent, found, back, asked=True, running=is_running, taken=taken, rung=rung_of(state))
 
 
@@ -151,7 +151,7 @@ def of_main(home: Home) -> Iterator[Result]:
         return
     if state is None:
         return
-    is_running, rung, option = _runs(home), rung_of(state), as_option(home.agent)
+    is_running, rung, option = runs(home), rung_of(state), as_option(home.agent)
     pin = next((pin for pin in found if pin.is_main), None)
     if pin:
         good = good_of(state)
@@ -169,7 +169,7 @@ def of_main(home: Home) -> Iterator[Result]:
         yield Result("main", OK, "it is not pinned")
 
 
-def _runs(home: Home) -> bool:
+def runs(home: Home) -> bool:
     in_container = running.sandbox_in_use(home) == running.PODMAN
     return watching.holder(home.places.watcher_lock, in_container) is not None
 

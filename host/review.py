@@ -1,22 +1,27 @@
-"""What awaits the PM's decision: branches with commits that main lacks, what they change, and what speaks for them.
+"""What awaits the PM's decision: branches with commits that main lacks, what they change, and how the keep's
+examination of what merging them would make of main has ended.
 
-Reads only. Everything in a branch is the agent's text; so is the evidence, which the agent's own runner wrote into
-COMMS.md when the tests of that very commit passed: it says that they ran, not that they are good."""
+Reads only. Everything in a branch is the agent's text. The verdict is the keep's (SPEC_EXAMINATION); what COMMS.md says
+of tests is not read."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from host.trouble import Trouble
-from infra.contract import comms, report_titles
 from infra.contract.branches import MAIN, MIND, RESCUE, problem_with_branch
 from infra.contract.exit_codes import Exit
 from infra.repository.git import CANNOT_START, Git, GitError, resolve_commit
+from infra.repository.merge import MergeConflict
 from infra.repository.page_text import PAGE
 from infra.repository.tip import file_at, read_file
+
+if TYPE_CHECKING:
+    from infra.examination.verdict import Verdict
 
 BRANCH_SECONDS = 3.0
 """For what a list says about one branch: none may take the time of the others."""
@@ -31,16 +36,15 @@ BINARY_BYTES = 64 << 10
 MOST_PATHS = 100
 """On git's command line."""
 
-VALIDATED, NOT_VALIDATED, NO_EVIDENCE = "validated", "not validated", "no evidence"
+PASSED, NEEDS_WORD, NOT_PASSED = "passed", "needs your word", "not passed"
+NOT_EXAMINED, CONFLICT = "not examined", "conflicts with main"
+"""How a branch stands with the keep's examination."""
 
 
-class Evidence(NamedTuple):
-    """What the reports say about one commit of a branch."""
-
-    verdict: str
-    """`validated`, `not validated` or `no evidence`."""
-    reports: tuple[str, ...]
-    """The whole reports that say so, oldest first."""
+class Examination(NamedTuple):
+    standing: str
+    verdict: Verdict | None = None
+    """None when there is none for what merging would make of main now."""
 
 
 class Branch(NamedTuple):
@@ -49,6 +53,7 @@ class Branch(NamedTuple):
     name: str
     commit: str
     verdict: str
+    """One of the standings above."""
     subject: str = ""
     author: str = ""
     committed_at: int = 0
@@ -80,14 +85,14 @@ class Review(NamedTuple):
     """Oldest first."""
     stat: str
     diff: str
-    evidence: Evidence
+    examination: Verdict | None
+    """None when the keep has not examined it."""
 
 
 def awaiting(git: Git) -> list[Branch]:
     """All branches that await review, the newest first."""
     main = main_commit(git)
-    page = page_at(git, main)
-    return [_branch(git, main, name, commit, page) for name, commit in unmerged(git, main)]
+    return [_branch(git, main, name, commit) for name, commit in unmerged(git, main)]
 
 
 def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
@@ -108,8 +113,7 @@ def one(git: Git, name: str) -> Review:
     """One branch with its commits and changes. Raises Trouble when there is no such branch."""
     main = main_commit(git)
     commit = branch_commit(git, name)
-    page = page_at(git, main)
-    branch = _branch(git, main, name, commit, page)
+    branch = _branch(git, main, name, commit)
     base, stat, diff = "", "", ""
     commits: tuple[Commit, ...] = ()
     if not branch.unseen:
@@ -120,7 +124,7 @@ def one(git: Git, name: str) -> Review:
             stat, diff = _diff(git, ("--stat",), against, commit), _patch(git, against, commit)
         except GitError as error:
             branch = branch._replace(unseen=_why(error))
-    return Review(branch, main, base, commits, stat, diff, evidence(page, name, commit))
+    return Review(branch, main, base, commits, stat, diff, examination(git, main, commit).verdict)
 
 
 def page_at(git: Git, commit: str) -> str:
@@ -161,38 +165,39 @@ def branch_commit(git: Git, name: str) -> str:
     return commit
 
 
-def evidence(page: str, branch: str, commit: str) -> Evidence:
-    """What COMMS.md says about the tests of exactly this commit; the newest word counts."""
-    passed = report_titles.validated(branch, commit, "").strip()
-    failed = report_titles.not_validated(branch, commit, "").strip()
-    verdict, found = NO_EVIDENCE, []
-    for report in _reports(page):
-        title = report_title(report)
-        if title.startswith((passed, failed)):
-            found.append(report)
-            verdict = VALIDATED if title.startswith(passed) else NOT_VALIDATED
-    return Evidence(verdict, tuple(found))
+def examination(git: Git, main: str, commit: str) -> Examination:
+    """The keep's verdict on what merging this commit would make of main now; not examined, when that cannot be told."""
+    from infra.examination import records, trees  # slow to load, and most verbs do without
 
-
-@functools.lru_cache(maxsize=2)
-def _reports(page: str) -> tuple[str, ...]:
-    """Read once, however many branches ask: a page may be long. None when it makes no sense."""
-    try:
-        return tuple(comms.reports(page))
-    except comms.CommsError:
-        return ()
-
-
-def report_title(report: str) -> str:
-    """The heading of a report without its mark and its time."""
-    heading = report.split("\n", 1)[0].removeprefix("### ")
-    return heading.partition(" ")[2]
-
-
-def _branch(git: Git, main: str, name: str, commit: str, page: str) -> Branch:
-    """What can be said about a branch in a few seconds."""
     git = git.within(BRANCH_SECONDS)
-    branch = Branch(name, commit, evidence(page, name, commit).verdict)
+    try:
+        with _writing_nothing(git) as scratch:
+            key = trees.key_of(scratch, trees.merged(scratch, main, commit))
+        verdict = records.find(git, key)
+    except MergeConflict:
+        return Examination(CONFLICT)
+    except GitError as error:
+        _why(error)
+        return Examination(NOT_EXAMINED)
+    if verdict is None or verdict.outage:
+        return Examination(NOT_EXAMINED, verdict)
+    if not verdict.passed:
+        return Examination(NOT_PASSED, verdict)
+    return Examination(NEEDS_WORD if verdict.needs_word else PASSED, verdict)
+
+
+@contextlib.contextmanager
+def _writing_nothing(git: Git) -> Iterator[Git]:
+    """The same git, with new objects in a directory that goes again."""
+    with tempfile.TemporaryDirectory(prefix="minifram-review-") as objects:
+        there = f"{git.directory}/objects"
+        yield git.with_env(GIT_OBJECT_DIRECTORY=objects, GIT_ALTERNATE_OBJECT_DIRECTORIES=there)
+
+
+def _branch(git: Git, main: str, name: str, commit: str) -> Branch:
+    """What can be said about a branch in a few seconds."""
+    branch = Branch(name, commit, examination(git, main, commit).standing)
+    git = git.within(BRANCH_SECONDS)
     try:
         tip = _commits(git, None, commit, limit=1)[0]
         branch = branch._replace(subject=tip.subject, author=tip.author, committed_at=tip.committed_at)

@@ -173,7 +173,7 @@ def standing(home: Home, now: float) -> Standing:
         boots=tuple(_boot(record) for record in reversed(state.boots[-BOOTS_SHOWN:])),
         last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None),
         open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0),
-        awaiting_review=_awaiting(git, main, page),
+        awaiting_review=_awaiting(git, main),
         awaiting_approval=_or(problems, lambda: tuple(approvals.waiting(home, page)), ()),
         budget=_or(problems, lambda: spent_today(home, settings, now), None),
         troubles=tuple(
@@ -227,9 +227,9 @@ def _prepared(state: WatcherFile) -> str:
     return asked.target if asked and asked.name == SignalName.BOOTSTRAP.value else state.branch or MAIN
 
 
-def _awaiting(git: Git, main: str, page: str) -> tuple[Waiting, ...]:
+def _awaiting(git: Git, main: str) -> tuple[Waiting, ...]:
     return tuple(
-        Waiting(name, commit, review.evidence(page, name, commit).verdict)
+        Waiting(name, commit, review.examination(git, main, commit).standing)
         for name, commit in review.unmerged(git, main)
     )
 

@@ -10,8 +10,11 @@ import click
 from host.options import Verb, caller_of, complete_branch, json_option, screen_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from host.display import Screen
     from host.review import Branch, Review
+    from infra.examination.verdict import Verdict
 
 
 @click.command("review", cls=Verb)
@@ -20,9 +23,10 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def verb(ctx: click.Context, branch: str | None, stat: bool, as_json_: bool) -> None:
-    """List the branches that await your decision, or show the commits, changes and test evidence of one.
+    """List the branches that await your decision, or show the commits, the changes and the examination of one.
 
-    Evidence is what the agent's runner reported about exactly this commit. Read the changes: they are the agent's.
+    The keep examines what merging would make of main: it rehearses that version and runs the tests. The verdict says
+    what ran and how it ended. The branch's own code runs within the tests, so it never says that a branch is safe.
     """
     from host import bare, review
     from host.caller import as_option
@@ -48,13 +52,16 @@ def verb(ctx: click.Context, branch: str | None, stat: bool, as_json_: bool) -> 
         return
     _show_review(found, stat, screen, time.time())
     name = found.branch.name
-    screen.progress(f"Next: minifram merge{option} {name}   or   minifram reject{option} {name} --because '…'")
+    at = f"{name}@{found.branch.commit[:12]}"
+    if found.branch.verdict == review.NOT_EXAMINED:
+        screen.progress(f"Not examined yet: minifram examine{option} {name}")
+    screen.progress(f"Next: minifram merge{option} {at}   or   minifram reject{option} {name} --because '…'")
 
 
 def _show_branch(branch: Branch, screen: Screen, now: float) -> None:
     from host.display import counted, duration, one_line, one_name
 
-    verdict = screen.good(branch.verdict) if branch.verdict == "validated" else screen.bad(branch.verdict)
+    verdict = screen.good(branch.verdict) if branch.verdict == "passed" else screen.bad(branch.verdict)
     behind = f", {branch.behind} behind" if branch.behind else ""
     screen.result(
         f"{screen.strong(one_name(branch.name, 200))} @ {branch.commit[:12]} · {counted(branch.ahead, 'commit')} ahead"
@@ -79,11 +86,9 @@ def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
         age = duration(now - commit.committed_at)
         screen.result(f"  {commit.commit[:12]} {one_line(commit.subject)} ({one_name(commit.author, 40)}, {age} ago)")
     screen.result()
-    screen.result(screen.strong("Evidence") + " (the agent's own word)")
-    for report in found.evidence.reports:
-        screen.result("\n".join(f"  {line}" for line in harmless_lines(report)))
-    if not found.evidence.reports:
-        screen.result(f"  none for {found.branch.commit[:12]}")
+    screen.result(screen.strong("Examination") + " (by the keep)")
+    for line in _examination(found.examination):
+        screen.result("\n".join(f"  {each}" for each in harmless_lines(line)))
     screen.result()
     screen.result(screen.strong("Changes") + " (COMMS.md stays main's, and is left out)")
     screen.result("\n".join(harmless_lines(found.stat)) or ("  not known" if found.branch.unseen else "  none"))
@@ -91,6 +96,34 @@ def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
         screen.result()
         for line in harmless_lines(found.diff):
             screen.result(_coloured(line, screen))
+
+
+def _examination(verdict: Verdict | None) -> Iterator[str]:
+    """What ran, how it ended, and what the branch changes of the tests."""
+    from infra.examination.verdict import Counts
+
+    if verdict is None:
+        yield "none of what merging would make of main now"
+        return
+    yield f"{'passed' if verdict.passed else 'not passed'}: {verdict.words}"
+    for run, counts in (("main's tests", verdict.mains), ("the branch's own", verdict.own)):
+        if counts != Counts():
+            yield f"{run}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"
+    yield f"test files that ran: {len(verdict.files)}; not run: {', '.join(verdict.left_out) or 'none'}"
+    listed = (
+        ("needs your word", verdict.needs_word),
+        ("tests removed", verdict.tests_removed),
+        ("tests changed", verdict.tests_changed),
+        ("tests added", verdict.tests_added),
+        ("conftests, helpers and pytest's settings changed", verdict.settings_changed),
+        ("passed only when run again, alone", verdict.again),
+    )
+    for what, names in listed:
+        for name in names:
+            yield f"{what}: {name}"
+    for id, text in verdict.failures.items():
+        yield f"failed: {id}"
+        yield from (f"    {line}" for line in text.split("\n"))
 
 
 def _coloured(line: str, screen: Screen) -> str:

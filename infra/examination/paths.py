@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection
 
-PAGES = ("COMMS.md", "COMMS-ARCHIVE.md")
-"""What the keep and the PM write on main. No part of a version, so no part of what a verdict is for."""
+from infra.repository.page_text import PAGES
+
 TESTS = "tests"
 SETTINGS = ("pyproject.toml", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg")
 """Files that pytest takes its settings from."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from infra.examination.paths import PAGES, SETTINGS, TESTS
+from infra.examination.paths import SETTINGS, TESTS
 from infra.repository.git import WATCHER, Git
 from infra.repository.merge import merge_commit
+from infra.repository.page_text import PAGES
 from infra.repository.tip import Entry, commit_tree, tree_with_entries
 
 LISTING_BYTES = 32 << 20

@@ -25,6 +25,7 @@ PLACES = (
     "/run/minifram/secrets/anthropic_api_key",
     "/tmp",
     "/var/tmp",
+    "/examination",
     "/bot",
     "/var/lib/minifram",
     "/etc/minifram/minifram.yaml",

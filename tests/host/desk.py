@@ -21,6 +21,8 @@ from host.caller import Caller
 from host.cli import main
 from host.homes import Home
 from infra.contract import comms
+from infra.examination import records, trees
+from infra.examination.verdict import Counts, Verdict
 from infra.repository.git import AGENT, Git
 from infra.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
 
@@ -100,7 +102,8 @@ class Desk:
         return self.caller()._replace(agent=agent).home
 
     def run(self, *words: str, **environ: str) -> Ended:
-        """The command in this process; its output is no terminal."""
+        """The command in this process; its output is no terminal. `NAME@TIP` stands for the branch at its commit."""
+        words = tuple(self.at_tip(word) for word in words)
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(words, self.caller(**environ))
@@ -116,6 +119,7 @@ class Desk:
         self, *words: str, watcher: str = "works", stdin: int = subprocess.DEVNULL, **environ: str
     ) -> subprocess.Popen[str]:
         """The command as a process of its own, with `watcher` as the behaviour of the stand-in."""
+        words = tuple(self.at_tip(word) for word in words)
         return subprocess.Popen(
             [sys.executable, str(HERE / "launcher.py"), str(self.project), watcher, *words],
             env=self.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environ,
@@ -160,10 +164,26 @@ class Desk:
         base = git("rev-parse", start)
         commit = commit_tree(git, tree_with(git, base, blobs), (base,), message)
         git("update-ref", f"refs/heads/{name}", commit)
+        # In a file, so that a copy of this desk, or one whose repository is damaged, knows it too.
+        (self.root / "tips" / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / "tips" / name).write_text(commit)
         return commit
 
+    def at_tip(self, word: str) -> str:
+        name, tip, _ = word.partition("@TIP")
+        return f"{name}@{(self.root / 'tips' / name).read_text()}" if tip else word
+
     def validated(self, branch: str, commit: str) -> None:
-        self.report(f"{branch}@{commit[:12]} validated: 12 passed", "All tests passed.")
+        """The keep has examined what merging this commit would make of main now, and it has passed."""
+        self.examined(branch, commit)
+
+    def examined(self, branch: str, commit: str, why: str = "", word: tuple[str, ...] = ()) -> None:
+        git, main = self.git(), self.main()
+        key = trees.key_of(git, trees.merged(git, main, commit))
+        counts = Counts(passed=12, failed=1 if why else 0)
+        records.keep(
+            git, Verdict(key, branch, commit, main, not why, why, rehearsed=True, mains=counts, needs_word=word)
+        )
 
     def log(self, branch: str, name: str, text: str) -> Path:
         """A log file of a checkout of the agent's."""

@@ -236,5 +236,5 @@ def test_help_and_small_verbs_stay_lean(desk: Desk) -> None:
 def test_nothing_prompts_without_a_terminal(desk: Desk) -> None:
     """Every acting verb works, or fails, with standard input closed."""
     desk.branch("improve", {"src/a.py": "1\n"})
-    for words in (("merge", "improve", "--unvalidated"), ("rollback", "main~1"), ("tell", "x"), ("down",)):
+    for words in (("merge", "improve@TIP", "--unvalidated"), ("rollback", "main~1"), ("tell", "x"), ("down",)):
         assert desk.call(*words).code in (0, 3), words

@@ -52,6 +52,7 @@ def orders() -> dict[str, Any]:
             _mount("/run/minifram", "tmpfs", "nosuid", "nodev", "noexec", "mode=0711", "size=16777216", kind="tmpfs"),
             _mount("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777", "size=536870912", kind="tmpfs"),
             _mount("/var/tmp", "tmpfs", "nosuid", "nodev", "noexec", "mode=1777", "size=67108864", kind="tmpfs"),
+            _mount("/examination", "tmpfs", "nosuid", "nodev", "mode=1777", "size=536870912", kind="tmpfs"),
             _mount(
                 "/run/minifram/secrets/anthropic_api_key",
                 "/userdata/secrets/minifram-blue-anthropic_api_key",

@@ -104,7 +104,7 @@ def test_inside_it_is_as_tight_as_it_looks_from_outside(desk: ContainerDesk) -> 
     mounts = {row[1]: row[3].split(",") for row in map(str.split, seen["mounts"].splitlines())}
     for path in ("/mnt/remote", "/mnt/remote/objects", "/mnt/remote/refs", "/run/minifram", "/var/tmp"):
         assert {"nosuid", "nodev", "noexec"} <= set(mounts[path]), path
-    for path in ("/bot", "/tmp", "/var/lib/minifram"):
+    for path in ("/bot", "/tmp", "/examination", "/var/lib/minifram"):
         assert {"nosuid", "nodev"} <= set(mounts[path]), path
         assert "noexec" not in mounts[path], path
     limits = {line[:26].strip(): line[26:].split()[:2] for line in seen["limits"].splitlines()}

@@ -96,6 +96,7 @@ def test_the_words_are_these() -> None:
         "--tmpfs=/run/minifram:rw,nosuid,nodev,noexec,notmpcopyup,mode=0711,size=16777216",
         "--tmpfs=/tmp:rw,nosuid,nodev,notmpcopyup,mode=1777,size=536870912",
         "--tmpfs=/var/tmp:rw,nosuid,nodev,noexec,notmpcopyup,mode=1777,size=67108864",
+        "--tmpfs=/examination:rw,nosuid,nodev,notmpcopyup,mode=1777,size=536870912",
         *(
             f"--mount=type=bind,src={source},dst={target},ro={ro},nosuid,nodev,noexec,bind-propagation=rprivate"
             for source, target, ro in [

@@ -28,7 +28,7 @@ def test_a_validated_branch_is_merged_and_the_undo_undoes_it(desk: Desk) -> None
     desk.validated("improve", commit)
     before, page = desk.main(), desk.page()
 
-    ended = desk.done("merge", "improve")
+    ended = desk.done("merge", "improve@TIP")
 
     git = desk.git()
     after = desk.main()
@@ -44,21 +44,55 @@ def test_a_validated_branch_is_merged_and_the_undo_undoes_it(desk: Desk) -> None
     assert desk.git().ok("merge-base", "--is-ancestor", after, "main")
 
 
-@pytest.mark.parametrize("verdict", ["no evidence", "not validated"])
+@pytest.mark.parametrize("verdict", ["not examined", "not passed"])
 def test_what_nobody_saw_pass_is_denied_unless_the_pm_insists(desk: Desk, verdict: str) -> None:
     """5, with the way to look and the way to insist."""
     commit = desk.branch("improve", {"src/a.py": "1\n"})
-    if verdict == "not validated":
-        desk.report(f"improve@{commit[:12]} not validated: 1 failed")
+    if verdict == "not passed":
+        desk.examined("improve", commit, "tests/a.py::test_a failed")
     before = desk.main()
 
-    denied = desk.run("merge", "improve")
+    denied = desk.run("merge", "improve@TIP")
     assert denied.code == 5
     assert verdict in denied.err
-    assert "--unvalidated" in denied.err
+    assert "--unexamined" in denied.err
     assert desk.main() == before
 
-    assert desk.done("merge", "improve", "--unvalidated", "--json").json["verdict"] == verdict
+    assert desk.done("merge", "improve@TIP", "--unexamined", "--json").json["verdict"] == verdict
+
+
+def test_a_commit_slipped_in_after_the_review_is_not_merged(desk: Desk) -> None:
+    """6: what is merged is what the PM named, also where the newer commit has passed as well."""
+    reviewed = desk.branch("improve", {"src/a.py": "1\n"})
+    desk.examined("improve", reviewed)
+    slipped = desk.branch("improve", {"src/a.py": "2\n"}, start="improve")
+    desk.examined("improve", slipped)
+    before = desk.main()
+
+    ended = desk.run("merge", f"improve@{reviewed[:12]}")
+
+    assert ended.code == 6
+    assert f"improve is at {slipped[:12]} now, not at {reviewed[:12]}" in ended.err
+    assert desk.main() == before
+    assert desk.run("merge", "improve").code == 2, "and no commit at all is a usage error"
+
+
+def test_what_the_verdict_asks_for_is_the_pms_to_say(desk: Desk) -> None:
+    """Naming the commit is the word: it was shown by review."""
+    commit = desk.branch("improve", {"src/a.py": "1\n"})
+    desk.examined("improve", commit, word=("tests/test_a.py is removed",))
+
+    assert "needs your word: tests/test_a.py is removed" in desk.done("review", "improve").out
+    assert desk.done("merge", "improve@TIP", "--json").json["verdict"] == "needs your word"
+
+
+def test_a_report_is_no_verdict(desk: Desk) -> None:
+    """The agent may write what it likes on the page."""
+    commit = desk.branch("improve", {"src/a.py": "1\n"})
+    desk.report(f"improve@{commit[:12]} validated: 12 passed", "All tests passed.")
+
+    assert desk.run("merge", "improve@TIP").code == 5
+    assert desk.done("review", "--json").json["branches"][0]["verdict"] == "not examined"
 
 
 def test_a_conflict_names_the_files_and_leaves_main(desk: Desk) -> None:
@@ -67,7 +101,7 @@ def test_a_conflict_names_the_files_and_leaves_main(desk: Desk) -> None:
     desk.branch("main", {"SYSTEM.md": "ours\n"})
     before = desk.main()
 
-    ended = desk.run("merge", "improve", "--unvalidated")
+    ended = desk.run("merge", "improve@TIP", "--unvalidated")
 
     assert ended.code == 6
     assert "SYSTEM.md" in ended.err
@@ -77,10 +111,10 @@ def test_a_conflict_names_the_files_and_leaves_main(desk: Desk) -> None:
 def test_merging_twice_is_nothing_to_do(desk: Desk) -> None:
     """What is already in main is done, not an error."""
     desk.branch("improve", {"src/a.py": "1\n"})
-    desk.done("merge", "improve", "--unvalidated")
+    desk.done("merge", "improve@TIP", "--unvalidated")
     before = desk.main()
 
-    again = desk.done("merge", "improve")
+    again = desk.done("merge", "improve@TIP")
 
     assert "nothing to do" in again.out
     assert desk.main() == before
@@ -93,7 +127,7 @@ def test_a_merge_meets_directives_that_come_meanwhile(desk: Desk) -> None:
     threads = [threading.Thread(target=talk.tell, args=(desk.git(), f"d {number}")) for number in range(6)]
     for thread in threads:
         thread.start()
-    decisions.merge(desk.git(), "improve", False, "")
+    decisions.merge(desk.git(), f"improve@{commit}", False, "")
     for thread in threads:
         thread.join()
 

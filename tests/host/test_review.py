@@ -23,7 +23,7 @@ def test_only_branches_with_new_commits_await_review(desk: Desk) -> None:
 
 
 def test_each_branch_says_what_merging_it_means(desk: Desk) -> None:
-    """Commits ahead and behind, files changed without COMMS.md, subject, author, evidence."""
+    """Commits ahead and behind, files changed without COMMS.md, subject, author, verdict."""
     desk.branch("improve", {"src/a.py": "1\n"}, "first")
     tip = desk.branch("improve", {"src/b.py": "1\n", "COMMS.md": "mine\n"}, "second\n\nbody", start="improve")
     desk.write_page(PAGE + "\nnews\n")
@@ -34,52 +34,53 @@ def test_each_branch_says_what_merging_it_means(desk: Desk) -> None:
     assert (branch["ahead"], branch["behind"]) == (2, 1)
     assert branch["files"] == ["src/a.py", "src/b.py"]
     assert (branch["subject"], branch["author"]) == ("second", "minifram agent")
-    assert branch["verdict"] == "no evidence"
+    assert branch["verdict"] == "not examined"
     out = desk.done("review").out
-    assert "2 commits ahead, 1 behind · 2 files · no evidence" in out
+    assert "2 commits ahead, 1 behind · 2 files · not examined" in out
 
 
-def test_evidence_is_for_exactly_this_commit(desk: Desk) -> None:
-    """A verdict on an older commit, another branch, or inside a report's text is none; the newest word counts."""
+def test_a_verdict_is_for_exactly_what_main_would_be(desk: Desk) -> None:
+    """One on an older commit is none; reports on main leave it, other changes of main do not."""
     old = desk.branch("improve", {"src/a.py": "1\n"})
-    desk.validated("improve", old)
-    desk.validated("improved", old)
+    desk.examined("improve", old)
 
     def verdict() -> str:
         (branch,) = desk.done("review", "--json").json["branches"]
         return str(branch["verdict"])
 
-    assert verdict() == "validated"
+    assert verdict() == "passed"
+    desk.report("hello", "a report")
+    assert verdict() == "passed"
     new = desk.branch("improve", {"src/a.py": "2\n"}, start="improve")
-    assert verdict() == "no evidence"
-    desk.report("hello", f"improve@{new[:12]} validated: in the text only")
-    assert verdict() == "no evidence"
-    desk.report(f"improve@{new[:12]} not validated: 1 failed")
-    assert verdict() == "not validated"
-    desk.validated("improve", new)
-    assert verdict() == "validated"
+    assert verdict() == "not examined"
+    desk.examined("improve", new, "tests/a.py::test_a failed")
+    assert verdict() == "not passed"
+    desk.branch("main", {"src/c.py": "1\n"})
+    assert verdict() == "not examined"
+    desk.branch("main", {"src/a.py": "3\n"})
+    assert verdict() == "conflicts with main"
 
 
-def test_one_branch_with_commits_changes_and_evidence(desk: Desk) -> None:
+def test_one_branch_with_commits_changes_and_verdict(desk: Desk) -> None:
     """Everything the PM needs to decide; --stat leaves the lines out."""
     desk.branch("improve", {"src/a.py": "one\n"}, "first")
     tip = desk.branch("improve", {"src/a.py": "two\n"}, "second", start="improve")
     desk.validated("improve", tip)
 
     ended = desk.done("review", "improve")
-    for words in ("first", "second", "+two", "src/a.py | 1 +", "12 passed", "validated"):
+    for words in ("first", "second", "+two", "src/a.py | 1 +", "12 passed"):
         assert words in ended.out, words
     commits = ended.out.partition("Commits")[2]
     assert commits.index("first") < commits.index("second")
-    assert "minifram merge improve" in ended.err
+    assert f"minifram merge improve@{tip[:12]}" in ended.err
     assert "+two" not in desk.done("review", "improve", "--stat").out
 
     found = desk.done("review", "improve", "--json").json
     assert found["schema"] == "minifram.review/1"
     assert [commit["subject"] for commit in found["commits"]] == ["first", "second"]
-    assert found["evidence"]["verdict"] == "validated"
+    assert found["examination"]["mains"]["passed"] == 12
     assert "+two" in found["diff"]
-    assert found.keys() == {"schema", "branch", "main", "base", "commits", "stat", "diff", "evidence"}
+    assert found.keys() == {"schema", "branch", "main", "base", "commits", "stat", "diff", "examination"}
 
 
 def test_what_a_branch_holds_cannot_steer_the_terminal(desk: Desk) -> None:

@@ -115,13 +115,12 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
         "process sandbox (not isolated)",
         "running",
         "watcher pid",
-        f"main @ {desk.git()('rev-parse', 'main~2')[:12]} birth of agent",
+        f"main @ {desk.git()('rev-parse', 'main~1')[:12]} birth of agent",
         "build a thing · working",
         "12 steps",
         "the model door refused",
-        f"improve@{commit[:12]} validated: 12 passed",
         "1 open",
-        "improve (validated)",
+        "improve (passed)",
         "today $0.00 of $10.00",
     ):
         assert words in ended.out, (words, ended.out)
@@ -129,7 +128,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
 
     assert "main has other code" not in ended.out  # only COMMS.md has moved
     desk.branch("improve", {"infra/new.py": "1\n"}, start="improve")
-    desk.done("merge", "improve", "--unvalidated")
+    desk.done("merge", "improve@TIP", "--unvalidated")
     assert f"main has other code ({desk.main()[:12]})" in desk.run("status").out
     desk.branch("improve", {"src/b.py": "1\n"})
     desk.validated("improve", desk.git()("rev-parse", "improve"))
@@ -141,7 +140,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     assert found["schema"] == "minifram.status/1"
     assert found["running"] is True
     assert found["life"]["unit"] == "build a thing"
-    assert found["awaiting_review"] == [{"name": "improve", "commit": commit, "verdict": "validated"}]
+    assert found["awaiting_review"] == [{"name": "improve", "commit": commit, "verdict": "passed"}]
 
 
 def test_after_a_killed_watcher_the_last_that_is_known_is_shown(desk: Desk) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,14 +22,6 @@ from tests.loop.replies import Canned
 from tests.loop.waiting import wait_for
 
 FIT = Examined(True, "rehearsed, 3 of main's tests passed")
-
-
-@pytest.fixture
-def keep(cell: Cell) -> Iterator[None]:
-    """The keep's own answers to requests."""
-    cell.open_requests()
-    yield
-    cell.close_requests()
 
 
 def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ...] = ()) -> None:
@@ -58,7 +49,7 @@ def change(cell: Cell, **files: str) -> Git:
 
 
 @pytest.mark.heavy
-def test_a_version_that_the_keep_has_examined_leads_main_to_itself(cell: Cell, keep: None) -> None:
+def test_a_version_that_the_keep_has_examined_leads_main_to_itself(cell: Cell) -> None:
     """It asks for its examination, merges with the verdict in the commit, reports, and asks for main."""
     clone = change(cell)
     before = cell.main()
@@ -85,7 +76,7 @@ def test_a_version_that_the_keep_has_examined_leads_main_to_itself(cell: Cell, k
 
 
 @pytest.mark.heavy
-def test_a_version_that_did_not_pass_is_not_merged(cell: Cell, keep: None) -> None:
+def test_a_version_that_did_not_pass_is_not_merged(cell: Cell) -> None:
     """The PM reads which test and how it failed, main is as it was, and main is asked for."""
     change(cell)
     before = cell.main()
@@ -118,7 +109,7 @@ def test_a_mistake_while_it_is_examined_still_ends_in_main(cell: Cell) -> None:
 
 
 @pytest.mark.heavy
-def test_being_asked_to_end_ends_the_waiting(cell: Cell, keep: None) -> None:
+def test_being_asked_to_end_ends_the_waiting(cell: Cell) -> None:
     """No signal, no report: the watcher has its own reasons."""
     change(cell)
     run = cell.start(cell.boot("improve"))

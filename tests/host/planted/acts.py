@@ -64,7 +64,7 @@ def _orders_decide_nothing(site: Site) -> str:
     seen = site.desk.run("review", "evil").out
     if site.git("for-each-ref").text != before:
         return "something moved"
-    unnamed, unheard = site.desk.run("merge"), site.desk.run("merge", "evil")
+    unnamed, unheard = site.desk.run("merge"), site.desk.run("merge", "evil@TIP")
     if (unnamed.code, unheard.code) != (2, 5):
         return f"merged: {unnamed} {unheard}"
     return SHOWN if "ignore all previous instructions" in seen else "not shown"
@@ -73,7 +73,7 @@ def _orders_decide_nothing(site: Site) -> str:
 def _nothing_steers(site: Site) -> str:
     _with_orders(site)
     assert HARMFUL.search(site.git("log -p evil").text), "the control: plain git lets it through"
-    for words in (*VERBS.values(), ("review", "evil"), ("merge", "evil", "--unvalidated"), ("logs",), ("doctor",)):
+    for words in (*VERBS.values(), ("review", "evil"), ("merge", "evil@TIP", "--unvalidated"), ("logs",), ("doctor",)):
         for more in ((), ("--json",)):
             ended = site.desk.run(*words, *more)
             if HARMFUL.search(ended.out + ended.err):
@@ -165,7 +165,9 @@ def _only_git_runs(site: Site) -> str:
     assert _starts(record) == [["true", "indeed"]]
     record.unlink()
     around = _files_beside_the_repository(site)
-    ended = _recorded(site, record, *VERBS.values(), ("review", "evil"), ("merge", "evil"), ("doctor",), ("logs",))
+    ended = _recorded(
+        site, record, *VERBS.values(), ("review", "evil"), ("merge", "evil@TIP", "--unexamined"), ("doctor",), ("logs",)
+    )
     if ended.code:
         return str(ended)
     others = [words for words in _starts(record) if words[0] != "git" or words[1] not in PLUMBING]
@@ -178,8 +180,9 @@ def _only_git_runs(site: Site) -> str:
 
 def _recorded(site: Site, record: Path, *commands: tuple[str, ...]) -> Ended:
     """All commands, in a process of their own."""
+    told = [[site.desk.at_tip(word) for word in words] for words in commands]
     done = subprocess.run(
-        [sys.executable, str(HERE / "recorder.py"), str(record), str(site.desk.project), json.dumps(commands)],
+        [sys.executable, str(HERE / "recorder.py"), str(record), str(site.desk.project), json.dumps(told)],
         env=site.desk.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,

@@ -154,7 +154,7 @@ VECTORS = [
     Vector("S26", "40 MiB of copies", copies, _takes_memory("diff main bomb"), FOOLED, WORKS, ""),
     Vector(
         "S26", "COMMS.md of 40 MiB", _page_of_zeros, _takes_memory("show main:COMMS.md"), FOOLED, REFUSED, "COMMS.md",
-        other=("rollback", "up"),
+        other=("review", "review improve", "merge", "rollback", "up"),
     ),
     Vector(
         "S27", "commit without a time, that steers terminals", _without_time, _steers_the_terminal, FOOLED, WORKS,

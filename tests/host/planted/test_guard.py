@@ -82,6 +82,6 @@ def test_it_is_not_in_the_way_of_the_command(site: Site) -> None:
     """The verbs look for themselves, and run no hook."""
     (site.remote / NAME).write_text(f"#!/bin/sh\ntouch '{site.mark}'\nexit 1\n")
     assert site.desk.run("tell", "do this").code == 0
-    assert site.desk.run("merge", "improve").code == 0
+    assert site.desk.run("merge", "improve@TIP").code == 0
     assert not site.mark.exists()
     assert outside(site).keys() == {str(site.outside / "mine")}

@@ -53,7 +53,7 @@ def test_what_is_planted_after_the_look_is_met_by_the_limits(site: Site, verb: s
         "tell": lambda: talk.tell(git, "do this"),
         "reports": lambda: talk.reports(git),
         "review": lambda: review.awaiting(git),
-        "merge": lambda: decisions.merge(git, "improve", True, ""),
+        "merge": lambda: decisions.merge(git, site.desk.at_tip("improve@TIP"), True, ""),
         "reject": lambda: decisions.reject(git, "improve", ""),
         "rollback": lambda: decisions.roll_back(git, "improve", ""),
     }
@@ -87,7 +87,7 @@ def test_the_branch_that_is_too_much_is_named_and_the_others_are_shown(site: Sit
     assert one.code == 0
     assert "not all of it can be shown" in one.out
     assert "Changes (COMMS.md stays main's, and is left out)\n  not known" in one.out
-    assert site.desk.run("merge", "bomb").code == 5, "there is no evidence for it"
+    assert site.desk.run("merge", "bomb@TIP").code == 5, "the keep has not examined it"
     assert site.desk.run("reject", "bomb", "--because", "no").code == 0
     assert "bomb" not in site.desk.run("review").out
 

@@ -29,7 +29,7 @@ VERBS = {
     "review": ("review",),
     "review improve": ("review", "improve"),
     "tell": ("tell", "do this"),
-    "merge": ("merge", "improve"),
+    "merge": ("merge", "improve@TIP"),
     "reject": ("reject", "other", "--because", "no"),
     "rollback": ("rollback", "main~1"),
 }
