@@ -209,6 +209,24 @@ def test_a_raised_budget_is_taken_up_by_the_restart_that_it_takes(cell: Cell) ->
     wait_for(lambda: cell.reported("done: do it"), "the report")
 
 
+def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
+    """To the PM, and to the model: nothing of main's runs, though its clone is what they name."""
+    write(f"{cell.places.bot}/prompt", "You are an agent.\n")
+    value = cell.boot()
+    asked: list[str] = []
+
+    def answer(request: Request) -> Completion:
+        asked.append(results(request)[0].content)
+        return says("Done.")
+
+    cell.model.replies.append(answer)
+    cell.tell("do it")
+    cell.start(value._replace(prompt=f"{cell.places.bot}/prompt", instead_of=value.commit))
+    told = f"This is safe mode: the PM's own copy of the program runs, in place of main at {value.commit[:12]}."
+    wait_for(lambda: cell.reported(told), "the report")
+    assert "safe mode, the PM's own copy of the program, runs in its place" in asked[0]
+
+
 @heavy
 def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -> None:
     """It was not in what that answer answers: it is open, and is told and answered in a unit of its own. The same when
