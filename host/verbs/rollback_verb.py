@@ -14,7 +14,8 @@ from host.options import Verb, caller_of, json_option, screen_of
 def verb(ctx: click.Context, ref: str, as_json_: bool) -> None:
     """Give main the content of an earlier version, as a new commit: history only grows, COMMS.md is kept.
 
-    REF is a commit, a branch or a tag, optionally with ~N or ^N. Prints what changed, and the undo.
+    REF is a commit, a branch or a tag, optionally with ~N or ^N. Prints what changed, and the undo. The versions that
+    you leave behind do not stand in for a main that cannot live, until main is given them again or 'minifram retry'.
 
     \b
     Examples:
@@ -41,4 +42,7 @@ def verb(ctx: click.Context, ref: str, as_json_: bool) -> None:
     if done.unseen:
         screen.result(screen.bad(f"  what changed cannot be listed: {one_line(done.unseen, 200)}"))
     screen.result(f"undo:        {done.undo}")
-    screen.progress(f"a running agent takes it up after its unit of work, or at once: 'minifram restart{option}'")
+    screen.progress(
+        "a running agent takes it up after its unit of work, within limits.make_way_seconds (see 'minifram config'), "
+        f"or at once: 'minifram restart{option}'"
+    )

@@ -60,6 +60,10 @@ class Boot(NamedTuple):
     policy: str = ""
     """The PM's policy (`contract.policy.to_text`), read when the first unit of work begins; empty for the default."""
 
+    @property
+    def is_safe_mode(self) -> bool:
+        return bool(self.prompt)
+
 
 def to_json(boot: Boot) -> str:
     plain = boot._asdict() | {"places": boot.places._asdict(), "limits": boot.limits._asdict()}

@@ -89,6 +89,9 @@ def link_signals(boot: Boot, checkout: str) -> None:
     os.symlink(os.path.relpath(boot.places.signals, checkout), link)
 
 
+SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
+
+
 def settle(
     boot: Boot,
     checkout: str,
@@ -124,6 +127,7 @@ def settle(
             hand_over or to_git_door,
             log,
             pause,
+            SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else "",
         ),
         log=log,
         life=LifeStory(os.path.join(checkout, LIFE_FILE), log),

@@ -41,6 +41,7 @@ class Facts(NamedTuple):
     error_log: str
     instead_of: str = ""
     """The commit of main that cannot live, which this runner stands in for; or nothing."""
+    safe_mode: bool = False
     handed_over: bool = False
     """A unit of work before this one had no room left, and wrote down what it knew of these directives."""
 
@@ -81,7 +82,8 @@ def text_of(facts: Facts) -> str:
 
 def _stand_in(facts: Facts) -> Iterator[str]:
     if facts.instead_of:
-        yield f"- main at {facts.instead_of[:12]} is pinned: it could not live, and something older runs in its place."
+        what = "safe mode, the PM's own copy of the program," if facts.safe_mode else "something older"
+        yield f"- main at {facts.instead_of[:12]} is pinned: it could not live, and {what} runs in its place."
         yield "  To mend it: a branch from origin/main, then bootstrap; or rollback. Commit nothing in this checkout."
 
 
@@ -110,6 +112,7 @@ def gather(home: Home, main: str, tasks: Sequence[Directive], look_back: bool) -
         tasks=tuple(tasks),
         unmerged=_unmerged(home, main),
         instead_of=boot.instead_of,
+        safe_mode=boot.is_safe_mode,
         boot_lines=tuple(_last_lines(os.path.join(home.checkout, BOOT_LOG), BOOT_LINES)),
         error_lines=tuple(line for line in _last_lines(error_log, ERROR_LINES) if boot.id not in line)
         if failed

@@ -49,12 +49,15 @@ class Page:
         hand_over: Callable[[Report], Reply],
         log: Log,
         pause: Callable[[float], None] = time.sleep,
+        preface: str = "",
     ) -> None:
+        """`preface` begins the text of every report."""
         self._git = git
         self._unsent = unsent
         self._hand_over = hand_over
         self._log = log
         self._pause = pause
+        self._preface = preface
 
     def look(self) -> Seen:
         """Fetch main and read its page; what it lacks is filled in here and named. Raises GitError."""
@@ -67,7 +70,7 @@ class Page:
         """Report, and tick directives with it; True when all reports are on main.
 
         What cannot be handed over now is handed over by a later `send`."""
-        self._unsent.add(title, text, ticks)
+        self._unsent.add(title, f"{self._preface}{text}", ticks)
         return self.send()
 
     def send(self) -> bool:

@@ -47,6 +47,9 @@ _WHY_STOPPED = {
 }
 
 
+_WHEN = "when you push to main, and at the next tick"
+
+
 def work_on(home: Home, seen: Seen, tasks: Sequence[Directive], wakes: Wakes | None, look_back: bool) -> Outcome:
     """Work on `tasks` until the model ends its turn or a bound is met, and report. With `look_back`, a run that the
     last runner could not end is gone on with. Raises NoPrompt, GitError, OSError before the first model call only."""
@@ -157,7 +160,7 @@ def _report(home: Home, outcome: Outcome, tasks: Sequence[Directive], answers: C
 def report_stopped(home: Home, outcome: Outcome, tasks: Sequence[Directive]) -> None:
     """Tell the PM of a unit that was cut short."""
     why = _WHY_STOPPED[outcome.end].format(steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END)
-    when = "when you have answered" if outcome.end is End.AWAITING_APPROVAL else "at the next tick"
+    when = "when you have answered or pushed to main" if outcome.end is End.AWAITING_APPROVAL else _WHEN
     then = f"Its directives stay open and are tried again {when}."
     told = f"\n\n{outcome.failure.message}" if outcome.failure else ""
     words = outcome.text

@@ -13,7 +13,7 @@ from infra.contract.comms import Directive
 from infra.contract.control import TENDING_SECONDS
 from infra.contract.exit_codes import Exit
 from infra.contract.places import BODY, VERSION
-from infra.life import approvals, clones, handover, unit
+from infra.life import approvals, clones, handover, news, unit
 from infra.life.afresh import FreshStarts
 from infra.life.beginning import NoPrompt
 from infra.life.home import Home
@@ -31,8 +31,9 @@ FAILURES_TO_REPORT = 3
 
 _WHAT_TO_DO = {
     "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
-    "budget_exhausted": "Raise budget.daily_usd or budget.daily_tokens in minifram.yaml, or wait for the next UTC day.",
-    "unit_budget_exhausted": "Raise budget.unit_usd or budget.unit_tokens in minifram.yaml.",
+    "budget_exhausted": "Raise budget.daily_usd or budget.daily_tokens in minifram.yaml and restart the agent: it "
+    "goes on at once; or wait for the next UTC day.",
+    "unit_budget_exhausted": "Raise budget.unit_usd or budget.unit_tokens in minifram.yaml and restart the agent.",
     "context_overflow": "The page alone is too long for the model: prune COMMS.md, or lower model.max_tokens.",
     "invalid_request": "The provider calls the request wrong: see model.name in minifram.yaml, and logs/errors.log.",
 }
@@ -77,7 +78,9 @@ class Work:
         self._wakes = wakes
         self._first_unit = True
         self._put_off: str | None = None
-        """The Directives that could not be finished: not tried again until the clock ticks or the PM changes them."""
+        """The Directives that could not be finished: not tried again until the clock ticks or the PM moves main."""
+        self._main = ""
+        """Main at the last look."""
         self._just_done: set[str] = set()
         """Directives that the last look ticked."""
         self._failures = 0
@@ -117,6 +120,7 @@ class Work:
         sent = home.page.send()
         seen = home.page.look()
         self._wakes.seen(seen.commit)
+        self._hear(seen.commit)
         if is_outdated(home, seen.commit):
             return self._make_way(seen, ticked)
         if not home.boot.instead_of:
@@ -139,6 +143,13 @@ class Work:
         if outcome.end is End.COMPLETED:
             self._just_done = {task.id for task in tasks}
         return self._after(outcome, seen)
+
+    def _hear(self, main: str) -> None:
+        """A directive that could not be finished may have waited for what the PM has pushed."""
+        before, self._main = self._main, main
+        if before and news.from_the_pm(self._home.git, before, main):
+            self._put_off = None
+            approvals.go_on(self._home)
 
     def _tasks(self, seen: Seen) -> list[Directive]:
         """What is to be done now."""

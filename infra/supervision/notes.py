@@ -25,6 +25,7 @@ class Notes:
         self._is_behind = False
         """The disk refused the last time."""
         self._last_trouble: Trouble | None = None
+        self._is_outdated = False
 
     def read(self) -> tuple[WatcherFile, str]:
         """What an earlier watcher left, and what was wrong with it; its reports are to be told still."""
@@ -50,6 +51,10 @@ class Notes:
         if state.troubles and state.troubles[-1] != self._last_trouble:
             self._last_trouble = state.troubles[-1]
             self._log.warning("trouble", text=self._last_trouble.text)
+        if (state.make_way_by is not None) is not self._is_outdated:
+            self._is_outdated = state.make_way_by is not None
+            if self._is_outdated:
+                self._log.info("runner.outdated", main=state.main.commit, seconds=state.patience.make_way)
         try:
             self.write(state, at)
         except OSError as error:

@@ -28,7 +28,7 @@ class SharedMain:
         """What it holds now, for the launch that `reason` is for."""
         try:
             main = self._mainline.look()
-            return MainSeen(main, reason, self._withdrawn(main.commit))
+            return MainSeen(main, reason, self._withdrawn(main))
         except (GitError, LookupError) as error:
             self._log.error("main.unseen", reason=brief(error))
             return MainUnseen(brief(error))
@@ -36,9 +36,9 @@ class SharedMain:
     def look(self) -> list[Event]:
         """News; cheap enough for every look."""
         moved = self._mainline.moved()
-        return [*([MainMoved(moved, self._withdrawn(moved.commit))] if moved else []), *self.asked()]
+        return [*([MainMoved(moved, self._withdrawn(moved))] if moved else []), *self.asked()]
 
-    def _withdrawn(self, main: str) -> tuple[str, ...] | None:
+    def _withdrawn(self, main: Version) -> tuple[str, ...] | None:
         try:
             return self._withdrawals.look(main)
         except GitError as error:

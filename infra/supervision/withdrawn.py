@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from infra.contract.control import GOODS
 from infra.contract.places import VERSION
-from infra.repository.git import AGENT, WATCHER, Git
+from infra.contract.watcher_file import Version
+from infra.repository.git import AGENT, WATCHER, Git, GitError
 from infra.supervision.versions import version_of
 
 REJECTED = "refs/minifram/rejected/"
@@ -55,20 +56,30 @@ def left_behind(line: Iterable[Held], rejected: frozenset[str] = frozenset()) ->
 
 
 class Withdrawals:
-    """Of one repository, looked at again when main or what is rejected has changed."""
+    """Of one repository, looked at again when main's version or what is rejected has changed."""
 
     def __init__(self, git: Git) -> None:
         self._git = git
-        self._known: tuple[tuple[str, str], tuple[str, ...]] = (("", ""), ())
+        self._seen = Version()
+        self._refs = ""
+        self._known: tuple[str, ...] = ()
         self._ids: dict[str, str] = {}
 
-    def look(self, main: str) -> tuple[str, ...]:
-        """Ids of the versions that the PM has taken back, with main at this commit. Raises GitError."""
+    def look(self, main: Version) -> tuple[str, ...]:
+        """Ids of the versions that the PM has taken back, with this main. Raises GitError."""
         git = self._git.afresh(LOOK_SECONDS)
         refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
-        if self._known[0] != (main, refs):
-            self._known = (main, refs), self._found(git, main, refs) if GOODS in refs else ()
-        return self._known[1]
+        # Reports move main all day, and take nothing back.
+        if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
+            self._known = self._found(git, main.commit, refs) if GOODS in refs else ()
+        self._seen, self._refs = main, refs
+        return self._known
+
+    def _goes_on(self, git: Git, main: str) -> bool:
+        try:
+            return self._seen.commit == main or git.ok("merge-base", "--is-ancestor", self._seen.commit, main)
+        except GitError:  # what main held is gone, and with it the way from there
+            return False
 
     def _found(self, git: Git, main: str, refs: str) -> tuple[str, ...]:
         rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}" in line)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from infra.contract.conversation import REFUSAL, Completion, Request, ToolUse
+from infra.contract.policy import Policy, to_text
 from infra.contract.requests import Reply, Report
 from infra.contract.sockets import listen
 from infra.life.page import Page
@@ -149,22 +150,125 @@ def test_an_exhausted_budget_is_told_once_a_day(cell: Cell) -> None:
     assert cell.open() == ["do it"]
 
 
+def _woken(run: Runner, times: int) -> bool:
+    return run.log().count('"runner.woken"') >= times and '"sleeping"' in run.doing()
+
+
 @heavy
-def test_a_unit_that_was_cut_short_does_not_spin(cell: Cell) -> None:
-    """It is tried again when the PM changes Directives (or the clock ticks), not because of its own report."""
-    cell.model.replies += [says("No.", REFUSAL)]
+def test_a_unit_that_was_cut_short_is_tried_again_for_the_pm_alone(cell: Cell) -> None:
+    """Whatever the PM pushes may be what it waits for; its own report is not."""
+    cell.model.replies += [says("I need src/other.md.", REFUSAL)]
     cell.tell("do it")
-    asleep(cell)
+    run = asleep(cell)
     wait_for(lambda: cell.reported("stopped (refusal)"), "the report")
-    cell.pm_changes({"src/other.md": "not a directive\n"}, "another push")
-    wait_for(lambda: os.path.exists(f"{cell.checkout}/src/other.md"), "the runner has looked again")
+    wait_for(lambda: _woken(run, 1), "it has looked at its own report")
     assert len(cell.model.requests) == 1
 
-    cell.model.replies += [says("Now I will.")]
+    cell.model.replies += [says("No.", REFUSAL), says("Now I will.")]
+    cell.pm_changes({"src/other.md": "not a directive\n"}, "another push")
+    wait_for(lambda: len(cell.reports()) == 2, "the second report")
+    wait_for(lambda: _woken(run, 3), "it has looked at that as well")
+    assert len(cell.model.requests) == 2
+
     cell.tell("please")
 
     wait_for(lambda: cell.reported("Now I will."), "the report")
     assert cell.open() == []
+
+
+@heavy
+def test_an_approval_that_is_waited_for_does_not_keep_other_news_out(cell: Cell) -> None:
+    """The PM may push what makes the call needless."""
+    value = cell.boot(policy=to_text(Policy("ask", "deny", ())))
+    cell.model.replies += [calls(bash("true")), says("I wait.")]
+    cell.tell("do it")
+    run = cell.start(value)
+    wait_for(lambda: cell.reported("awaiting approval"), "the report")
+    wait_for(lambda: _woken(run, 1), "it has looked at its own reports")
+    assert len(cell.model.requests) == 2
+    cell.model.replies += [says("It is there.")]
+
+    cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
+
+    wait_for(lambda: cell.reported("It is there."), "the report")
+
+
+@heavy
+def test_a_raised_budget_is_taken_up_by_the_restart_that_it_takes(cell: Cell) -> None:
+    """Not at the next tick: the runner that starts asks at once."""
+    cell.model.replies += [Refusal("budget_exhausted", "10 of 10 dollars are spent")]
+    cell.tell("do it")
+    run = asleep(cell)
+    wait_for(lambda: cell.reported("restart the agent: it goes on at once"), "what to do")
+    run.ask_to_end()
+    assert run.ended() == 0
+    cell.model.replies += [says("Done.")]
+
+    asleep(cell)
+
+    wait_for(lambda: cell.reported("done: do it"), "the report")
+
+
+def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
+    """To the PM, and to the model: nothing of main's runs, though its clone is what they name."""
+    write(f"{cell.places.bot}/prompt", "You are an agent.\n")
+    value = cell.boot()
+    asked: list[str] = []
+
+    def answer(request: Request) -> Completion:
+        asked.append(results(request)[0].content)
+        return says("Done.")
+
+    cell.model.replies.append(answer)
+    cell.tell("do it")
+    cell.start(value._replace(prompt=f"{cell.places.bot}/prompt", instead_of=value.commit))
+    told = f"This is safe mode: the PM's own copy of the program runs, in place of main at {value.commit[:12]}."
+    wait_for(lambda: cell.reported(told), "the report")
+    assert "safe mode, the PM's own copy of the program, runs in its place" in asked[0]
+
+
+@heavy
+def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -> None:
+    """It was not in what that answer answers: it is open, and is told and answered in a unit of its own. The same when
+    it came with the results of the last step that there was."""
+    answered: list[list[str]] = []
+
+    def last_answer(request: Request) -> Completion:
+        cell.tell("second thing")
+        return says("First done.")
+
+    def at_last(request: Request) -> Completion:
+        answered.append(cell.open())
+        return says("Second done.")
+
+    cell.tell("first thing")
+    cell.model.replies += [calls(bash("true")), last_answer, at_last]
+    asleep(cell)
+    wait_for(lambda: cell.reported("Second done."), "both reports")
+    assert answered == [["second thing"]]
+    assert cell.open() == []
+
+
+@heavy
+def test_what_is_told_after_the_last_step_stays_open(cell: Cell) -> None:
+    """The model was told, perhaps, and could not answer any more; the next unit begins with it at once."""
+
+    def last_step(request: Request) -> Completion:
+        cell.tell("second thing")
+        return calls(bash("true"))
+
+    opened: list[list[str]] = []
+
+    def next_unit(request: Request) -> Completion:
+        opened.append(cell.open())
+        return says("Both done.")
+
+    cell.tell("first thing")
+    cell.model.replies += [last_step, next_unit]
+    asleep(cell, limits=limits(unit_steps=1))
+    wait_for(lambda: cell.reported("Both done."), "the report")
+    assert opened == [["first thing", "second thing"]]
+    assert cell.reported("stopped (max steps)")
 
 
 def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:

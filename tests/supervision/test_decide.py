@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from infra.contract import watcher_file
 from infra.contract.watcher_file import BootRecord, Pin, Request, Strikes, Version
-from infra.supervision import ladder
+from infra.supervision import ladder, memory
 from infra.supervision.decide import decide
 from infra.supervision.restarts import delay_seconds, worth_telling
 from infra.supervision.states import (
@@ -360,6 +361,16 @@ def test_who_makes_way_by_itself_is_not_told_of() -> None:
     state, _ = decide(state, Asked(a_request(target="main")), at(3))
     state, actions = decide(state, Died("a" * 32, "exit status 0"), at(4))
     assert actions == [Sweep(), LookAtMain("bootstrap")]
+
+
+def test_a_memory_of_before_displaces_nobody() -> None:
+    """It does not say what its runner was launched for; the next launch will."""
+    text = '{"schema": "minifram.watcher/1", "branch": "main", "commit": "c", "boot_id": "b", "main": {"id": "c-id"}}'
+    file = watcher_file.decode(text.encode())
+    state = memory.from_file(file, PATIENCE, at(0))
+    assert (state.main.body, state.withdrawn, state.make_way_by) == ("", (), None)
+    state, _ = decide(state, Started(a_runner(led_for=file.led_for), True), at(0))
+    assert decide(state, MainMoved(replace(NEW, id="c-id")), at(1))[0].make_way_by is None
 
 
 def test_a_version_that_the_pm_took_back_does_not_stand_in_for_main() -> None:

@@ -41,7 +41,7 @@ class Repository:
         return version_of(self.pm, commit).id
 
     def withdrawn(self) -> set[str]:
-        return set(self.withdrawals.look(self.pm("rev-parse", "main")))
+        return set(self.withdrawals.look(version_of(self.pm, self.pm("rev-parse", "main"))))
 
     def ids(self, *commits: str) -> set[str]:
         return {self.id(commit) for commit in commits}
@@ -87,6 +87,7 @@ def test_a_history_that_the_pm_pushed_over_is_left_behind(repository: Repository
     """`git push --force` of an older main; a version that the new history has as well stays."""
     first = repository.version("one")
     second = repository.version("two")
+    assert repository.withdrawn() == set()
     repository.pm("reset", "-q", "--hard", first)
     assert repository.withdrawn() == repository.ids(second)
     repository.pm("commit", "-q", "--amend", "--allow-empty", "-m", "other words, same files")
