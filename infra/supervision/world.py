@@ -272,7 +272,8 @@ class World:
         runner = self._following.runner
         died = self._following.death()
         if died:
-            self._out = why = self._health.trouble or self._outage(at, died.served)
+            self._out = self._outage(at, died.served)
+            why = self._health.trouble or self._out
             died = died._replace(outage=bool(why))
             if not died.served:
                 self._launcher.doubt_environment()
