@@ -13,9 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from host import approvals, bare, cell_files, keep_files, pins, review, running, talk, watching
 from host.homes import Home
+from host.trouble import Trouble as Unreadable
 from infra.contract import comms, watcher_file
 from infra.contract.branches import MAIN, problem_with_branch
 from infra.contract.clock import timestamp
+from infra.contract.exit_codes import Exit
 from infra.contract.life_file import SCHEMA as LIFE_SCHEMA
 from infra.contract.life_file import Life
 from infra.contract.model_settings import model_words
@@ -23,7 +25,7 @@ from infra.contract.places import BODY, LIFE_FILE
 from infra.contract.settings import Settings, SettingsError, read_settings
 from infra.contract.signals import SignalName
 from infra.contract.watcher_file import WatcherFile
-from infra.repository.git import Git, resolve_commit
+from infra.repository.git import Git, GitError, resolve_commit
 from infra.repository.merge import changes_beyond_page
 
 _T = TypeVar("_T")
@@ -130,8 +132,8 @@ def standing(home: Home, now: float) -> Standing:
     state = _or(problems, lambda: watching.known_state(home), None) or WatcherFile()
     in_container = running.sandbox_in_use(home) == running.PODMAN
     pid = watching.holder(home.places.watcher_lock, in_container)
-    main = review.main_commit(git)
-    page = review.page_at(git, main)
+    main = _or(problems, lambda: _main(git), "")
+    page = _or(problems, lambda: review.page_at(git, main), "") if main else ""
     refusal = _refusal(home)
     if os.path.lexists(home.switch_file):
         problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
@@ -141,7 +143,7 @@ def standing(home: Home, now: float) -> Standing:
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    pinned = pins.known(git, state, main)
+    pinned = _or(problems, lambda: pins.known(git, state, main), tuple[pins.Pin, ...]()) if main else ()
     stands_in = pins.rung_of(state) in pins.STAND_INS and any(pin.is_main for pin in pinned)
     keys = running.keys_in_use(home) if is_running else ()
     return Standing(
@@ -160,10 +162,11 @@ def standing(home: Home, now: float) -> Standing:
         is_led=is_led,
         branch=branch,
         commit=commit,
-        subject=_subject(git, commit),
+        subject=_or(problems, lambda: _subject(git, commit), ""),
         rung=pins.rung_of(state),
-        main=main,
-        outdated=is_led and branch == MAIN and not stands_in and _differs(git, commit, main),
+        main=main or state.main.commit,
+        outdated=bool(main and is_led and branch == MAIN and not stands_in)
+        and _or(problems, lambda: _differs(git, commit, main), False),
         make_way_by=state.make_way_by if is_led else "",
         failures=state.failures,
         pins=pinned,
@@ -171,10 +174,10 @@ def standing(home: Home, now: float) -> Standing:
         untold=len(state.untold),
         life=life_of(home, state) if is_running else None,
         boots=tuple(_boot(record) for record in reversed(state.boots[-BOOTS_SHOWN:])),
-        last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None),
-        open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0),
-        awaiting_review=_awaiting(git, main),
-        awaiting_approval=_or(problems, lambda: tuple(approvals.waiting(home, page)), ()),
+        last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None) if main else None,
+        open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0) if page else 0,
+        awaiting_review=_or(problems, lambda: _awaiting(git, main), ()) if main else (),
+        awaiting_approval=_or(problems, lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
         budget=_or(problems, lambda: spent_today(home, settings, now), None),
         troubles=tuple(
             [Trouble(at, text) for text in dict.fromkeys(problems)]
@@ -262,6 +265,22 @@ def life_of(home: Home, state: WatcherFile) -> Life | None:
     return Life(**known) if sound and {"doing", "since"} <= known.keys() else None
 
 
+def _main(git: Git) -> str:
+    """The commit of main. Raises Unreadable when the branch is there and its commit is not, and for no branch."""
+    try:
+        return review.main_commit(git)
+    except (Unreadable, GitError):
+        named = git.raw("for-each-ref", "--format=%(objectname)", f"refs/heads/{MAIN}").decode().strip()
+        if not named:
+            raise
+    put_back = f"git -C CLONE pack-objects --all --stdout </dev/null | git -C {git.directory} unpack-objects"
+    raise Unreadable(
+        Exit.NOT_FOUND,
+        f"main names commit {named[:12]}, which the repository does not hold or cannot read; put it back from a clone "
+        f"that has it: {put_back}",
+    )
+
+
 def _subject(git: Git, commit: str) -> str:
     if not commit or resolve_commit(git, commit) is None:
         return ""
@@ -276,6 +295,6 @@ def _or(problems: list[str], read: Callable[[], _T], otherwise: _T) -> _T:
     """What `read` gives; what it cannot read becomes a line of the status, which shows the rest all the same."""
     try:
         return read()
-    except (OSError, ValueError, SettingsError) as error:
+    except (OSError, ValueError, SettingsError, GitError, LookupError, Unreadable) as error:
         problems.append(str(error))
         return otherwise

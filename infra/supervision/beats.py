@@ -41,9 +41,9 @@ OF_MODEL_DOOR = Question(
 
 
 def of_git_daemon(path: str) -> Question:
-    """What it can do for the repository at `path`, by version 2 of git's protocol: no ref is listed. A refusal is an
-    answer too. The flush packet at the end ends the session, so nothing is logged."""
-    request = f"git-upload-pack {path}\0host=127.0.0.1\0\0version=2\0".encode()
+    """Which refs the repository at `path` has; the first bytes are enough, and a refusal is an answer too. The flush
+    packet at the end ends the session, so nothing is logged."""
+    request = f"git-upload-pack {path}\0host=127.0.0.1\0".encode()
     return Question(b"%04x" % (len(request) + 4) + request + b"0000", re.compile(rb"[0-9a-f]{4}[^\n]"))
 
 

@@ -5,6 +5,7 @@ claim and the file's identity tells that it is the same one."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import time
@@ -18,6 +19,13 @@ from infra.supervision.cell_files import set_aside_unless
 
 ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
 """Rollback beats bootstrap, so it is looked at first."""
+AT_ONCE, ONE_EACH_SECONDS = 30, 5.0
+"""So many signals are handed out one after the other, and then one so often: each may cost a report or a launch."""
+_CLAIMED = ".claimed-"
+STRAYS, SWEPT_AT_ONCE = 100, 1000
+"""So many files of other names may lie there, and so many are taken away at a look."""
+STRAY_SECONDS = 2.0
+"""What is being written, to be renamed, is younger."""
 NAMES = frozenset(name.value for name in SignalName)
 SETTLED_SECONDS = 1.0
 """A file with no newline at its end may still be being written until it has not changed for so long; then it counts."""
@@ -33,6 +41,22 @@ class Claimed(NamedTuple):
     """Names this very file."""
 
 
+class Ration:
+    """So many at once, and then one each so often. Moments are monotonic."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = float(most), seconds
+        self._left, self._at = float(most), 0.0
+
+    def is_left(self, at: float) -> bool:
+        self._left = min(self._most, self._left + max(0.0, at - self._at) / self._seconds)
+        self._at = at
+        return self._left >= 1.0
+
+    def take(self) -> None:
+        self._left -= 1.0
+
+
 class Inbox:
     """The signal directory over time: each file is handed out once."""
 
@@ -40,6 +64,10 @@ class Inbox:
         self._directory = directory
         self._cell = cell
         self._handed_out: dict[str, str] = {}
+        self._ration = Ration(AT_ONCE, ONE_EACH_SECONDS)
+        self._next_sweep = 0.0
+        self.is_flooded = False
+        """At the last look there was more than is looked at: signals wait, of which the last one counts."""
 
     def make(self) -> str:
         """Have a directory there; gives where something that was none has been moved to. Raises OSError."""
@@ -48,11 +76,15 @@ class Inbox:
             os.makedirs(self._directory, exist_ok=True)
         return aside
 
-    def take(self, wall: float) -> list[Claimed]:
-        """Signals that were not handed out before. Raises OSError.
+    def take(self, wall: float, at: float) -> list[Claimed]:
+        """Signals that were not handed out before. Raises OSError. `wall` is the clock's time, `at` is monotonic.
 
         One that could not be deleted stays claimed: it is not handed out again, and its deletion is tried again."""
         self.make()
+        self.is_flooded = self._sweep(wall, at)
+        if not self._ration.is_left(at):
+            self.is_flooded |= any(os.path.lexists(f"{self._directory}/{name}") for name in NAMES)
+            return []
         found = []
         with self._cell.acting():
             claims = claim(self._directory, wall)
@@ -61,8 +93,22 @@ class Inbox:
                 self.forget(claimed)
                 continue
             self._handed_out[claimed.path] = claimed.identity
+            self._ration.take()
             found.append(claimed)
         return found
+
+    def _sweep(self, wall: float, at: float) -> bool:
+        """Take away what is no signal, if there is much of it; a part at each look. True when something was."""
+        if at < self._next_sweep:
+            return self.is_flooded
+        self._next_sweep = at + 1.0
+        with self._cell.acting(), os.scandir(self._directory) as entries:
+            strays = [
+                entry
+                for entry in itertools.islice(entries, SWEPT_AT_ONCE)
+                if entry.name not in NAMES and not entry.name.startswith(_CLAIMED)
+            ]
+            return len(strays) > STRAYS and any([_is_removed(entry, wall) for entry in strays])
 
     def forget(self, claimed: Claimed) -> bool:
         """Delete a claimed file. False when it is still there."""
@@ -74,7 +120,7 @@ def claim(directory: str, wall: float) -> list[Claimed]:
     """Every signal that lies there whole, also those that a killed watcher had claimed. Raises OSError."""
     found = []
     for name in ORDER:
-        claimed = f"{directory}/.claimed-{name.value}"
+        claimed = f"{directory}/{_CLAIMED}{name.value}"
         if not os.path.lexists(claimed):
             try:
                 os.rename(f"{directory}/{name.value}", claimed)
@@ -86,6 +132,21 @@ def claim(directory: str, wall: float) -> list[Claimed]:
     return found
 
 
+def _is_removed(entry: os.DirEntry[str], wall: float) -> bool:
+    """A directory that is not empty stays: it is never a signal, and `forget` sets few of them aside."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+        if abs(wall - status.st_mtime) < STRAY_SECONDS:
+            return False
+        if stat.S_ISDIR(status.st_mode):
+            os.rmdir(entry.path)
+        else:
+            os.unlink(entry.path)
+    except OSError:
+        return False
+    return True
+
+
 def forget(claimed: Claimed) -> bool:
     """Delete a claimed file; a directory is set aside as `.refused-…`. False when it is still there."""
     try:
@@ -94,7 +155,7 @@ def forget(claimed: Claimed) -> bool:
         return True
     except OSError:
         try:
-            os.rename(claimed.path, f"{claimed.path.replace('.claimed-', '.refused-')}-{time.time_ns()}")
+            os.rename(claimed.path, f"{claimed.path.replace(_CLAIMED, '.refused-')}-{time.time_ns()}")
         except OSError:
             return False
     return True

@@ -11,6 +11,7 @@ import socket
 from math import inf
 from typing import NamedTuple
 
+from infra.contract.branches import MAIN
 from infra.contract.control import (
     MAX_BYTES,
     REFS,
@@ -22,7 +23,7 @@ from infra.contract.control import (
 )
 from infra.contract.places import Places
 from infra.contract.sockets import control_address
-from infra.repository.git import WATCHER, Git
+from infra.repository.git import WATCHER, Git, GitError
 from infra.supervision.states import Runner
 
 PATIENCE_SECONDS, DOORS_PATIENCE_SECONDS = 5.0, 10.0
@@ -64,7 +65,12 @@ def put_challenge(places: Places) -> Challenge:
     A ref's name is the secret, so no object is made that nobody would ever remove. It is durable before the next one
     is: a ref that a power cut left empty would trouble whoever lists them all."""
     challenge = Challenge(*(secrets.token_hex(16) for _ in Challenge._fields))
-    Git(places.remote, WATCHER)("update-ref", f"{REFS}/{challenge.git}", "refs/heads/main", timeout=CHALLENGE_SECONDS)
+    git = Git(places.remote, WATCHER).within(CHALLENGE_SECONDS)
+    try:
+        git("update-ref", f"{REFS}/{challenge.git}", f"refs/heads/{MAIN}")
+    except GitError:  # main is nowhere, or its commit is: safe mode leads then, and is asked all the same
+        nothing = git("hash-object", "-w", "--stdin", stdin=b"")
+        git("update-ref", f"{REFS}/{challenge.git}", nothing)
     directory = f"{places.remote}/{REFS}"
     for name in os.listdir(directory):  # by hand, as git does not delete a ref that is broken
         if name != challenge.git:

@@ -88,7 +88,8 @@ def keep_command(module: str, *words: str) -> list[str]:
 def dies_with_us(command: list[str]) -> list[str]:
     """The command, ended with SIGTERM when this process is killed (setpriv(1)): a door must not outlive its watcher
     and keep the socket from the next one's."""
-    return ["setpriv", "--pdeathsig", "TERM", *command]
+    # By its path: a service's own environment need not lead to it.
+    return [shutil.which("setpriv") or "setpriv", "--pdeathsig", "TERM", *command]
 
 
 def keep_environment() -> dict[str, str]:

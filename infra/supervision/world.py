@@ -50,6 +50,10 @@ LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 DOORS_GRACE_SECONDS = 3.0
 """The doors are our own and end at once; an orderly stop is not to wait for two graces."""
+REFUSALS, REFUSAL_SECONDS = 6, 60.0
+"""So many refused signals are told one after the other, and then one so often; the others are in the log."""
+FLOOD_SECONDS = 3600.0
+"""The PM hears of a flood of signals so often."""
 RECOVERED_SECONDS = 2.0
 """An outage that comes and goes is no reason to launch more often than this."""
 BOOTING_POLL_SECONDS = 0.05
@@ -79,6 +83,8 @@ class World:
         self._queue: deque[_Queued] = deque()
         self._following = Following(places, log, zones.cell)
         self._inbox = inbox.Inbox(places.signals, zones.cell)
+        self._refusals = inbox.Ration(REFUSALS, REFUSAL_SECONDS)
+        self._next_flood = 0.0
         self._decided: list[inbox.Claimed] = []
         """Signals that were decided upon; their files are deleted once that is remembered."""
         self._reports = Reports(places, log, PageBounds(settings.comms.keep_reports, settings.comms.page_bytes))
@@ -266,7 +272,8 @@ class World:
         runner = self._following.runner
         died = self._following.death()
         if died:
-            self._out = why = self._health.trouble or self._outage(at, died.served)
+            self._out = self._outage(at, died.served)
+            why = self._health.trouble or self._out
             died = died._replace(outage=bool(why))
             if not died.served:
                 self._launcher.doubt_environment()
@@ -320,22 +327,36 @@ class World:
         return outage(self.services, self._places, at, at if served else self._launched)
 
     def _take_signals(self) -> None:
+        at = time.monotonic()
         try:
-            claims = self._inbox.take(time.time())
+            claims = self._inbox.take(time.time(), at)
         except OSError as error:
             self._log.error("signals.unreadable", reason=str(error))
             return
+        if self._inbox.is_flooded:
+            self._tell_of_flood(at)
         for claimed in claims:
             lacking = self._lacking(claimed.request) if claimed.request else ""
-            if lacking:
-                self._log.warning("signal.refused", reason=lacking)
-                self._enqueue(states.SignalRefused(lacking, claimed.identity, may_leave=True), claimed=claimed)
-            elif claimed.request:
+            refusal = claimed.refusal or lacking
+            if claimed.request and not refusal:
                 self._log.info("signal.claimed", signal=claimed.request.name, target=claimed.request.target)
                 self._enqueue(states.Asked(claimed.request), claimed=claimed)
+                continue
+            self._log.warning("signal.refused", reason=refusal)
+            if self._refusals.is_left(at):
+                self._refusals.take()
+                refused = states.SignalRefused(refusal, claimed.identity, may_leave=bool(lacking))
+                self._enqueue(refused, claimed=claimed)
             else:
-                self._log.warning("signal.refused", reason=claimed.refusal)
-                self._enqueue(states.SignalRefused(claimed.refusal, claimed.identity), claimed=claimed)
+                self._tell_of_flood(at)
+                self._inbox.forget(claimed)
+
+    def _tell_of_flood(self, at: float) -> None:
+        """Once: what comes without end is not to fill the page."""
+        if at >= self._next_flood:
+            self._next_flood = at + FLOOD_SECONDS
+            self._log.warning("signals.flood")
+            self._enqueue(states.Observed("a flood of signals", _FLOOD))
 
     def _lacking(self, request: Request) -> str:
         """Why nothing could come of this signal, so that it must not end who leads; empty when it is worth a try."""
@@ -443,6 +464,13 @@ class World:
             return
         self._log.info("commit.rolled_back", target=target, commit=commit)
         self._enqueue(states.RolledBack(target, commit))
+
+
+_FLOOD = (
+    f"More comes into `.signal/` than is looked at. After {inbox.AT_ONCE} signals in a row one is taken each "
+    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. Of those that are refused {REFUSALS} are told, and then one "
+    "a minute. Files that are no signals are removed. `watcher.log` says more."
+)
 
 
 def _had_served(file: WatcherFile, runner: Runner) -> bool:

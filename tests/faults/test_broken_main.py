@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -165,3 +166,27 @@ def test_the_shared_repository_is_damaged(make_agent: MakeAgent) -> None:
     ref.write_text(right)
     state = agent.serving(but=first.boot_id)
     assert (state.rung, state.version) == ("main", first.version)
+
+
+@pytest.mark.parametrize("damage", ["missing", "corrupt"])
+def test_mains_commit_is_dead_in_the_shared_repository(make_agent: MakeAgent, damage: str) -> None:
+    """Fault: the object of main's commit is missing or corrupt in the shared repository when main is to be led;
+    expected: main serves from its clone, and status tells how the agent stands, what is wrong and what mends it."""
+    agent, _ = grown(make_agent)
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    main = agent.git("rev-parse", "HEAD")
+    dead = Path(agent.places.remote, "objects", main[:2], main[2:])
+    dead.chmod(0o644)
+    dead.write_bytes(b"garbage")
+    if damage == "missing":
+        dead.unlink()
+    before = kill_runner(agent)
+    after = agent.serving(but=before.boot_id)
+    assert (after.rung, after.pins) == ("main", ())
+    seen = shown(agent)
+    assert (seen.phase, seen.branch, seen.main) == ("running", "main", main)
+    told = next(trouble.text for trouble in seen.troubles if f"main names commit {main[:12]}" in trouble.text)
+    dead.unlink(missing_ok=True)
+    how = told.partition("has it: ")[2].replace("CLONE", str(agent.clone))
+    subprocess.run(how, shell=True, check=True, capture_output=True)
+    assert shown(agent).troubles[0].text != told

@@ -103,7 +103,7 @@ def git_daemon(tmp_path: Path) -> Iterator[Played]:
     played.services.end(1.0)
 
 
-def test_a_git_daemon_says_what_it_can_do(git_daemon: Played, tmp_path: Path) -> None:
+def test_a_git_daemon_is_asked(git_daemon: Played, tmp_path: Path) -> None:
     """The daemon answers the watcher's question, and finds nothing in it that is worth a line in its log; one that is
     stopped does not answer and is replaced before anything is launched."""
     within(10.0, git_daemon.answers, "an answer")

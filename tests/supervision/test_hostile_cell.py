@@ -281,26 +281,84 @@ def test_a_signal_file_that_stays_is_handed_out_once(tmp_path: Path) -> None:
     """What cannot be deleted is not acted on at every look; what was not decided upon is handed out by the next."""
     box = inbox.Inbox(str(tmp_path))
     (tmp_path / "bootstrap").write_text("better\n")
-    assert [claimed.request.target for claimed in box.take(0.0) if claimed.request] == ["better"]
+    assert [claimed.request.target for claimed in box.take(0.0, 0.0) if claimed.request] == ["better"]
     (tmp_path / ".claimed-bootstrap").rename(tmp_path / "kept")
     (tmp_path / "kept").rename(tmp_path / ".claimed-bootstrap")
-    assert box.take(0.0) == []
+    assert box.take(0.0, 0.0) == []
     assert os.listdir(tmp_path) == [], "its deletion was tried again"
     (tmp_path / "bootstrap").write_text("other\n")
-    assert [claimed.request.target for claimed in box.take(0.0) if claimed.request] == ["other"]
-    assert len(inbox.Inbox(str(tmp_path)).take(0.0)) == 1
+    assert [claimed.request.target for claimed in box.take(0.0, 0.0) if claimed.request] == ["other"]
+    assert len(inbox.Inbox(str(tmp_path)).take(0.0, 0.0)) == 1
 
 
 def test_directories_as_signals_are_all_taken_away(tmp_path: Path) -> None:
     """However many there were: each goes, and none is refused twice."""
     box = inbox.Inbox(str(tmp_path))
-    for _ in range(120):
+    for number in range(120):
         (tmp_path / "rollback").mkdir()
         (tmp_path / "rollback/inside").touch()
-        claims = box.take(0.0)
+        claims = box.take(0.0, 10.0 * number)
         assert [bool(claimed.refusal) for claimed in claims] == [True]
         assert inbox.forget(claims[0])
-        assert box.take(0.0) == []
+        assert box.take(0.0, 10.0 * number) == []
+
+
+def test_a_flood_of_files_is_swept_and_the_newest_signal_counts(tmp_path: Path) -> None:
+    """Of signals without end few are handed out, and the last one later; other files go, a part at each look, while few
+    of them are left alone."""
+    box = inbox.Inbox(str(tmp_path))
+    taken = []
+    for number in range(100):
+        (tmp_path / "bootstrap").write_text(f"b{number}\n")
+        for claimed in box.take(0.0, 1.0):
+            taken.append(claimed)
+            box.forget(claimed)
+    assert (len(taken), box.is_flooded) == (inbox.AT_ONCE, True)
+    last = box.take(0.0, 1.1 + inbox.ONE_EACH_SECONDS)
+    assert [claimed.request.target for claimed in last if claimed.request] == ["b99"]
+    assert not box.is_flooded
+    for number in range(inbox.STRAYS + 2 * inbox.SWEPT_AT_ONCE):
+        (tmp_path / f"x{number}").touch()
+    looks = 0
+    while (looks := looks + 1) < 10:
+        box.take(0.0, 100.0 * looks)
+        if len(os.listdir(tmp_path)) <= inbox.STRAYS + 1:
+            break
+    assert 1 < looks < 10
+    assert len(os.listdir(tmp_path)) > 1, "the control: what is not much is left alone"
+
+
+FLOOD = """
+import os, sys
+number = 0
+while True:
+    number += 1
+    with open(f"{sys.argv[1]}/.tmp", "w") as file:
+        file.write(f"no such ref {number} !\\n")
+    os.rename(f"{sys.argv[1]}/.tmp", f"{sys.argv[1]}/rollback")
+"""
+
+
+@heavy
+def test_a_flood_of_signals_is_told_once(make_agent: MakeAgent) -> None:
+    """Fault: refused signals come without end; expected: a killed runner is replaced in the midst of them, a valid
+    signal is carried out after them, and the page holds a few of them and one report on the flood."""
+    agent = make_agent()
+    agent.branch("better", "serve()")
+    agent.start()
+    first = agent.serving()
+    with subprocess.Popen([PYTHON, "-c", FLOOD, agent.places.signals]) as flood:
+        try:
+            agent.told("a flood of signals")
+            os.kill(first.runner_pid, signal.SIGKILL)
+            agent.serving(but=first.boot_id, seconds=10.0)
+        finally:
+            flood.kill()
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.serving("better", seconds=20.0)
+    comms = agent.comms()
+    assert comms.count("a flood of signals") == 1
+    assert comms.count("a signal was refused") <= 8
 
 
 def test_logs_behind_a_link_are_not_read(tmp_path: Path) -> None:
@@ -370,7 +428,7 @@ def test_two_signals_within_a_tick_of_the_clock_are_two(tmp_path: Path) -> None:
         signal_file.write_text(f"{target}\n")
         os.utime(signal_file, ns=(1, 1))
         os.link(signal_file, other_name)
-        for claimed in box.take(10.0):
+        for claimed in box.take(10.0, 0.0):
             assert claimed.request
             taken.append(claimed.request.target)
             assert box.forget(claimed)
