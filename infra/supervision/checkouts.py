@@ -156,12 +156,16 @@ def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
         in_the_way = rescue.would_be_overwritten(git, wanted.commit)
         if in_the_way:
             raise rescue.CannotSave(f"main has a file in the place of {in_the_way}, which is ignored here")
+        # A new index: what the clone's own says of a file would keep git from writing it; and with none at all, git
+        # would leave the files that main has no more, and the next round would take them for work.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{git.directory}/.git/index")
+        if resolve_commit(git, "HEAD"):
+            git("read-tree", "HEAD")
         # Before main's own rules of what to ignore are there: this deletes just what was saved.
         git("clean", "--quiet", "--force", "-d")
         with contextlib.suppress(GitError):  # ended with 128: no rebase is under way
             git("rebase", "--quit")
-        with contextlib.suppress(FileNotFoundError):  # what it says of a file would keep git from writing that file
-            os.unlink(f"{git.directory}/.git/index")
         git("checkout", "--quiet", "--force", "--no-track", "-B", MAIN, wanted.commit)
         git("branch", "--quiet", "--set-upstream-to", f"origin/{MAIN}", MAIN)
     raise rescue.CannotSave(f"it is not at main after {ROUNDS} attempts to bring it there")

@@ -220,6 +220,19 @@ STATES = [
 ]
 
 
+def test_a_file_that_main_has_no_more_is_no_work(main: Main) -> None:
+    """A main that lost a file leaves nothing of it in the clone, and nothing is rescued."""
+    new_main(main, gone="of main\n")
+    main.bring()
+    main.agent.git("rm", "-q", "gone")
+    main.agent.git("commit", "-q", "-m", "without it")
+    main.agent.git("push", "-q", "origin", "main")
+
+    assert main.bring() == Ready(main.agent.git("rev-parse", "HEAD"), "")
+    assert not (main.path / "gone").exists()
+    assert main.is_right()
+
+
 @pytest.mark.parametrize("leave", STATES, ids=lambda leave: leave.__name__)
 def test_nothing_that_a_clone_holds_is_lost(main: Main, leave: Callable[[Main], None]) -> None:
     """Whatever state main's clone is left in: it is brought to a newer main, and the work is kept and told of."""
