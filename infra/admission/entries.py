@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from infra.repository.git import AGENT
 
-NEVER_LINKS = ("COMMS.md", "COMMS-ARCHIVE.md", ".gitattributes", ".gitignore", ".gitmodules", ".mailmap")
+NEVER_LINKS = (".gitattributes", ".gitignore", ".gitmodules", ".mailmap")
+"""A page is in no push as anything but what main has (`decide`)."""
 NEVER_AT_TOP = (".gitmodules", ".mailmap")
 
 

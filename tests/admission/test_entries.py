@@ -30,7 +30,6 @@ ODD = [
     ("160000 commit {main}\tvendor", "'vendor' is a submodule"),
     ("120000 blob {blob}\t.gitattributes", "'.gitattributes' is a symbolic link"),
     ("120000 blob {blob}\t.GitIgnore", "'.GitIgnore' is a symbolic link"),
-    ("120000 blob {blob}\tCOMMS-ARCHIVE.md", "'COMMS-ARCHIVE.md' is a symbolic link"),
     ("100644 blob {blob}\tcase 100644 blob {blob}\tCase", "'Case' and 'case' are one name"),
     ("100644 blob {blob}\tstra\u00dfe 100644 blob {blob}\tSTRASSE", "are one name"),
     ("100644 blob {blob}\tx 100644 blob {blob}\tx\u200d", "are one name"),
