@@ -246,8 +246,8 @@ def test_a_report_outlives_the_watcher_that_could_not_make_it(make_agent: MakeAg
 
 @heavy
 def test_a_lock_that_a_killed_push_left_does_not_silence_the_watcher(make_agent: MakeAgent) -> None:
-    """refs/heads/main.lock of a git that is gone goes, and what was to be told is, in its order; the same kind of trouble
-    is counted in between."""
+    """refs/heads/main.lock of a git that is gone goes, and what was to be told is, in its order; the same kind of
+    trouble is counted in between."""
     agent = make_agent()
     lock = Path(agent.places.remote, "refs/heads/main.lock")
     lock.touch()
