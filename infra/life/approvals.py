@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +27,8 @@ ASKED, APPROVED = "asked", "approved"
 ASK_SECONDS = 20.0
 """For the keep's answer. A question that it has recorded by then is found by the next try."""
 STANDSTILL = ".awaiting"
-"""Beside the clones: the Directives for which work waits for an answer, as a hash; outlives the runner."""
+"""Beside the clones: the Directives for which work waits for an answer, as a hash, and where main was; outlives the
+runner."""
 
 
 class Approvals:
@@ -119,21 +121,35 @@ def _is_asked(flag: str) -> bool:
     return flag.startswith(f"{ASKED} ")
 
 
-def stand_still(home: Home, directives: str) -> None:
-    """Note that with these Directives nothing can be done before the PM answers."""
+def stand_still(home: Home, directives: str, main: str) -> None:
+    """Note that with these Directives nothing can be done before the PM answers, or moves main from where it is."""
     try:
-        write_whole(_path(home), _hash(directives))
+        write_whole(_path(home), _hash(directives) + b" " + main.encode())
     except OSError as error:
         home.log.warning("standstill.not_noted", error=str(error))
 
 
 def stands_still(home: Home, directives: str) -> bool:
+    return _noted(home)[:_HASH_CHARS] == _hash(directives)
+
+
+def stood_at(home: Home) -> str:
+    """Where main was when an earlier runner came to a standstill; empty when none did, or did not say."""
+    commit = _noted(home)[_HASH_CHARS + 1 :].decode(errors="replace")
+    return commit if _COMMIT.fullmatch(commit) else ""
+
+
+def _noted(home: Home) -> bytes:
     try:
         descriptor = os.open(_path(home), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
-            return file.read(100) == _hash(directives)
+            return file.read(200)
     except OSError:
-        return False
+        return b""
+
+
+_HASH_CHARS = 64
+_COMMIT = re.compile("[0-9a-f]{40}")
 
 
 def go_on(home: Home) -> None:

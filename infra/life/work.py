@@ -79,8 +79,8 @@ class Work:
         self._first_unit = True
         self._put_off: str | None = None
         """The Directives that could not be finished: not tried again until the clock ticks or the PM moves main."""
-        self._main = ""
-        """Main at the last look."""
+        self._main = approvals.stood_at(home)
+        """Main at the last look, if only at that of an earlier runner."""
         self._just_done: set[str] = set()
         """Directives that the last look ticked."""
         self._failures = 0
@@ -197,7 +197,7 @@ class Work:
             case End.CONTEXT:
                 unit.report_stopped(home, outcome, seen.open)
             case End.AWAITING_APPROVAL:
-                approvals.stand_still(home, seen.directives_text)
+                approvals.stand_still(home, seen.directives_text, seen.commit)
         self._put_off = seen.directives_text
         return Next.SLEEP
 

@@ -80,6 +80,7 @@ def save(git: Git, found: Status, name_at: float) -> str:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(index)
         indexed.raw("update-index", "-z", "--index-info", stdin=staged)
+        of_index = _tree_of_index(indexed, found.commit)
         indexed("add", "--all")
         if any(entry.startswith(b"160000 ") for entry in indexed.raw("ls-files", "--stage", "-z").split(b"\0")):
             raise CannotSave("there is a repository inside it, whose files a branch cannot hold")
@@ -90,7 +91,10 @@ def save(git: Git, found: Status, name_at: float) -> str:
         for left in (index, f"{index}.lock"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(left)
-    parents += _staged(git, tree)
+    if of_index not in ("", tree, git("rev-parse", "HEAD^{tree}")):
+        # Upon HEAD, as the git door takes no page from a commit that has no ancestor on main.
+        message = "rescue: what was staged and not in the work tree"
+        parents.append(commit_tree(git, of_index, (found.commit,), message))
     commit = commit_tree(git, tree, tuple(dict.fromkeys(parents)), "rescue: what the clone of main held, not pushed")
     name = f"{RESCUE}{stamp(name_at)}"
     git("push", "--quiet", "origin", f"{commit}:refs/heads/{name}")
@@ -112,15 +116,14 @@ def _leave_pages_alone(indexed: Git, parents: list[str]) -> None:
         indexed("update-index", "--add", "--cacheinfo", f"{mode},{id},{name}")
 
 
-def _staged(git: Git, tree: str) -> list[str]:
-    """A commit of what is staged, when that is neither in the work tree nor in HEAD."""
+def _tree_of_index(indexed: Git, head: str) -> str:
+    """What is staged, with the pages as the git door wants them; empty in the middle of a merge, whose two sides are
+    commits already."""
+    _leave_pages_alone(indexed, [head])
     try:
-        staged = git("write-tree")
-    except GitError:  # in the middle of a merge: its two sides are commits already
-        return []
-    if staged in (tree, git("rev-parse", "HEAD^{tree}")):
-        return []
-    return [commit_tree(git, staged, (), "rescue: what was staged and not in the work tree")]
+        return indexed("write-tree")
+    except GitError:
+        return ""
 
 
 def stamp(now_wall: float) -> str:

@@ -194,6 +194,25 @@ def test_an_approval_that_is_waited_for_does_not_keep_other_news_out(cell: Cell)
 
 
 @heavy
+@pytest.mark.parametrize("pushed", [True, False])
+def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell, pushed: bool) -> None:
+    """A standstill outlives the runner, and so does where main was then; its own reports are no news to the next."""
+    value = cell.boot(policy=to_text(Policy("ask", "deny", ())))
+    cell.model.replies += [calls(bash("true")), says("I wait."), says("It is there.")]
+    cell.tell("do it")
+    run = cell.start(value)
+    wait_for(lambda: cell.reported("awaiting approval") and _woken(run, 1), "it waits")
+    run.ask_to_end()
+    assert run.ended() == 0
+    if pushed:
+        cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
+
+    cell.start(value._replace(id="b" * 32)).sleeps()
+
+    assert cell.reported("It is there.") is pushed
+
+
+@heavy
 def test_a_raised_budget_is_taken_up_by_the_restart_that_it_takes(cell: Cell) -> None:
     """Not at the next tick: the runner that starts asks at once."""
     cell.model.replies += [Refusal("budget_exhausted", "10 of 10 dollars are spent")]

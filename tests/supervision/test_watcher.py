@@ -122,6 +122,24 @@ def test_a_signal_without_a_final_newline_counts(make_agent: MakeAgent) -> None:
     agent.serving("better")
 
 
+def test_a_signal_that_comes_during_a_preparation_counts(make_agent: MakeAgent) -> None:
+    """The rehearsal of the branch before it is broken off, and the later branch is prepared."""
+    agent = make_agent()
+    agent.settings.write_text("limits: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
+    for name in ("slow", "later"):
+        agent.branch(name, "time.sleep(600)")
+    agent.start()
+    agent.serving()
+    agent.ask(SignalName.BOOTSTRAP, "slow")
+    within(20.0, lambda: agent.state().phase == "preparing", "the first preparation")
+    agent.ask(SignalName.BOOTSTRAP, "later")
+    within(20.0, lambda: agent.log().count('"preparation.began"') == 2, "the second preparation")
+    state = within(20.0, lambda: agent.state() if agent.state().phase == "preparing" else None, "it goes on")
+    assert state.pending
+    assert state.pending.target == "later"
+    assert "bootstrap slow was dropped: bootstrap later came after it" in state.troubles[-1].text
+
+
 def test_main_that_dies_is_started_again_for_ever(make_agent: MakeAgent) -> None:
     """Where not even safe mode comes up in time, nothing is given up: all are tried again with growing delays, no
     version is blamed for good, and the watcher stays alive."""
