@@ -70,7 +70,7 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
     owner.git("pull", "-q", "--rebase=merges")
     merge = owner.git("rev-list", "--merges", "--max-count=1", "HEAD")
     owner.git("restore", "--staged", "--worktree", f"--source={merge}^1", ".")
-    owner.git("restore", "--staged", "--worktree", "COMMS.md")
+    owner.git("restore", "--staged", "--worktree", "COMMS*.md")
     owner.git("commit", "-qm", "back to before, by hand")
     owner.git("push", "-q")
     _runs(owner, owner.git("rev-parse", "HEAD"))
