@@ -15,6 +15,7 @@ from infra.admission.pages import Graph, TooTangled
 from infra.contract import comms, report_titles
 from infra.contract.branches import MAIN, MIND, RESCUE
 from infra.contract.places import Places
+from infra.repository.durable_refs import update_refs
 from infra.repository.git import AGENT, WATCHER, Git, GitError, resolve_commit
 from infra.repository.page import told
 from infra.repository.page_text import PAGE
@@ -37,7 +38,7 @@ class Line(NamedTuple):
 
 
 def look(places: Places) -> Tell | None:
-    """What is to be told of the page of before; None when it was told, or there is nothing. Raises GitError."""
+    """What is to be told of the page of before; None when it was told, or there is nothing. Raises GitError, OSError."""
     git = Git(places.remote).within(SECONDS)
     if resolve_commit(git, LOOKED_AT):
         return None
@@ -53,7 +54,7 @@ def look(places: Places) -> Tell | None:
             return Tell(
                 title, f"From now on it cannot; what stands there is yours to judge and take out.\n\n{listed}", ID
             )
-    git("update-ref", LOOKED_AT, main)
+    update_refs(git, f"update {LOOKED_AT} {main}")
     return None
 
 

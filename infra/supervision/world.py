@@ -155,7 +155,7 @@ class World:
     def _tell_of_the_former_page(self, at: Instant) -> None:
         try:
             tell = former_page.look(self._places)
-        except GitError as error:  # the next watcher looks again
+        except (GitError, OSError) as error:  # the next watcher looks again
             self._log.warning("page.not_looked_through", reason=str(error)[:1000])
             return
         if tell:
