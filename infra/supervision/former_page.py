@@ -38,7 +38,7 @@ class Line(NamedTuple):
 
 
 def look(places: Places) -> Tell | None:
-    """What is to be told of the page of before; None when it was told, or there is nothing. Raises GitError, OSError."""
+    """What is to be told of the page of before, until it is told; None for nothing. Raises GitError, OSError."""
     git = Git(places.remote).within(SECONDS)
     if resolve_commit(git, LOOKED_AT):
         return None
