@@ -137,7 +137,7 @@ def serve(options: Sequence[str]) -> int:
         listening.close()
         return cannot(error, Exit.FAILURE)
 
-    notifier = Notifier(server, places.remote, poll_seconds)
+    notifier = Notifier(server, places.remote, poll_seconds, places.request_socket)
     signal.signal(signal.SIGTERM, lambda *_: notifier.stop())
     signal.signal(signal.SIGINT, lambda *_: notifier.stop())
     signal.set_wakeup_fd(notifier.waker, warn_on_full_buffer=False)
