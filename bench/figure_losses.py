@@ -14,6 +14,9 @@ from pathlib import Path
 from bench.scene import within
 from bench.stamps import PATIENCE_SECONDS, progress
 from bench.tables import Figure, Table, none_lost
+from infra.repository.git import Git
+from infra.repository.page_text import ARCHIVE
+from infra.repository.tip import read_file
 from tests.supervision.agents import Agent
 from tests.supervision.test_killed_watcher import HOPPER
 
@@ -28,7 +31,7 @@ def run(directory: Path, rounds: int | None) -> Figure:
     with _agent(directory / "signals", HOPPER, BRANCHES) as agent:
         followed = _signals(agent, wanted)
     rows = (
-        _row("reports that the PM was to be told, and found in COMMS.md", made, wanted),
+        _row("reports that the PM was to be told, and found on the page, in its archive, or counted", made, wanted),
         _row("signals for another branch, and the boots that followed", followed, wanted),
     )
     table = Table(
@@ -92,7 +95,7 @@ def _begun(agent: Agent) -> int:
 
 
 def _reports(agent: Agent, rounds: int) -> list[int]:
-    """How often each refused signal is told."""
+    """How often each refused signal is told, or counted with those that are."""
     dice = random.Random(4)
     signal_file = Path(agent.places.signals, "bootstrap")
 
@@ -108,9 +111,15 @@ def _reports(agent: Agent, rounds: int) -> list[int]:
         _killed(agent, dice, 0.15, lambda words=words: refused(words))  # type: ignore[misc]
     agent.start()
     within(PATIENCE_SECONDS, lambda: agent.state().phase == "running" and not agent.state().untold, "all told")
-    page = agent.comms()
+    told = agent.comms() + (read_file(Git(agent.places.remote), "refs/heads/main", ARCHIVE) or "")
     agent.stop()
-    return [page.count(words) for words in wrong]
+    counted = [line for line in agent.log().splitlines() if "report.counted" in line]
+    return [_once(told.count(words), any(words in line for line in counted)) for words in wrong]
+
+
+def _once(told: int, is_counted: bool) -> int:
+    """The same trouble is told now and then and counted otherwise; what is neither is lost."""
+    return told or int(is_counted)
 
 
 def _signals(agent: Agent, rounds: int) -> list[int]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.trouble import Trouble
+from infra.contract import comms
 from infra.contract.branches import MAIN, MIND, RESCUE, problem_with_branch
 from infra.contract.exit_codes import Exit
 from infra.repository.git import CANNOT_START, Git, GitError, resolve_commit
@@ -28,6 +30,7 @@ BRANCH_SECONDS = 3.0
 
 PAGE_BYTES = 4 << 20
 """Of COMMS.md: more is no page for people, and a model reads no more either."""
+_SECTION = re.compile(r"^#{1,2}[ \t]+(?:directives|reports)[ \t#]*$", re.IGNORECASE | re.MULTILINE)
 MOST_READ = 64 << 20
 """Beyond that it is not read into memory at all."""
 
@@ -135,8 +138,17 @@ def page_at(git: Git, commit: str) -> str:
     page = (read_file(git, commit, PAGE) or "") if size <= MOST_READ else ""
     if size <= PAGE_BYTES:
         return page
-    first, last = page[: PAGE_BYTES // 2], page[-PAGE_BYTES // 2 :]
-    return f"{first[: first.rfind(chr(10)) + 1]}{last[last.find(chr(10)) + 1 :]}"
+    return _ends_of(page)
+
+
+def _ends_of(page: str) -> str:
+    """Its two ends, cut at lines, with the heading that the second one stands under, and with both sections."""
+    half = PAGE_BYTES // 2
+    end = page.rfind("\n", 0, half) + 1
+    start = max(end, len(page) - half)
+    start += len(page[start:].partition("\n")[0]) + 1
+    headings = _SECTION.findall(page, end, start)
+    return comms.with_sections("\n".join([page[:end], *headings[-1:], page[start:]]))
 
 
 def main_commit(git: Git) -> str:

@@ -56,6 +56,7 @@ def tell(git: Git, text: str) -> Told:
         raise Trouble(Exit.USAGE, f"the directive is over {MAX_BYTES:,} bytes; put the rest into a file and push that")
     if not text.strip():
         raise Trouble(Exit.USAGE, "the directive is empty; say what the agent should do")
+    main_commit(git)
     put_back, added = False, ""
 
     def edit(document: str) -> str:

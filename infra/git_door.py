@@ -12,12 +12,11 @@ import sys
 import time
 from collections.abc import Sequence
 
-from infra.admission import inspection, old_pages
+from infra.admission import inspection
 from infra.admission.cargo import read_known
-from infra.admission.decide import refusal
+from infra.admission.decide import Update, refusal
 from infra.admission.examined import ask_for_examinations
 from infra.admission.rules import Rules, read_rules
-from infra.contract.door import ask
 from infra.contract.exit_codes import Exit
 from infra.contract.secret_shapes import redacted
 from infra.repository.git import GitError
@@ -57,16 +56,25 @@ def pre_receive(config: str) -> int:
         return refuse(
             f"the git door could not look at this push ({why}); push less at once, or tell the PM", known=known
         )
-    for update in updates:
-        push = old_pages.old_push(update)
-        if push:
-            return refuse(_taken_over(push, rules), known=known)
+    taken_over = _taken_over(updates, rules)
+    if taken_over:
+        return refuse(taken_over, known=known)
     problems = [(update.ref, refusal(update, rules)) for update in updates]
     reasons = [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in problems if problem]
     return refuse(*reasons, known=known) if reasons else Exit.OK
 
 
-def _taken_over(push: old_pages.OldPush, rules: Rules) -> str:
+def _taken_over(updates: Sequence[Update], rules: Rules) -> str:
+    """Words for a runner of before, whose push of the page was taken as data; empty for any other push."""
+    if not any(update.page for update in updates):
+        return ""
+    # Only here: every push waits for what is imported, and few change the page.
+    from infra.admission import old_pages
+    from infra.contract.door import ask
+
+    push = next(filter(None, map(old_pages.old_push, updates)), None)
+    if push is None:
+        return ""
     try:
         said = old_pages.hand_over(push, lambda report: ask(rules.requests, report), time.time())
     except OSError as error:
@@ -129,7 +137,7 @@ def serve(options: Sequence[str]) -> int:
         listening.close()
         return cannot(error, Exit.FAILURE)
 
-    notifier = Notifier(server, places.remote, poll_seconds)
+    notifier = Notifier(server, places.remote, poll_seconds, places.request_socket)
     signal.signal(signal.SIGTERM, lambda *_: notifier.stop())
     signal.signal(signal.SIGINT, lambda *_: notifier.stop())
     signal.set_wakeup_fd(notifier.waker, warn_on_full_buffer=False)

@@ -6,6 +6,7 @@ let go; it sees that, connects again, and gets the newest line at once."""
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import socket
 from functools import partial
@@ -19,7 +20,9 @@ MAX_CLIENTS = 500
 
 
 class Notifier:
-    def __init__(self, server: socket.socket, remote: str, poll_seconds: float) -> None:
+    def __init__(self, server: socket.socket, remote: str, poll_seconds: float, request_socket: str = "") -> None:
+        """`request_socket`: where the other half of the door listens; without it this one ends, to be started anew."""
+        self._request_socket = request_socket
         self._server, self._remote, self._poll_seconds = server, remote, poll_seconds
         self._log = structlog.get_logger().bind(remote=remote)
         self._clients: dict[socket.socket, None] = {}  # a set in the order of coming
@@ -62,6 +65,9 @@ class Notifier:
         self._ready.close()
 
     def _look(self) -> None:
+        if self._request_socket and not os.path.exists(self._request_socket):
+            self._log.error("door.socket_gone", socket=self._request_socket)
+            self._stopping = True
         seen = signature(self._remote)
         if seen == self._seen:
             return

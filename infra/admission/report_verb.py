@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 
+from infra.admission.allowance import Allowance
 from infra.admission.ask_verb import close_questions
 from infra.admission.cargo import read_known
 from infra.admission.request_world import World
@@ -25,11 +27,13 @@ QUESTION = "approval wanted ["
 """How titles begin of reports in which runners of before ask the PM."""
 
 _one_at_a_time = threading.Lock()
-_COUNTED = ("stopped (", "put back into ")
+_COUNTED = ("stopped (",)
 """How titles begin that tell of trouble which comes again at each tick."""
+AT_ONCE, SECONDS_EACH = 300, 10.0
+"""So many reports are taken at once, then one in so many seconds: each is a commit, and the cell may go on for ever."""
 
 
-def report(world: World, request: Report, trouble: SameTrouble) -> Reply:
+def report(world: World, request: Report, trouble: SameTrouble, allowance: Allowance) -> Reply:
     if not request.title.strip():
         return Refused("the report has no title; say in a few words what it is about")
     git = Git(world.places.remote, AGENT).within(SECONDS)
@@ -41,6 +45,10 @@ def report(world: World, request: Report, trouble: SameTrouble) -> Reply:
             if again is None:
                 world.log.info("report.counted", title=request.whole_title)
                 return Done(git("rev-parse", f"refs/heads/{MAIN}"))
+            if not allowance.take(time.monotonic()):
+                return Later(
+                    f"over {AT_ONCE} reports came within a short time; the next is taken in {SECONDS_EACH:g} s"
+                )
             entry = _entry(world, request, again)
             subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
             bounds = PageBounds(world.settings.comms.keep_reports, world.settings.comms.page_bytes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from infra.admission.allowance import Allowance
 from infra.admission.ask_verb import ask
 from infra.admission.examine_verb import examine
-from infra.admission.report_verb import report
+from infra.admission.report_verb import AT_ONCE, SECONDS_EACH, report
 from infra.admission.request_world import World
 from infra.contract.requests import Ask, Examine, Reply, Report, Request
 from infra.contract.same_trouble import SameTrouble
@@ -14,11 +15,12 @@ class Verbs:
     def __init__(self, world: World) -> None:
         self._world = world
         self._trouble = SameTrouble()
+        self._reports = Allowance(AT_ONCE, SECONDS_EACH)
 
     def answer(self, request: Request) -> Reply:
         match request:
             case Report():
-                return report(self._world, request, self._trouble)
+                return report(self._world, request, self._trouble, self._reports)
             case Ask():
                 return ask(self._world, request)
             case Examine():

@@ -7,6 +7,7 @@ the PM change it. Text between HTML comment marks is nobody's directive."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import NamedTuple
 
@@ -14,8 +15,6 @@ from infra.contract.comms_lines import FENCE, ITEM, Kind, blocks_of, kinds_of, l
 
 DIRECTIVES = "Directives"
 REPORTS = "Reports"
-MAX_BYTES = 1 << 20
-"""The agent makes the page no longer than that: each unit of work reads it whole."""
 
 
 class Directive(NamedTuple):
@@ -73,7 +72,7 @@ def tick(document: str, ids: tuple[str, ...]) -> str:
     for item in directives(document):
         if item.done or item.id not in ids:
             continue
-        lines[item.line] = ticked_line(lines[item.line], _newline(document))
+        lines[item.line] = _ticked_line(lines[item.line], _newline(document))
     return "\n".join(lines)
 
 
@@ -160,12 +159,10 @@ def _wish(lines: list[str], kinds: list[Kind], first: int, last: int) -> tuple[s
 
 
 def _id(text: str) -> str:
-    import hashlib  # brings OpenSSL with it, and the git door, which each push waits for, needs no ids
-
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
-def ticked_line(line: str, newline: str = "\n") -> str:
+def _ticked_line(line: str, newline: str = "\n") -> str:
     """The first line of a directive with its box ticked; two lines where that line begins a block of code."""
     match = ITEM.match(line.removesuffix("\r"))
     if match is None:

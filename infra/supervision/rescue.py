@@ -12,10 +12,10 @@ import time
 from typing import NamedTuple
 
 from infra.admission.pages import Graph, TooTangled
-from infra.contract.branches import RESCUE
+from infra.contract.branches import MAIN, RESCUE
 from infra.repository.git import Git, GitError, resolve_commit
 from infra.repository.page_text import PAGES
-from infra.repository.tip import commit_tree
+from infra.repository.tip import commit_tree, file_at, tree_with_entries
 
 
 class CannotSave(Exception):
@@ -80,50 +80,45 @@ def save(git: Git, found: Status, name_at: float) -> str:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(index)
         indexed.raw("update-index", "-z", "--index-info", stdin=staged)
-        of_index = _tree_of_index(indexed, found.commit)
         indexed("add", "--all")
         if any(entry.startswith(b"160000 ") for entry in indexed.raw("ls-files", "--stage", "-z").split(b"\0")):
             raise CannotSave("there is a repository inside it, whose files a branch cannot hold")
-        parents = [found.commit, *git("for-each-ref", "--format=%(objectname)", "refs/heads").split()]
-        _leave_pages_alone(indexed, parents)
         tree = indexed("write-tree")
     finally:
         for left in (index, f"{index}.lock"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(left)
-    if of_index not in ("", tree, git("rev-parse", "HEAD^{tree}")):
-        # Upon HEAD, as the git door takes no page from a commit that has no ancestor on main.
-        message = "rescue: what was staged and not in the work tree"
-        parents.append(commit_tree(git, of_index, (found.commit,), message))
+    parents = [found.commit, *git("for-each-ref", "--format=%(objectname)", "refs/heads").split()]
+    parents += _staged(git, found, tree)
+    tree = _with_mains_pages(git, tree, parents)
     commit = commit_tree(git, tree, tuple(dict.fromkeys(parents)), "rescue: what the clone of main held, not pushed")
     name = f"{RESCUE}{stamp(name_at)}"
     git("push", "--quiet", "origin", f"{commit}:refs/heads/{name}")
     return name
 
 
-def _leave_pages_alone(indexed: Git, parents: list[str]) -> None:
-    """COMMS.md and its archive as the git door wants them: whatever the clone has there is nobody's word."""
-    graph = Graph(indexed, resolve_commit(indexed, "refs/remotes/origin/main"))
+def _with_mains_pages(git: Git, tree: str, parents: list[str]) -> str:
+    """The tree with COMMS.md and its archive as the git door wants them in a commit with these parents: whatever the
+    clone has there is nobody's word. Raises CannotSave."""
+    graph = Graph(git, resolve_commit(git, f"refs/remotes/origin/{MAIN}"))
+    anchors = frozenset(filter(None, map(graph.anchor, parents)))
     try:
-        anchors = frozenset(filter(None, map(graph.anchor, parents)))
-        held = graph.held(graph.newest(anchors)) if anchors else ()
+        anchor = graph.newest(anchors) if anchors else ""
     except TooTangled as error:
         raise CannotSave(str(error)) from None
-    indexed("rm", "--cached", "--quiet", "-r", "-f", "--ignore-unmatch", "--", *PAGES)
-    for line in held:
-        words, _, name = line.partition("\t")
-        mode, _, id = words.split(" ")
-        indexed("update-index", "--add", "--cacheinfo", f"{mode},{id},{name}")
+    return tree_with_entries(git, tree, {page: file_at(git, anchor, page) if anchor else None for page in PAGES})
 
 
-def _tree_of_index(indexed: Git, head: str) -> str:
-    """What is staged, with the pages as the git door wants them; empty in the middle of a merge, whose two sides are
-    commits already."""
-    _leave_pages_alone(indexed, [head])
+def _staged(git: Git, found: Status, tree: str) -> list[str]:
+    """A commit of what is staged, when that is neither in the work tree nor in HEAD."""
     try:
-        return indexed("write-tree")
-    except GitError:
-        return ""
+        staged = git("write-tree")
+    except GitError:  # in the middle of a merge: its two sides are commits already
+        return []
+    if staged in (tree, git("rev-parse", "HEAD^{tree}")):
+        return []
+    staged = _with_mains_pages(git, staged, [found.commit])
+    return [commit_tree(git, staged, (found.commit,), "rescue: what was staged and not in the work tree")]
 
 
 def stamp(now_wall: float) -> str:

@@ -26,7 +26,7 @@ from infra.contract.watcher_file import Request, WatcherFile
 from infra.repository.git import GitError
 from infra.repository.page_text import PageBounds
 from infra.repository.tip import TipBusy
-from infra.supervision import checkouts, inbox, ladder, main_branch, memory, processes, states
+from infra.supervision import checkouts, former_page, inbox, ladder, main_branch, memory, processes, states
 from infra.supervision.absence import Absence
 from infra.supervision.bounds import Bounds
 from infra.supervision.decide import decide
@@ -147,9 +147,19 @@ class World:
         self._enqueue(*self._main.asked())
         self._take_signals()
         self._enqueue(states.Started(found, served, age))
+        self._tell_of_the_former_page(at)
         self._next_check = at.monotonic + self._settings.intervals.check_seconds
         self._seal.due = at.monotonic + self._zones.proof_seconds
         return state
+
+    def _tell_of_the_former_page(self, at: Instant) -> None:
+        try:
+            tell = former_page.look(self._places)
+        except (GitError, OSError) as error:  # the next watcher looks again
+            self._log.warning("page.not_looked_through", reason=str(error)[:1000])
+            return
+        if tell:
+            self._reports.add(tell, at)
 
     def _begin_anew(self, state: State, problem: str, at: Instant) -> State:
         """With no memory: the PM is told, and versions that can live are known from where they are kept."""

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import structlog
 
+from infra.admission.allowance import Allowance
 from infra.admission.evidence import Calls, Examined, Landed, Seen, evidence
 from infra.admission.report_verb import report
 from infra.admission.request_world import World
@@ -222,7 +223,9 @@ def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
     scene.commit(AGENT, "x", {"b": "2\n"})
 
     def put(id: str, title: str, text: str, ticks: tuple[str, ...]) -> list[str]:
-        reply = report(world, Report(id * 32, THEN, "main", "0" * 40, title, text, ticks), SameTrouble())
+        reply = report(
+            world, Report(id * 32, THEN, "main", "0" * 40, title, text, ticks), SameTrouble(), Allowance(1, 1.0)
+        )
         assert isinstance(reply, Done), reply
         return comms.reports(read_file(Git(scene.places.remote), "main", "COMMS.md") or "")[-1].splitlines()
 

@@ -453,3 +453,12 @@ def test_the_door_asks_for_the_agent_and_records_what_it_saw(world: World, door:
     again = ask(socket, Ask("bash", {"command": "touch a"}, "rule 1", "main", commit))
     assert isinstance(again, Question)
     assert again.id != asked.id, "the unit that asked is done"
+
+
+def test_without_its_request_socket_the_door_ends(world: World) -> None:
+    """Nobody could report any more; the watcher starts another one."""
+    door = Door(world).opened()
+    os.unlink(world.places.request_socket)
+    assert door.process.wait(START_SECONDS) == Exit.OK
+    assert "door.socket_gone" in door.events
+    assert not os.path.exists(world.places.git_socket)

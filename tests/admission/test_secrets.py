@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from structlog import get_logger
 
+from infra.admission.allowance import Allowance
 from infra.admission.cargo import OVERLAP_BYTES, WINDOW_BYTES, read_known
 from infra.admission.report_verb import report
 from infra.admission.request_world import World as DoorWorld
@@ -212,7 +213,9 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
     ids = tuple(item.id for item in directives(page))
     told = Report("0" * 32, "2026-01-31T00:00:00.000Z", "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
 
-    assert isinstance(report(DoorWorld(world.places, Settings(), get_logger()), told, SameTrouble()), Done)
+    assert isinstance(
+        report(DoorWorld(world.places, Settings(), get_logger()), told, SameTrouble(), Allowance(1, 1.0)), Done
+    )
 
     page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
     assert open_directives(page) == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from infra.repository.tip import commit_tree, tree_with
+from host.review import PAGE_BYTES, _ends_of, page_at
+from infra.contract import comms
+from infra.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
 from tests.host.desk import PAGE, Desk
 
 
@@ -172,3 +174,24 @@ def test_no_attribute_and_no_byte_hides_a_change(desk: Desk, hides: str) -> None
 
     for words in ("-echo old", "+echo \\x00 evil", "+echo new", "b/src/large.sh differ"):
         assert words in out, words
+
+
+def test_a_page_that_is_too_long_is_cut_and_read(desk: Desk) -> None:
+    """No command refuses it: the directives at its beginning and the reports at its end are there."""
+    git = desk.git()
+    heading = "### 2026-01-31T10:42:12.345Z main@0123456789ab x"
+    long = "".join(f"{heading}{number}\n\n{'word ' * 2000}\n\n" for number in range(900))
+    page = f"## Directives\n\n- [ ] be good\n\n## Reports\n\n{long}"
+    assert len(page) > 2 * PAGE_BYTES
+    advance(BareTip(git), edit_file(git, "COMMS.md", lambda _: page, "long"))
+
+    cut = page_at(git, "main")
+
+    assert len(cut) <= PAGE_BYTES
+    assert [item.text for item in comms.open_directives(cut)] == ["be good"]
+    assert comms.reports(cut)[-1].startswith(f"{heading}899")
+    assert desk.run("reports").code == 0
+    assert desk.run("tell", "and better").code == 0
+    assert page_at(git, "main~1") == cut
+    assert comms.reports(_ends_of("## Directives\n" + "x\n" * PAGE_BYTES + "# Reports\n" + "y\n" * PAGE_BYTES)) == []
+    assert _ends_of("x" * 2 * PAGE_BYTES) == comms.with_sections("\n")

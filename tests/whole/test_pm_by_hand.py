@@ -55,7 +55,7 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
 
     _push_directive(owner, "Be politer, s'il vous pla\xeet.".encode("latin-1"))
     waits = owner.told("Awaiting review", 40)
-    assert re.search(r"politer@[0-9a-f]{12} validated: 1 passed", waits)
+    assert re.search(r"politer@[0-9a-f]{12} validated: rehearsed, 1 of main's tests passed", waits)
     owner.told("It awaits your review.", 20)
 
     owner.git("pull", "-q", "--rebase")
@@ -64,19 +64,19 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
     owner.git("push", "-q")
     _runs(owner, owner.git("rev-parse", "HEAD"))
     _push_directive(owner, b"Say something.")
-    assert owner.told("Heard.", 20).rstrip().endswith("Heard. Thank you.")
+    assert "Heard. Thank you.\n" in owner.told("Heard.", 20)
     owner.until(60, lambda: not (owner.bot / "politer").exists(), "the merged branch's clone is gone")
 
     owner.git("pull", "-q", "--rebase=merges")
     merge = owner.git("rev-list", "--merges", "--max-count=1", "HEAD")
     owner.git("restore", "--staged", "--worktree", f"--source={merge}^1", ".")
-    owner.git("restore", "--staged", "--worktree", "COMMS.md")
+    owner.git("restore", "--staged", "--worktree", "COMMS*.md")
     owner.git("commit", "-qm", "back to before, by hand")
     owner.git("push", "-q")
     _runs(owner, owner.git("rev-parse", "HEAD"))
     _push_directive(owner, b"Say something else.")
     owner.told("done: Say something else.", 20)
-    assert owner.told("Heard.", 20).rstrip().endswith("Heard.")
+    assert "Heard.\n" in owner.told("Heard.", 20)
     assert all(item.done for item in comms.directives(owner.page()))
 
 

@@ -11,7 +11,7 @@ import zlib
 
 from infra.repository.tip import commit_tree
 from tests.host.planted.site import ENDLESS_SECONDS, Site
-from tests.host.planted.vector import FOOLED, NOTHING, REFUSED, WAITS, WORKS, Control, Vector
+from tests.host.planted.vector import FOOLED, NOTHING, WAITS, WORKS, Control, Vector
 
 LARGE = 40 << 20
 KINDS = {"commit": 1, "tree": 2, "blob": 3}
@@ -153,8 +153,7 @@ VECTORS = [
     Vector("S26", "40 MiB of zeros", zeros, _takes_memory("diff main bomb"), FOOLED, WORKS, ""),
     Vector("S26", "40 MiB of copies", copies, _takes_memory("diff main bomb"), FOOLED, WORKS, ""),
     Vector(
-        "S26", "COMMS.md of 40 MiB", _page_of_zeros, _takes_memory("show main:COMMS.md"), FOOLED, REFUSED, "COMMS.md",
-        other=("review", "review improve", "merge", "rollback", "up"),
+        "S26", "COMMS.md of 40 MiB", _page_of_zeros, _takes_memory("show main:COMMS.md"), FOOLED, WORKS, "",
     ),
     Vector(
         "S27", "commit without a time, that steers terminals", _without_time, _steers_the_terminal, FOOLED, WORKS,
