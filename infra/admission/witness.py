@@ -153,10 +153,13 @@ class Witness:
                 boots = watcher_file.decode(file.read()).boots
         except (OSError, ValueError):  # the watcher's own trouble, and told by the watcher
             return ()
-        new = [boot for boot in boots if boot.started_at > timestamp(since)]
-        return tuple(
-            f"{boot.branch} ({boot.outcome})" if boot.outcome in ("failed", "died") else boot.branch for boot in new
-        )
+        return tuple(_start(boot) for boot in boots if boot.started_at > timestamp(since))
+
+
+def _start(boot: watcher_file.BootRecord) -> str:
+    """`bootstrap` is a hop that the agent asked for."""
+    how = f", {boot.outcome}" if boot.outcome in ("failed", "died") else ""
+    return f"{boot.branch} ({boot.reason}{how})"
 
 
 def calls_in(lines: Sequence[bytes]) -> Calls:
