@@ -144,6 +144,7 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
     scene.commit(PM, "main", {"c": "1\n" * 100})
     scene.commit(WATCHER, "main", {"d": "1\n" * 100})
     scene.commit(AGENT, "x", {"b": "2\n"})
+    scene.commit(AGENT, "rescue/1", {"b": "3\n"})
     scene.call("one", 0.1)
     scene.call("two", 0.0834)
     scene.call("three", 0.0, ends=False)
@@ -154,7 +155,12 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
     boots = (
         BootRecord(id="1", branch="main", commit="", reason="", started_at="2027-01-15T07:59:00.000Z"),
         BootRecord(
-            id="2", branch="x", commit="", reason="bootstrap", started_at="2027-01-15T08:01:00.000Z", outcome="died"
+            id="2",
+            branch="x",
+            commit="",
+            reason="fallback: x died",
+            started_at="2027-01-15T08:01:00.000Z",
+            outcome="died",
         ),
     )
     with open(scene.places.watcher_state, "wb") as file:
@@ -167,7 +173,7 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
         "- commits: 1 on main (2 files, +3 -1 lines); 1 on x (1 file, +0 -1 lines)",
         "- tests run by the keep: x@cdcdcdcdcdcd did not pass: tests/test_a.py::test_a failed; x@abababababab passed: "
         "rehearsed; 40 of main's tests passed, 2 skipped (51 s)",
-        "- hops and starts: x (bootstrap, died)",
+        "- hops and starts: x (fallback, died)",
     ]
     assert scene.evidence("All tests pass, and I pushed it.").splitlines() == told, "until the unit is done"
 
