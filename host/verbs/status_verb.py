@@ -101,7 +101,8 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
     for index, ask in enumerate(found.awaiting_approval):
         how = f"since {one_line(ask.at, 24)}: 'minifram approve {ask.id}' or 'minifram deny {ask.id} WHY'"
         yield "" if index else "approval", f"{screen.bad(f'{one_line(ask.tool, 40)} waits')} {how}"
-        yield "", screen.faint(one_line(ask.call, 120))
+        word = "" if ask.recorded else "the agent's own word: "
+        yield "", screen.faint(f"{word}{one_line(ask.call, 120)}")
     if found.budget:
         spent = found.budget
         used_up = f" · {screen.bad('used up')}" if spent.exhausted else ""

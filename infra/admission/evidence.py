@@ -59,7 +59,7 @@ class Seen(NamedTuple):
     examined: Sequence[Examined] = ()
     calls: Calls = Calls()
     starts: Sequence[str] = ()
-    """Branches that runners were started on, with what came of it where that was not well."""
+    """Branches that runners were started on, with the reason, and what came of it where that was not well."""
     unseen: str = ""
     """Why the repository could not be looked at; empty when it could."""
 
@@ -73,7 +73,8 @@ def evidence(seen: Seen, words: str) -> str:
         lines += [f"commits: {_landed(seen.landed)}", f"tests run by the keep: {_examined(seen.examined)}"]
     if seen.starts:
         more = len(seen.starts) - STARTS_SHOWN
-        lines.append(f"started: {', '.join(seen.starts[:STARTS_SHOWN])}{f' and {more} more' if more > 0 else ''}")
+        shown = ", ".join(map(_short, seen.starts[:STARTS_SHOWN]))
+        lines.append(f"hops and starts: {shown}{f' and {more} more' if more > 0 else ''}")
     if not seen.unseen:
         lines += [f"**{line}**" for line in _not_held(seen, words)]
     return "\n".join(f"- {line}" for line in lines)

@@ -52,14 +52,21 @@ def report(world: World, request: Report, trouble: SameTrouble, allowance: Allow
             entry = _entry(world, request, again)
             subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
             bounds = PageBounds(world.settings.comms.keep_reports, world.settings.comms.page_bytes)
+            ends_unit = _ends_unit(git, request)
             main = write_reports(git, subject, [entry], [request.id], request.ticks, bounds)
         except (GitError, TipBusy, OSError, ValueError) as error:
             world.log.warning("report.not_written", title=request.whole_title, reason=str(error)[:1000])
             return Later(f"the report could not be written onto main: {error}")
-        if request.ticks:
+        if ends_unit:
             _unit_done(world)
     world.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)
+
+
+def _ends_unit(git: Git, request: Report) -> bool:
+    """It ticks what is open: a claim of ticks alone closes no question and begins no new record. Raises GitError."""
+    page = comms.with_sections(read_file(git, f"refs/heads/{MAIN}", PAGE) or "")
+    return any(directive.id in request.ticks for directive in comms.open_directives(page))
 
 
 def _unit_done(world: World) -> None:

@@ -13,7 +13,7 @@ from structlog.typing import FilteringBoundLogger
 
 from infra.admission.evidence import Calls, Examined, Landed, Seen, evidence
 from infra.contract import watcher_file
-from infra.contract.branches import MAIN
+from infra.contract.branches import MAIN, RESCUE
 from infra.contract.clock import timestamp
 from infra.contract.files import write_whole
 from infra.contract.places import Places
@@ -120,8 +120,9 @@ class Witness:
         return Mark(self._wall_seconds(), refs, ledger)
 
     def _landed(self, git: Git, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Landed]:
-        """Main first, then the branches that have what main has not."""
-        changed = [ref for ref in now if ref.startswith(HEADS) and before.get(ref) != now[ref]]
+        """Main first, then the branches that have what main has not. What was rescued, the watcher put there."""
+        heads = [ref for ref in now if ref.startswith(HEADS) and not ref.startswith(f"{HEADS}{RESCUE}")]
+        changed = [ref for ref in heads if before.get(ref) != now[ref]]
         changed.sort(key=lambda ref: ref != f"{HEADS}{MAIN}")
         known = [*(before[ref] for ref in before if ref.startswith(HEADS))]
         for ref in changed[:MOST_BRANCHES]:
@@ -153,10 +154,13 @@ class Witness:
                 boots = watcher_file.decode(file.read()).boots
         except (OSError, ValueError):  # the watcher's own trouble, and told by the watcher
             return ()
-        new = [boot for boot in boots if boot.started_at > timestamp(since)]
-        return tuple(
-            f"{boot.branch} ({boot.outcome})" if boot.outcome in ("failed", "died") else boot.branch for boot in new
-        )
+        return tuple(_start(boot) for boot in boots if boot.started_at > timestamp(since))
+
+
+def _start(boot: watcher_file.BootRecord) -> str:
+    """`bootstrap` is a hop that the agent asked for."""
+    how = f", {boot.outcome}" if boot.outcome in ("failed", "died") else ""
+    return f"{boot.branch} ({boot.reason.partition(':')[0]}{how})"
 
 
 def calls_in(lines: Sequence[bytes]) -> Calls:

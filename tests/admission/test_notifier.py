@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 import infra
-from infra.contract import arguments
+from infra.contract import arguments, comms
 from infra.contract.door import ask
 from infra.contract.exit_codes import Exit
 from infra.contract.requests import Ask, Done, Question, Report
 from infra.contract.sockets import connect, listen
-from tests.admission.world import START_SECONDS, World, until
+from tests.admission.world import PAGE, START_SECONDS, World, until
 
 DEADLINE_SECONDS = 2.0
 """How soon a move must be noticed."""
@@ -443,7 +443,8 @@ def test_the_door_asks_for_the_agent_and_records_what_it_saw(world: World, door:
     world.agent.commit({"src/b.py": "1\n"})
     world.agent.push("main")
 
-    ended = Report("0" * 32, "2026-01-31T10:42:12.345Z", "main", commit, "done: it", "I pushed it.", ("01234567",))
+    [be_good] = comms.open_directives(PAGE)
+    ended = Report("0" * 32, "2026-01-31T10:42:12.345Z", "main", commit, "done: it", "I pushed it.", (be_good.id,))
     assert isinstance(ask(socket, ended), Done), door.log
     world.pm.git("fetch", "--quiet", "origin")
     page = world.pm.git("show", "origin/main:COMMS.md")

@@ -90,6 +90,7 @@ def test_only_what_waits_is_answered(desk: Desk) -> None:
 def test_an_agent_of_before_is_answered_by_its_own_word(desk: Desk) -> None:
     """It asks on the page with eight digits, and the keep knows no more of it."""
     shown_on_page(desk, OLD, "May I? touch a")
+    assert "the agent's own word" in desk.run("status").out
 
     out = desk.done("approve", OLD).out
     assert "the agent's own word" in out
