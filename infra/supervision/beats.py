@@ -93,8 +93,10 @@ class Beat:
                 self.answered, self._is_asking, self._next = True, False, at + BEAT_SECONDS
         except BlockingIOError:  # the queue is full, or there is nothing to read yet
             pass
-        except OSError:
-            self.close()  # asked again at the next look
+        except OSError as error:  # asked again at the next look
+            self.close()
+            if isinstance(error, ConnectionResetError | BrokenPipeError):
+                self._silence = Lasting()  # it lets go of what is too much for it, and so is not mute
         return self._silence.looks(at, self._is_asking)
 
     def close(self) -> None:
@@ -127,7 +129,7 @@ class Beat:
             piece = wire.recv(ANSWER_BYTES)
             self._received += piece
             if not piece or len(self._received) > ANSWER_BYTES:
-                raise ConnectionError("this is no answer")
+                raise ConnectionResetError
         return True
 
 

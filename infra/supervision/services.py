@@ -72,6 +72,8 @@ class Service:
     """Monotonic: when it was last found not to have answered for some time."""
     mute: int = 0
     """How often it was replaced for that."""
+    is_replaced: bool = False
+    """Another is to come at once: who made it mute has no say in how long it is down."""
     process: subprocess.Popen[bytes] | None = None
     pidfd: int = -1
     started: float = 0.0
@@ -187,6 +189,7 @@ class Services:
 
     def _replace(self, service: Service, process: subprocess.Popen[bytes], why: str) -> None:
         service.mute += 1
+        service.is_replaced = True
         self._log.error("door.mute", door=service.name, pid=process.pid, why=why, times=service.mute)
         if worth_telling(service.mute):
             times = f" It was the {service.mute}th time." if service.mute > 2 else ""
@@ -285,7 +288,8 @@ class Services:
     def _bury(self, service: Service, how: str, now: float) -> None:
         if service.pidfd >= 0:
             os.close(service.pidfd)
-        service.deaths = 1 if now - service.started >= HEALTHY_SECONDS else service.deaths + 1
+        anew = service.is_replaced or now - service.started >= HEALTHY_SECONDS
+        service.deaths, service.is_replaced = (1 if anew else service.deaths + 1), False
         self._stop_asking(service)
         service.process, service.pidfd = None, -1
         service.due = math.inf if service.once else now + delay_seconds(service.deaths, service.seed)

@@ -152,6 +152,26 @@ def test_a_door_that_sleeps_and_does_not_answer_is_mute(tmp_path: Path) -> None:
         played.services.end(1.0)
 
 
+def test_a_question_waits_for_nobody(tmp_path: Path) -> None:
+    """A door whose queue is full, one that says nothing and one that closes: each look is over at once, and only the
+    last shows that somebody is there."""
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+        server.bind(path)
+        server.listen(0)
+        first.connect(path)
+        beat = beats.Beat(path, beats.OF_MODEL_DOOR)
+        began = time.monotonic()
+        assert [beat.look(at) for at in (1.0, 2.0, 3.0)] == [0.0, 1.0, 2.0]
+        server.accept()[0].close()
+        assert beat.look(4.0) == 3.0
+        server.accept()[0].close()
+        assert beat.look(5.0) == 0.0
+        assert time.monotonic() - began < 1.0
+        assert not beat.answered
+        beat.close()
+
+
 def test_a_busy_door_is_not_mute() -> None:
     """A process that runs, or would if the machine let it, is told from one that sleeps."""
     spins = subprocess.Popen([sys.executable, "-c", "while True: pass"])
