@@ -25,7 +25,7 @@ from infra.supervision import beats, processes
 from infra.supervision.absence import Lasting
 from infra.supervision.beats import Beat, Question
 from infra.supervision.cell_files import set_aside_unless
-from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds, worth_telling
+from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds
 
 ROOT = processes.ROOT
 """The keep's own code: the image's copy, never a checkout's."""
@@ -70,10 +70,8 @@ class Service:
     """It was asked to end because nobody could reach it any more."""
     uneasy: float = -math.inf
     """Monotonic: when it was last found not to have answered for some time."""
-    mute: int = 0
-    """How often it was replaced for that."""
     is_replaced: bool = False
-    """Another is to come at once: who made it mute has no say in how long it is down."""
+    """It was mute, and another is to come at once: who made it so has no say in how long it is down."""
     process: subprocess.Popen[bytes] | None = None
     pidfd: int = -1
     started: float = 0.0
@@ -188,12 +186,9 @@ class Services:
             self._replace(service, process, f"did not answer for {silent:.0f} s")
 
     def _replace(self, service: Service, process: subprocess.Popen[bytes], why: str) -> None:
-        service.mute += 1
         service.is_replaced = True
-        self._log.error("door.mute", door=service.name, pid=process.pid, why=why, times=service.mute)
-        if worth_telling(service.mute):
-            times = f" It was the {service.mute}th time." if service.mute > 2 else ""
-            self._told.append(f"The {service.name} (process {process.pid}) {why}, and is replaced.{times}")
+        self._log.error("door.mute", door=service.name, pid=process.pid, why=why)
+        self._told.append(f"The {service.name} (process {process.pid}) {why}, and is replaced.")
         self._stop_asking(service)
         process.kill()  # its end is noticed like any other; a process in the kernel's hands (D state) may take a while
 
