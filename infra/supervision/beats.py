@@ -61,7 +61,9 @@ class Beat:
         self._looked = -inf
         self._next = -inf
         self.answered = False
-        """At least once, since `ask_anew`."""
+        """At least once."""
+        self.answered_anew = False
+        """Since `ask_anew`."""
         self.is_gone = False
         """At the last try there was no socket at its place."""
 
@@ -74,9 +76,9 @@ class Beat:
         return [self._wire.fileno()] if self._wire else []
 
     def ask_anew(self) -> None:
-        """`answered` is to be of a question that is asked from now on."""
+        """`answered_anew` is to be of a question that is asked from now on."""
         self.close()
-        self.answered, self._next = False, -inf
+        self.answered_anew, self._next = False, -inf
 
     def look(self, at: float) -> float:
         """Ask when it is time, hear what has come; gives for how long it has not answered. Never waits."""
@@ -90,7 +92,8 @@ class Beat:
                 self._connect()
             if self._wire and self._hears(self._wire):
                 self.close()
-                self.answered, self._is_asking, self._next = True, False, at + BEAT_SECONDS
+                self.answered = self.answered_anew = True
+                self._is_asking, self._next = False, at + BEAT_SECONDS
         except BlockingIOError:  # the queue is full, or there is nothing to read yet
             pass
         except OSError as error:  # asked again at the next look

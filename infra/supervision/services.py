@@ -232,7 +232,7 @@ class Services:
         for service in awaited:
             if service.beat:
                 service.beat.ask_anew()
-        while silent := [each for each in awaited if not (each.beat and each.beat.answered)]:
+        while silent := [each for each in awaited if not (each.beat and each.beat.answered_anew)]:
             if time.monotonic() > deadline:
                 raise OSError(f"{silent[0].name} does not answer on port {silent[0].port}")
             poll = select.poll()
