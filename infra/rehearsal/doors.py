@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from infra.admission.door_files import write_door_files
-from infra.contract.conversation import HEALTH_PATH
 from infra.contract.settings import read_settings
 from infra.contract.sockets import connect
 from infra.rehearsal.findings import Outage, as_outage
@@ -60,17 +59,15 @@ class Doors:
     def refuse_silent(self) -> None:
         """Raises Outage when a door does not answer."""
         self.refuse_dead()
-        places = self._scene.places
-        asked = (
-            (places.model_socket, f"GET {HEALTH_PATH} HTTP/1.0\r\n\r\n", b"HTTP/"),
-            (places.git_socket, "", b"main "),
-        )
-        for path, question, answer in asked:
+        for service in (self._git, self._model):
+            path, question = service.socket, service.question
+            if question is None:
+                continue
             with as_outage(f"the door at {path} does not answer"), connect(path, ANSWER_SECONDS) as door:
-                door.sendall(question.encode())
+                door.sendall(question.words)
                 said = _some(door)
-                if not said.startswith(answer):
-                    raise Outage(f"the door at {path} answered {said[:80]!r}; expected {answer!r} first")
+                if not question.answer.match(said):
+                    raise Outage(f"the door at {path} answered {said[:80]!r}, which is no answer to {question.words!r}")
 
     def calls(self) -> int:
         """How often the model was asked."""
@@ -116,9 +113,9 @@ def opened(scene: Scene) -> Iterator[Doors]:
 
 
 def _some(door: socket.socket) -> bytes:
-    """At least the first few bytes, if there are any."""
+    """At least the first line's beginning, if there is any."""
     said = b""
-    while len(said) < 5:
+    while len(said) < 16:
         piece = door.recv(4096)
         if not piece:
             break

@@ -61,7 +61,9 @@ class Beat:
         self._looked = -inf
         self._next = -inf
         self.answered = False
-        """At least once, since `ask_anew`."""
+        """At least once."""
+        self.answered_anew = False
+        """Since `ask_anew`."""
         self.is_gone = False
         """At the last try there was no socket at its place."""
 
@@ -74,9 +76,9 @@ class Beat:
         return [self._wire.fileno()] if self._wire else []
 
     def ask_anew(self) -> None:
-        """`answered` is to be of a question that is asked from now on."""
+        """`answered_anew` is to be of a question that is asked from now on."""
         self.close()
-        self.answered, self._next = False, -inf
+        self.answered_anew, self._next = False, -inf
 
     def look(self, at: float) -> float:
         """Ask when it is time, hear what has come; gives for how long it has not answered. Never waits."""
@@ -90,11 +92,14 @@ class Beat:
                 self._connect()
             if self._wire and self._hears(self._wire):
                 self.close()
-                self.answered, self._is_asking, self._next = True, False, at + BEAT_SECONDS
+                self.answered = self.answered_anew = True
+                self._is_asking, self._next = False, at + BEAT_SECONDS
         except BlockingIOError:  # the queue is full, or there is nothing to read yet
             pass
-        except OSError:
-            self.close()  # asked again at the next look
+        except OSError as error:  # asked again at the next look
+            self.close()
+            if isinstance(error, ConnectionResetError | BrokenPipeError):
+                self._silence = Lasting()  # it lets go of what is too much for it, and so is not mute
         return self._silence.looks(at, self._is_asking)
 
     def close(self) -> None:
@@ -127,7 +132,7 @@ class Beat:
             piece = wire.recv(ANSWER_BYTES)
             self._received += piece
             if not piece or len(self._received) > ANSWER_BYTES:
-                raise ConnectionError("this is no answer")
+                raise ConnectionResetError
         return True
 
 

@@ -19,7 +19,7 @@ from infra.supervision.cell_files import set_aside_unless
 
 ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
 """Rollback beats bootstrap, so it is looked at first."""
-AT_ONCE, ONE_EACH_SECONDS = 30, 5.0
+AT_ONCE, ONE_EACH_SECONDS = 60, 2.0
 """So many signals are handed out one after the other, and then one so often: each may cost a report or a launch."""
 _CLAIMED = ".claimed-"
 STRAYS, SWEPT_AT_ONCE = 100, 1000

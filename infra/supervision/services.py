@@ -25,7 +25,7 @@ from infra.supervision import beats, processes
 from infra.supervision.absence import Lasting
 from infra.supervision.beats import Beat, Question
 from infra.supervision.cell_files import set_aside_unless
-from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds, worth_telling
+from infra.supervision.restarts import HEALTHY_SECONDS, delay_seconds
 
 ROOT = processes.ROOT
 """The keep's own code: the image's copy, never a checkout's."""
@@ -70,8 +70,8 @@ class Service:
     """It was asked to end because nobody could reach it any more."""
     uneasy: float = -math.inf
     """Monotonic: when it was last found not to have answered for some time."""
-    mute: int = 0
-    """How often it was replaced for that."""
+    is_replaced: bool = False
+    """It was mute, and another is to come at once: who made it so has no say in how long it is down."""
     process: subprocess.Popen[bytes] | None = None
     pidfd: int = -1
     started: float = 0.0
@@ -186,11 +186,9 @@ class Services:
             self._replace(service, process, f"did not answer for {silent:.0f} s")
 
     def _replace(self, service: Service, process: subprocess.Popen[bytes], why: str) -> None:
-        service.mute += 1
-        self._log.error("door.mute", door=service.name, pid=process.pid, why=why, times=service.mute)
-        if worth_telling(service.mute):
-            times = f" It was the {service.mute}th time." if service.mute > 2 else ""
-            self._told.append(f"The {service.name} (process {process.pid}) {why}, and is replaced.{times}")
+        service.is_replaced = True
+        self._log.error("door.mute", door=service.name, pid=process.pid, why=why)
+        self._told.append(f"The {service.name} (process {process.pid}) {why}, and is replaced.")
         self._stop_asking(service)
         process.kill()  # its end is noticed like any other; a process in the kernel's hands (D state) may take a while
 
@@ -234,7 +232,7 @@ class Services:
         for service in awaited:
             if service.beat:
                 service.beat.ask_anew()
-        while silent := [each for each in awaited if not (each.beat and each.beat.answered)]:
+        while silent := [each for each in awaited if not (each.beat and each.beat.answered_anew)]:
             if time.monotonic() > deadline:
                 raise OSError(f"{silent[0].name} does not answer on port {silent[0].port}")
             poll = select.poll()
@@ -285,7 +283,8 @@ class Services:
     def _bury(self, service: Service, how: str, now: float) -> None:
         if service.pidfd >= 0:
             os.close(service.pidfd)
-        service.deaths = 1 if now - service.started >= HEALTHY_SECONDS else service.deaths + 1
+        anew = service.is_replaced or now - service.started >= HEALTHY_SECONDS
+        service.deaths, service.is_replaced = (1 if anew else service.deaths + 1), False
         self._stop_asking(service)
         service.process, service.pidfd = None, -1
         service.due = math.inf if service.once else now + delay_seconds(service.deaths, service.seed)

@@ -50,8 +50,6 @@ LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 DOORS_GRACE_SECONDS = 3.0
 """The doors are our own and end at once; an orderly stop is not to wait for two graces."""
-REFUSALS, REFUSAL_SECONDS = 6, 60.0
-"""So many refused signals are told one after the other, and then one so often; the others are in the log."""
 FLOOD_SECONDS = 3600.0
 """The PM hears of a flood of signals so often."""
 RECOVERED_SECONDS = 2.0
@@ -83,7 +81,6 @@ class World:
         self._queue: deque[_Queued] = deque()
         self._following = Following(places, log, zones.cell)
         self._inbox = inbox.Inbox(places.signals, zones.cell)
-        self._refusals = inbox.Ration(REFUSALS, REFUSAL_SECONDS)
         self._next_flood = 0.0
         self._decided: list[inbox.Claimed] = []
         """Signals that were decided upon; their files are deleted once that is remembered."""
@@ -343,8 +340,10 @@ class World:
         except OSError as error:
             self._log.error("signals.unreadable", reason=str(error))
             return
-        if self._inbox.is_flooded:
-            self._tell_of_flood(at)
+        if self._inbox.is_flooded and at >= self._next_flood:
+            self._next_flood = at + FLOOD_SECONDS
+            self._log.warning("signals.flood")
+            self._enqueue(states.Observed("a flood of signals", _FLOOD))
         for claimed in claims:
             lacking = self._lacking(claimed.request) if claimed.request else ""
             refusal = claimed.refusal or lacking
@@ -353,20 +352,8 @@ class World:
                 self._enqueue(states.Asked(claimed.request), claimed=claimed)
                 continue
             self._log.warning("signal.refused", reason=refusal)
-            if self._refusals.is_left(at):
-                self._refusals.take()
-                refused = states.SignalRefused(refusal, claimed.identity, may_leave=bool(lacking))
-                self._enqueue(refused, claimed=claimed)
-            else:
-                self._tell_of_flood(at)
-                self._inbox.forget(claimed)
-
-    def _tell_of_flood(self, at: float) -> None:
-        """Once: what comes without end is not to fill the page."""
-        if at >= self._next_flood:
-            self._next_flood = at + FLOOD_SECONDS
-            self._log.warning("signals.flood")
-            self._enqueue(states.Observed("a flood of signals", _FLOOD))
+            refused = states.SignalRefused(refusal, claimed.identity, may_leave=bool(lacking))
+            self._enqueue(refused, claimed=claimed)
 
     def _lacking(self, request: Request) -> str:
         """Why nothing could come of this signal, so that it must not end who leads; empty when it is worth a try."""
@@ -478,8 +465,7 @@ class World:
 
 _FLOOD = (
     f"More comes into `.signal/` than is looked at. After {inbox.AT_ONCE} signals in a row one is taken each "
-    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. Of those that are refused {REFUSALS} are told, and then one "
-    "a minute. Files that are no signals are removed. `watcher.log` says more."
+    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. Files that are no signals are removed."
 )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,3 +118,18 @@ def test_nobody_there_is_an_error(run: Path) -> None:
     listen(str(run / "door.sock")).close()
     with pytest.raises(ConnectionRefusedError):
         connect(str(run / "door.sock"), 1.0)
+
+
+def test_whoever_connects_waits_in_line(run: Path) -> None:
+    """A full queue refuses nobody at once: there is room when somebody was accepted, or the time is over."""
+    path = str(run / "s")
+    with socket.socket(socket.AF_UNIX) as server, contextlib.ExitStack() as waiting:
+        server.bind(path)
+        server.listen(0)
+        waiting.enter_context(connect(path, 1.0))
+        with pytest.raises(TimeoutError, match="was full"):
+            connect(path, 0.05)
+        accepting = threading.Timer(0.1, lambda: waiting.enter_context(server.accept()[0]))
+        accepting.start()
+        waiting.enter_context(connect(path, 5.0))
+        accepting.join()
