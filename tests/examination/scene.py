@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra.examination import records, trees
@@ -42,7 +43,7 @@ class Scene:
         self.bare = Git(self.remote, PM)
         self.push("main", PROJECT)
 
-    def push(self, branch: str, files: dict[str, str | None]) -> str:
+    def push(self, branch: str, files: Mapping[str, str | None]) -> str:
         """A commit with these files on a branch that begins at main; None removes one."""
         for path, text in files.items():
             file = self.root / "w" / path
