@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench import (
     figure_container,
+    figure_examination,
     figure_handover,
     figure_idle,
     figure_long_life,
@@ -46,7 +47,18 @@ PEERS = {
 
 
 def main(words: list[str]) -> int:
-    watcher = ("start", "handover", "restart", "recovery", "losses", "longlife", "rehearsal", "simulated", "idle")
+    watcher = (
+        "start",
+        "handover",
+        "restart",
+        "recovery",
+        "losses",
+        "longlife",
+        "rehearsal",
+        "examination",
+        "simulated",
+        "idle",
+    )
     names = (*watcher, "step", "talk", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
@@ -76,6 +88,7 @@ def main(words: list[str]) -> int:
         "losses": functools.partial(figure_losses.run, rounds=given.rounds),
         "longlife": functools.partial(figure_long_life.run, seconds=given.idle_seconds),
         "rehearsal": functools.partial(figure_rehearsal.run, rounds=given.rounds),
+        "examination": functools.partial(figure_examination.run, rounds=given.rounds),
         "simulated": functools.partial(figure_simulation.run, rounds=given.rounds),
         "step": functools.partial(figure_step.run, rounds=given.rounds),
         "talk": functools.partial(figure_talk.run, rounds=given.rounds),

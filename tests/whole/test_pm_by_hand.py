@@ -55,7 +55,7 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
 
     _push_directive(owner, "Be politer, s'il vous pla\xeet.".encode("latin-1"))
     waits = owner.told("Awaiting review", 40)
-    assert re.search(r"politer@[0-9a-f]{12} validated: 1 passed", waits)
+    assert re.search(r"politer@[0-9a-f]{12} validated: rehearsed, 1 of main's tests passed", waits)
     owner.told("It awaits your review.", 20)
 
     owner.git("pull", "-q", "--rebase")
