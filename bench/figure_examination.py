@@ -1,7 +1,7 @@
 """From the request for an examination to the verdict, for ordinary changes that an agent makes of itself.
 
 The agent is the body that `minifram init` gives one. The three programs that the watcher starts run one after the
-other, as it starts them, on the machine as it is: the load is told, and beside the wall's clock the processors' time."""
+other, as it starts them, on the machine as it is: the load is told, and beside the wall's time the processors'."""
 
 from __future__ import annotations
 
