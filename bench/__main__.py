@@ -47,19 +47,8 @@ PEERS = {
 
 
 def main(words: list[str]) -> int:
-    watcher = (
-        "start",
-        "handover",
-        "restart",
-        "recovery",
-        "losses",
-        "longlife",
-        "rehearsal",
-        "examination",
-        "simulated",
-        "idle",
-    )
-    names = (*watcher, "step", "talk", "push", "container", "seal")
+    watcher = ("start", "handover", "restart", "recovery", "losses", "longlife", "rehearsal", "simulated", "idle")
+    names = (*watcher, "examination", "step", "talk", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
