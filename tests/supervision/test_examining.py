@@ -95,6 +95,19 @@ def test_a_stop_does_not_wait_for_an_examination(agent: Agent) -> None:
     assert not psutil.pid_exists(boot.runner_pid)
 
 
+def test_a_request_that_somebody_packed_is_seen_again(agent: Agent) -> None:
+    """The watcher looks for files alone; whoever asks again writes one."""
+    git = Git(agent.places.remote)
+    commit = ask(agent, "better")
+    git("pack-refs", "--all")
+    assert not refs.is_asked(agent.places.remote)
+
+    refs.ask(git, "better", commit)
+
+    assert refs.is_asked(agent.places.remote)
+    assert refs.requests(git) == [("better", commit)]
+
+
 @pytest.mark.heavy
 def test_what_cannot_be_merged_is_not_asked_for_for_ever(agent: Agent) -> None:
     """Both changed the same line: there is no tree to examine."""
