@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,13 +60,15 @@ class Scene:
         self.git("reset", "-q", "--hard", "origin/main")
         return commit
 
-    def examine(self, files: dict[str, str | None], settings: Settings = SETTINGS) -> Verdict:
+    def examine(
+        self, files: Mapping[str, str | None], settings: Settings = SETTINGS, python: str = sys.executable
+    ) -> Verdict:
         """Of a branch that changes these files."""
-        return self.verdict(self.push("branch", files), settings)
+        return self.verdict(self.push("branch", files), settings, python)
 
-    def verdict(self, commit: str, settings: Settings = SETTINGS) -> Verdict:
+    def verdict(self, commit: str, settings: Settings = SETTINGS, python: str = sys.executable) -> Verdict:
         began = time.time()
-        planned = prepare(self.remote, "branch", commit, settings)
+        planned = prepare(self.remote, "branch", commit, settings, python)
         words = keep_command("infra.examination", "examine")
         done = subprocess.run(
             words, input=planned, capture_output=True, cwd="/", env=keep_environment(), check=False, timeout=100

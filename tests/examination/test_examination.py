@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,17 @@ def test_a_project_without_tests_does_not_pass(scene: Scene) -> None:
     scene.git("reset", "-q", "--hard", "origin/main")
 
     assert "there are no tests" in scene.examine({"infra/body.py": "x = 1\n"}).why
+
+
+def test_what_a_branch_has_installed_is_there_for_its_tests(scene: Scene) -> None:
+    """Behind all that the image has: pytest and its companions stay the image's."""
+    packages = scene.root / f"env/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+    packages.mkdir(parents=True)
+    (packages / "installed_by_it.py").write_text("VALUE = 1\n")
+    (packages / "pytest.py").write_text("raise SystemExit('not the image's')\n")
+    test = "from installed_by_it import VALUE\n\ndef test_value():\n    assert VALUE\n"
+
+    found = scene.examine({"tests/test_own.py": test}, python=f"{scene.root}/env/bin/python")
+
+    assert found.passed, found.why
+    assert found.own.passed == 1
