@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench import (
     figure_container,
+    figure_examination,
     figure_handover,
     figure_idle,
     figure_long_life,
@@ -47,7 +48,7 @@ PEERS = {
 
 def main(words: list[str]) -> int:
     watcher = ("start", "handover", "restart", "recovery", "losses", "longlife", "rehearsal", "simulated", "idle")
-    names = (*watcher, "step", "talk", "push", "container", "seal")
+    names = (*watcher, "examination", "step", "talk", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
@@ -76,6 +77,7 @@ def main(words: list[str]) -> int:
         "losses": functools.partial(figure_losses.run, rounds=given.rounds),
         "longlife": functools.partial(figure_long_life.run, seconds=given.idle_seconds),
         "rehearsal": functools.partial(figure_rehearsal.run, rounds=given.rounds),
+        "examination": functools.partial(figure_examination.run, rounds=given.rounds),
         "simulated": functools.partial(figure_simulation.run, rounds=given.rounds),
         "step": functools.partial(figure_step.run, rounds=given.rounds),
         "talk": functools.partial(figure_talk.run, rounds=given.rounds),

@@ -37,6 +37,7 @@ BORN_WITH_TESTS = (
     "policy",
     "supervision",
     "admission",
+    "examination",
     "models",
 )
 """Of `tests/`, what needs neither a container nor the host; a part without tests yet has no folder."""

@@ -213,12 +213,12 @@ def _follow_hop(scene: Scene, stage: Stage, branch: str) -> None:
     on_branch = until(90, lambda: newest_boot(scene, branch, "success", "left"), f"{branch} launched", scene)
     launched = f"the watcher rehearsed and launched {branch}@{on_branch.commit[:12]}"
     stage.say(f"it pushed branch {branch}, signalled and left; {launched}")
-    until(300, lambda: newest_boot(scene, branch, "left"), f"{branch} validated and handed over", scene)
+    until(300, lambda: newest_boot(scene, branch, "left"), f"{branch} examined and handed over", scene)
     if not re.search(rf"{branch}@[0-9a-f]+ merged into main", page_of(scene)):
         raise DemoFailed(f"{branch} did not merge itself; its report:\n{comms.reports(page_of(scene))[-1]}")
     merge = git(scene, "log", "-1", "--merges", "--format=%h %s", "origin/main", fetch=True)
-    evidence = git(scene, "log", "-1", "--merges", "--format=%(trailers:key=Validated)", "origin/main")
-    stage.say(f"the new version validated itself ({evidence.removeprefix('Validated: ').strip()}), merged: {merge}")
+    evidence = git(scene, "log", "-1", "--merges", "--format=%(trailers:key=Examined)", "origin/main")
+    stage.say(f"the keep examined the new version ({evidence.removeprefix('Examined: ').strip()}), it merged: {merge}")
     back = until(10, lambda: main_after(scene, branch), "main running the merge", scene)
     stage.say(f"and handed over: main@{back.commit[:12]} runs")
 

@@ -20,7 +20,7 @@ from infra.contract.providers import PROVIDERS
 @click.option(
     "--autonomy",
     type=click.Choice(["merge", "propose", "frozen"]),
-    help="merge: the agent merges what it has validated (default); propose: only you move main; frozen: reports only.",
+    help="merge: the agent merges what the keep examined (default); propose: only you move main; frozen: reports only.",
 )
 @json_option
 @click.pass_context

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 def step_between(repository: Pushed, old: str, new: str, changed: Mapping[str, Change]) -> Step:
     """Raises GitError, TooMuch."""
     git = repository.git
-    there = _names_in_tests(git, old)
-    early = _early(git, old, new, there)
+    between = git("rev-list", "--first-parent", f"{old}..{new}", "--").split()[1:]
+    is_about_tests = between or any(path.startswith(f"{TESTS}/") for path in changed)
+    there = _names_in_tests(git, old) if is_about_tests else frozenset[str]()
+    early = _early(git, old, between[0], there) if between else None
     path = next((path for path, each in changed.items() if _needs(path, each.mode_before, each.mode, there)), "")
     if not path:
         return Step("", early=early)
@@ -37,7 +39,7 @@ def ask_for_examinations(repository: Pushed, updates: Sequence[Update]) -> None:
     for update in updates:
         step = update.step
         if step.path and step.standing is None and step.branch:
-            with contextlib.suppress(GitError):  # the refusal says what to do without it
+            with contextlib.suppress(GitError, OSError):  # the refusal says what to do without it
                 commit = repository.kept("rev-parse", "--verify", f"{HEADS}{step.branch}")
                 refs.ask(repository.kept, step.branch, commit)
 
@@ -51,13 +53,10 @@ def _names_in_tests(git: Git, commit: str) -> frozenset[str]:
     return frozenset(name.removeprefix(f"{TESTS}/") for name in listed.split("\0") if name)
 
 
-def _early(git: Git, old: str, new: str, there: Collection[str]) -> tuple[str, str] | None:
-    """Of the commits that main would go through before `new`, one that changes what needs an examination."""
-    between = git("rev-list", "--first-parent", f"{old}..{new}", "--").split()[1:]
-    if not between:
-        return None
+def _early(git: Git, old: str, last: str, there: Collection[str]) -> tuple[str, str] | None:
+    """Of the commits that main would go through up to `last`, one that changes what needs an examination."""
     words = ("--first-parent", "-m", "-r", "--raw", "--no-abbrev", "--no-renames", "-z", "--format=%x01%H")
-    answer = git.raw("log", *words, f"{old}..{between[0]}", "--").decode(errors="surrogateescape")
+    answer = git.raw("log", *words, f"{old}..{last}", "--").decode(errors="surrogateescape")
     commit = ""
     fields = iter(answer.replace("\n", "\0").split("\0"))
     for field in fields:

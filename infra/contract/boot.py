@@ -28,7 +28,7 @@ class Limits(NamedTuple):
     """Model calls in one unit of work."""
     unit_seconds: float
     validation_seconds: float
-    """The longest the tests of a branch may run before it counts as not validated."""
+    """The longest that the tests of a branch may run when it is examined."""
     work_seconds: float
     """The clock's grid on which COMMS.md is read at the latest (seed 001: 600)."""
     door_seconds: float

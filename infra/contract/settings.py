@@ -170,7 +170,7 @@ class Settings(Section, frozen=True):
     rehearse: bool = True
     """Each branch first lives a small life in scratch directories; one that cannot does not lead."""
     autonomy: Literal["merge", "propose", "frozen"] = "merge"
-    """merge: the agent merges what it has validated; propose: only the PM moves main; frozen: reports only."""
+    """merge: the agent merges what the keep has examined; propose: only the PM moves main; frozen: reports only."""
     model: ModelSettings = ModelSettings()
     budget: BudgetSettings = BudgetSettings()
     comms: CommsSettings = CommsSettings()

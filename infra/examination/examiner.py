@@ -41,6 +41,9 @@ def main() -> int:
     # The candidate has our user: it must not reach our answer through /proc.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.umask(0o022)
+    packages = running.packages_of(wanted.python)
+    if packages:
+        os.environ["MINIFRAM_PACKAGES"] = packages
     try:
         answer = examine(wanted, pack)
     except (OSError, GitError) as error:
@@ -93,7 +96,9 @@ def _check_out(root: str, wanted: Plan, pack: bytes) -> Places:
 def _rehearse(places: Places, wanted: Plan) -> Answer:
     """Raises OSError."""
     seconds = wanted.settings.rehearsal_seconds
-    words = rehearsals.command(places.candidate, _REHEARSED, wanted.candidate, places.scratch, wanted.python, seconds)
+    # In the container another user's environment may be closed to us; then it is rehearsed with what the image has.
+    python = wanted.python if os.access(wanted.python, os.X_OK) else sys.executable
+    words = rehearsals.command(places.candidate, _REHEARSED, wanted.candidate, places.scratch, python, seconds)
     process = subprocess.Popen(
         words, cwd="/", env=rehearsals.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     )

@@ -29,6 +29,16 @@ _ENDED, _FAILURES, _NOTHING = 0, 1, 5
 """pytest's exit statuses: all passed, some failed, nothing was collected."""
 
 
+def packages_of(python: str) -> str:
+    """Where the environment of this interpreter has what was installed into it; empty for the image's own, and where we
+    may not look."""
+    found = f"{os.path.dirname(os.path.dirname(python))}/lib/python{_VERSION}/site-packages"
+    return found if python != sys.executable and os.access(found, os.R_OK | os.X_OK) else ""
+
+
+_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
 def collect(checkout: str, files: Sequence[str], scratch: str, seconds: float) -> Run:
     """What pytest collects from these files. Raises OSError."""
     there = [path for path in files if os.path.isfile(f"{checkout}/{path}")]
@@ -154,7 +164,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _environment(scratch: str, report: int) -> dict[str, str]:
     """The whole of it: what is judged depends on nothing of the watcher's, nor of the cell's."""
     tools = os.path.dirname(sys.executable)
-    marked = {name: os.environ[name] for name in (KEEPS_GIT,) if name in os.environ}
+    marked = {name: os.environ[name] for name in (KEEPS_GIT, "MINIFRAM_PACKAGES") if name in os.environ}
     return marked | {
         "PATH": f"{tools}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LANG": "C.UTF-8",

@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ import structlog
 from infra.contract.exit_codes import Exit
 from infra.contract.identity import OURS, Identity
 from infra.contract.settings import Settings
+from infra.environments import requirements, shelf
+from infra.environments.choose import Install
 from infra.examination import refs
 from infra.repository.git import WATCHER, Git, GitError
 from infra.supervision import processes
@@ -153,6 +156,7 @@ class Examining:
         limits = self._settings.limits
         words = ["prepare", f"--remote={self._zones.places.remote}", f"--branch={branch}", f"--commit={commit}"]
         words += [f"--rehearsal-seconds={limits.rehearsal_seconds:g}", f"--seconds={limits.validation_seconds:g}"]
+        words += [f"--python={self._python(branch)}"]
         words += [] if self._settings.rehearse else ["--unrehearsed"]
         words += ["--rehearsed"] if self._is_fit(branch, commit) else []
         try:
@@ -161,6 +165,18 @@ class Examining:
             self._failed(str(error), at)
             return
         self._log.info("examination.began", branch=branch, commit=commit)
+
+    def _python(self, branch: str) -> str:
+        """The interpreter of the environment that the branch's clone has, if it has one of its own."""
+        places = self._zones.places
+        try:
+            with self._zones.cell.acting():
+                choice = shelf.look(
+                    places.checkout(branch), f"{processes.ROOT}/{requirements.NAMES[0]}", places.environments
+                )
+            return sys.executable if isinstance(choice, Install) else shelf.interpreter_of(choice)
+        except (requirements.BadRequirements, OSError, ValueError):
+            return sys.executable
 
     def _go_on(self, child: _Child, status: int, at: float) -> None:
         """Raises OSError."""

@@ -11,6 +11,7 @@ from infra.admission.decide import is_second_page, protecting_on_main
 from infra.contract.branches import MAIN
 from infra.contract.places import Places
 from infra.contract.watcher_file import Report
+from infra.examination import returning
 from infra.repository import page
 from infra.repository.git import WATCHER, Git, resolve_commit
 from infra.repository.page import write_reports
@@ -46,8 +47,8 @@ def roll_back(places: Places, target: str, autonomy: str, signal_file: str, prot
     """Give main the tree of `target`; gives the new commit, or the one that this same signal file led to before: a
     watcher that was killed in between must not go back twice. What the git door guards on main stays as it is.
 
-    Raises PermissionError when the agent may not move main, LookupError when `target` names no commit, GitError,
-    TipBusy, OSError."""
+    Raises PermissionError when the agent may not move main, or not to this version, LookupError when `target` names no
+    commit, GitError, TipBusy, OSError."""
     if autonomy != "merge":
         raise PermissionError(f"autonomy is {autonomy}: only the PM moves main")
     git = Git(places.remote, WATCHER)
@@ -58,7 +59,11 @@ def roll_back(places: Places, target: str, autonomy: str, signal_file: str, prot
     message = f"Roll back to {target}\n\n{why}\n\n{_SIGNAL_FILE}: {signal_file}"
 
     def next_commit(seen: str) -> str:
-        return rollback_commit(git, seen, target, message, _kept(places, seen, target, protected))
+        made = rollback_commit(git, seen, target, message, _kept(places, seen, target, protected))
+        problem = returning.problem(places, seen, made, resolve_commit(git, target) or "")
+        if problem:
+            raise PermissionError(problem)
+        return made
 
     return advance(BareTip(git), next_commit)
 

@@ -7,6 +7,7 @@ import structlog
 
 from infra.contract.places import Places
 from infra.contract.watcher_file import Version
+from infra.examination import returning
 from infra.repository.git import Git, GitError
 from infra.supervision.following import brief
 from infra.supervision.states import Event, MainMoved, MainSeen, MainUnseen, RetryAsked
@@ -19,6 +20,7 @@ class SharedMain:
 
     def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
         self._mainline = Mainline(places)
+        self._remote = places.remote
         self._withdrawals = Withdrawals(Git(places.remote))
         self._log = log
         self._kept: tuple[Version, ...] | None = None
@@ -60,6 +62,13 @@ class SharedMain:
         except GitError as error:
             self._log.error("goods.unknown", reason=brief(error))
             return ()
+
+    def begin(self) -> None:
+        """What main goes through from here on was let in by the PM, or examined: the agent may return to it."""
+        try:
+            returning.begin(self._remote)
+        except (GitError, OSError) as error:
+            self._log.error("repository.not_settled", reason=brief(error))
 
     def settle(self, goods: tuple[Version, ...], retry_decided: bool) -> None:
         """What was decided is remembered: good versions stay in the repository, what was asked for is taken away."""

@@ -115,6 +115,7 @@ class World:
         try:
             self._inbox.make()
             self._door_files.put()
+            self._main.begin()
         except OSError as error:  # tried again at the next look, or before a launch
             self._log.error("directories.not_made", reason=str(error))
         self.wake.on_files_in(self._places.signals, inbox.NAMES, at.monotonic)

@@ -152,8 +152,8 @@ def test_no_way_round_by_a_rollback(guarded: World) -> None:
     assert show(guarded, "COMMS.md") == PAGE
     roll_back(guarded.places, str(good), "merge", "2", FILES.files)
     assert guarded.pm.git("--git-dir", guarded.places.remote, "diff", "--stat", str(good), "main") == ""
-    roll_back(guarded.places, "proposal", "merge", "3", ())
-    assert show(guarded, "SYSTEM.md") == "be bad\n", "the control: nothing is protected"
+    with pytest.raises(PermissionError, match=r"'SYSTEM\.md' and never led main"):
+        roll_back(guarded.places, "proposal", "merge", "3", ())
 
 
 def test_no_second_page_by_a_rollback(world: World) -> None:

@@ -316,3 +316,16 @@ def test_a_lock_that_a_dead_git_left_is_try_again(desk: Desk) -> None:
     assert lock in ended.err
     os.unlink(lock)
     desk.done("tell", "x")
+
+
+def test_an_examination_is_asked_for_by_a_ref(desk: Desk) -> None:
+    """With nobody there to make it, it stays asked for; what is no branch is refused."""
+    commit = desk.branch("improve", {"src/a.py": "1\n"})
+
+    ended = desk.done("examine", "improve")
+
+    assert f"asked   improve@{commit[:12]}" in ended.out
+    assert "examined at the next start" in ended.err
+    assert desk.git()("rev-parse", "refs/minifram/examine/improve") == commit
+    assert desk.done("examine", "improve", "--json").json["standing"] == ""
+    assert desk.run("examine", "other").code == 4

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from infra.examination import records, refs, trees
 from infra.examination.verdict import Verdict
 from infra.repository.git import Git
 from tests.supervision.agents import Agent, within
+from tests.supervision.apart_watcher import EXAMINER
 
 BEATS = "def test_slow():\n    import time\n    time.sleep({seconds})\n"
 
@@ -95,6 +99,19 @@ def test_a_stop_does_not_wait_for_an_examination(agent: Agent) -> None:
     assert not psutil.pid_exists(boot.runner_pid)
 
 
+def test_a_request_that_somebody_packed_is_seen_again(agent: Agent) -> None:
+    """The watcher looks for files alone; whoever asks again writes one."""
+    git = Git(agent.places.remote)
+    commit = ask(agent, "better")
+    git("pack-refs", "--all")
+    assert not refs.is_asked(agent.places.remote)
+
+    refs.ask(git, "better", commit)
+
+    assert refs.is_asked(agent.places.remote)
+    assert refs.requests(git) == [("better", commit)]
+
+
 @pytest.mark.heavy
 def test_what_cannot_be_merged_is_not_asked_for_for_ever(agent: Agent) -> None:
     """Both changed the same line: there is no tree to examine."""
@@ -107,3 +124,39 @@ def test_what_cannot_be_merged_is_not_asked_for_for_ever(agent: Agent) -> None:
 
     within(20, lambda: not refs.is_asked(agent.places.remote), "the request is dropped")
     assert "cannot be merged" in agent.log()
+
+
+def others_can_start_python() -> bool:
+    try:
+        subprocess.run([sys.executable, "-c", ""], check=True, **EXAMINER.for_child)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(not others_can_start_python(), reason="needs root, and an interpreter that all users can start")
+def test_the_examiner_is_a_user_of_its_own(agent: Agent) -> None:
+    """The branch's code runs as that user: it cannot write what is the keep's, nor read what is the cell's alone."""
+    os.mkdir(f"{agent.run}/scratch", 0o777)
+    os.chmod(f"{agent.run}/scratch", 0o1777)
+    os.chmod(agent.run, 0o711)
+    test = (
+        "import os, pytest\n\ndef test_apart():\n"
+        f"    assert os.getuid() == {EXAMINER.uid}\n"
+        f"    with pytest.raises(PermissionError):\n        open({agent.places.var!r} + '/x', 'w')\n"
+        f"    assert os.getcwd().startswith({agent.run!r} + '/scratch/')\n"
+    )
+    agent.git("checkout", "-q", "-b", "apart", "main")
+    (agent.clone / "tests/test_apart.py").write_text(test)
+    commit = agent.commit("serve()  # apart")
+    agent.git("push", "-q", "origin", "apart")
+    agent.start("tests.supervision.apart_watcher")
+    agent.serving()
+    refs.ask(Git(agent.places.remote), "apart", commit)
+
+    found = verdict(agent, commit)
+
+    assert found.passed, (found.why, found.failures)
+    assert found.own.passed == 1
+    assert os.listdir(f"{agent.run}/scratch") == []

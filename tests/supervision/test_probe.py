@@ -306,6 +306,13 @@ def test_a_good_answer_is_good() -> None:
     assert judge(RUNNER, Reply(line_of(GOOD._replace(git="", model=""))), Challenge(CHALLENGE.probe)) == ""
 
 
+def test_time_in_which_it_was_held_breaks_no_promise() -> None:
+    """The watcher stopped it for an examination: the promise that it had given before is late by as much."""
+    late = Reply(line_of(GOOD._replace(heart=Heartbeat("working", 100.0, 60.0))))
+    assert judge_runner(RUNNER, late, CHALLENGE, held=40.0) == ""
+    assert "had promised 60 s" in judge_runner(RUNNER, late, CHALLENGE, held=39.0)
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

@@ -78,7 +78,7 @@ def test_a_hop_under_the_real_sdk(owner: Owner) -> None:
         owner.minifram("tell", DIRECTIVE)
         report = owner.told("done: Improve yourself", 120)
         status = owner.json("status")
-    assert "is merged. Thank you.\n" in report
+    assert report.partition("\n#### ")[0].rstrip().endswith("is merged. Thank you."), "beneath is the keep's record"
     assert status["branch"] == "main"
     assert not list(owner.bot.rglob("never-run"))
     assert not (owner.bot / "politer").exists(), "the merged branch's clone was not cleaned up"

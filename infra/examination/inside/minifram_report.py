@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import Any
 
 import pytest
 
-VARIABLE = "MINIFRAM_REPORT"
+VARIABLE, PACKAGES = "MINIFRAM_REPORT", "MINIFRAM_PACKAGES"
 TEXT_CHARS = 3000
+
+
+if os.environ.get(PACKAGES):
+    # What the version has installed of its own comes after all that the image has.
+    sys.path.append(os.environ[PACKAGES])
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,77 @@
+"""A rollback that the agent asks for goes to what has led main, or to what was examined, and nowhere else."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.contract.places import Places
+from infra.examination import records, returning, trees
+from infra.examination.verdict import Verdict
+from infra.repository.git import Git, Person
+from infra.supervision.main_branch import roll_back
+
+PM = Person("PM", "pm@example.invalid")
+
+
+class Scene:
+    def __init__(self, root: Path) -> None:
+        self.places = Places(f"{root}/bot", f"{root}/r.git", f"{root}/run", f"{root}/var")
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", self.places.remote], check=True)
+        subprocess.run(["git", "init", "-q", "-b", "main", f"{root}/pm"], check=True)
+        self.root = root / "pm"
+        self.git = Git(str(self.root), PM)
+        self.git("remote", "add", "origin", self.places.remote)
+
+    def commit(self, branch: str, text: str, path: str = "infra/a.py") -> str:
+        self.git("checkout", "-q", "-B", branch)
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", text)
+        self.git("push", "-q", "origin", branch)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_a_branch_that_nobody_examined_is_nothing_to_return_to(scene: Scene) -> None:
+    """It would be a way onto main past the git door; with a verdict it is none."""
+    scene.commit("main", "one")
+    evil = scene.commit("evil", "evil")
+    with pytest.raises(PermissionError, match=r"'infra/a\.py' and never led main"):
+        roll_back(scene.places, evil, "merge", "1:1")
+
+    git = Git(scene.places.remote, PM)
+    key = trees.key_of(git, evil)
+    records.keep(git, Verdict(key, "evil", evil, "", passed=True))
+    moved = roll_back(scene.places, evil, "merge", "1:2")
+    assert git("rev-parse", "main") == moved
+
+
+def test_what_has_led_main_may_lead_again(scene: Scene) -> None:
+    """Since the keep examines: what an earlier keep let in proves nothing, unless it is a known good version."""
+    before = scene.commit("main", "before")
+    first = scene.commit("main", "first")
+    returning.begin(scene.places.remote)
+    second = scene.commit("main", "second")
+    returning.begin(scene.places.remote)
+
+    roll_back(scene.places, first, "merge", "1:1")
+    roll_back(scene.places, second, "merge", "1:2")
+    with pytest.raises(PermissionError):
+        roll_back(scene.places, before, "merge", "1:3")
+    Git(scene.places.remote)("update-ref", f"{returning.GOODS}0123", before)
+    roll_back(scene.places, before, "merge", "1:4")
+
+
+def test_what_changes_nothing_of_the_agent_needs_none(scene: Scene) -> None:
+    """src/ is free, as in a push."""
+    scene.commit("main", "one")
+    other = scene.commit("other", "x", "src/x.py")
+    assert roll_back(scene.places, other, "merge", "1:1")

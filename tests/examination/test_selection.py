@@ -1,0 +1,78 @@
+"""Which paths need an examination, and which tests run in one."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.examination.paths import needs_examination
+from infra.examination.selection import select
+
+FILE, LINK = "100644", "120000"
+MAIN = {
+    "pyproject.toml": "a",
+    "tests/conftest.py": "a",
+    "tests/life/conftest.py": "a",
+    "tests/life/test_unit.py": "a",
+    "tests/loop/test_loop.py": "a",
+    "tests/models/test_door.py": "a",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "needs"),
+    [
+        ("infra/x.py", "", FILE, True),
+        ("infra/x.py", FILE, "", True),
+        ("SYSTEM.md", FILE, FILE, True),
+        ("spec/SPEC_A.md", "", FILE, True),
+        ("requirements.txt", "", FILE, True),
+        ("pyproject.toml", FILE, FILE, True),
+        ("conftest.py", "", FILE, True),
+        ("psutil/__init__.py", "", FILE, True),
+        ("psutil", "", LINK, True),
+        ("src", "", LINK, True),
+        ("tests/life/test_unit.py", FILE, FILE, True),
+        ("tests/life/test_unit.py", FILE, "", True),
+        ("tests/life/helper.py", "", FILE, True),
+        ("tests/life/conftest.py", "", FILE, True),
+        ("tests/mine/conftest.py", "", FILE, True),
+        ("tests/table/__init__.py", "", FILE, True),
+        ("tests/test_link.py", "", LINK, True),
+        ("tests/life/test_new.py", "", FILE, False),
+        ("tests/mine/helper.py", "", FILE, False),
+        ("src/a.py", FILE, FILE, False),
+        ("src/link", "", LINK, False),
+        ("COMMS.md", FILE, FILE, False),
+        ("COMMS-ARCHIVE.md", "", FILE, False),
+        ("README.md", FILE, FILE, False),
+    ],
+)
+def test_what_makes_up_the_agent_needs_an_examination(path: str, before: str, after: str, needs: bool) -> None:
+    """src/ and new tests are free, and so is what nothing imports."""
+    assert needs_examination(path, before, after, {"life", "loop", "table.py"}) is needs
+
+
+def test_the_keeps_tests_run_only_for_who_changes_them() -> None:
+    """The keep runs the image's copy of its own programs."""
+    chosen = select(MAIN, MAIN, ["infra/loop/loop.py"])
+    assert chosen.mains == ("tests/life/test_unit.py", "tests/loop/test_loop.py")
+    assert chosen.left_out == ("models",)
+    assert chosen.own == ()
+    assert select(MAIN, MAIN, ["infra/models/x.py"]).left_out == ()
+
+
+def test_tests_with_the_same_fixtures_run_once() -> None:
+    """A conftest of a folder concerns that folder; anything else beside the tests concerns all."""
+    branch = MAIN | {"tests/loop/test_loop.py": "b", "tests/loop/test_new.py": "b"}
+    assert select(MAIN, branch, []).own == ("tests/loop/test_loop.py", "tests/loop/test_new.py")
+    branch = MAIN | {"tests/life/conftest.py": "b"}
+    assert select(MAIN, branch, []).own == ("tests/life/test_unit.py",)
+    for name in ("tests/conftest.py", "pyproject.toml", "tests/life/helper.py"):
+        assert len(select(MAIN, MAIN | {name: "b"}, []).own) == 2, name
+    assert select(MAIN, MAIN | {"tests/mine/helper.py": "b"}, []).own == ()
+
+
+def test_where_there_are_no_other_tests_the_keeps_run() -> None:
+    """They are better than none."""
+    only = {"tests/models/test_door.py": "a"}
+    assert select(only, only, []).mains == ("tests/models/test_door.py",)
