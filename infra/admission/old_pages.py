@@ -68,6 +68,8 @@ def hand_over(push: OldPush, ask: Callable[[Report], Reply], now: float) -> str:
             return f"the report {report.whole_title[:100]!r} was not taken: {error}"
         if isinstance(reply, Refused | Later):
             return f"the report {report.whole_title[:100]!r} was not taken: {reply.why}"
+    if not reports:
+        return "nothing of it is a new report or a tick; take the page as it is on main"
     ticks = sum(len(report.ticks) for report in reports)
     return f"{len(reports)} new reports and {ticks} ticks of it were taken as data and stand on main (git fetch)"
 
