@@ -27,7 +27,7 @@ from tests.host.planted.vector import (
 )
 
 MISSING = "1" * 40
-HISTORY = fooled("rev-list --count main", "5")
+HISTORY = fooled("rev-list --count main", "4")
 """Main has so many commits."""
 
 

@@ -170,12 +170,18 @@ def _only_git_runs(site: Site) -> str:
     )
     if ended.code:
         return str(ended)
-    others = [words for words in _starts(record) if words[0] != "git" or words[1] not in PLUMBING]
+    others = [words for words in _starts(record) if not _is_plumbing(words)]
     theirs = [path for path in _loaded(record) if path.startswith(str(site.desk.root))]
     new = _files_beside_the_repository(site) - around
     if others or theirs or new or site.mark.exists():
         return f"started {others}, loaded {theirs}, wrote {new}"
     return "nothing is started but git's plumbing, nothing is checked out"
+
+
+def _is_plumbing(words: list[str]) -> bool:
+    """A setting that takes attributes from nowhere may stand before the command."""
+    options = words[1:3] if words[1:2] == ["-c"] else []
+    return words[0] == "git" and words[1 + len(options)] in PLUMBING and all("attr.tree=" in it for it in options[1:])
 
 
 def _recorded(site: Site, record: Path, *commands: tuple[str, ...]) -> Ended:

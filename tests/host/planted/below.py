@@ -30,7 +30,7 @@ from tests.host.planted.vector import (
 )
 
 LISTING = "for-each-ref"
-HISTORY = fooled("rev-list --count main", "5")
+HISTORY = fooled("rev-list --count main", "4")
 """Main has so many commits."""
 REPOSITORY_INSIDE = "objects/evil"
 
@@ -256,7 +256,7 @@ def _writes_an_object(site: Site) -> str:
 
 
 def _first_version_is_read_outside(site: Site) -> str:
-    return OUTSIDE if site.git("cat-file -p main~4").status == 0 else NOTHING
+    return OUTSIDE if site.git("cat-file -p main~3").status == 0 else NOTHING
 
 
 def _main_is_read_outside(site: Site) -> str:
