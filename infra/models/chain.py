@@ -83,9 +83,3 @@ def check(lines: Iterable[bytes]) -> Checked:
     more = len(findings) - MOST_FINDINGS
     shown = (*findings[:MOST_FINDINGS], *([f"and {more} more"] if more > 0 else []))
     return Checked(number, unlinked, torn, len(begun), head, shown)
-
-
-def head_of(line: bytes) -> str:
-    """The hash in this line; empty for one without."""
-    match = _LINKED.fullmatch(line)
-    return match[2].decode() if match else ""

@@ -235,12 +235,6 @@ def rollback_commit(git: Git, seen: str, target: str, message: str, kept: dict[s
     return commit_tree(git, tree, (seen,), message)
 
 
-def blob_at(git: Git, commit: str, path: str) -> str | None:
-    """The id of a file's content in a commit; None when it is not there. Raises GitError."""
-    entry = file_at(git, commit, path)
-    return entry.id if entry else None
-
-
 def resolve_object(git: Git, name: str) -> str | None:
     """The id that `name` (such as `<commit>:<path>`) stands for; None when there is no such thing. Raises GitError."""
     try:

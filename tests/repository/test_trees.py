@@ -9,7 +9,6 @@ import pytest
 
 from infra.repository.git import Git, GitError
 from infra.repository.tip import (
-    blob_at,
     commit_tree,
     edit_file,
     file_at,
@@ -146,7 +145,7 @@ def test_a_page_that_cannot_be_read_is_not_taken_for_an_empty_one(git: Git) -> N
     with pytest.raises(GitError):
         read_file(git, "0" * 40, "COMMS.md")
     with pytest.raises(GitError):
-        blob_at(git, "refs/heads/none", "COMMS.md")
+        file_at(git, "refs/heads/none", "COMMS.md")
 
 
 def test_an_entry_is_a_file_with_its_mode(git: Git) -> None:
@@ -157,10 +156,8 @@ def test_an_entry_is_a_file_with_its_mode(git: Git) -> None:
         entry = file_at(git, at, path)
         assert entry
         assert tuple(entry) == files[path]
-        assert blob_at(git, at, path) == files[path][1]
     for path in ("module", "deep", "none"):
         assert file_at(git, at, path) is None
-        assert blob_at(git, at, path) is None
 
 
 def test_paths_are_set_and_removed(git: Git) -> None:
