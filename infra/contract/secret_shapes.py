@@ -59,12 +59,19 @@ def redacted(text: str, known: tuple[bytes, ...] = ()) -> str:
 
 
 def redacted_value(value: Any) -> Any:
-    """A JSON value with all its texts redacted, keys as well."""
+    """A JSON value with all its texts redacted, names as well. Names that come out the same are numbered, so that no
+    entry hides another."""
     match value:
         case str():
             return redacted(value)
         case dict():
-            return {redacted(str(key)): redacted_value(inner) for key, inner in value.items()}
+            shown: dict[str, Any] = {}
+            for at, (key, inner) in enumerate(value.items(), 1):
+                name = redacted(str(key))
+                while name in shown:
+                    name = f"{name} {at}"
+                shown[name] = redacted_value(inner)
+            return shown
         case list() | tuple():
             return [redacted_value(inner) for inner in value]
     return value
