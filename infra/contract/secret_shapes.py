@@ -155,7 +155,8 @@ _SHAPES = (
         "what looks like a private key",
         (b"-----BEGIN ",),
         rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-        rb"""(?:[\s"',+]|\\[nr])*(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\[nr]){1,8}){0,8}"""
+        # Atomic: the ways to cut `a: a: a:` into headers are without number.
+        rb"""(?:[\s"',+]|\\[nr])*(?>(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\[nr]){1,8}){0,8})"""
         rb"""((?:[A-Za-z0-9+/=]|[\s"',+]|\\[nr]){40,65536})(?:-----END[A-Z0-9 ]{1,60}-----)?""",
         lambda body: len(set(body)) >= 12,
     ),
