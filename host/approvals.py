@@ -115,11 +115,16 @@ def _held(home: Home) -> list[Question]:
 
 
 def _asking(home: Home, question: Question) -> Asking:
-    call = harmless(json.dumps(redacted_value(question.input)))
+    whole = json.dumps(question.input)
+    call = json.dumps(redacted_value(question.input))
+    file = f"{home.places.questions}/{questions.file_name(question.id)}"
+    # What has the shape of a key may be a program's name, so that something is left out is always said.
+    left_out = "" if call == whole else f" … what looks like a key is left out; the whole call is in {file}"
+    call = harmless(call)
     more = len(call) - SHOWN_CHARS
     if more > 0:
-        file = f"{home.places.questions}/{questions.file_name(question.id)}"
         call = f"{call[:SHOWN_CHARS]} … {more:,} characters more in {file}"
+    call += left_out
     name = version(question.branch, question.commit)
     return Asking(question.id, question.tool, question.asked_at, call, name, question.why, recorded=True)
 

@@ -104,16 +104,23 @@ def _show(world: World, git: Git, question: Question) -> None:
         return
     title = approvals.title(question.branch, question.commit, question.id, question.tool)
     known = read_known(world.places.secrets)
-    entry = Entry(question.asked_at, redacted(title, known), "", redacted(question_text(question), known))
+    entry = Entry(question.asked_at, redacted(title, known), "", redacted(question_text(question, known), known))
     bounds = PageBounds(world.settings.comms.keep_reports, world.settings.comms.page_bytes)
     write_reports(git, f"approval wanted [{question.id}]", [entry], [question.report], (), bounds)
 
 
-def question_text(question: Question) -> str:
-    """What the page shows of it: keys left out, nothing hidden, long arguments cut."""
-    call = _printable(json.dumps(redacted_value(question.input)))
+def question_text(question: Question, known: tuple[bytes, ...] = ()) -> str:
+    """What the page shows of it: keys left out and long arguments cut, and both are said, as either may hide what the
+    call does."""
+    whole = json.dumps(question.input)
+    call = _printable(redacted(json.dumps(redacted_value(question.input)), known))
     more = len(call) - SHOWN_CHARS
     cut = f"\n\n{more} characters more: `minifram approve` without an ID shows all." if more > 0 else ""
+    if call != whole:
+        cut += (
+            "\n\n**Not all of this call is shown**: what looks like a key is replaced by `[secret]`. `minifram approve`"
+            " without an ID names the file that has the whole call."
+        )
     why = _printable(" ".join(question.why.split()))[:WHY_CHARS]
     return (
         f"Write `approve {question.id}` under Directives, or `deny {question.id}: why`, or use `minifram approve "

@@ -56,7 +56,8 @@ _DOUBT = re.compile(
     r"|hopes?|expect|plan|planned|todo|fail|fails|failed|failing|failures?|errors?|broken|skipped|instead|how|why"
     r"|said|says|claims?|claimed|asked|supposed)\b|n't\b|\bto (?:pass|push|make|be|have)\b|\?$"
 )
-_TEST = r"(?:\btests?\b|\btests?/\S+|\btest_\w+\S*|\btest suite\b|\bsuite\b|\bpytest\b|\bmake (?:test|check)\b)"
+# Nothing in it may run on by itself: the words are the agent's, and a few thousand of them would take a minute.
+_TEST = r"(?:\btests?\b|\btest_\w|\btest suite\b|\bsuite\b|\bpytest\b|\bmake (?:test|check)\b)"
 _AND_NOT_ON = r"(?!\s+(?:(?:over|by|along|through|to|as|none|true|false|an?|the|this|that|it|its|them)\b|\w+=))"
 _PASSED = (
     re.compile(rf"{_TEST}[^\n]{{0,120}}?\b(?:pass|passes|passed|passing|succeed|succeeds|succeeded){_AND_NOT_ON}\b"),

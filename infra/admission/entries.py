@@ -88,11 +88,14 @@ def problem_with_tag(tag: bytes) -> str | None:
 
 
 def problem_with_headers(commit: bytes) -> str | None:
-    """Git itself tells of the last committer and shows each, other programs of the first."""
+    """Git itself tells of the last committer and shows each, other programs of the first. Names in another encoding are
+    others where git knows it, as the PM's may, than where it does not, as here perhaps."""
     lines = commit.partition(b"\n\n")[0].split(b"\n")
     for who in (b"author", b"committer"):
         if sum(line.startswith(who + b" ") for line in lines) != 1:
             return f"a commit names more than one {who.decode()}, or none; make it anew with git commit"
+    if any(line.startswith(b"encoding ") and line.lower() != b"encoding utf-8" for line in lines):
+        return "a commit has another encoding than UTF-8; make it anew without i18n.commitEncoding"
     return None
 
 

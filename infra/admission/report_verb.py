@@ -100,4 +100,4 @@ def _again(world: World, git: Git, request: Report, trouble: SameTrouble) -> str
         return ""
     page = comms.with_sections(read_file(git, f"refs/heads/{MAIN}", PAGE) or "")
     kind = f"{request.branch} {request.title}\n{comms.section_text(page, comms.DIRECTIVES)}"
-    return trouble.again(kind, world.wall_seconds())
+    return trouble.again(kind, world.wall_seconds(), request.id)

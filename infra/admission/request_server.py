@@ -127,7 +127,7 @@ class RequestServer:
             try:
                 self._whole.put_nowait((client, bytes(half.line)))
             except queue.Full:
-                _reply(client, Later("the git door has too many requests waiting; try again in a moment"), 0.0)
+                _reply(client, _TOO_MANY, 0.0)
 
     def _let_go(self, client: socket.socket) -> None:
         if client in self._reading:
@@ -143,14 +143,15 @@ class RequestServer:
             client, line = waiting
             _reply(client, self._reply_to(line), self._patience)
 
-    def _reply_to(self, line: bytes) -> Reply:
+    def _reply_to(self, line: bytes) -> bytes:
+        """The reply, encoded: one that is too long for a line must not end the thread either."""
         try:
-            return self._answer(parse_request(line))
+            return encode_reply(self._answer(parse_request(line)))
         except RequestError as error:
-            return Refused(str(error))
+            return encode_reply(Refused(str(error)))
         except Exception as error:
             self._log.exception("request.failed")
-            return Later(f"the git door met {type(error).__name__}; its log, doors.log, has more")
+            return encode_reply(Later(f"the git door met {type(error).__name__}; its log, doors.log, has more"))
 
 
 class _Half:
@@ -161,7 +162,10 @@ class _Half:
         self.line = bytearray()
 
 
-def _reply(client: socket.socket, reply: Reply, patience: float) -> None:
+_TOO_MANY = encode_reply(Later("the git door has too many requests waiting; try again in a moment"))
+
+
+def _reply(client: socket.socket, line: bytes, patience: float) -> None:
     with client, contextlib.suppress(OSError):
         client.settimeout(patience)
-        client.sendall(encode_reply(reply))
+        client.sendall(line)

@@ -75,13 +75,14 @@ class Witness:
         """Raises OSError."""
         at = self._wall_seconds()
         found = Seen(timestamp(since.at), at - since.at, calls=self._calls(since.ledger), starts=self._starts(since.at))
+        self._now = None
         try:
             git = self._git()
+            # Kept though what follows fails: commits that take too long to count must not hide those of the next unit.
             self._now = now = self._look(git)
             landed = tuple(self._landed(git, since.refs, now.refs))
             return found._replace(landed=landed, examined=tuple(self._examined(git, since.refs, now.refs)))
         except GitError as error:
-            self._now = None
             self._log.warning("evidence.repository_not_read", reason=str(error)[:1000])
             return found._replace(unseen=str(error))
 

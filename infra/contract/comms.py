@@ -99,7 +99,7 @@ def add_report(document: str, title: str, text: str, at: str, under: str = "") -
     In `text` headings and comment marks are escaped and an open fence is closed, so that a report can neither open
     a section of its own nor swallow what comes after it. `under` is written below it as it is: the caller's own."""
     lines = [re.sub(r"^( {0,3})#", r"\1\\#", _without_comment_mark(line)) for line in _plain_lines(text)]
-    lines += _missing_fence(lines)
+    lines = _with_closed_fences(lines)
     own = ["", *_plain_lines(under)] if under else []
     return _insert_at_end(document, REPORTS, [report_heading(title, at), "", *lines, *own])
 
@@ -217,17 +217,30 @@ def _without_comment_mark(line: str) -> str:
     return line.replace("<!--", r"<\!--")
 
 
-def _missing_fence(lines: list[str]) -> list[str]:
-    """The fence that closes the block of code that `lines` leave open, if they do."""
+def _with_closed_fences(lines: list[str]) -> list[str]:
+    """The lines, and the fence that closes the block of code that they leave open, if they do.
+
+    Markdown takes a fence that is indented a little, the page only one at the left edge. Where the two disagree on what
+    is open at the end, all fences are moved to the left edge: a later one, of the PM's, must not close it."""
+    closed = [*lines, *_missing_fence(lines, 3)]
+    if not _missing_fence(closed, 0):
+        return closed
+    flush = [line.lstrip(" ") if FENCE.match(line) else line for line in lines]
+    return [*flush, *_missing_fence(flush, 3)]
+
+
+def _missing_fence(lines: list[str], most_indent: int) -> list[str]:
+    """The fence that closes what `lines` leave open, for a reader who takes fences that are indented so far."""
     indent, mark = "", ""
     for line in lines:
-        fence = FENCE.match(line)
+        bare = line.lstrip(" ")
+        if len(line) - len(bare) > most_indent:
+            continue
         if mark:
-            bare = line.strip()
-            if bare.startswith(mark) and not bare.strip(mark[0]):
+            if bare.startswith(mark) and not bare.rstrip().strip(mark[0]):
                 mark = ""
-        elif fence:
-            indent, mark = fence["indent"], fence["mark"]
+        elif fence := FENCE.match(bare):
+            indent, mark = line[: len(line) - len(bare)], fence["mark"]
     return [indent + mark] if mark else []
 
 

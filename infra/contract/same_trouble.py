@@ -14,6 +14,7 @@ class _Seen:
     def __init__(self, since: float) -> None:
         self.since = self.last = since
         self.count = 0
+        self.id = ""
 
 
 class SameTrouble:
@@ -22,9 +23,9 @@ class SameTrouble:
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}  # the one that came about longest ago first
 
-    def again(self, kind: str, wall: float) -> str | None:
+    def again(self, kind: str, wall: float, id: str = "") -> str | None:
         """Count it. What to add to its words (empty the first time), or None when it is not to be told: it is at the
-        1st, 2nd, 4th, 8th … time."""
+        1st, 2nd, 4th, 8th … time. With the `id` of the time before, it is that time: it could not be told then."""
         seen = self._seen.pop(kind, None)
         if seen is None or not 0 <= wall - seen.last < QUIET_SECONDS:
             seen = _Seen(wall)
@@ -32,7 +33,9 @@ class SameTrouble:
         if len(self._seen) > MOST_KINDS:
             del self._seen[next(iter(self._seen))]
         seen.last = wall
-        seen.count += 1
+        if not id or id != seen.id:
+            seen.count += 1
+        seen.id = id
         if seen.count & (seen.count - 1):
             return None
         if seen.count == 1:

@@ -59,12 +59,19 @@ def redacted(text: str, known: tuple[bytes, ...] = ()) -> str:
 
 
 def redacted_value(value: Any) -> Any:
-    """A JSON value with all its texts redacted, keys as well."""
+    """A JSON value with all its texts redacted, names as well. Names that come out the same are numbered, so that no
+    entry hides another."""
     match value:
         case str():
             return redacted(value)
         case dict():
-            return {redacted(str(key)): redacted_value(inner) for key, inner in value.items()}
+            shown: dict[str, Any] = {}
+            for at, (key, inner) in enumerate(value.items(), 1):
+                name = redacted(str(key))
+                while name in shown:
+                    name = f"{name} {at}"
+                shown[name] = redacted_value(inner)
+            return shown
         case list() | tuple():
             return [redacted_value(inner) for inner in value]
     return value
@@ -148,7 +155,8 @@ _SHAPES = (
         "what looks like a private key",
         (b"-----BEGIN ",),
         rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-        rb"""(?:[\s"',+]|\\[nr])*(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\[nr]){1,8}){0,8}"""
+        # Atomic: the ways to cut `a: a: a:` into headers are without number.
+        rb"""(?:[\s"',+]|\\[nr])*(?>(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\[nr]){1,8}){0,8})"""
         rb"""((?:[A-Za-z0-9+/=]|[\s"',+]|\\[nr]){40,65536})(?:-----END[A-Z0-9 ]{1,60}-----)?""",
         lambda body: len(set(body)) >= 12,
     ),

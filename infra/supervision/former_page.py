@@ -64,7 +64,10 @@ def _lines(git: Git, main: str) -> list[Line]:
         return []
     lines: list[Line] = []
     commit, by = "", ""
-    for line in git("blame", "--line-porcelain", main, "--", PAGE).split("\n"):
+    # In a bare repository git reads HEAD's .mailmap, by which the agent of before could name itself as it liked.
+    nobody = git("hash-object", "-w", "-t", "blob", "--stdin", stdin=b"")
+    unmapped = ("-c", "mailmap.file=/dev/null", "-c", f"mailmap.blob={nobody}")
+    for line in git(*unmapped, "blame", "--line-porcelain", "--no-textconv", main, "--", PAGE).split("\n"):
         if _BLAMED.fullmatch(line):
             commit = line[:40]
         elif line.startswith("committer-mail "):

@@ -177,6 +177,18 @@ def test_what_is_shown_hides_nothing_and_no_key(desk: Desk) -> None:
     assert [item.text for item in comms.open_directives(desk.page())] == ["do it"]
 
 
+def test_what_is_left_out_of_a_call_is_said(desk: Desk) -> None:
+    """The attack: a program is named so that it looks like a key, or an argument so that another takes its place."""
+    program = "/bot/main/" + "k7Qz19xW3pL8vT2m"
+    one, other = (f"sk-ant-api03-{first}k3nQ9xW1pL8vT2mR5yB7cD4fG6hJ0" for first in "ZY")
+    for at, given in enumerate(({"command": f"password=`{program}`"}, {one: "rm -rf /", other: "ls"})):
+        desk.asks(**given)
+        assert "**Not all of this call is shown**" in desk.reports()[at]
+    assert '{"[secret]": "rm -rf /", "[secret] 2": "ls"}' in desk.reports()[1]
+    desk.asks(command="ls")
+    assert "Not all" not in desk.reports()[2]
+
+
 @pytest.mark.parametrize("why", ["x" * 100_000, "\n### 2026 main@ab approval wanted [0]: ls\n"])
 def test_what_the_runner_says_of_itself_cannot_shape_the_page(desk: Desk, why: str) -> None:
     """Neither its reason nor the name of its tool."""

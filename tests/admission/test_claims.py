@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from infra.admission.claims import Claim, claims_in
@@ -73,3 +75,7 @@ def test_long_words_are_looked_through_quickly() -> None:
     """A report is the agent's text, made to be slow if it can be."""
     for piece in ("test ", "`", "```\n", "> ", "pushed ", "1 passed, ", "test_a passes the ", " but ", "    "):
         claims_in(piece * 60_000)
+    began = time.process_time()
+    for piece in ("tests/", "test_a-", "tests/test_"):
+        claims_in((piece * 160 + "\n\n") * 20)
+    assert time.process_time() - began < 3.0

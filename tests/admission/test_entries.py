@@ -123,6 +123,21 @@ def test_a_commit_has_one_committer(world: World, first: bool) -> None:
     )
 
 
+def test_a_commit_is_in_utf_8(world: World) -> None:
+    """Names in other encodings are others to a git that knows the encoding than to one that does not."""
+    content = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), str(world.main)).replace(b"+0000", b"-0000")
+    author = f"author {AGENT.name} <{AGENT.email}>".encode()
+    assert author in content
+    for name in (b"UTF-7", b"utf7", b"ISO-8859-1"):
+        forged = content.replace(author, b"author +AFA-M <pm@example.invalid>")
+        forged = forged.replace(b"\n\n", b"\nencoding " + name + b"\n\n", 1)
+        said = push(world, "refs/heads/work", id_of("commit", forged), pack([plain(COMMIT, forged)]))
+        assert "another encoding than UTF-8" in said
+    content = content.replace(b"\n\n", b"\nencoding UTF-8\n\n", 1)
+    said = push(world, "refs/heads/work", id_of("commit", content), pack([plain(COMMIT, content)]))
+    assert "ok refs/heads/work" in said
+
+
 def test_names_that_one_file_system_takes_for_one() -> None:
     """Letters' size and form, what has no width, dots and blanks at the end; other names stay apart."""
     same = [".mailmap", ".MAILMAP", ".mail\u200dmap", ".mailmap ", ".mailmap.", ".\uff4dailmap"]

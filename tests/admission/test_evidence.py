@@ -218,6 +218,18 @@ def test_a_mark_or_a_repository_that_is_lost_costs_no_report(scene: Scene) -> No
     assert "The report says" not in scene.evidence("All tests pass.")
 
 
+def test_what_cannot_be_counted_hides_one_unit(scene: Scene) -> None:
+    """The attack: commits that no git can count in time, or at all, and no record is ever made again."""
+    scene.witness.begin()
+    scene.commit(AGENT, "x", {"b": "2\n"})
+    blob = Git(scene.clone)("rev-parse", "HEAD:b")
+    os.unlink(f"{scene.places.remote}/objects/{blob[:2]}/{blob[2:]}")
+    assert "commits and tests: not known (git log " in scene.evidence()
+    scene.witness.unit_done()
+    scene.commit(AGENT, "y", {"c": "3\n"})
+    assert "commits: 1 on y (1 file, +1 -0 lines)\n" in scene.evidence()
+
+
 def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
     """Through the door's own verb: the agent's imitation is no heading, and a unit that is done begins the next record;
     one that ticks nothing which is open does not."""

@@ -87,6 +87,18 @@ def test_the_same_stop_is_counted_until_the_pm_says_something(world: World, desk
     assert commits(world) == before + 5
 
 
+def test_a_report_that_had_to_wait_is_no_second_time(world: World, desk: Desk) -> None:
+    """What was never told is not told by counting it, however often it is handed over."""
+    desk.allowance = Allowance(1, 10.0)
+    assert isinstance(desk.report(TOLD), Done)
+    stop = TOLD._replace(id="2" * 32, title="stopped (stuck): x")
+    assert [type(desk.report(stop)) for _ in range(3)] == [Later] * 3
+    desk.allowance = Allowance(1, 10.0)
+    assert isinstance(desk.report(stop), Done)
+    assert "stopped (stuck): x" in comms.reports(page(world))[-1]
+    assert "for the" not in page(world)
+
+
 def test_a_flood_of_reports_waits(world: World, desk: Desk) -> None:
     """Each is a commit of the keep's; what is too much is put off, and nothing else is kept waiting by it."""
     desk.allowance = Allowance(2, 60.0)

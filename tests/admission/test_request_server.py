@@ -15,7 +15,7 @@ import structlog
 from infra.admission import request_server
 from infra.admission.request_server import RequestServer
 from infra.contract.door import ask
-from infra.contract.requests import MAX_BYTES, Examine, Later, Refused, Reply, Request, encode_request
+from infra.contract.requests import MAX_BYTES, Examination, Examine, Later, Refused, Reply, Request, encode_request
 from infra.contract.sockets import connect, listen
 
 REQUEST = Examine("main", "a" * 40)
@@ -70,6 +70,13 @@ def test_an_answer_that_fails_says_later(tmp_path: Path) -> None:
             reply = ask(path, REQUEST, 5.0)
             assert isinstance(reply, Later)
             assert "RuntimeError" in reply.why
+
+
+def test_a_reply_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """No reply ends a thread that answers: what the agent chose, such as names of tests, may make one too long."""
+    with serving(tmp_path, lambda _: Examination("examined", {"files": ["\u00e9" * MAX_BYTES]})) as path:
+        for _ in range(request_server.THREADS + 1):
+            assert isinstance(ask(path, REQUEST, 5.0), Refused)
 
 
 def test_clients_that_send_half_a_line_keep_nobody_out(tmp_path: Path) -> None:

@@ -349,6 +349,19 @@ def test_no_text_takes_more_time_than_its_length(piece: str) -> None:
     assert time.process_time() - began < 6  # it takes well under one; what is not linear takes many times that
 
 
+def test_a_private_key_with_headers_is_found_and_headers_alone_take_no_time() -> None:
+    """Headers end with a line, or with a space where lines were joined; of `a: a:` there are endless ways to cut it."""
+    body = base64.b64encode(random.Random(1).randbytes(96)).decode()
+    for between in ("\n", " "):
+        headers = between.join(
+            ("Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-128-CBC,0123ABCD", "Comment: of two words", "")
+        )
+        assert redacted(f"-----BEGIN RSA PRIVATE KEY-----\n{headers}{between}{body}") == "[secret]"
+    began = time.process_time()
+    assert not find_secrets(b"-----BEGIN PRIVATE KEY-----\n" + b"a: " * 40 + b"!")
+    assert time.process_time() - began < 1
+
+
 def test_this_project_holds_no_secret() -> None:
     """Every file of ours, tests with their invented keys and lock files with their hashes included."""
     listed = subprocess.run(

@@ -66,6 +66,7 @@ def test_what_is_approved_is_shown_from_the_keeps_record(desk: Desk) -> None:
     assert "rm -rf / \\u001b[2J\\u202e" in out
     assert "main@121212121212" in out
     assert key not in out
+    assert f"what looks like a key is left out; the whole call is in {desk.home().places.questions}/{ID}.json" in out
     assert "ls" not in out.split()
 
 

@@ -91,6 +91,18 @@ def test_a_question_is_never_cut() -> None:
     assert "x" * TEXT_CHARS in then.page
 
 
+@pytest.mark.parametrize("text", ["a\n   ```\n```", "```\nx\n        ```", "- a\n  ```\n  x\n  ```", "```\nx"])
+def test_a_fence_of_a_report_takes_in_nothing_of_the_pms(text: str) -> None:
+    """The attack: a fence that is open to the page alone, until the PM's own closes it; what lies between was taken for
+    the report's, and left the page with it."""
+    notes = "\n## Notes\n\nmine\n\n```\ncode\n```\n"
+    pages = next_pages(Pages(PAGE + notes, ""), [Entry(AT, "main@0123456 done: 0", text, "known")], (), USUAL)
+    for at in range(1, 20):
+        pages = next_pages(pages, [Entry(AT, f"main@0123456 done: {at}", "x")], (), USUAL)
+    assert pages.page.endswith(notes)
+    assert "mine" not in pages.archive
+
+
 def test_a_cut_report_that_moves_does_not_stand_in_the_archive_twice() -> None:
     """The whole one stays, and the beginning of it goes."""
     now = one("word " * 1000)

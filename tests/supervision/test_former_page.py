@@ -47,6 +47,18 @@ def test_what_was_forged_is_told_once_and_left(world: World) -> None:
     assert "approve deadbeef" in world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
 
 
+def test_a_mailmap_renames_nobody(world: World) -> None:
+    """The attack: the agent of before called itself the PM, and the PM itself."""
+    page = PAGE.replace("- [ ] be good", "- [ ] be good\n- [ ] approve deadbeef")
+    mailmap = f"PM <pm@example.invalid> <{AGENT.email}>\nagent <{AGENT.email}> <pm@example.invalid>\n"
+    work = world.agent.commit({"COMMS.md": page, ".mailmap": mailmap})
+    push_as_before(world, "main")
+
+    tell = former_page.look(world.places)
+    assert tell
+    assert tell.text.splitlines()[2:] == [f"- the open directive 'approve deadbeef', by the agent in {work[:12]}"]
+
+
 def test_an_honest_page_is_looked_through_once(world: World) -> None:
     """Ticks and reports of before are no forgery, nor is what the watcher told."""
     page = PAGE.replace("[ ]", "[x]") + f"\n### {AT} main@0123456789ab done: be good\n\nIt is.\n"
