@@ -111,6 +111,21 @@ def test_main_goes_through_nothing_that_was_not_examined(world: World) -> None:
     assert "before the last commit of this push" in world.agent.refused("main")
 
 
+def test_what_main_only_merged_in_is_no_first_parent_of_it(world: World) -> None:
+    """A push whose first parent lies there would put a commit that was taken back again onto main's own line."""
+    body(world)
+    before = world.agent.head
+    evil = world.agent.commit({"infra/a.py": "a = 'evil'\n"})
+    good = world.agent.commit({"infra/a.py": "a = 1\n", "src/b.py": "b = 1\n"})
+    world.agent.git("checkout", "--quiet", "-B", "main", before)
+    world.agent.git("merge", "--quiet", "--no-ff", good)
+    world.agent.push("main")
+    tree = world.agent.git("rev-parse", "HEAD^{tree}")
+    made = world.agent.git("commit-tree", tree, "-p", evil, "-p", "HEAD", "-m", "x")
+    said = world.agent.refused(f"{made}:refs/heads/main")
+    assert f"{evil[:12]} changes 'infra/a.py' before the last commit of this push" in said
+
+
 def test_a_merge_that_nobody_examined_is_asked_for(world: World) -> None:
     """An agent of an earlier version pushes its own merge: it reads why not, and the PM finds a verdict."""
     git = body(world)
