@@ -130,7 +130,11 @@ def _test(places: Places, wanted: Plan, answer: Answer) -> Answer:
     own = running.run(places.candidate, chosen.own, places.scratch, left()) if not mains.trouble else Run()
     there_too = running.skipped_there_too(places.mains, (mains, own), main, places.scratch, left())
     main = msgspec.structs.replace(main, outcomes=there_too)
-    return msgspec.structs.replace(answer, main=main, mains=mains, own=own)
+    there, here = (
+        running.collect(checkout, chosen.counted, places.scratch, left(), marks="").collected
+        for checkout in (places.mains, places.candidate)
+    )
+    return msgspec.structs.replace(answer, main=main, mains=mains, own=own, counted_there=there, counted=here)
 
 
 def _remove(root: str) -> None:

@@ -45,6 +45,10 @@ class Answer(msgspec.Struct, frozen=True):
     """Main's tests with the branch's code."""
     own: Run = Run()
     """The branch's tests with the branch's code."""
+    counted_there: tuple[str, ...] = ()
+    """What is collected from `Selection.counted` in main as it is."""
+    counted: tuple[str, ...] = ()
+    """The same in the branch."""
     outage: str = ""
     """Why there is no verdict: something around the candidate failed."""
 

@@ -153,13 +153,17 @@ def _lost(selection: Selection, answer: Answer) -> Iterator[str]:
         yield f"{path} is removed"
     now = dict.fromkeys(answer.own.collected)
     now |= dict.fromkeys(id for id in answer.mains.collected if _file(id) not in selection.own)
-    there, counted = {_function(id) for id in now}, _count(now)
-    before = [id for id in answer.main.collected if _file(id) not in selection.removed]
-    gone = list(dict.fromkeys(_function(id) for id in before if _function(id) not in there))
-    for id in gone:
-        yield f"{id} is no longer collected"
+    lost = [*_missing(answer.main.collected, now), *_missing(answer.counted_there, answer.counted)]
+    removed = tuple(f"{path}::" for path in selection.removed)
+    yield from dict.fromkeys(each for each in lost if not each.startswith(removed))
+
+
+def _missing(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
+    counted = _count(now)
     for id, many in _count(before).items():
-        if id in there and counted[id] < many:
+        if id not in counted:
+            yield f"{id} is no longer collected"
+        elif counted[id] < many:
             yield f"{id} is collected {counted[id]} times, {many} times on main"
 
 

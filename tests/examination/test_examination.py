@@ -109,6 +109,33 @@ def test_weaker_tests_need_the_pms_word(scene: Scene, files: dict[str, str | Non
     assert found.tests_removed or found.tests_changed or found.settings_changed
 
 
+FEWER = """
+def pytest_collection_modifyitems(items):
+    items[:] = [item for item in items if "models" not in item.nodeid]
+"""
+
+
+def test_what_does_not_run_here_is_not_lost_unseen(scene: Scene) -> None:
+    """Tests that are marked heavy, and those of the keep's folders, are counted where the branch may take some away."""
+    slow = "import pytest\n\n@pytest.mark.heavy\ndef test_slow(): pass\n"
+    scene.push("main", {"tests/test_slow.py": f"{slow}\ndef test_quick(): pass\n", "tests/models/test_door.py": slow})
+    scene.git("fetch", "-q", "origin")
+    scene.git("reset", "-q", "--hard", "origin/main")
+
+    found = scene.examine(
+        {
+            "tests/test_slow.py": "def test_quick(): pass\n",
+            "tests/conftest.py": PROJECT["tests/conftest.py"] + FEWER,
+        }
+    )
+
+    assert found.passed, found.why
+    assert set(found.needs_word) == {
+        "tests/test_slow.py::test_slow is no longer collected",
+        "tests/models/test_door.py::test_slow is no longer collected",
+    }
+
+
 def test_code_that_has_a_test_skip_needs_the_pms_word(scene: Scene) -> None:
     """The skip is in infra/: no test is changed. What main itself skips is no news."""
     skips = "import pytest\n\ndef test_skips():\n    pytest.skip('always')\n"
