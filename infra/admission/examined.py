@@ -43,7 +43,8 @@ def ask_for_examinations(repository: Pushed, updates: Sequence[Update]) -> None:
         if step.path and step.standing is None and step.branch:
             with contextlib.suppress(GitError, OSError):  # the refusal says what to do without it
                 commit = repository.kept("rev-parse", "--verify", f"{HEADS}{step.branch}")
-                refs.ask(repository.kept, step.branch, commit)
+                if refs.has_room(repository.kept, step.branch):
+                    refs.ask(repository.kept, step.branch, commit)
 
 
 def _branch_at(git: Git, kept: Git, new: str) -> str:

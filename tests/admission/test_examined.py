@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
+from structlog import get_logger
 
-from infra.examination.refs import REQUESTS, VERDICTS, is_asked, requests
+from infra.admission.examine_verb import examine
+from infra.admission.request_world import World as DoorWorld
+from infra.contract.requests import Examination, Examine, Later
+from infra.contract.settings import Settings
+from infra.examination.refs import MOST_WAITING, REQUESTS, VERDICTS, ask, is_asked, requests
 from infra.examination.trees import key_of
 from infra.repository.git import Git
 from tests.admission.world import World
@@ -139,6 +145,22 @@ def test_a_merge_that_nobody_examined_is_asked_for(world: World) -> None:
     assert is_asked(world.places.remote)
     assert requests(git) == [("better", work)]
     assert world.ref(f"{REQUESTS}better") == work
+
+
+def test_the_agents_requests_keep_nobody_elses_waiting(world: World) -> None:
+    """What was asked for first comes first, whatever its name, and the agent has few of them waiting."""
+    git = body(world)
+    commit = world.agent.commit({"infra/a.py": "a = 2\n"})
+    branches = [f"a{number}" for number in range(MOST_WAITING + 1)]
+    world.agent.push(*(f"main:refs/heads/{branch}" for branch in ["z", *branches]))
+    door = DoorWorld(world.places, Settings(), get_logger())
+    ask(git, "z", commit)
+    os.utime(f"{world.places.remote}/{REQUESTS}z", (1, 1))
+    said = [examine(door, Examine(branch, commit)) for branch in branches]
+    assert [type(each) for each in said] == [Examination] * (MOST_WAITING - 1) + [Later] * 2
+    assert requests(git)[0] == ("z", commit)
+    assert len(requests(git)) == MOST_WAITING
+    assert examine(door, Examine("a0", commit)) == Examination("waiting")
 
 
 def test_a_verdict_of_the_agents_own_lands_nowhere(world: World) -> None:
