@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from pathlib import Path
 
@@ -186,6 +187,26 @@ def test_tests_that_hang_are_ended(scene: Scene) -> None:
 
     assert not found.passed
     assert "ended after" in found.why
+
+
+def test_what_a_killed_examination_left_goes_and_processes_are_bounded(scene: Scene) -> None:
+    """Its place is small, and without a bound of its own the keep would have no process left beside it and the cell."""
+    place = scene.root / "x"
+    (place / "left/c").mkdir(parents=True)
+    (place / "left/c").chmod(0)
+    (place / "file").write_text("x")
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    most = hard if hard == resource.RLIM_INFINITY else hard * 2 // 5
+    test = (
+        "import os, resource\n\ndef test_place():\n"
+        f"    assert len(os.listdir({str(place)!r})) == 1\n"
+        f"    assert resource.getrlimit(resource.RLIMIT_NPROC)[1] == {most}\n"
+    )
+
+    found = scene.examine({"tests/test_place.py": test}, apart_in=str(place))
+
+    assert found.passed, (found.why, found.failures)
+    assert list(place.iterdir()) == []
 
 
 def test_a_project_without_tests_does_not_pass(scene: Scene) -> None:
