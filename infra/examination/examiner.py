@@ -151,8 +151,8 @@ def _test(places: Places, wanted: Plan, answer: Answer) -> Answer:
     main = running.collect(places.mains, chosen.mains, places.scratch, left())
     mains = running.run(places.with_mains_tests, chosen.mains, places.scratch, left())
     own = running.run(places.candidate, chosen.own, places.scratch, left()) if not mains.trouble else Run()
-    there_too = running.skipped_there_too(places.mains, (mains, own), main, places.scratch, left())
-    main = msgspec.structs.replace(main, outcomes=there_too)
+    outcomes = running.ended_there(places.mains, (mains, own), main, places.scratch, left())
+    main = msgspec.structs.replace(main, outcomes=outcomes)
     there, here = (
         running.collect(checkout, chosen.counted, places.scratch, left(), marks="").collected
         for checkout in (places.mains, places.candidate)

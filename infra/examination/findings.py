@@ -40,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
     """Why it did not live through it."""
     transcript: str = ""
     main: Run = Run()
-    """What main's tests collect with main's own code; nothing is run but what was skipped below."""
+    """What main's tests collect with main's own code; nothing is run but what did not pass below."""
     mains: Run = Run()
     """Main's tests with the branch's code."""
     own: Run = Run()

@@ -63,10 +63,10 @@ def run(checkout: str, files: Sequence[str], scratch: str, seconds: float) -> Ru
     return Run(first.collected, first.outcomes, first.broken, failures, "", again)
 
 
-def skipped_there_too(checkout: str, runs: Sequence[Run], known: Run, scratch: str, seconds: float) -> dict[str, str]:
-    """How tests that were skipped end in this checkout, as far as they are there. Raises OSError."""
-    skipped = {id for run in runs for id, outcome in run.outcomes.items() if outcome == SKIPPED}
-    ids = sorted(skipped & set(known.collected))
+def ended_there(checkout: str, runs: Sequence[Run], known: Run, scratch: str, seconds: float) -> dict[str, str]:
+    """How tests that did not pass end in this checkout, as far as they are there. Raises OSError."""
+    asked = {id for run in runs for id, outcome in run.outcomes.items() if outcome in (FAILED, SKIPPED)}
+    ids = sorted(asked & set(known.collected))
     files = list(dict.fromkeys(id.partition("::")[0] for id in ids))
     return _pytest(checkout, ids if len(ids) < MANY_FILES else files, scratch, seconds).outcomes if ids else {}
 

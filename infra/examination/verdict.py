@@ -46,6 +46,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Tests of the branch that main does not have, or has otherwise."""
     failures: dict[str, str] = {}
     """The first that failed, each with the end of what pytest says of it."""
+    fails_on_main: tuple[str, ...] = ()
+    """Main's tests that failed, and fail with main's own code too: that says nothing against the branch."""
     again: tuple[str, ...] = ()
     """Failed at first, and passed when run once more and alone."""
     files: tuple[str, ...] = ()
@@ -94,7 +96,8 @@ def from_json(content: bytes) -> Verdict:
 def judge(key: str, branch: str, commit: str, main: str, selection: Selection, answer: Answer) -> Verdict:
     """The verdict, without its time."""
     failures = {**answer.mains.failures, **answer.own.failures}
-    failed = _failed(answer.mains)
+    failed = [id for id in _failed(answer.mains) if answer.main.outcomes.get(id) != FAILED]
+    too = [id for id in _failed(answer.mains) if id not in failed]
     overruled = [id for id in failed if _file(id) in (*selection.changed, *selection.removed)]
     why = answer.outage or _why_not(selection, answer, [id for id in failed if id not in overruled])
     word = [*_lost(selection, answer), *_skipped(answer)]
@@ -111,6 +114,7 @@ def judge(key: str, branch: str, commit: str, main: str, selection: Selection, a
         mains=_counts(answer.mains),
         own=_counts(answer.own),
         failures=dict(list(failures.items())[:5]),
+        fails_on_main=_some(too),
         again=_some((*answer.mains.again, *answer.own.again)),
         files=_some(dict.fromkeys((*selection.mains, *selection.own)), MOST_FILES),
         left_out=selection.left_out,

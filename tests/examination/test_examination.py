@@ -209,6 +209,17 @@ def test_what_a_killed_examination_left_goes_and_processes_are_bounded(scene: Sc
     assert list(place.iterdir()) == []
 
 
+def test_what_fails_on_main_says_nothing_against_a_branch(scene: Scene) -> None:
+    """New tests land on main without an examination: one that fails here must not stop every branch from then on."""
+    scene.push("main", {"tests/test_broken.py": "def test_b():\n    assert False\n"})
+    scene.git("fetch", "-q", "origin")
+    scene.git("reset", "-q", "--hard", "origin/main")
+
+    found = scene.examine({"infra/body.py": "def answer():\n    return 40 + 2\n"})
+    assert found.opens_main, (found.why, found.needs_word)
+    assert found.fails_on_main == ("tests/test_broken.py::test_b",)
+
+
 def test_a_project_without_tests_does_not_pass(scene: Scene) -> None:
     """A version is examined with tests."""
     scene.push("main", {"tests": None})
