@@ -31,7 +31,9 @@ KEY_FOLDER = CONTAINER.secrets
 
 MIB = 1 << 20
 KEEPS_PROCESSES = 256
-"""Of the container's, that the agent cannot use up."""
+"""Of the container's, that neither the agent nor an examination can use up."""
+EXAMINERS_PROCESSES = 512
+"""Two fifths of what the agent may have (`infra.examination.examiner`)."""
 SYSTEM_V = {
     "kernel.shmall": "65536",  # pages: 256 MiB
     "kernel.shmmni": "128",
@@ -198,7 +200,9 @@ def sealing(
         secrets=tuple(Secret(secret_name(home.agent, key), f"{KEY_FOLDER}/{key}") for key in keys),
         limits=Limits(
             # The keep is not to be out of processes when the agent is.
-            processes=min(max(podman.pids - KEEPS_PROCESSES, podman.pids // 2), machine.hard_processes),
+            processes=min(
+                max(podman.pids - KEEPS_PROCESSES - EXAMINERS_PROCESSES, podman.pids // 2), machine.hard_processes
+            ),
             open_files=min(podman.open_files, machine.hard_files),
             pids=podman.pids if "pids" in machine.controllers else None,
             memory_bytes=podman.memory_bytes if "memory" in machine.controllers else None,

@@ -116,6 +116,7 @@ def _examination(verdict: Verdict | None) -> Iterator[str]:
         ("tests changed", verdict.tests_changed),
         ("tests added", verdict.tests_added),
         ("conftests, helpers and pytest's settings changed", verdict.settings_changed),
+        ("fails with main's own code too", verdict.fails_on_main),
         ("passed only when run again, alone", verdict.again),
     )
     for what, names in listed:

@@ -8,7 +8,7 @@ import time
 
 from infra.admission.request_world import World
 from infra.contract.branches import MAIN
-from infra.contract.requests import Examination, Examine, Refused, Reply
+from infra.contract.requests import Examination, Examine, Later, Refused, Reply
 from infra.examination import refs, trees
 from infra.repository.git import WATCHER, Git, resolve_commit
 from infra.repository.merge import MergeConflict
@@ -34,5 +34,7 @@ def examine(world: World, request: Examine) -> Reply:
     verdict = json.loads(content) if content else {}
     if verdict and not (verdict.get("outage") and time.time() - verdict.get("at", 0.0) > OUTAGE_SECONDS):
         return Examination("examined", verdict)
+    if not refs.has_room(git, branch):
+        return Later(f"{refs.MOST_WAITING} examinations are waiting already; ask again when one is over")
     refs.ask(git, branch, commit)
     return Examination("waiting")

@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
                 wanted = Settings(not given.unrehearsed, given.rehearsed, given.rehearsal_seconds, given.seconds)
                 sys.stdout.buffer.write(prepare(given.remote, given.branch, given.commit, wanted, given.python))
             case "examine":
-                return examiner.main()
+                return examiner.main(given.apart)
             case "conclude":
                 conclude(given.remote, _content(given.plan), _content(given.answer), given.began, time.time())
     except (Impossible, MergeConflict) as error:
@@ -93,7 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     first.add_argument("--rehearsed", action="store_true", help="the branch's commit has lived through one")
     first.add_argument("--rehearsal-seconds", type=float, required=True)
     first.add_argument("--seconds", type=float, required=True)
-    parts.add_parser("examine", allow_abbrev=False)
+    second = parts.add_parser("examine", allow_abbrev=False)
+    second.add_argument("--apart", action="store_true", help="as a user of its own, with TMPDIR for this alone")
     last = parts.add_parser("conclude", allow_abbrev=False)
     last.add_argument("--remote", required=True)
     for name in ("plan", "answer"):

@@ -40,11 +40,15 @@ class Answer(msgspec.Struct, frozen=True):
     """Why it did not live through it."""
     transcript: str = ""
     main: Run = Run()
-    """What main's tests collect with main's own code; nothing is run but what was skipped below."""
+    """What main's tests collect with main's own code; nothing is run but what did not pass below."""
     mains: Run = Run()
     """Main's tests with the branch's code."""
     own: Run = Run()
     """The branch's tests with the branch's code."""
+    counted_there: tuple[str, ...] = ()
+    """What is collected from `Selection.counted` in main as it is."""
+    counted: tuple[str, ...] = ()
+    """The same in the branch."""
     outage: str = ""
     """Why there is no verdict: something around the candidate failed."""
 

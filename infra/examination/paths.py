@@ -13,6 +13,10 @@ SETTINGS = ("pyproject.toml", "pytest.ini", ".pytest.ini", "pytest.toml", ".pyte
 _REQUIREMENTS = "requirements"
 _CODE = (".py", ".pyc", ".pyo", ".so", ".pth", ".egg", ".zip")
 """Python imports from the top of a checkout; a module there can take the place of any library."""
+_METADATA = (".dist-info", ".egg-info")
+"""Of a distribution: its entry points may name what a library or pytest imports by itself."""
+_ATTRIBUTES = ".gitattributes"
+"""At the top it can say with which bytes every file of a checkout is written (gitattributes(5))."""
 _PLAIN = ("100644", "100755")
 
 
@@ -29,7 +33,7 @@ def needs_examination(path: str, before: str, after: str, there: Collection[str]
         return False
     if top == TESTS:
         return bool(before) or not is_plain or not rest or not _is_new_test(path, there)
-    if top in ("infra", "spec", "src") or path == "SYSTEM.md":
+    if top in ("infra", "spec", "src") or path in ("SYSTEM.md", _ATTRIBUTES) or top.endswith(_METADATA):
         return True
     is_link = bool(after) and after not in (*_PLAIN, "160000")
     return is_link or top.startswith(_REQUIREMENTS) or is_setting(path) or path.endswith(_CODE)

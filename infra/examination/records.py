@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.examination import verdict as verdicts
-from infra.examination.refs import VERDICTS, read_verdict
+from infra.examination.refs import VERDICT_BYTES, VERDICTS, read_verdict
 from infra.examination.verdict import Verdict
 from infra.repository.durable_refs import update_refs
 from infra.repository.git import Git
@@ -24,9 +24,26 @@ def find(git: Git, key: str) -> Verdict | None:
 
 def keep(git: Git, verdict: Verdict) -> None:
     """Raises GitError."""
-    blob = git("hash-object", "-w", "--stdin", stdin=verdicts.to_json(verdict))
+    content = verdicts.to_json(verdict)
+    if len(content) > VERDICT_BYTES:
+        # Nobody would read it, and it would be asked for again and again.
+        content = verdicts.to_json(_shortened(verdict))
+    blob = git("hash-object", "-w", "--stdin", stdin=content)
     update_refs(git, f"update {VERDICTS}{verdict.key} {blob}")
     _clear(git)
+
+
+def _shortened(verdict: Verdict) -> Verdict:
+    return Verdict(
+        verdict.key,
+        verdict.branch,
+        verdict.commit,
+        verdict.main,
+        passed=False,
+        why=f"what the examiner told has more than {VERDICT_BYTES} bytes; shorten the names of tests, and what they say",
+        at=verdict.at,
+        seconds=verdict.seconds,
+    )
 
 
 def _clear(git: Git) -> None:

@@ -17,8 +17,8 @@ from infra.repository.git import Git
 REQUESTS = "refs/minifram/examine/"
 VERDICTS = "refs/minifram/verdict/"
 VERDICT_BYTES = 256 * 1024
-MOST_WAITING = 50
-"""Requests that are looked at."""
+MOST_WAITING = 5
+"""Requests that the agent may have waiting: the PM's come after them, one examination after the other."""
 
 
 class Standing(NamedTuple):
@@ -64,10 +64,24 @@ def is_asked(remote: str) -> bool:
 
 
 def requests(git: Git) -> list[tuple[str, str]]:
-    """Branch and commit of what is asked for. Raises GitError."""
-    listed = git("for-each-ref", f"--count={MOST_WAITING}", "--format=%(objectname) %(refname)", REQUESTS).split("\n")
+    """Branch and commit of what is asked for, what waits longest first. Raises GitError."""
+    listed = git("for-each-ref", "--format=%(objectname) %(refname)", REQUESTS).split("\n")
     pairs = [(line[41:].removeprefix(REQUESTS), line[:40]) for line in listed if line]
-    return [(branch, commit) for branch, commit in pairs if not problem_with_branch(branch)]
+    found = [(branch, commit) for branch, commit in pairs if not problem_with_branch(branch)]
+    return sorted(found, key=lambda pair: _asked_at(git, pair[0]))
+
+
+def has_room(git: Git, branch: str) -> bool:
+    """Whether the agent may ask for this one now. Raises GitError."""
+    waiting = {each for each, _ in requests(git)}
+    return branch in waiting or len(waiting) < MOST_WAITING
+
+
+def _asked_at(git: Git, branch: str) -> float:
+    try:
+        return os.stat(f"{git.directory}/{REQUESTS}{branch}").st_mtime
+    except OSError:
+        return 0.0
 
 
 def read_verdict(git: Git, key: str) -> bytes | None:

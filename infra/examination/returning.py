@@ -4,15 +4,16 @@ rollback would be a way onto main for a branch that nobody examined."""
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 from infra.admission.bounded_git import BoundedGit, TooMuch
 from infra.admission.changes import changes
 from infra.contract.branches import MAIN
 from infra.contract.places import Places
-from infra.examination import refs, trees
-from infra.examination.paths import TESTS, needs_examination
+from infra.examination import refs, steps, trees
+from infra.examination.paths import needs_examination
 from infra.repository.durable_refs import update_refs
-from infra.repository.git import WATCHER, Git, resolve_commit
+from infra.repository.git import AGENT, WATCHER, Git, resolve_commit
 
 SINCE = "refs/minifram/since"
 """Where main was when the keep first looked after examinations: what main went through before proves nothing."""
@@ -39,25 +40,37 @@ def problem(places: Places, seen: str, made: str, target: str) -> str:
         found = changes(git, seen, made)
     except TooMuch:
         raise LookupError(f"{target[:12]} has more files than can be looked through; choose another commit") from None
-    listed = git.raw("ls-tree", "-z", "--name-only", "--full-tree", seen, f"{TESTS}/").decode(errors="replace")
-    there = frozenset(name.removeprefix(f"{TESTS}/") for name in listed.split("\0") if name)
+    there = steps.names_in_tests(git, seen)
     differ = (path for path, each in found.items() if needs_examination(path, each.mode_before, each.mode, there))
     path = next(differ, "")
-    if not path or _has_led(git, seen, target) or _is_good(git, target):
-        return ""
-    standing = refs.standing(git, trees.key_of(git, made))
-    if standing and standing.passed and not standing.needs_word:
+    if not path or _is_open(git, made) or _is_good(git, target) or _has_led(git, seen, target, there):
         return ""
     return (
-        f"{target[:12]} changes {path!r} and never led main, and the keep has no verdict for it; roll back to a commit "
-        "of main's own history, or bootstrap a branch that holds it"
+        f"{target[:12]} changes {path!r}, and the keep has no verdict for it and did not see it lead main; roll back "
+        "to a version that has led main, or bootstrap a branch that holds it"
     )
 
 
-def _has_led(git: Git, seen: str, target: str) -> bool:
-    chain = git("rev-list", "--first-parent", f"--max-count={CHAIN}", seen, "--").split()
+def _has_led(git: Git, seen: str, target: str, there: Collection[str]) -> bool:
+    """Whether main went through `target`, and what it is made of was examined or put there by the PM. That a commit is
+    on main's line is not enough: where the PM lets main follow a branch without a merge commit, all of the branch's
+    commits are."""
     since = resolve_commit(git, SINCE)
-    return target in (chain[: chain.index(since) + 1] if since in chain else chain)
+    line = git("rev-list", "--first-parent", f"--max-count={CHAIN}", seen, "--").split()
+    if since is None or target not in line:
+        return False
+    goes_on = since in line
+    if goes_on and line.index(target) > line.index(since):
+        return False
+    last = steps.last_change(git, since, target, there)
+    if last is None:
+        return goes_on  # it is made of what `since` is made of
+    return last.committer.lower() != AGENT.email or _is_open(git, last.commit)
+
+
+def _is_open(git: Git, commit: str) -> bool:
+    standing = refs.standing(git, trees.key_of(git, commit))
+    return bool(standing and standing.passed and not standing.needs_word)
 
 
 def _is_good(git: Git, target: str) -> bool:

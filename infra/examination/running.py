@@ -24,6 +24,8 @@ MANY_FILES = 20
 """Starting workers takes seconds, which only many tests win back."""
 MOST_RETRIED = 3
 """Failed tests that are run once more. A busy machine or a dice in a test must not cost a version."""
+MARKS = "not heavy"
+"""Which tests run."""
 _ENDS_WITH_US = ["setpriv", "--pdeathsig", "KILL", "--"]
 _ENDED, _FAILURES, _NOTHING = 0, 1, 5
 """pytest's exit statuses: all passed, some failed, nothing was collected."""
@@ -39,10 +41,10 @@ def packages_of(python: str) -> str:
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def collect(checkout: str, files: Sequence[str], scratch: str, seconds: float) -> Run:
-    """What pytest collects from these files. Raises OSError."""
+def collect(checkout: str, files: Sequence[str], scratch: str, seconds: float, marks: str = MARKS) -> Run:
+    """What pytest collects from these files; tests that do not run here too, if `marks` says so. Raises OSError."""
     there = [path for path in files if os.path.isfile(f"{checkout}/{path}")]
-    return _pytest(checkout, ["--collect-only", *there], scratch, seconds) if there else Run()
+    return _pytest(checkout, ["--collect-only", "-m", marks, *there], scratch, seconds) if there else Run()
 
 
 def run(checkout: str, files: Sequence[str], scratch: str, seconds: float) -> Run:
@@ -61,10 +63,10 @@ def run(checkout: str, files: Sequence[str], scratch: str, seconds: float) -> Ru
     return Run(first.collected, first.outcomes, first.broken, failures, "", again)
 
 
-def skipped_there_too(checkout: str, runs: Sequence[Run], known: Run, scratch: str, seconds: float) -> dict[str, str]:
-    """How tests that were skipped end in this checkout, as far as they are there. Raises OSError."""
-    skipped = {id for run in runs for id, outcome in run.outcomes.items() if outcome == SKIPPED}
-    ids = sorted(skipped & set(known.collected))
+def ended_there(checkout: str, runs: Sequence[Run], known: Run, scratch: str, seconds: float) -> dict[str, str]:
+    """How tests that did not pass end in this checkout, as far as they are there. Raises OSError."""
+    asked = {id for run in runs for id, outcome in run.outcomes.items() if outcome in (FAILED, SKIPPED)}
+    ids = sorted(asked & set(known.collected))
     files = list(dict.fromkeys(id.partition("::")[0] for id in ids))
     return _pytest(checkout, ids if len(ids) < MANY_FILES else files, scratch, seconds).outcomes if ids else {}
 
@@ -75,7 +77,7 @@ def _worth_sharing_out(files: Sequence[str]) -> bool:
 
 def _pytest(checkout: str, words: Sequence[str], scratch: str, seconds: float) -> Run:
     read_end, write_end = os.pipe()
-    plain = ["-q", "--color=no", "--rootdir=.", "-p", "no:cacheprovider", "-p", "minifram_report", "-m", "not heavy"]
+    plain = ["-q", "--color=no", "--rootdir=.", "-p", "no:cacheprovider", "-p", "minifram_report", "-m", MARKS]
     try:
         with open(f"{scratch}/pytest.log", "ab") as log:
             process = subprocess.Popen(

@@ -35,6 +35,9 @@ class Selection(NamedTuple):
     """What else of tests/ and of pytest's settings differs: conftests, helpers, pyproject.toml."""
     left_out: tuple[str, ...] = ()
     """Folders of tests/ that say nothing about this change."""
+    counted: tuple[str, ...] = ()
+    """Test files of main's that may hold fewer tests in the branch: they are collected with all that does not run here,
+    as in folders that are left out, and tests marked `heavy`."""
 
 
 def select(main: Files, branch: Files, changed_paths: Sequence[str]) -> Selection:
@@ -45,6 +48,7 @@ def select(main: Files, branch: Files, changed_paths: Sequence[str]) -> Selectio
     changed = tuple(sorted(path for path in tests.keys() & ours.keys() if tests[path] != ours[path]))
     settings = tuple(sorted(path for path in _others(main) | _others(branch) if main.get(path) != branch.get(path)))
     left_out = _left_out(sorted(tests.keys() | ours.keys()), changed_paths)
+    for_all = any(is_setting(path) and not folder_of(path) for path in settings)
     again = _Affected(settings, main)
     own = [path for path in sorted(ours) if path in added or path in changed or again.concerns(path)]
     return Selection(
@@ -55,6 +59,7 @@ def select(main: Files, branch: Files, changed_paths: Sequence[str]) -> Selectio
         removed=removed,
         settings=settings,
         left_out=left_out,
+        counted=tuple(path for path in sorted(tests) if path in own or (for_all and folder_of(path) in left_out)),
     )
 
 

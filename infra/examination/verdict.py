@@ -46,6 +46,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Tests of the branch that main does not have, or has otherwise."""
     failures: dict[str, str] = {}
     """The first that failed, each with the end of what pytest says of it."""
+    fails_on_main: tuple[str, ...] = ()
+    """Main's tests that failed, and fail with main's own code too: that says nothing against the branch."""
     again: tuple[str, ...] = ()
     """Failed at first, and passed when run once more and alone."""
     files: tuple[str, ...] = ()
@@ -94,7 +96,8 @@ def from_json(content: bytes) -> Verdict:
 def judge(key: str, branch: str, commit: str, main: str, selection: Selection, answer: Answer) -> Verdict:
     """The verdict, without its time."""
     failures = {**answer.mains.failures, **answer.own.failures}
-    failed = _failed(answer.mains)
+    failed = [id for id in _failed(answer.mains) if answer.main.outcomes.get(id) != FAILED]
+    too = [id for id in _failed(answer.mains) if id not in failed]
     overruled = [id for id in failed if _file(id) in (*selection.changed, *selection.removed)]
     why = answer.outage or _why_not(selection, answer, [id for id in failed if id not in overruled])
     word = [*_lost(selection, answer), *_skipped(answer)]
@@ -111,6 +114,7 @@ def judge(key: str, branch: str, commit: str, main: str, selection: Selection, a
         mains=_counts(answer.mains),
         own=_counts(answer.own),
         failures=dict(list(failures.items())[:5]),
+        fails_on_main=_some(too),
         again=_some((*answer.mains.again, *answer.own.again)),
         files=_some(dict.fromkeys((*selection.mains, *selection.own)), MOST_FILES),
         left_out=selection.left_out,
@@ -153,13 +157,17 @@ def _lost(selection: Selection, answer: Answer) -> Iterator[str]:
         yield f"{path} is removed"
     now = dict.fromkeys(answer.own.collected)
     now |= dict.fromkeys(id for id in answer.mains.collected if _file(id) not in selection.own)
-    there, counted = {_function(id) for id in now}, _count(now)
-    before = [id for id in answer.main.collected if _file(id) not in selection.removed]
-    gone = list(dict.fromkeys(_function(id) for id in before if _function(id) not in there))
-    for id in gone:
-        yield f"{id} is no longer collected"
+    lost = [*_missing(answer.main.collected, now), *_missing(answer.counted_there, answer.counted)]
+    removed = tuple(f"{path}::" for path in selection.removed)
+    yield from dict.fromkeys(each for each in lost if not each.startswith(removed))
+
+
+def _missing(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
+    counted = _count(now)
     for id, many in _count(before).items():
-        if id in there and counted[id] < many:
+        if id not in counted:
+            yield f"{id} is no longer collected"
+        elif counted[id] < many:
             yield f"{id} is collected {counted[id]} times, {many} times on main"
 
 

@@ -186,7 +186,8 @@ class Examining:
                 self._plan = os.dup(child.output)
                 limits = self._settings.limits
                 longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + GRACE_SECONDS
-                self._start("examine", ["examine"], at + longest, self._zones.examiner, self._plan)
+                words = ["examine", *(["--apart"] if self._zones.examiner.uid and self._zones.scratch else [])]
+                self._start("examine", words, at + longest, self._zones.examiner, self._plan)
                 self._held_since = at
                 processes.hold(self._keep_pids() | self.pids(), self._zones.cell, self._runner)
             case "prepare" if status == Exit.CONFLICT:

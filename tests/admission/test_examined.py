@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
+from structlog import get_logger
 
-from infra.examination.refs import REQUESTS, VERDICTS, is_asked, requests
+from infra.admission.examine_verb import examine
+from infra.admission.request_world import World as DoorWorld
+from infra.contract.requests import Examination, Examine, Later
+from infra.contract.settings import Settings
+from infra.examination.refs import MOST_WAITING, REQUESTS, VERDICTS, ask, is_asked, requests
 from infra.examination.trees import key_of
 from infra.repository.git import Git
 from tests.admission.world import World
@@ -111,6 +117,21 @@ def test_main_goes_through_nothing_that_was_not_examined(world: World) -> None:
     assert "before the last commit of this push" in world.agent.refused("main")
 
 
+def test_what_main_only_merged_in_is_no_first_parent_of_it(world: World) -> None:
+    """A push whose first parent lies there would put a commit that was taken back again onto main's own line."""
+    body(world)
+    before = world.agent.head
+    evil = world.agent.commit({"infra/a.py": "a = 'evil'\n"})
+    good = world.agent.commit({"infra/a.py": "a = 1\n", "src/b.py": "b = 1\n"})
+    world.agent.git("checkout", "--quiet", "-B", "main", before)
+    world.agent.git("merge", "--quiet", "--no-ff", good)
+    world.agent.push("main")
+    tree = world.agent.git("rev-parse", "HEAD^{tree}")
+    made = world.agent.git("commit-tree", tree, "-p", evil, "-p", "HEAD", "-m", "x")
+    said = world.agent.refused(f"{made}:refs/heads/main")
+    assert f"{evil[:12]} changes 'infra/a.py' before the last commit of this push" in said
+
+
 def test_a_merge_that_nobody_examined_is_asked_for(world: World) -> None:
     """An agent of an earlier version pushes its own merge: it reads why not, and the PM finds a verdict."""
     git = body(world)
@@ -124,6 +145,22 @@ def test_a_merge_that_nobody_examined_is_asked_for(world: World) -> None:
     assert is_asked(world.places.remote)
     assert requests(git) == [("better", work)]
     assert world.ref(f"{REQUESTS}better") == work
+
+
+def test_the_agents_requests_keep_nobody_elses_waiting(world: World) -> None:
+    """What was asked for first comes first, whatever its name, and the agent has few of them waiting."""
+    git = body(world)
+    commit = world.agent.commit({"infra/a.py": "a = 2\n"})
+    branches = [f"a{number}" for number in range(MOST_WAITING + 1)]
+    world.agent.push(*(f"main:refs/heads/{branch}" for branch in ["z", *branches]))
+    door = DoorWorld(world.places, Settings(), get_logger())
+    ask(git, "z", commit)
+    os.utime(f"{world.places.remote}/{REQUESTS}z", (1, 1))
+    said = [examine(door, Examine(branch, commit)) for branch in branches]
+    assert [type(each) for each in said] == [Examination] * (MOST_WAITING - 1) + [Later] * 2
+    assert requests(git)[0] == ("z", commit)
+    assert len(requests(git)) == MOST_WAITING
+    assert examine(door, Examine("a0", commit)) == Examination("waiting")
 
 
 def test_a_verdict_of_the_agents_own_lands_nowhere(world: World) -> None:

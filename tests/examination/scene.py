@@ -61,18 +61,23 @@ class Scene:
         return commit
 
     def examine(
-        self, files: Mapping[str, str | None], settings: Settings = SETTINGS, python: str = sys.executable
+        self,
+        files: Mapping[str, str | None],
+        settings: Settings = SETTINGS,
+        python: str = sys.executable,
+        apart_in: str = "",
     ) -> Verdict:
-        """Of a branch that changes these files."""
-        return self.verdict(self.push("branch", files), settings, python)
+        """Of a branch that changes these files; `apart_in` is a directory for examinations alone."""
+        return self.verdict(self.push("branch", files), settings, python, apart_in)
 
-    def verdict(self, commit: str, settings: Settings = SETTINGS, python: str = sys.executable) -> Verdict:
+    def verdict(
+        self, commit: str, settings: Settings = SETTINGS, python: str = sys.executable, apart_in: str = ""
+    ) -> Verdict:
         began = time.time()
         planned = prepare(self.remote, "branch", commit, settings, python)
-        words = keep_command("infra.examination", "examine")
-        done = subprocess.run(
-            words, input=planned, capture_output=True, cwd="/", env=keep_environment(), check=False, timeout=100
-        )
+        words = keep_command("infra.examination", "examine", *(["--apart"] if apart_in else []))
+        env = keep_environment() | ({"TMPDIR": apart_in} if apart_in else {})
+        done = subprocess.run(words, input=planned, capture_output=True, cwd="/", env=env, check=False, timeout=100)
         conclude(self.remote, planned, done.stdout, began, time.time())
         key = trees.key_of(self.bare, trees.merged(self.bare, self.bare("rev-parse", "main"), commit))
         found = records.find(self.bare, key)

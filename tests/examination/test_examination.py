@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from pathlib import Path
 
@@ -109,6 +110,33 @@ def test_weaker_tests_need_the_pms_word(scene: Scene, files: dict[str, str | Non
     assert found.tests_removed or found.tests_changed or found.settings_changed
 
 
+FEWER = """
+def pytest_collection_modifyitems(items):
+    items[:] = [item for item in items if "models" not in item.nodeid]
+"""
+
+
+def test_what_does_not_run_here_is_not_lost_unseen(scene: Scene) -> None:
+    """Tests that are marked heavy, and those of the keep's folders, are counted where the branch may take some away."""
+    slow = "import pytest\n\n@pytest.mark.heavy\ndef test_slow(): pass\n"
+    scene.push("main", {"tests/test_slow.py": f"{slow}\ndef test_quick(): pass\n", "tests/models/test_door.py": slow})
+    scene.git("fetch", "-q", "origin")
+    scene.git("reset", "-q", "--hard", "origin/main")
+
+    found = scene.examine(
+        {
+            "tests/test_slow.py": "def test_quick(): pass\n",
+            "tests/conftest.py": PROJECT["tests/conftest.py"] + FEWER,
+        }
+    )
+
+    assert found.passed, found.why
+    assert set(found.needs_word) == {
+        "tests/test_slow.py::test_slow is no longer collected",
+        "tests/models/test_door.py::test_slow is no longer collected",
+    }
+
+
 def test_code_that_has_a_test_skip_needs_the_pms_word(scene: Scene) -> None:
     """The skip is in infra/: no test is changed. What main itself skips is no news."""
     skips = "import pytest\n\ndef test_skips():\n    pytest.skip('always')\n"
@@ -159,6 +187,37 @@ def test_tests_that_hang_are_ended(scene: Scene) -> None:
 
     assert not found.passed
     assert "ended after" in found.why
+
+
+def test_what_a_killed_examination_left_goes_and_processes_are_bounded(scene: Scene) -> None:
+    """Its place is small, and without a bound of its own the keep would have no process left beside it and the cell."""
+    place = scene.root / "x"
+    (place / "left/c").mkdir(parents=True)
+    (place / "left/c").chmod(0)
+    (place / "file").write_text("x")
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    most = hard if hard == resource.RLIM_INFINITY else hard * 2 // 5
+    test = (
+        "import os, resource\n\ndef test_place():\n"
+        f"    assert len(os.listdir({str(place)!r})) == 1\n"
+        f"    assert resource.getrlimit(resource.RLIMIT_NPROC)[1] == {most}\n"
+    )
+
+    found = scene.examine({"tests/test_place.py": test}, apart_in=str(place))
+
+    assert found.passed, (found.why, found.failures)
+    assert list(place.iterdir()) == []
+
+
+def test_what_fails_on_main_says_nothing_against_a_branch(scene: Scene) -> None:
+    """New tests land on main without an examination: one that fails here must not stop every branch from then on."""
+    scene.push("main", {"tests/test_broken.py": "def test_b():\n    assert False\n"})
+    scene.git("fetch", "-q", "origin")
+    scene.git("reset", "-q", "--hard", "origin/main")
+
+    found = scene.examine({"infra/body.py": "def answer():\n    return 40 + 2\n"})
+    assert found.opens_main, (found.why, found.needs_word)
+    assert found.fails_on_main == ("tests/test_broken.py::test_b",)
 
 
 def test_a_project_without_tests_does_not_pass(scene: Scene) -> None:

@@ -10,7 +10,7 @@ import pytest
 from infra.contract.places import Places
 from infra.examination import records, returning, trees
 from infra.examination.verdict import Verdict
-from infra.repository.git import Git, Person
+from infra.repository.git import AGENT, Git, Person
 from infra.supervision.main_branch import roll_back
 
 PM = Person("PM", "pm@example.invalid")
@@ -44,7 +44,7 @@ def test_a_branch_that_nobody_examined_is_nothing_to_return_to(scene: Scene) -> 
     """It would be a way onto main past the git door; with a verdict it is none."""
     scene.commit("main", "one")
     evil = scene.commit("evil", "evil")
-    with pytest.raises(PermissionError, match=r"'infra/a\.py' and never led main"):
+    with pytest.raises(PermissionError, match=r"'infra/a\.py', and .*did not see it lead main"):
         roll_back(scene.places, evil, "merge", "1:1")
 
     git = Git(scene.places.remote, PM)
@@ -68,6 +68,36 @@ def test_what_has_led_main_may_lead_again(scene: Scene) -> None:
         roll_back(scene.places, before, "merge", "1:3")
     Git(scene.places.remote)("update-ref", f"{returning.GOODS}0123", before)
     roll_back(scene.places, before, "merge", "1:4")
+
+
+def test_where_the_pm_let_main_follow_a_branch_only_its_end_was_looked_at(scene: Scene) -> None:
+    """`git merge BRANCH` without a merge commit puts all commits of the agent's onto main's line."""
+    scene.commit("main", "one")
+    returning.begin(scene.places.remote)
+    scene.git = Git(str(scene.root), AGENT)
+    evil = scene.commit("main", "evil")
+    more = scene.commit("main", "x", "src/x.py")
+    scene.commit("main", "one")
+    for target in (evil, more):
+        with pytest.raises(PermissionError, match="did not see it lead main"):
+            roll_back(scene.places, target, "merge", target)
+
+    git = Git(scene.places.remote, PM)
+    key = trees.key_of(git, evil)
+    records.keep(git, Verdict(key, "evil", evil, "", passed=True))
+    assert roll_back(scene.places, more, "merge", "1:1")
+
+
+def test_an_older_line_of_main_is_not_lengthened(scene: Scene) -> None:
+    """The agent chooses a push's first parent: one from before the keep examined leads to nothing from then."""
+    before = scene.commit("main", "before")
+    after = scene.commit("main", "after")
+    returning.begin(scene.places.remote)
+    git = Git(scene.places.remote, AGENT)
+    made = git("commit-tree", f"{after}^{{tree}}", "-p", before, "-p", after, "-m", "x")
+    git("update-ref", "refs/heads/main", made)
+    with pytest.raises(PermissionError, match="did not see it lead main"):
+        roll_back(scene.places, before, "merge", "1:1")
 
 
 def test_what_changes_nothing_of_the_agent_needs_none(scene: Scene) -> None:

@@ -28,6 +28,8 @@ MAIN = {
         ("requirements.txt", "", FILE, True),
         ("pyproject.toml", FILE, FILE, True),
         ("conftest.py", "", FILE, True),
+        (".gitattributes", FILE, FILE, True),
+        ("x.dist-info/entry_points.txt", "", FILE, True),
         ("psutil/__init__.py", "", FILE, True),
         ("psutil", "", LINK, True),
         ("src", "", LINK, True),
@@ -59,6 +61,16 @@ def test_the_keeps_tests_run_only_for_who_changes_them() -> None:
     assert chosen.left_out == ("models",)
     assert chosen.own == ()
     assert select(MAIN, MAIN, ["infra/models/x.py"]).left_out == ()
+
+
+def test_where_a_setting_for_all_tests_differs_all_are_collected() -> None:
+    """Else a conftest or pytest's settings could take tests out of a folder that nobody looks at then."""
+    for name in ("pyproject.toml", "tests/conftest.py", "conftest.py"):
+        chosen = select(MAIN, MAIN | {name: "b"}, [name])
+        assert chosen.left_out == ("models",)
+        assert "tests/models/test_door.py" in chosen.counted, name
+    assert select(MAIN, MAIN | {"tests/life/conftest.py": "b"}, []).counted == ("tests/life/test_unit.py",)
+    assert select(MAIN, MAIN | {"tests/life/test_new.py": "b"}, []).counted == ()
 
 
 def test_tests_with_the_same_fixtures_run_once() -> None:

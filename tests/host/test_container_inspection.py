@@ -35,7 +35,7 @@ def orders() -> dict[str, Any]:
             "capabilities": {kind: list(CAPS) for kind in ("bounding", "effective", "permitted")},
             "rlimits": [
                 {"type": "RLIMIT_NOFILE", "hard": 16384, "soft": 16384},
-                {"type": "RLIMIT_NPROC", "hard": 1792, "soft": 1792},
+                {"type": "RLIMIT_NPROC", "hard": 1280, "soft": 1280},
                 {"type": "RLIMIT_CORE", "hard": 0, "soft": 0},
             ],
             "noNewPrivileges": True,

@@ -109,7 +109,7 @@ def test_inside_it_is_as_tight_as_it_looks_from_outside(desk: ContainerDesk) -> 
         assert "noexec" not in mounts[path], path
     limits = {line[:26].strip(): line[26:].split()[:2] for line in seen["limits"].splitlines()}
     assert limits["Max core file size"] == ["0", "0"]
-    assert limits["Max processes"] == ["1792", "1792"]
+    assert limits["Max processes"] == ["1280", "1280"]
 
 
 def test_the_cell_s_user_has_its_own_tree_and_nothing_else(desk: ContainerDesk) -> None:

@@ -82,7 +82,7 @@ def test_the_words_are_these() -> None:
         "--dns=127.0.0.1",
         "--dns-search=.",
         "--ulimit=nofile=16384:16384",
-        "--ulimit=nproc=1792:1792",
+        "--ulimit=nproc=1280:1280",
         "--ulimit=core=0:0",
         "--pids-limit=2048",
         "--memory=4294967296",
@@ -126,10 +126,10 @@ def test_without_a_key_there_is_no_secret() -> None:
 
 def test_a_limit_that_the_machine_cannot_keep_is_not_asked_for() -> None:
     """podman would refuse it, or say that it does nothing; rlimits hold everywhere, at most the PM's own."""
-    words = create_words(a_sealing(GOOD._replace(controllers=frozenset(), hard_files=2000, hard_processes=1500)))
+    words = create_words(a_sealing(GOOD._replace(controllers=frozenset(), hard_files=2000, hard_processes=1200)))
 
     assert not any(word.startswith(("--memory", "--pids-limit", "--cpus")) for word in words)
-    assert {"--ulimit=nofile=2000:2000", "--ulimit=nproc=1500:1500"} <= set(words)
+    assert {"--ulimit=nofile=2000:2000", "--ulimit=nproc=1200:1200"} <= set(words)
 
 
 def test_the_machine_s_own_public_networks_are_closed() -> None:

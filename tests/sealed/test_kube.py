@@ -94,7 +94,7 @@ def test_the_pod_seals_itself_and_serves(agent: SealedAgent, podman5: Podman5) -
     assert "dnsmasq" in played.inside("ps ax -o args"), "the resolver has its port"
     words = played.inside("cat /proc/1/limits")
     assert "Max core file size        0" in words
-    assert "Max processes             1792" in words
+    assert "Max processes             1280" in words
 
     podman5.podman("pod", "restart", agent.container)
     until(lambda: agent.serves(3), "it serves after podman pod restart")

@@ -141,6 +141,9 @@ def test_the_examiner_is_a_user_of_its_own(agent: Agent) -> None:
     os.mkdir(f"{agent.run}/scratch", 0o777)
     os.chmod(f"{agent.run}/scratch", 0o1777)
     os.chmod(agent.run, 0o711)
+    os.makedirs(f"{agent.run}/scratch/xleft/c", 0o500)
+    for left in ("xleft/c", "xleft"):
+        os.chown(f"{agent.run}/scratch/{left}", EXAMINER.uid or 0, -1)
     test = (
         "import os, pytest\n\ndef test_apart():\n"
         f"    assert os.getuid() == {EXAMINER.uid}\n"
