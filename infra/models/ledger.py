@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 
@@ -20,6 +21,10 @@ from infra.models.chain import linked
 from infra.models.prices import nano_dollars
 
 _BLOCK = 1 << 20
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""The file may come from a stranger's archive, and what a line takes may not be less than nothing: it would be a budget
+that the PM never gave. A line beyond these bounds is read as a torn one is."""
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="opened"):
@@ -33,8 +38,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     """Whose budget it counts on (`asked`); what the runner said in versions before this one."""
     provider: str
     model: str
-    worst_usd: float
-    worst_tokens: int
+    worst_usd: Dollars
+    worst_tokens: Tokens
     run: str = ""
     """As the runner names the run that it belongs to; nothing is counted by it."""
     chain: str = ""
@@ -50,11 +55,11 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     unit: str
     provider: str
     model: str
-    input_tokens: int
-    output_tokens: int
-    cache_write_tokens: int
-    cache_read_tokens: int
-    usd: float
+    input_tokens: Tokens
+    output_tokens: Tokens
+    cache_write_tokens: Tokens
+    cache_read_tokens: Tokens
+    usd: Dollars
     duration_ms: int
     stop_reason: str | None = None
     error: str | None = None

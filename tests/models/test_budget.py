@@ -125,6 +125,26 @@ def test_the_ledger_gives_back_what_was_written(tmp_path: Path) -> None:
     assert (tmp_path / "var" / "ledger.jsonl").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("forged", [{"worst_usd": -1e6}, {"worst_tokens": -(10**9)}, {"worst_usd": 1e308}])
+def test_an_opening_that_no_door_wrote_gives_no_budget(forged: dict[str, float], tmp_path: Path) -> None:
+    """A ledger may come from a stranger's archive: less than nothing, or more than any call costs, is no line."""
+    path = tmp_path / "ledger.jsonl"
+    opening = msgspec.to_builtins(an_opening("forged")) | forged
+    path.write_bytes(msgspec.json.encode(opening) + b"\n" + msgspec.json.encode(an_opening("a")) + b"\n")
+
+    assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
+
+
+@pytest.mark.parametrize("forged", [{"usd": -1e6}, {"input_tokens": -(10**9)}, {"cache_read_tokens": -1}])
+def test_an_end_that_no_door_wrote_gives_nothing_back(forged: dict[str, float], tmp_path: Path) -> None:
+    """What such a call could take stays reserved."""
+    path = tmp_path / "ledger.jsonl"
+    end = msgspec.to_builtins(an_end("a")) | forged
+    path.write_bytes(msgspec.json.encode(an_opening("a")) + b"\n" + msgspec.json.encode(end) + b"\n")
+
+    assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 400), st.sampled_from([b"", b"\0" * 30, b"\xff\xfe{"]))
 def test_a_torn_last_line_neither_counts_nor_harms(cut: int, garbage: bytes) -> None:
