@@ -329,6 +329,29 @@ def test_one_unit_takes_no_more_than_it_may(tmp_path: Path) -> None:
     ledger.close()
 
 
+def test_a_unit_begins_anew_after_two_days_without_a_restart(tmp_path: Path) -> None:
+    """While the same directives stay open, or none, the name of the unit is the same for as long as the door runs."""
+    clock = Clock(NOON)
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), {("p", "m"): TARIFF}, clock)
+
+    async def live() -> None:
+        yesterdays = await accounts.open("p", "m", "u", Usage(input_tokens=200))
+        clock.now += 86400
+        todays = await accounts.open("p", "m", "u", Usage(input_tokens=200))
+        await accounts.settle(yesterdays, Usage(input_tokens=200), 1, "end_turn")
+        with pytest.raises(CallFailure):
+            await accounts.open("p", "m", "u", Usage(input_tokens=101))
+        clock.now += 86400
+        await accounts.settle(todays, Usage(input_tokens=200), 1, "end_turn")
+        await accounts.open("p", "m", "u", Usage(input_tokens=300))
+        clock.now += 2 * 86400
+        await accounts.open("p", "m", "u", Usage(input_tokens=500))
+
+    asyncio.run(live())
+    ledger.close()
+
+
 def test_the_day_comes_before_the_unit(tmp_path: Path) -> None:
     """Who may not call today is told when that ends, whatever the unit has left."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
