@@ -124,13 +124,18 @@ class Ledger:
 def _head(descriptor: int) -> str:
     """The chain's end: the hash in the last line that is whole and has one."""
     for content in _lines_from_end(descriptor):
-        try:
-            line: Line = msgspec.json.decode(content, type=Line)
-        except msgspec.MsgspecError:
-            continue
-        if line.chain:  # a door of before there was a chain may have written meanwhile
+        line = line_of(content)
+        if line and line.chain:  # a door of before there was a chain may have written meanwhile
             return line.chain
     return ""
+
+
+def line_of(content: bytes) -> Line | None:
+    """None for what no door wrote, or not to its end."""
+    try:
+        return msgspec.json.decode(content, type=Line)  # type: ignore[no-any-return]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def opening_cost(line: Opened) -> Cost:
@@ -162,9 +167,8 @@ def lines_of_day(descriptor: int, day: str) -> list[Line]:
     enough = (datetime.date.fromisoformat(day) - datetime.timedelta(days=1)).isoformat()
     found: list[Line] = []
     for content in _lines_from_end(descriptor):
-        try:
-            line = msgspec.json.decode(content, type=Line)
-        except msgspec.MsgspecError:
+        line = line_of(content)
+        if line is None:
             continue
         if line.day < enough:
             break
@@ -182,5 +186,5 @@ def _lines_from_end(descriptor: int) -> Iterator[bytes]:
         position = start
         first, *complete = rest.split(b"\n")
         yield from reversed(complete)
-        rest = first
+        rest = first if len(first) < _BLOCK else b""  # no line of ours is so long
     yield rest

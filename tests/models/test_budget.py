@@ -145,6 +145,17 @@ def test_an_end_that_no_door_wrote_gives_nothing_back(forged: dict[str, float], 
     assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
 
 
+@pytest.mark.parametrize("line", [b'{"event":"opened","time":"\xff"}', b'{"x":' + b"[" * 100_000, b" " * (3 << 20)])
+def test_a_line_that_cannot_be_read_at_all_keeps_no_door_shut(line: bytes, tmp_path: Path) -> None:
+    """Whatever stands in a ledger, the door opens with it and counts what it knows."""
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(
+        b"\n".join([msgspec.json.encode(an_opening("a")), line, msgspec.json.encode(an_opening("b")), line])
+    )
+
+    assert set(Ledger(str(path)).budget(DAY, LIMIT).open) == {"a", "b"}
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 400), st.sampled_from([b"", b"\0" * 30, b"\xff\xfe{"]))
 def test_a_torn_last_line_neither_counts_nor_harms(cut: int, garbage: bytes) -> None:
