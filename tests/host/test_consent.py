@@ -271,6 +271,18 @@ def test_a_default_that_another_version_changed_needs_no_consent(desk: Desk) -> 
     assert running.settings_needing_consent(desk.home(), Settings(), "podman") == ()
 
 
+def test_no_archive_has_another_history_shown_than_there_is(desk: Desk) -> None:
+    """Plain git would go by a replaced object; nothing is left that would keep a container from starting."""
+    git, commit = desk.git(), desk.main()
+    git("update-ref", f"refs/replace/{commit}", desk.branch("other", {"src/a.py": "a\n"}))
+    desk.done("backup", str(desk.root / "saved.tar.gz"))
+
+    restored = desk.done("restore", str(desk.root / "saved.tar.gz"), "--agent", "second", "--json").json
+
+    assert restored["refs"] == 2
+    assert not os.path.lexists(f"{desk.home('second').remote}/refs/replace")
+
+
 def test_what_another_keep_found_out_is_not_believed(desk: Desk) -> None:
     """Anybody can write a verdict into an archive; what the PM rejected stays rejected."""
     git, commit = desk.git(), desk.main()
