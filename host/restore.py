@@ -25,6 +25,8 @@ from infra.repository.git import Git, GitError
 
 _SPARE_BYTES = 64 << 20
 """Of disk, that is to be left."""
+_REPLACED = "refs/replace/"
+"""Never taken: these show the PM's own git other objects than there are, and no container starts beside them."""
 
 
 class Restored(NamedTuple):
@@ -126,8 +128,8 @@ def _build_repository(unfinished: Home, bundle: str, refs: dict[str, str], calle
     git = bare.git_on(remote).within(backup.GIT_SECONDS)
     git("bundle", "verify", "--quiet", bundle)
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules")
-    git("fetch", *options, bundle, "+refs/*:refs/*", timeout=backup.GIT_SECONDS)
-    if backup.refs_of(git) != refs:
+    git("fetch", *options, bundle, "+refs/*:refs/*", f"^{_REPLACED}*", timeout=backup.GIT_SECONDS)
+    if backup.refs_of(git) != {ref: id for ref, id in refs.items() if not ref.startswith(_REPLACED)}:
         raise ValueError("git does not take all of its refs")
     backup.check_objects(git)
     _drop_beliefs(git, refs)
@@ -139,12 +141,12 @@ def _build_repository(unfinished: Home, bundle: str, refs: dict[str, str], calle
 def _drop_beliefs(git: Git, refs: dict[str, str]) -> None:
     """What another keep found out (verdicts, versions that proved good) or was asked to do: anybody can write that into
     an archive. What the PM rejected only takes from the agent, and stays."""
-    dropped = [ref for ref in refs if is_belief(ref)]
+    dropped = [ref for ref in refs if is_belief(ref) and not ref.startswith(_REPLACED)]
     git("update-ref", "--stdin", "-z", stdin=b"".join(os.fsencode(f"delete {ref}\0\0") for ref in dropped))
 
 
 def is_belief(ref: str) -> bool:
-    return ref.startswith("refs/minifram/") and not ref.startswith(f"{REJECTED}/")
+    return ref.startswith(("refs/minifram/", _REPLACED)) and not ref.startswith(f"{REJECTED}/")
 
 
 def _put_into_place(home: Home, unfinished: str, settings: bytes, uid: int) -> None:

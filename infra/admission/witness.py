@@ -21,7 +21,7 @@ from infra.contract.requests import Report
 from infra.examination import records
 from infra.examination.refs import VERDICTS
 from infra.examination.verdict import Verdict
-from infra.models.ledger import Line, Opened, opening_cost, settled_cost
+from infra.models.ledger import Opened, line_of, opening_cost, settled_cost
 from infra.repository.git import AGENT, Git, GitError, Limits
 from infra.repository.page_text import PAGES
 
@@ -168,9 +168,8 @@ def calls_in(lines: Sequence[bytes]) -> Calls:
     """What these lines of the ledger come to; torn ones are passed over."""
     found, begun = Calls(), dict[str, int]()
     for content in lines:
-        try:
-            line: Line = msgspec.json.decode(content, type=Line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        line = line_of(content)
+        if line is None:
             continue
         if isinstance(line, Opened):
             begun[line.id] = opening_cost(line).nano_usd

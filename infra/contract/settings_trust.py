@@ -11,21 +11,25 @@ from typing import Any, NamedTuple
 FREE = frozenset(
     (
         *("intervals.work_seconds", "intervals.check_seconds", "intervals.poll_seconds"),
-        *("limits.bash_seconds", "limits.output_chars", "limits.validation_seconds", "limits.rehearsal_seconds"),
-        *("limits.install_seconds", "limits.boot_seconds", "limits.probation_seconds", "limits.hops"),
-        *("limits.door_seconds", "limits.grace_seconds", "limits.branch_dirs"),
+        *("limits.output_chars", "limits.rehearsal_seconds", "limits.install_seconds", "limits.boot_seconds"),
+        *("limits.probation_seconds", "limits.hops", "limits.door_seconds", "limits.branch_dirs"),
         *("model.idle_seconds", "model.answer_seconds"),
     )
 )
-"""Neither isolation nor keys, money or network depend on these, whatever their value."""
+"""Neither isolation nor keys, money or network depend on these, whatever their value.
+
+`limits.sample_seconds` is not among them, nor below: looks that are too rare see nothing, and those that are to come
+more often than they can be made never belong together, so either way no limit on what the agent takes would hold."""
 
 _LESS = frozenset(
     (
         *("budget.daily_usd", "budget.daily_tokens", "budget.unit_usd", "budget.unit_tokens"),
         *("comms.keep_reports", "comms.page_bytes", "limits.make_way_seconds"),  # the page is paid for in every prompt
         *("limits.unit_steps", "limits.unit_seconds", "limits.context_tokens", "limits.blob_bytes"),
-        *("limits.log_bytes", "limits.sample_seconds", "limits.cpu_seconds", "limits.cpu_fraction"),
-        *("limits.cpu_cores", "limits.tokens_per_hour", "limits.steps_per_hour", "model.max_tokens"),
+        *("limits.log_bytes", "limits.cpu_seconds", "limits.cpu_fraction", "limits.cpu_cores"),
+        # The window of `limits.cpu_seconds` is never shorter than the first two; and `down` waits for the third.
+        *("limits.bash_seconds", "limits.validation_seconds", "limits.grace_seconds"),
+        *("limits.tokens_per_hour", "limits.steps_per_hour", "model.max_tokens"),
         *("podman.pids", "podman.open_files", "podman.memory_bytes", "podman.cpus", "podman.tmp_bytes"),
     )
 )

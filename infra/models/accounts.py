@@ -147,9 +147,10 @@ class Accounts:
         return self._budget, now
 
     async def _unit(self, unit: str, day: str) -> Budget:
-        """Of many names the oldest are forgotten here; what one may take is not: the ledger is asked again."""
+        """Of many names the oldest are forgotten here; what one may take is not: the ledger is asked again. So it is on
+        another day, when what a unit took before yesterday counts no more."""
         known = self._units.pop(unit, None)
-        if known is None:
+        if known is None or known.day != day:
             known = await asyncio.to_thread(self._ledger.unit, unit, day, self._unit_limit)
         while len(self._units) >= UNITS_KEPT:
             del self._units[next(iter(self._units))]

@@ -8,11 +8,10 @@ new work."""
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Callable
 
-from infra.contract import comms
+from infra.contract import approvals, comms
 from infra.contract.branches import MAIN
 from infra.contract.comms import CommsError
 from infra.repository.git import Git, GitError, Limits
@@ -22,18 +21,17 @@ LOOK_SECONDS = 5.0
 PAGE_BYTES = 8 << 20
 UNKNOWN = "unknown"
 """The unit of all calls before the page could be read."""
-_ANSWER = re.compile(r"(?:approve|deny)\s", re.IGNORECASE)
 
 
 def unit_of(page: str) -> str:
     """The name of the unit that is under way when main's page says so."""
     try:
-        wishes = [(text, done) for text, done, _ in comms.wishes(page) if not _ANSWER.match(text)]
+        found = [directive for directive in comms.directives(page) if not approvals.answers_in(directive)]
     except CommsError:
-        wishes = []
-    done = Counter(text for text, is_done in wishes if is_done)
+        found = []
+    done = Counter(each.text for each in found if each.done)
     # With how often it was done before, so that the same words said again are asked for anew.
-    asked = sorted(f"{text}\0{done[text]}" for text, is_done in wishes if not is_done)
+    asked = sorted(f"{each.text}\0{done[each.text]}" for each in found if not each.done)
     return hashlib.sha256("\0\0".join(asked).encode(errors="surrogateescape")).hexdigest()[:32]
 
 

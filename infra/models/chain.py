@@ -59,7 +59,7 @@ def check(lines: Iterable[bytes]) -> Checked:
         match = _LINKED.fullmatch(line)
         try:
             told = msgspec.json.decode(line, type=_Told)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             torn += bool(line)
             continue
         if match is None and head:

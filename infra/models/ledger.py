@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 
@@ -20,6 +21,10 @@ from infra.models.chain import linked
 from infra.models.prices import nano_dollars
 
 _BLOCK = 1 << 20
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""The file may come from a stranger's archive, and what a line takes may not be less than nothing: it would be a budget
+that the PM never gave. A line beyond these bounds is read as a torn one is."""
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="opened"):
@@ -33,8 +38,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     """Whose budget it counts on (`asked`); what the runner said in versions before this one."""
     provider: str
     model: str
-    worst_usd: float
-    worst_tokens: int
+    worst_usd: Dollars
+    worst_tokens: Tokens
     run: str = ""
     """As the runner names the run that it belongs to; nothing is counted by it."""
     chain: str = ""
@@ -50,11 +55,11 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     unit: str
     provider: str
     model: str
-    input_tokens: int
-    output_tokens: int
-    cache_write_tokens: int
-    cache_read_tokens: int
-    usd: float
+    input_tokens: Tokens
+    output_tokens: Tokens
+    cache_write_tokens: Tokens
+    cache_read_tokens: Tokens
+    usd: Dollars
     duration_ms: int
     stop_reason: str | None = None
     error: str | None = None
@@ -119,13 +124,18 @@ class Ledger:
 def _head(descriptor: int) -> str:
     """The chain's end: the hash in the last line that is whole and has one."""
     for content in _lines_from_end(descriptor):
-        try:
-            line: Line = msgspec.json.decode(content, type=Line)
-        except msgspec.MsgspecError:
-            continue
-        if line.chain:  # a door of before there was a chain may have written meanwhile
+        line = line_of(content)
+        if line and line.chain:  # a door of before there was a chain may have written meanwhile
             return line.chain
     return ""
+
+
+def line_of(content: bytes) -> Line | None:
+    """None for what no door wrote, or not to its end."""
+    try:
+        return msgspec.json.decode(content, type=Line)  # type: ignore[no-any-return]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def opening_cost(line: Opened) -> Cost:
@@ -157,9 +167,8 @@ def lines_of_day(descriptor: int, day: str) -> list[Line]:
     enough = (datetime.date.fromisoformat(day) - datetime.timedelta(days=1)).isoformat()
     found: list[Line] = []
     for content in _lines_from_end(descriptor):
-        try:
-            line = msgspec.json.decode(content, type=Line)
-        except msgspec.MsgspecError:
+        line = line_of(content)
+        if line is None:
             continue
         if line.day < enough:
             break
@@ -177,5 +186,5 @@ def _lines_from_end(descriptor: int) -> Iterator[bytes]:
         position = start
         first, *complete = rest.split(b"\n")
         yield from reversed(complete)
-        rest = first
+        rest = first if len(first) < _BLOCK else b""  # no line of ours is so long
     yield rest

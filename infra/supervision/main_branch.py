@@ -19,6 +19,8 @@ from infra.repository.page_text import USUAL, Entry, PageBounds
 from infra.repository.tip import BareTip, advance, rollback_commit
 from infra.repository.tip import Entry as TreeEntry
 from infra.repository.trailers import said_by
+from infra.supervision.versions import version_of
+from infra.supervision.withdrawn import Withdrawals
 
 
 def report(places: Places, *told: Report, bounds: PageBounds = USUAL) -> None:
@@ -43,9 +45,17 @@ def _marked(git: Git, trailer: str) -> dict[str, str]:
 _SIGNAL_FILE = "Signal-File"
 
 
-def roll_back(places: Places, target: str, autonomy: str, signal_file: str, protected: tuple[str, ...] = ()) -> str:
+def roll_back(
+    places: Places,
+    target: str,
+    autonomy: str,
+    signal_file: str,
+    protected: tuple[str, ...] = (),
+    pardoned: tuple[str, ...] = (),
+) -> str:
     """Give main the tree of `target`; gives the new commit, or the one that this same signal file led to before: a
     watcher that was killed in between must not go back twice. What the git door guards on main stays as it is.
+    `pardoned`: versions that the PM took back and has allowed again.
 
     Raises PermissionError when the agent may not move main, or not to this version, LookupError when `target` names no
     commit, GitError, TipBusy, OSError."""
@@ -60,12 +70,21 @@ def roll_back(places: Places, target: str, autonomy: str, signal_file: str, prot
 
     def next_commit(seen: str) -> str:
         made = rollback_commit(git, seen, target, message, _kept(places, seen, target, protected))
-        problem = returning.problem(places, seen, made, resolve_commit(git, target) or "")
+        problem = _taken_back(git, seen, made, pardoned)
+        problem = problem or returning.problem(places, seen, made, resolve_commit(git, target) or "")
         if problem:
             raise PermissionError(problem)
         return made
 
     return advance(BareTip(git), next_commit)
+
+
+def _taken_back(git: Git, seen: str, made: str, pardoned: tuple[str, ...]) -> str:
+    """Why the PM's word stands against this version; empty when it does not. Raises GitError."""
+    version = version_of(git, made).id
+    if version in pardoned or version not in Withdrawals(git).look(version_of(git, seen)):
+        return ""
+    return "the PM has rolled back from this version of main, or rejected it, and only the PM gives it back to main"
 
 
 def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) -> dict[str, TreeEntry | None]:

@@ -18,8 +18,8 @@ from infra.supervision.withdrawn import Withdrawals
 class SharedMain:
     """Of one agent."""
 
-    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
-        self._mainline = Mainline(places)
+    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger, mainline: Mainline | None = None) -> None:
+        self._mainline = mainline or Mainline(places)
         self._remote = places.remote
         self._withdrawals = Withdrawals(Git(places.remote))
         self._log = log
@@ -79,5 +79,5 @@ class SharedMain:
             if self._retry_seen and retry_decided:
                 self._mainline.forget_retry()
                 self._retry_seen = False
-        except (GitError, LookupError) as error:
+        except (GitError, LookupError, OSError) as error:
             self._log.error("repository.not_settled", reason=brief(error))

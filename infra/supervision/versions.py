@@ -89,11 +89,11 @@ class Mainline:
         return os.path.lexists(f"{self._remote}/{RETRY_REF}")
 
     def forget_retry(self) -> None:
-        """Each asking counts once. Raises GitError."""
+        """Each asking counts once. Raises GitError, OSError."""
         update_refs(Git(self._remote), f"delete {RETRY_REF}")
 
     def keep(self, goods: tuple[Version, ...]) -> None:
-        """Have the shared repository keep these commits, whatever becomes of main. Raises GitError."""
+        """Have the shared repository keep these commits, whatever becomes of main. Raises GitError, OSError."""
         git = Git(self._remote)
         wanted = {f"{GOODS}/{good.id}": good.commit for good in goods}
         there = dict(

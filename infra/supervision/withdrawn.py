@@ -71,7 +71,7 @@ class Withdrawals:
         refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
         # Reports move main all day, and take nothing back.
         if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
-            self._known = self._found(git, main.commit, refs) if GOODS in refs else ()
+            self._known = self._found(git, main.commit, refs)
         self._seen, self._refs = main, refs
         return self._known
 

@@ -228,7 +228,7 @@ class World:
             case states.Sweep():
                 self._sweep()
             case states.RollBack(target):
-                self._roll_back(target, state.request.identity if state.request else "")
+                self._roll_back(target, state)
             case states.Tell() if not self._queue:  # else whoever leads next comes first, the report after
                 self._reports.send(now())
             case states.Leave():
@@ -452,10 +452,11 @@ class World:
         if ended:
             self._log.warning("descendants.ended", processes=ended)
 
-    def _roll_back(self, target: str, signal_file: str) -> None:
+    def _roll_back(self, target: str, state: State) -> None:
+        signal_file = state.request.identity if state.request else ""
+        autonomy, protected = self._settings.autonomy, self._settings.protected.files
         try:
-            protected = self._settings.protected.files
-            commit = main_branch.roll_back(self._places, target, self._settings.autonomy, signal_file, protected)
+            commit = main_branch.roll_back(self._places, target, autonomy, signal_file, protected, state.pardoned)
         except (GitError, TipBusy, LookupError, OSError) as error:
             self._log.error("rollback.failed", target=target, reason=brief(error))
             self._enqueue(states.RollbackFailed(target, brief(error)))

@@ -120,7 +120,7 @@ def _objects(git: Git) -> set[str]:
 
 
 def test_what_goes_in_comes_out(lived: Desk) -> None:
-    """Refs, commits, page, settings and ledger are the same; the repository is made as init makes one."""
+    """Refs but verdicts, commits, page, settings and ledger are the same; the repository is made as init makes one."""
     path = _backed_up(lived)
 
     restored = lived.done("restore", str(path), "--agent", "second")

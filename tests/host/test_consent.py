@@ -92,6 +92,12 @@ def test_every_setting_needs_consent_unless_it_is_named() -> None:
         ("", "podman: {cpus: 1}", False),
         ("podman: {cpus: 1}", "", True),
         ("", "limits: {free_bytes: 1}", True),
+        ("", "limits: {sample_seconds: 0.001}", True),
+        ("", "limits: {sample_seconds: 86400}", True),
+        ("", "limits: {bash_seconds: 1000000000}", True),
+        ("", "limits: {validation_seconds: 1000000000}", True),
+        ("", "limits: {grace_seconds: 1000000000}", True),
+        ("", "limits: {bash_seconds: 60, grace_seconds: 1}", False),
         ("protected: {files: [spec/]}", "protected: {files: [SYSTEM.md, spec/]}", False),
         ("protected: {files: [spec/]}", "protected: {files: [SYSTEM.md]}", True),
         ("", "model: {prices: {m: {input: 1, output: 1}}}", True),
@@ -263,6 +269,18 @@ def test_a_default_that_another_version_changed_needs_no_consent(desk: Desk) -> 
     Path(desk.home().started_file).write_text(json.dumps({"sandbox": "podman", "settings": started}))
 
     assert running.settings_needing_consent(desk.home(), Settings(), "podman") == ()
+
+
+def test_no_archive_has_another_history_shown_than_there_is(desk: Desk) -> None:
+    """Plain git would go by a replaced object; nothing is left that would keep a container from starting."""
+    git, commit = desk.git(), desk.main()
+    git("update-ref", f"refs/replace/{commit}", desk.branch("other", {"src/a.py": "a\n"}))
+    desk.done("backup", str(desk.root / "saved.tar.gz"))
+
+    restored = desk.done("restore", str(desk.root / "saved.tar.gz"), "--agent", "second", "--json").json
+
+    assert restored["refs"] == 2
+    assert not os.path.lexists(f"{desk.home('second').remote}/refs/replace")
 
 
 def test_what_another_keep_found_out_is_not_believed(desk: Desk) -> None:

@@ -20,6 +20,8 @@ PAGE = "# COMMS\n\n## Directives\n\n- [ ] build it\n- [x] plan it\n\n## Reports\
         (False, "- [ ] build it", "- [ ] build it\n- [ ] and test it"),
         (False, "- [ ] build it\n", "- [x] build it\n- [ ] build it\n"),
         (False, "build it", "build them"),
+        (False, "- [ ] build it\n", "- [ ] build it\n- [ ] approve the plan in PLAN.md\n"),
+        (False, "- [ ] build it\n", "- [ ] build it\n- [ ] Deny guests the uploads, and test it\n"),
     ],
 )
 def test_only_what_is_asked_for_makes_a_unit(same: bool, old: str, new: str) -> None:

@@ -125,6 +125,37 @@ def test_the_ledger_gives_back_what_was_written(tmp_path: Path) -> None:
     assert (tmp_path / "var" / "ledger.jsonl").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("forged", [{"worst_usd": -1e6}, {"worst_tokens": -(10**9)}, {"worst_usd": 1e308}])
+def test_an_opening_that_no_door_wrote_gives_no_budget(forged: dict[str, float], tmp_path: Path) -> None:
+    """A ledger may come from a stranger's archive: less than nothing, or more than any call costs, is no line."""
+    path = tmp_path / "ledger.jsonl"
+    opening = msgspec.to_builtins(an_opening("forged")) | forged
+    path.write_bytes(msgspec.json.encode(opening) + b"\n" + msgspec.json.encode(an_opening("a")) + b"\n")
+
+    assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
+
+
+@pytest.mark.parametrize("forged", [{"usd": -1e6}, {"input_tokens": -(10**9)}, {"cache_read_tokens": -1}])
+def test_an_end_that_no_door_wrote_gives_nothing_back(forged: dict[str, float], tmp_path: Path) -> None:
+    """What such a call could take stays reserved."""
+    path = tmp_path / "ledger.jsonl"
+    end = msgspec.to_builtins(an_end("a")) | forged
+    path.write_bytes(msgspec.json.encode(an_opening("a")) + b"\n" + msgspec.json.encode(end) + b"\n")
+
+    assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
+
+
+@pytest.mark.parametrize("line", [b'{"event":"opened","time":"\xff"}', b'{"x":' + b"[" * 100_000, b" " * (3 << 20)])
+def test_a_line_that_cannot_be_read_at_all_keeps_no_door_shut(line: bytes, tmp_path: Path) -> None:
+    """Whatever stands in a ledger, the door opens with it and counts what it knows."""
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(
+        b"\n".join([msgspec.json.encode(an_opening("a")), line, msgspec.json.encode(an_opening("b")), line])
+    )
+
+    assert set(Ledger(str(path)).budget(DAY, LIMIT).open) == {"a", "b"}
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 400), st.sampled_from([b"", b"\0" * 30, b"\xff\xfe{"]))
 def test_a_torn_last_line_neither_counts_nor_harms(cut: int, garbage: bytes) -> None:
@@ -304,6 +335,29 @@ def test_one_unit_takes_no_more_than_it_may(tmp_path: Path) -> None:
         await restarted().open("p", "m", "greedy", Usage(input_tokens=50))
         assert (await refused(restarted(), "greedy", 1)).type == "unit_budget_exhausted", "its worst case is kept"
         assert "alone" in (await refused(accounts, "other", 501)).message
+
+    asyncio.run(live())
+    ledger.close()
+
+
+def test_a_unit_begins_anew_after_two_days_without_a_restart(tmp_path: Path) -> None:
+    """While the same directives stay open, or none, the name of the unit is the same for as long as the door runs."""
+    clock = Clock(NOON)
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), {("p", "m"): TARIFF}, clock)
+
+    async def live() -> None:
+        yesterdays = await accounts.open("p", "m", "u", Usage(input_tokens=200))
+        clock.now += 86400
+        todays = await accounts.open("p", "m", "u", Usage(input_tokens=200))
+        await accounts.settle(yesterdays, Usage(input_tokens=200), 1, "end_turn")
+        with pytest.raises(CallFailure):
+            await accounts.open("p", "m", "u", Usage(input_tokens=101))
+        clock.now += 86400
+        await accounts.settle(todays, Usage(input_tokens=200), 1, "end_turn")
+        await accounts.open("p", "m", "u", Usage(input_tokens=300))
+        clock.now += 2 * 86400
+        await accounts.open("p", "m", "u", Usage(input_tokens=500))
 
     asyncio.run(live())
     ledger.close()

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from infra.contract.control import GOODS
+from infra.contract.places import Places
 from infra.repository.git import AGENT, WATCHER, Git, Person
+from infra.supervision.main_branch import roll_back
 from infra.supervision.versions import version_of
 from infra.supervision.withdrawn import REJECTED, Held, Withdrawals, left_behind
 
@@ -19,6 +21,7 @@ class Repository:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        directory.mkdir(exist_ok=True)
         self.pm = Git(str(directory), PM)
         self.pm("init", "-q", "-b", "main")
         (directory / "infra").mkdir()
@@ -123,3 +126,20 @@ def test_a_version_that_stays_on_main_is_not_left_behind() -> None:
     line = [Held("a", one, False), Held("b", two, False), Held("c", one, False), Held("d", two, True)]
     assert left_behind(line) == []
     assert left_behind([*line, Held("e", one, True)]) == ["b"]
+
+
+def test_the_agent_does_not_roll_main_back_to_what_the_pm_took_back(tmp_path: Path) -> None:
+    """However well it served, and before anything was found good; what the PM allows again it may."""
+    repository, bare = Repository(tmp_path / "clone"), str(tmp_path / "bare.git")
+    first, second = repository.version("one", PM), repository.version("two")
+    repository.version("one", PM)
+    git = Git(str(tmp_path))
+    git("clone", "-q", "--bare", repository.directory.as_uri(), bare)
+    places = Places(f"{tmp_path}/bot", bare, f"{tmp_path}/run", f"{tmp_path}/var")
+    [taken_back] = repository.ids(second)
+
+    with pytest.raises(PermissionError, match="the PM has rolled back from this version"):
+        roll_back(places, second, "merge", "a signal")
+    roll_back(places, second, "merge", "another", pardoned=(taken_back,))
+    assert Git(bare)("show", "main:infra/runner.py") == "two"
+    roll_back(places, first, "merge", "a third")
