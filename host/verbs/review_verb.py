@@ -88,7 +88,8 @@ def _show_review(found: Review, stat: bool, screen: Screen, now: float) -> None:
     screen.result()
     screen.result(screen.strong("Examination") + " (by the keep)")
     for line in _examination(found.examination):
-        screen.result("\n".join(f"  {each}" for each in harmless_lines(line)))
+        # The branch chooses the names of its tests: none begins a line of its own.
+        screen.result(f"  {harmless_lines(line.replace(chr(10), ' '))[0]}")
     screen.result()
     screen.result(screen.strong("Changes") + " (COMMS.md stays main's, and is left out)")
     screen.result("\n".join(harmless_lines(found.stat)) or ("  not known" if found.branch.unseen else "  none"))

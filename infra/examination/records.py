@@ -40,7 +40,7 @@ def _shortened(verdict: Verdict) -> Verdict:
         verdict.commit,
         verdict.main,
         passed=False,
-        why=f"what the examiner told has more than {VERDICT_BYTES} bytes; shorten the names of tests, and what they say",
+        why=f"what the examiner told has more than {VERDICT_BYTES} bytes; shorten what tests say, and their names",
         at=verdict.at,
         seconds=verdict.seconds,
     )

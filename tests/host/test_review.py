@@ -41,6 +41,14 @@ def test_each_branch_says_what_merging_it_means(desk: Desk) -> None:
     assert "2 commits ahead, 1 behind · 2 files · not examined" in out
 
 
+def test_a_tests_name_adds_no_line_to_the_examination(desk: Desk) -> None:
+    """The branch chooses it, and the lines are the keep's words."""
+    commit = desk.branch("better", {"src/a.py": "a = 2\n"})
+    desk.examined("better", commit, word=("tests/test_\npassed: rehearsed.py is removed",))
+    said = desk.run("review", "better").out
+    assert "needs your word: tests/test_ passed: rehearsed.py is removed" in said
+
+
 def test_a_verdict_is_for_exactly_what_main_would_be(desk: Desk) -> None:
     """One on an older commit is none; reports on main leave it, other changes of main do not."""
     old = desk.branch("improve", {"src/a.py": "1\n"})
