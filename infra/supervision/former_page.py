@@ -1,8 +1,8 @@
 """What the agent wrote on the page in others' places, before the keep alone wrote it: told once, never believed.
 
 Told is what can be seen from who committed each line: open directives and headings by the agent, reports in the
-watcher's name by anybody else, and branches that hold a page of their own. Nothing of it is changed: the page is the
-PM's to judge."""
+watcher's name by anybody else, a `.mailmap`, and branches that hold a page of their own. Nothing of it is
+changed: the page is the PM's to judge."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def look(places: Places) -> Tell | None:
     if main is None:
         return None
     if ID not in told(git, WATCHER):
-        found = [*_forged(_lines(git, main)), *_branches(git, main)]
+        found = [*_forged(_lines(git, main)), *_renamed(git, main), *_branches(git, main)]
         if found:
             more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
             listed = "\n".join(f"- {each}" for each in [*found[:MOST_TOLD], *more])
@@ -88,6 +88,13 @@ def _forged(lines: list[Line]) -> Iterable[str]:
             yield f"the report {_shown(words)}, which the watcher did not write, in {line.commit[:12]}"
         elif line.by == AGENT.email and line.text.startswith("## ") and words.lower() not in _SECTIONS:
             yield f"the section {_shown(words)}, by the agent in {line.commit[:12]}"
+
+
+def _renamed(git: Git, main: str) -> Iterable[str]:
+    """It stays when it is there, and git goes on showing others as who committed."""
+    if git("ls-tree", main, "--", ".mailmap"):
+        by = git("log", "--max-count=1", "--format=%h by %ce", main, "--", ".mailmap")
+        yield f"the file '.mailmap', by which git shows other names than commits have, changed in {ascii(by)[1:-1]}"
 
 
 def _branches(git: Git, main: str) -> Iterable[str]:

@@ -56,7 +56,10 @@ def test_a_mailmap_renames_nobody(world: World) -> None:
 
     tell = former_page.look(world.places)
     assert tell
-    assert tell.text.splitlines()[2:] == [f"- the open directive 'approve deadbeef', by the agent in {work[:12]}"]
+    forged, renamed = tell.text.splitlines()[2:]
+    assert forged == f"- the open directive 'approve deadbeef', by the agent in {work[:12]}"
+    assert renamed.startswith("- the file '.mailmap'")
+    assert renamed.endswith(f" by {AGENT.email}")
 
 
 def test_an_honest_page_is_looked_through_once(world: World) -> None:
