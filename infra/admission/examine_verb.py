@@ -9,7 +9,7 @@ import time
 from infra.admission.request_world import World
 from infra.contract.branches import MAIN
 from infra.contract.requests import Examination, Examine, Later, Refused, Reply
-from infra.examination import refs, trees
+from infra.examination import refs, steps, trees
 from infra.repository.git import WATCHER, Git, resolve_commit
 from infra.repository.merge import MergeConflict
 
@@ -32,6 +32,8 @@ def examine(world: World, request: Examine) -> Reply:
         return Refused(str(conflict))
     content = refs.read_verdict(git, key)
     verdict = json.loads(content) if content else {}
+    if verdict and not steps.are_alike(git, verdict["main"], main):
+        verdict = {}
     if verdict and not (verdict.get("outage") and time.time() - verdict.get("at", 0.0) > OUTAGE_SECONDS):
         return Examination("examined", verdict)
     if not refs.has_room(git, branch):

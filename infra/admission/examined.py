@@ -33,6 +33,8 @@ def step_between(repository: Pushed, old: str, new: str, changed: Mapping[str, C
         return Step("", early=early)
     key = key_of(git, new)
     standing = refs.standing(repository.kept, key)
+    if standing and not steps.are_alike(repository.kept, standing.main, old):
+        standing = None  # it says nothing of what main has got since then, which this would take away
     return Step(path, key, standing, early, "" if standing else _branch_at(git, repository.kept, new))
 
 

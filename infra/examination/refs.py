@@ -28,6 +28,8 @@ class Standing(NamedTuple):
     why: str
     """Why not, when it has not passed."""
     needs_word: tuple[str, ...]
+    main: str
+    """The commit of main that it was held against."""
 
 
 def ask(git: Git, branch: str, commit: str) -> None:
@@ -100,6 +102,6 @@ def standing(git: Git, key: str) -> Standing | None:
     except (ValueError, RecursionError):
         return None
     match found:
-        case {"key": found_key, "passed": bool(passed), "why": str(why), "needs_word": list(words)}:
-            return Standing(passed, why, tuple(map(str, words))) if found_key == key else None
+        case {"key": found_key, "passed": bool(passed), "why": str(why), "needs_word": list(words), "main": str(main)}:
+            return Standing(passed, why, tuple(map(str, words)), main) if found_key == key else None
     return None

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from infra.examination.paths import TESTS, needs_examination
-from infra.repository.git import Git
+from infra.repository.git import Git, resolve_commit
 
 
 class Changing(NamedTuple):
@@ -28,9 +28,22 @@ def last_change(git: Git, old: str, new: str, there: Collection[str]) -> Changin
 
     `there` are the names in main's `tests/`."""
     words = (*_OWN_LINE, "-m", "-r", "--raw", "--no-abbrev", "--no-renames", "-z", "--format=%x01%H%ce")
-    answer = git.raw("log", *words, f"{old}..{new}", "--").decode(errors="surrogateescape")
+    return _needing(git.raw("log", *words, f"{old}..{new}", "--"), there)
+
+
+def are_alike(git: Git, before: str, now: str) -> bool:
+    """Whether nothing that needs an examination differs between two commits of main. Raises GitError."""
+    if before == now:
+        return True
+    if resolve_commit(git, before) is None:  # main was rewritten, and that is gone
+        return False
+    words = ("-r", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
+    return _needing(git.raw("diff-tree", *words, before, now, "--"), names_in_tests(git, before)) is None
+
+
+def _needing(answer: bytes, there: Collection[str]) -> Changing | None:
     header = ""
-    fields = iter(answer.replace("\n", "\0").split("\0"))
+    fields = iter(answer.decode(errors="surrogateescape").replace("\n", "\0").split("\0"))
     for field in fields:
         if field.startswith("\x01"):
             header = field[1:]

@@ -29,7 +29,8 @@ def body(world: World) -> Git:
 def verdict(git: Git, commit: str, passed: bool = True, why: str = "", word: tuple[str, ...] = ()) -> None:
     """What the keep would write down for this commit's tree."""
     key = key_of(git, commit)
-    text = json.dumps({"key": key, "passed": passed, "why": why, "needs_word": word})
+    main = git("rev-parse", "refs/heads/main")
+    text = json.dumps({"key": key, "passed": passed, "why": why, "needs_word": word, "main": main})
     blob = git("hash-object", "-w", "--stdin", stdin=text.encode())
     git("update-ref", f"{VERDICTS}{key}", blob)
 
@@ -105,6 +106,26 @@ def test_a_verdict_that_does_not_open_main(
     world.agent.push("main:refs/heads/better")
     verdict(git, work, passed, why, word)
     assert said in world.agent.refused("main")
+
+
+def test_a_verdict_says_nothing_of_what_main_has_got_since(world: World) -> None:
+    """An examined tree pushed again takes away what the PM added after it, a test perhaps: that is examined anew."""
+    git = body(world)
+    work = world.agent.commit({"infra/a.py": "a = 2\n"})
+    world.agent.push("main:refs/heads/better")
+    verdict(git, work)
+    world.agent.push("main")
+    world.pm.git("pull", "--quiet", "origin", "main")
+    world.pm.commit({"infra/a.py": "a = 3\n", "tests/test_b.py": "def test_b():\n    pass\n"})
+    world.pm.push("main")
+    world.agent.git("fetch", "--quiet")
+    made = world.agent.git("commit-tree", f"{work}^{{tree}}", "-p", "origin/main", "-m", "x")
+    assert "has not examined" in world.agent.refused(f"{made}:refs/heads/main")
+    world.agent.push(f"{made}:refs/heads/back")
+    door = DoorWorld(world.places, Settings(), get_logger())
+    assert examine(door, Examine("back", made)) == Examination("waiting")
+    verdict(git, made)
+    world.agent.push(f"{made}:refs/heads/main")
 
 
 def test_main_goes_through_nothing_that_was_not_examined(world: World) -> None:

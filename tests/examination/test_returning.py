@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.contract.places import Places
-from infra.examination import records, returning, trees
+from infra.examination import records, returning, steps, trees
 from infra.examination.verdict import Verdict
 from infra.repository.git import AGENT, Git, Person
 from infra.supervision.main_branch import roll_back
@@ -98,6 +98,15 @@ def test_an_older_line_of_main_is_not_lengthened(scene: Scene) -> None:
     git("update-ref", "refs/heads/main", made)
     with pytest.raises(PermissionError, match="did not see it lead main"):
         roll_back(scene.places, before, "merge", "1:1")
+
+
+def test_main_as_it_was_may_be_gone(scene: Scene) -> None:
+    """The PM can rewrite main; then a verdict from before says nothing of it."""
+    first, second = scene.commit("main", "one"), scene.commit("main", "x", "src/x.py")
+    git = Git(scene.places.remote, PM)
+    assert steps.are_alike(git, first, second)
+    assert not steps.are_alike(git, first, scene.commit("main", "two"))
+    assert not steps.are_alike(git, "0" * 39 + "1", second)
 
 
 def test_what_changes_nothing_of_the_agent_needs_none(scene: Scene) -> None:
