@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -189,9 +191,16 @@ def test_tests_that_hang_are_ended(scene: Scene) -> None:
     assert "ended after" in found.why
 
 
-def test_what_a_killed_examination_left_goes_and_processes_are_bounded(scene: Scene) -> None:
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """Sockets lie below it, and pytest's own directories have long names."""
+    with tempfile.TemporaryDirectory(prefix="x-", dir="/tmp") as place:
+        yield Path(place)
+
+
+def test_what_a_killed_examination_left_goes_and_processes_are_bounded(scene: Scene, short_path: Path) -> None:
     """Its place is small, and without a bound of its own the keep would have no process left beside it and the cell."""
-    place = scene.root / "x"
+    place = short_path
     (place / "left/c").mkdir(parents=True)
     (place / "left/c").chmod(0)
     (place / "file").write_text("x")

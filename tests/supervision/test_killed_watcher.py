@@ -98,7 +98,7 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(make_ag
 
 
 def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: MakeAgent) -> None:
-    """Refused signals, each with a reason of its own, and a watcher that is killed at any moment of telling them."""
+    """Refused signals, each with its own reason, and a watcher that is killed at any moment of telling or counting."""
     chance = random.Random(3)
     agent = make_agent()
     for number in range(REPORTS):
@@ -118,7 +118,10 @@ def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: Ma
     within(30.0, lambda: agent.state().phase == "running" and not agent.state().untold, "nothing left to tell")
     words = agent.comms()
     told = {number: words.count(f"-no-branch-{number}-") for number in range(REPORTS)}
-    assert told == dict.fromkeys(told, 1)
+    counted = "\n".join(line for line in agent.log().splitlines() if "report.counted" in line)
+    # The third of a kind in one watcher's life is only counted: a start may find the one before, still claimed.
+    assert told == {number: 0 if f"-no-branch-{number}-" in counted else 1 for number in told}
+    assert list(told.values()).count(0) <= REPORTS // 3
 
 
 REPORTS = 12
