@@ -55,7 +55,7 @@ def test_a_model_that_thinks_in_silence_is_waited_for() -> None:
 def test_thinking_for_ever_is_given_up() -> None:
     """More time is not all the time."""
     with pytest.raises(CallFailure) as caught:
-        hear(Broken(Answer((Think("sig"),)), 2, then="pings"), idle_seconds=0.2)
+        hear(Broken(Answer((Think("sig"),)), 2, then="pings"), IDLE_SECONDS)
 
     assert caught.value.type == "unavailable"
     assert caught.value.usage is not None

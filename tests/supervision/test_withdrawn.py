@@ -131,8 +131,9 @@ def test_a_version_that_stays_on_main_is_not_left_behind() -> None:
 def test_the_agent_does_not_roll_main_back_to_what_the_pm_took_back(tmp_path: Path) -> None:
     """However well it served, and before anything was found good; what the PM allows again it may."""
     repository, bare = Repository(tmp_path / "clone"), str(tmp_path / "bare.git")
-    first, second = repository.version("one", PM), repository.version("two")
     repository.version("one", PM)
+    second = repository.version("two")
+    one_again = repository.version("one", PM)
     git = Git(str(tmp_path))
     git("clone", "-q", "--bare", repository.directory.as_uri(), bare)
     places = Places(f"{tmp_path}/bot", bare, f"{tmp_path}/run", f"{tmp_path}/var")
@@ -140,6 +141,7 @@ def test_the_agent_does_not_roll_main_back_to_what_the_pm_took_back(tmp_path: Pa
 
     with pytest.raises(PermissionError, match="the PM has rolled back from this version"):
         roll_back(places, second, "merge", "a signal")
+    Git(bare)("fetch", "-q", str(tmp_path / "clone"), f"{GOODS}/*:{GOODS}/*")
     roll_back(places, second, "merge", "another", pardoned=(taken_back,))
     assert Git(bare)("show", "main:infra/runner.py") == "two"
-    roll_back(places, first, "merge", "a third")
+    roll_back(places, one_again, "merge", "a third")
