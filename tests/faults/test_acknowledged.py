@@ -79,13 +79,13 @@ def test_an_agent_that_was_restored_is_there(agent: Desk, disk: Ext4) -> None:
     archive = str(disk.path / "agent.tar")
     agent.done("backup", archive)
     cut(disk)
-    agent.done("restore", archive, "--agent", "second")
+    agent.done("restore", archive, "--agent", "b")
     cut(disk)
-    assert list(mend(agent.home("second"), machine_started())) == []
-    assert agent.main("second") == agent.main()
-    assert agent.git("second")("fsck", "--strict") == ""
-    assert os.path.getsize(agent.home("second").settings)
-    assert os.path.getsize(agent.home("second").started_file)
+    assert list(mend(agent.home("b"), machine_started())) == []
+    assert agent.main("b") == agent.main()
+    assert agent.git("b")("fsck", "--strict") == ""
+    assert os.path.getsize(agent.home("b").settings)
+    assert os.path.getsize(agent.home("b").started_file)
 
 
 class Clone:
@@ -166,7 +166,7 @@ def _report(desk: Desk) -> None:
 
 ACTS: dict[str, Callable[[Desk], object]] = {
     "tell": lambda desk: desk.done("tell", "do this"),
-    "merge": lambda desk: desk.done("merge", "improve", "--unvalidated"),
+    "merge": lambda desk: desk.done("merge", "improve@TIP", "--unexamined"),
     "reject": lambda desk: desk.done("reject", "improve"),
     "rollback": lambda desk: desk.done("rollback", "main~1"),
     "a report of the watcher's": _report,

@@ -105,7 +105,7 @@ def test_a_prompt_that_is_missing_or_empty_ends_the_boot(cell: Cell) -> None:
 @pytest.mark.heavy
 def test_a_door_that_does_not_answer_is_not_the_versions_fault(cell: Cell) -> None:
     """Each door is named, with an exit code of its own; with both there again, the same version boots."""
-    short = cell.boot(limits=limits(door_seconds=0.1))
+    short = cell.boot(limits=limits(door_seconds=1.0))
     cell.model.healthy = False
     failed(cell.start(short), Exit.UNAVAILABLE, "the model door", "503")
     cell.model.healthy = True
