@@ -49,7 +49,7 @@ def test_names_below_the_models_are_not_asked_for() -> None:
         command = resolver_command(EgressSettings(mode="allowlist", allow=allow), ["10.0.2.3"], ["api.anthropic.com"])
         return [word for word in command if word.startswith("--address=/*.")]
 
-    assert not_asked("pypi.org", "x.api.anthropic.com", "opic.com") == ["--address=/*.api.anthropic.com/"]
+    assert not_asked("example.org", "x.api.anthropic.com", "opic.com") == ["--address=/*.api.anthropic.com/"]
     assert not_asked("anthropic.com") == not_asked("api.anthropic.com") == []
 
 
