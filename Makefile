@@ -41,7 +41,7 @@ attacks: setup-containers ## try to get out of the sealed container, and print w
 	@$(python) -m tests.egress.table
 	@$(python) -m tests.host.planted.examination
 	@$(python) -m tests.sealed.held
-	@$(python) -m tests.examination.attacks
+	@$(python) -m tests.keep.examination.attacks
 
 faults: export MALLOC_ARENA_MAX := 2
 faults: setup-containers ## break the agent in every way that can be tried here, and print what the watcher made of it

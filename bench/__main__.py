@@ -34,7 +34,7 @@ from bench import (
 from bench.peers import Missing, program
 from bench.stamps import progress
 from bench.tables import Figure, Verdict, render, summary
-from infra.contract.exit_codes import Exit
+from infra.shared.exit_codes import Exit
 from tests.sealed.rootless import Unprepared
 
 IDLE_SECONDS = 60.0

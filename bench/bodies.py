@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.stamps import FIRST_LINE
-from infra.contract.places import Places
+from infra.shared.places import Places
 
 _START = """
 import json

@@ -28,7 +28,7 @@ from bench.tables import (
     times_row,
 )
 from bench.timed_watcher import Span
-from infra.contract.places import BOOT_LOG
+from infra.shared.places import BOOT_LOG
 from tests.sealed.project import Project
 from tests.sealed.rootless import Rootless
 from tests.sealed.sealed_agent import SealedAgent, born

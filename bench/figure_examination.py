@@ -16,10 +16,11 @@ from pathlib import Path
 from bench.scene import born, places_in
 from bench.stamps import progress
 from bench.tables import Figure, Table, Verdict
-from infra.examination import records, trees
-from infra.examination.verdict import Verdict as Examined
-from infra.repository.git import AGENT, Git
-from infra.supervision.services import keep_command, keep_environment
+from infra.shared.people import AGENT
+from infra.shared.programs import keep_command, keep_environment
+from infra.shared.repository.git import Git
+from infra.shared.verdicts import records, trees
+from infra.shared.verdicts.verdict import Verdict as Examined
 
 GOAL_SECONDS = 60.0
 """The median, on two processors that have nothing else to do."""
@@ -44,11 +45,11 @@ def test_words_are_counted() -> None:
 '''
 ADDED_LINE = "\n# Looked at again.\n"
 CHANGES: dict[str, dict[str, str]] = {
-    "a tool": {"infra/loop/word_tool.py": TOOL, "tests/loop/test_word_tool.py": TOOL_TEST},
-    "a report's line": {"infra/life/unit.py": ADDED_LINE},
-    "a file read at the start": {"infra/life/opening.py": ADDED_LINE},
+    "a tool": {"infra/cell/loop/word_tool.py": TOOL, "tests/cell/loop/test_word_tool.py": TOOL_TEST},
+    "a report's line": {"infra/cell/runner/unit.py": ADDED_LINE},
+    "a file read at the start": {"infra/cell/runner/opening.py": ADDED_LINE},
     "an edit of SYSTEM.md": {"SYSTEM.md": "\nBe brief.\n"},
-    "a fix in the loop": {"infra/loop/loop.py": ADDED_LINE},
+    "a fix in the loop": {"infra/cell/loop/loop.py": ADDED_LINE},
 }
 """What is added to which files."""
 
@@ -118,5 +119,5 @@ def _examine(remote: str, branch: str, commit: str) -> Examined:
 
 
 def _start(*words: str, stdin: int = subprocess.DEVNULL, stdout: int | None = None, more: tuple[int, ...] = ()) -> None:
-    command = keep_command("infra.examination", *words)
+    command = keep_command("infra.keep.examination", *words)
     subprocess.run(command, cwd="/", env=keep_environment(), stdin=stdin, stdout=stdout, pass_fds=more, check=True)

@@ -16,7 +16,7 @@ from bench import timed_watcher
 from bench.scene import WatchedAgent
 from bench.stamps import BareStart, progress
 from bench.tables import TIMES_HEAD, Figure, Table, at_most, distance, milliseconds, spread, times_row
-from infra.contract.branches import MAIN
+from infra.shared.branches import MAIN
 
 ROUNDS = 25
 TIMED_ROUNDS = 8

@@ -14,11 +14,11 @@ from pathlib import Path
 from bench.scene import within
 from bench.stamps import PATIENCE_SECONDS, progress
 from bench.tables import Figure, Table, none_lost
-from infra.repository.git import Git
-from infra.repository.page_text import ARCHIVE
-from infra.repository.tip import read_file
-from tests.supervision.agents import Agent
-from tests.supervision.test_killed_watcher import HOPPER
+from infra.shared.repository.git import Git
+from infra.shared.repository.page_text import ARCHIVE
+from infra.shared.repository.tip import read_file
+from tests.keep.supervision.agents import Agent
+from tests.keep.supervision.test_killed_watcher import HOPPER
 
 ROUNDS = 40
 BRANCHES = ("left", "right")

@@ -14,7 +14,7 @@ from bench import bodies
 from bench.scene import WatchedAgent, within
 from bench.stamps import PATIENCE_SECONDS, BareStart, now, progress
 from bench.tables import WORST_HEAD, Figure, Table, Verdict, milliseconds, quantile, spread, worst_row
-from infra.contract import watcher_file
+from infra.shared import watcher_file
 
 ROUNDS = dict(zip(bodies.BAD, (35, 35, 20, 10), strict=True))
 """Of each way to be bad: a hundred in all, fewer of those that take long."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from bench.scene import born, places_in
 from bench.stamps import BareStart, now, progress
 from bench.tables import TIMES_HEAD, Figure, Table, distance, times_row
-from infra.contract.branches import MAIN
-from infra.rehearsal import verdict
+from infra.keep.rehearsal import verdict
+from infra.shared.branches import MAIN
 
 ROUNDS = 10
 BEFORE, AFTER = "the rehearsal's own start", "ending all and clearing away"

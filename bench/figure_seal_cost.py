@@ -15,7 +15,7 @@ from bench import transfers
 from bench.sealed_scene import Asked, answering, image_of, sealed_project
 from bench.stamps import progress
 from bench.tables import TIMES_HEAD, Figure, Table, distance, times_row
-from infra.egress.rules import Exits, rules_text
+from infra.keep.egress.rules import Exits, rules_text
 from tests.sealed.project import Project
 from tests.sealed.rows import Cages
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bench.stamps import progress
 from bench.tables import Figure, Table, Verdict
-from infra.supervision import states
-from tests.supervision.simulation import play, possible
-from tests.supervision.test_simulation import SEEDS
+from infra.keep.supervision import states
+from tests.keep.supervision.simulation import play, possible
+from tests.keep.supervision.test_simulation import SEEDS
 
 YEARS = 0.15
 """Of each world here. The tests play a year of each."""

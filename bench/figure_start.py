@@ -22,13 +22,15 @@ import structlog
 from bench.scene import born, doors_answer, places_in, within
 from bench.stamps import PATIENCE_SECONDS, now, progress
 from bench.tables import TIMES_HEAD, Figure, Table, Verdict, at_most, distance, times_row
-from infra.admission.door_files import write_door_files
-from infra.contract.boot import Boot
-from infra.contract.boot_log import FAILED, SUCCESS, parse_line
-from infra.contract.branches import MAIN
-from infra.contract.places import BOOT_LOG
-from infra.contract.settings import Settings, runner_limits
-from infra.supervision import cell_files, checkouts, processes, services
+from infra.keep.git_door.door_files import write_door_files
+from infra.keep.services import services
+from infra.keep.supervision import checkouts
+from infra.shared import cell_files, processes
+from infra.shared.boot import Boot
+from infra.shared.boot_log import FAILED, SUCCESS, parse_line
+from infra.shared.branches import MAIN
+from infra.shared.places import BOOT_LOG
+from infra.shared.settings import Settings, runner_limits
 
 ROUNDS = 30
 GOAL = 5.0
@@ -165,8 +167,10 @@ class _Runner:
         with _killed_afterwards(process):
             self._await_success(boot.id)
         modules = import_times(listed.read_text(errors="replace"))
-        if "infra.life.start" not in modules:
-            raise RuntimeError("-X importtime does not list infra.life.start, which the runner's start is made of")
+        if "infra.cell.runner.start" not in modules:
+            raise RuntimeError(
+                "-X importtime does not list infra.cell.runner.start, which the runner's start is made of"
+            )
         return modules
 
     def _await_success(self, boot_id: str) -> float:

@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 from bench.stamps import progress
 from bench.tables import TIMES_HEAD, Figure, Table, Verdict, times, times_row
-from infra.contract.conversation import (
+from infra.cell.loop import loop
+from infra.cell.loop.bash_tool import bash_tool
+from infra.cell.loop.context import Room
+from infra.cell.loop.file_tools import file_tools
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.loop import Bounds, End
+from infra.cell.loop.outputs import Outputs
+from infra.cell.loop.recorded import recorded
+from infra.cell.loop.replay import replay
+from infra.cell.loop.toolbox import Toolbox
+from infra.shared.conversation import (
     END_TURN,
     FIRST_MESSAGE,
     TOOL_USE,
@@ -24,18 +34,8 @@ from infra.contract.conversation import (
     completion_to_dict,
     request_to_dict,
 )
-from infra.contract.settings import LimitSettings
-from infra.loop import loop
-from infra.loop.bash_tool import bash_tool
-from infra.loop.context import Room
-from infra.loop.file_tools import file_tools
-from infra.loop.interruption import Interruption
-from infra.loop.loop import Bounds, End
-from infra.loop.outputs import Outputs
-from infra.loop.recorded import recorded
-from infra.loop.replay import replay
-from infra.loop.toolbox import Toolbox
-from tests.loop.records import as_lines
+from infra.shared.settings import LimitSettings
+from tests.cell.loop.records import as_lines
 
 RUNS = 100
 GOAL = 0.5

@@ -17,12 +17,12 @@ import sys
 import time
 from collections.abc import Iterator
 
-from infra.admission import daemon
-from infra.admission.door_files import write_door_files
-from infra.contract.places import Places
-from infra.contract.settings import Settings
-from infra.repository.bare_config import SETTINGS
-from infra.supervision.services import dies_with_us
+from infra.keep.git_door import daemon
+from infra.keep.git_door.door_files import write_door_files
+from infra.keep.services.services import dies_with_us
+from infra.shared.places import Places
+from infra.shared.repository.bare_config import SETTINGS
+from infra.shared.settings import Settings
 
 BRANCH = "bench"
 SIZES = {"small": (1, 1), "large": (200, 100)}

@@ -19,15 +19,15 @@ import psutil
 
 from bench import bodies
 from bench.stamps import PATIENCE_SECONDS, Stamps
-from host.birth import first_files, make_repository
-from infra.contract import arguments, watcher_file
-from infra.contract.places import Places
-from infra.contract.sockets import connect
-from infra.contract.watcher_file import WatcherFile
-from infra.repository.git import Git, GitError, Person
-from infra.supervision import processes
-from infra.supervision.services import ROOT, keep_command, keep_environment
-from infra.supervision.versions import RETRY_REF
+from host.agent.init import first_files, make_repository
+from infra.keep.supervision.versions import RETRY_REF
+from infra.shared import arguments, processes, watcher_file
+from infra.shared.people import Person
+from infra.shared.places import ROOT, Places
+from infra.shared.programs import keep_command, keep_environment
+from infra.shared.repository.git import Git, GitError
+from infra.shared.sockets import connect
+from infra.shared.watcher_file import WatcherFile
 
 PM = Person("PM", "pm@example.invalid")
 T = TypeVar("T")

@@ -8,18 +8,19 @@ import sys
 import time
 
 from bench.steps import between, serve
-from infra.contract.boot import Boot, Limits
-from infra.contract.conversation import END_TURN, FIRST_MESSAGE, TOOL_USE, Completion, Message, Request, Text, ToolUse
-from infra.contract.places import Places
-from infra.life.events import logger
-from infra.life.transcript import Transcript
-from infra.loop import loop
-from infra.loop.context import Room
-from infra.loop.interruption import Interruption
-from infra.loop.loop import Bounds, End
-from infra.loop.outputs import Outputs
-from infra.loop.seed_tools import seed_tools
-from infra.repository.git import AGENT, Git
+from infra.cell.loop import loop
+from infra.cell.loop.context import Room
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.loop import Bounds, End
+from infra.cell.loop.outputs import Outputs
+from infra.cell.loop.seed_tools import seed_tools
+from infra.cell.runner.events import logger
+from infra.cell.runner.transcript import Transcript
+from infra.shared.boot import Boot, Limits
+from infra.shared.conversation import END_TURN, FIRST_MESSAGE, TOOL_USE, Completion, Message, Request, Text, ToolUse
+from infra.shared.people import AGENT
+from infra.shared.places import Places
+from infra.shared.repository.git import Git
 
 
 def _reply(call: ToolUse) -> Completion:

@@ -26,14 +26,15 @@ class Span(NamedTuple):
 def main(words: list[str]) -> int:
     # Here, because the bench imports this module for `Span` alone.
     from infra import watcher
-    from infra.environments import shelf
-    from infra.supervision import cell_files, checkouts, inbox, launching, memory, processes
-    from infra.supervision.bounds import Bounds
-    from infra.supervision.health import Health
-    from infra.supervision.services import Services
-    from infra.supervision.shared_main import SharedMain
-    from infra.supervision.versions import Mainline
-    from infra.supervision.world import World
+    from infra.keep.environments import shelf
+    from infra.keep.services.services import Services
+    from infra.keep.supervision import checkouts, inbox, launching, memory
+    from infra.keep.supervision.bounds import Bounds
+    from infra.keep.supervision.health import Health
+    from infra.keep.supervision.shared_main import SharedMain
+    from infra.keep.supervision.versions import Mainline
+    from infra.keep.supervision.world import World
+    from infra.shared import cell_files, processes
 
     output = os.open(words[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 

@@ -1,6 +1,6 @@
 """The `minifram` command: reads the environment, finds the verb, turns trouble into words and an exit code.
 
-Each verb is a module of `host/verbs`, imported when it is asked for: a command answers in the time of what it
+Each verb is a module of `host/commands`, imported when it is asked for: a command answers in the time of what it
 uses. Nothing below this module reads the process's environment or decides how the process ends."""
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 import click
 
-from host.caller import Caller, this_process
+from host.agent.paths import problem_with_agent_name
+from host.commands.options import agent_option, caller_of
+from host.context import Caller, this_process
 from host.display import Screen, harmless
-from host.homes import problem_with_agent_name
-from host.options import agent_option, caller_of
-from host.trouble import as_trouble
-from infra.contract.exit_codes import Exit
+from host.errors import as_trouble
+from infra.shared.exit_codes import Exit
 
 VERBS = {
     "init": "make a new agent: its repository, settings, directories",
@@ -79,7 +79,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"host.verbs.{cmd_name}_verb").verb
+        command = importlib.import_module(f"host.commands.{cmd_name}").verb
         assert isinstance(command, click.Command)  # noqa: S101 - what every module of verbs defines
         return command
 

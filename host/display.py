@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any, NamedTuple, TextIO
 
-from infra.contract.visible import spelled, spelled_name
+from infra.shared.visible import spelled, spelled_name
 
 LINE_CHARS = 4000
 """Of a line of somebody else's text. A longer one is no text for people, and pushes what stands around it away."""

@@ -12,14 +12,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from infra.admission import inspection
-from infra.admission.cargo import read_known
-from infra.admission.decide import Update, refusal
-from infra.admission.examined import ask_for_examinations
-from infra.admission.rules import Rules, read_rules
-from infra.contract.exit_codes import Exit
-from infra.contract.secret_shapes import redacted
-from infra.repository.git import GitError
+from infra.keep.git_door import inspection
+from infra.keep.git_door.cargo import read_known
+from infra.keep.git_door.decide import Update, refusal
+from infra.keep.git_door.examined import ask_for_examinations
+from infra.keep.git_door.rules import Rules, read_rules
+from infra.shared.exit_codes import Exit
+from infra.shared.repository.git import GitError
+from infra.shared.secret_shapes import redacted
 
 USAGE = """\
 usage: python -m infra.git_door serve --settings FILE [--bot DIR] [--remote DIR] [--run DIR] [--var DIR]
@@ -69,8 +69,8 @@ def _taken_over(updates: Sequence[Update], rules: Rules) -> str:
     if not any(update.page for update in updates):
         return ""
     # Only here: every push waits for what is imported, and few change the page.
-    from infra.admission import old_pages
-    from infra.contract.door import ask
+    from infra.keep.git_door import old_pages
+    from infra.shared.door import ask
 
     push = next(filter(None, map(old_pages.old_push, updates)), None)
     if push is None:
@@ -98,13 +98,13 @@ def serve(options: Sequence[str]) -> int:
 
     import structlog
 
-    from infra.admission.mainline import problem_with_repository, watch_files
-    from infra.admission.notifier import Notifier
-    from infra.admission.request_server import PATIENCE_SECONDS, RequestServer
-    from infra.admission.request_world import World
-    from infra.admission.verbs import Verbs
-    from infra.admission.witness import Witness
-    from infra.contract import arguments, settings, sockets
+    from infra.keep.git_door.mainline import problem_with_repository, watch_files
+    from infra.keep.git_door.notifier import Notifier
+    from infra.keep.git_door.request_server import PATIENCE_SECONDS, RequestServer
+    from infra.keep.git_door.request_world import World
+    from infra.keep.git_door.verbs import Verbs
+    from infra.keep.git_door.witness import Witness
+    from infra.shared import arguments, settings, sockets
 
     given = arguments.parser("git_door serve", "Tell listeners where main is.").parse_args(options)
     places = arguments.places(given)

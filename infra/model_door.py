@@ -21,36 +21,29 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from infra.contract import arguments
-from infra.contract.control import PROBE_PATH
-from infra.contract.conversation import (
-    COMPLETE_PATH,
-    HEALTH_PATH,
-    Completion,
-    Request,
-    Usage,
-    completion_to_dict,
-)
-from infra.contract.exit_codes import Exit
-from infra.contract.places import Places
-from infra.contract.providers import MANUAL
-from infra.contract.settings import Settings, SettingsError, read_settings
-from infra.contract.sockets import SocketTaken, listen
-from infra.models import log_lines
-from infra.models.accounts import Accounts
-from infra.models.asked import UNKNOWN, unit_on_main
-from infra.models.background import load_all
-from infra.models.bodies import Bodies, Calls, weight_of
-from infra.models.budget import Cost
-from infra.models.incoming import read_request
-from infra.models.ledger import Ledger, Opened
-from infra.models.model import Answer, Call, CallFailure, Model
-from infra.models.prices import nano_dollars
-from infra.models.providers import Surroundings, make_models, price_of
-from infra.models.rotation import REFUSED_KEY, Failed, decisive, next_try
-from infra.models.script import ScriptError
-from infra.models.serving import BUDGET_PATH, ERROR_HANDLERS, serve
-from infra.models.surroundings import remove_foreign_settings
+from infra.keep.ledger.budget import Cost
+from infra.keep.ledger.ledger import Ledger, Opened
+from infra.keep.ledger.prices import nano_dollars
+from infra.keep.model_door import log_lines
+from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.asked import UNKNOWN, unit_on_main
+from infra.keep.model_door.background import load_all
+from infra.keep.model_door.bodies import Bodies, Calls, weight_of
+from infra.keep.model_door.incoming import read_request
+from infra.keep.model_door.model import Answer, Call, CallFailure, Model
+from infra.keep.model_door.providers import Surroundings, make_models, price_of
+from infra.keep.model_door.rotation import REFUSED_KEY, Failed, decisive, next_try
+from infra.keep.model_door.script import ScriptError
+from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, serve
+from infra.keep.model_door.surroundings import remove_foreign_settings
+from infra.shared import arguments
+from infra.shared.control import PROBE_PATH
+from infra.shared.conversation import COMPLETE_PATH, HEALTH_PATH, Completion, Request, Usage, completion_to_dict
+from infra.shared.exit_codes import Exit
+from infra.shared.places import Places
+from infra.shared.providers import MANUAL
+from infra.shared.settings import Settings, SettingsError, read_settings
+from infra.shared.sockets import SocketTaken, listen
 
 log = structlog.get_logger("model_door")
 

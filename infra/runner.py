@@ -9,13 +9,13 @@ import os
 import sys
 import time
 
-from infra.contract.clock import timestamp
+from infra.shared.clock import timestamp
 
 TYPE_CHECKING = False  # what type checkers take for typing's own, which would cost more than the lines below
 if TYPE_CHECKING:
-    from infra.contract.boot import Boot
-    from infra.life.control import Heart
-    from infra.life.home import Home
+    from infra.cell.runner.control import Heart
+    from infra.cell.runner.home import Home
+    from infra.shared.boot import Boot
 
 
 def main() -> int:
@@ -25,10 +25,10 @@ def main() -> int:
         return code
     boot, heart = up
 
-    from infra.life import stop  # first of all: from here on the end of this process is an orderly one
+    from infra.cell.runner import stop  # first of all: from here on the end of this process is an orderly one
 
     interruption = stop.listen()
-    from infra.life import home
+    from infra.cell.runner import home
 
     here = home.settle(boot, os.getcwd(), interruption, heart=heart)
     here.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)
@@ -62,7 +62,7 @@ def leave_mark(started_at: float) -> None:
 
 def come_up() -> tuple[int, tuple[Boot, Heart] | None]:
     """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason."""
-    from infra.life import start
+    from infra.cell.runner import start
 
     boot = None
     try:
@@ -79,14 +79,14 @@ def come_up() -> tuple[int, tuple[Boot, Heart] | None]:
 
 
 def live(here: Home) -> int:
-    from infra.contract.branches import MAIN
+    from infra.shared.branches import MAIN
 
     if here.boot.branch != MAIN:
-        from infra.life import hop
+        from infra.cell.runner import hop
 
         return hop.prove_and_hand_over(here)
 
-    from infra.life import work
+    from infra.cell.runner import work
 
     return work.until_handed_over(here)
 

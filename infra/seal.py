@@ -13,26 +13,27 @@ import time
 from collections.abc import Sequence
 from secrets import token_hex
 
-from infra.admission import daemon
-from infra.admission.door_files import memory_bytes
-from infra.contract import arguments, report_titles
-from infra.contract.clock import timestamp
-from infra.contract.exit_codes import Exit
-from infra.contract.files import write_whole
-from infra.contract.identity import Identity, leave_groups, user_named
-from infra.contract.places import Places
-from infra.contract.settings import Settings, SettingsError, read_settings
-from infra.contract.watcher_file import Report
-from infra.egress import seal_egress
-from infra.egress.resolver import as_resolver, names_of_model, resolver_command
-from infra.egress.rules import RulesError, closed_networks
-from infra.repository.git import GitError
-from infra.repository.tip import TipBusy
-from infra.sealing import bare_repository, loopback, surroundings
-from infra.sealing.capabilities import FOR_WATCHING, keep_only
-from infra.supervision import beats, main_branch
-from infra.supervision.services import Service, begin
-from infra.supervision.zones import Zones, sealed_container
+from infra.keep.egress import seal_egress
+from infra.keep.egress.resolver import as_resolver, names_of_model, resolver_command
+from infra.keep.egress.rules import RulesError, closed_networks
+from infra.keep.git_door import daemon
+from infra.keep.git_door.door_files import memory_bytes
+from infra.keep.seal import bare_repository, loopback, surroundings
+from infra.keep.seal.capabilities import FOR_WATCHING, keep_only
+from infra.keep.services import beats
+from infra.keep.services.services import Service, begin
+from infra.keep.supervision import main_branch
+from infra.keep.supervision.zones import Zones, sealed_container
+from infra.shared import arguments, report_titles
+from infra.shared.clock import timestamp
+from infra.shared.exit_codes import Exit
+from infra.shared.files import write_whole
+from infra.shared.identity import Identity, leave_groups, user_named
+from infra.shared.places import Places
+from infra.shared.repository.git import GitError
+from infra.shared.repository.tip import TipBusy
+from infra.shared.settings import Settings, SettingsError, read_settings
+from infra.shared.watcher_file import Report
 from infra.watcher import watch
 
 CELL_USER, RESOLVER_USER, EXAMINER_USER = "agent", "resolver", "examiner"

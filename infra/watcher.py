@@ -12,14 +12,14 @@ import sys
 
 import structlog
 
-from infra.contract import arguments
-from infra.contract.exit_codes import Exit
-from infra.contract.settings import SettingsError, read_settings
-from infra.supervision import memory
-from infra.supervision.decide import decide
-from infra.supervision.states import Phase, State
-from infra.supervision.world import World, now
-from infra.supervision.zones import Zones, plain_directories
+from infra.keep.supervision import memory
+from infra.keep.supervision.decide import decide
+from infra.keep.supervision.states import Phase, State
+from infra.keep.supervision.world import World, now
+from infra.keep.supervision.zones import Zones, plain_directories
+from infra.shared import arguments
+from infra.shared.exit_codes import Exit
+from infra.shared.settings import SettingsError, read_settings
 
 
 def main(argv: list[str]) -> int:

@@ -22,8 +22,8 @@ LONG = (
     "tests/host/test_container_up.py",
     "tests/faults/",
     "tests/sealed/",
-    "tests/supervision/",
-    "tests/rehearsal/",
+    "tests/keep/supervision/",
+    "tests/keep/rehearsal/",
 )
 """Where a file, or one test of it, takes half a minute or more; the longest first. The heavy tests are shared out by
 file, and others a few at a time: what is long begins early, so that the last worker is not alone with it."""

@@ -15,12 +15,12 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from host.agent.watcher import Say
 from host.container import apt_sources
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError, call, environment, telling
-from host.trouble import Trouble
-from host.watching import Say
-from infra.contract.exit_codes import Exit
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
 
 RELEASE = "bookworm"
 OF_DEBIAN = f"debian:{RELEASE}-slim"

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 
+from host.agent.paths import Home
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import CELL_GID, CELL_UID
-from host.homes import Home
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
 
 HAND_OVER_SECONDS = 600.0
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from host.caller import Caller
 from host.container.machine import Lack, Machine, fatal, look
 from host.container.podman import Podman, environment
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
+from host.context import Caller
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
 
 AUTO, PODMAN, PROCESS = "auto", "podman", "process"
 

@@ -15,6 +15,8 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from host.agent.paths import Home
+from host.agent.watcher import Say
 from host.container.cell_tree import give_to_cell
 from host.container.inspection import Seen, differences, seen
 from host.container.machine import Machine
@@ -31,11 +33,9 @@ from host.container.words import (
     volume_options,
     volume_words,
 )
-from host.homes import Home
-from host.trouble import Trouble
-from host.watching import Say
-from infra.contract.exit_codes import Exit
-from infra.contract.providers import KEYS
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
+from infra.shared.providers import KEYS
 
 LOG_LINES = 40
 

@@ -10,20 +10,20 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host import running
-from host.audit import OK, WARN, Result
-from host.caller import Caller, as_option
-from host.consent import Consent, require
+from host.agent import up as running
+from host.agent.consent import Consent, require
+from host.agent.paths import Home
 from host.container import base, choice, control, image, kube, quadlet
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import Sealing, sealing
-from host.homes import Home
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
-from infra.contract.files import write_whole
-from infra.contract.providers import variable_of
-from infra.contract.settings import SettingsError, read_settings
+from host.context import Caller, as_option
+from host.errors import Trouble
+from host.repository.audit import OK, WARN, Result
+from infra.shared.exit_codes import Exit
+from infra.shared.files import write_whole
+from infra.shared.providers import variable_of
+from infra.shared.settings import SettingsError, read_settings
 
 QUADLET, KUBE = KINDS = ("quadlet", "kube")
 MOST_BYTES = 1 << 20

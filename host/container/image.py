@@ -13,14 +13,14 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.birth import Source, files_of
+from host.agent.init import Source, files_of
+from host.agent.watcher import Say
 from host.container import base, wheels
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError, call, environment, telling
 from host.container.words import VERSION, Image
-from host.trouble import Trouble
-from host.watching import Say
-from infra.contract.exit_codes import Exit
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
 
 PARTS = (
     "COMMS.md",

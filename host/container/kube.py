@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
-from host.caller import as_option
 from host.container.words import AGENT, Sealing, Secret, create_words
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
-from infra.contract.providers import variable_of
+from host.context import as_option
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
+from infra.shared.providers import variable_of
 
 NEEDED = (5, 4)
 """The podman whose pods have memory for emptyDir, sysctls and modes of secrets; this one was seen to."""

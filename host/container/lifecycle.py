@@ -10,20 +10,21 @@ import select
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from host import starting, watching
-from host.caller import Caller
+from host.agent import start as starting
+from host.agent import watcher as watching
+from host.agent.paths import Home
+from host.agent.start import Running
+from host.agent.watcher import Say
 from host.container import control, image, switch_files, switching, words
 from host.container.inspection import Seen
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import Image, Sealing, sealing
-from host.homes import Home
-from host.starting import Running
-from host.trouble import Trouble
-from host.watching import Say
-from infra.contract.exit_codes import Exit
-from infra.contract.files import write_whole
-from infra.contract.settings import Settings
+from host.context import Caller
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
+from infra.shared.files import write_whole
+from infra.shared.settings import Settings
 
 
 class Ship(NamedTuple):

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from host.container.host_networks import networks_of
 from host.container.podman import Podman, PodmanError, call, environment
-from infra.egress.host_networks import networks_of
 
 PODMAN_NEEDED = (4, 3)
 IDS_NEEDED = 65_536

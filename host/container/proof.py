@@ -16,17 +16,17 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from host.caller import Caller, this_process
+from host.agent.demo import Stage, play_whole
+from host.agent.demo_scene import DemoFailed, scene_in_container
+from host.agent.paths import Home, home_of
+from host.agent.watcher import Say
 from host.container import choice, control
 from host.container.podman import Podman, PodmanError
 from host.container.words import Image, names
-from host.demo import Stage, play_whole
-from host.homes import Home, home_of
-from host.scene import DemoFailed, scene_in_container
-from host.trouble import Trouble, as_trouble
-from host.watching import Say
-from infra.contract.exit_codes import Exit
-from infra.contract.providers import VARIABLES
+from host.context import Caller, this_process
+from host.errors import Trouble, as_trouble
+from infra.shared.exit_codes import Exit
+from infra.shared.providers import VARIABLES
 
 PROOF_SECONDS = 1200.0
 TELL_SECONDS = 10.0

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from host.caller import as_option
 from host.container.podman import Podman
 from host.container.words import Sealing, create_words, volume_words
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
+from host.context import as_option
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
 
 NEEDED = (5, 0)
 """The podman from which on all of these keys are known."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from host import starting, watching
-from host.homes import Home
-from host.starting import Before, Running, Started
-from host.watching import POLL_SECONDS, Say
-from infra.contract.watcher_file import RUNNING, SAFE_RUNG, WatcherFile
+from host.agent import start as starting
+from host.agent import watcher as watching
+from host.agent.paths import Home
+from host.agent.start import Before, Running, Started
+from host.agent.watcher import POLL_SECONDS, Say
+from infra.shared.watcher_file import RUNNING, SAFE_RUNG, WatcherFile
 
 
 class Seen(NamedTuple):

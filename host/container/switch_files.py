@@ -8,13 +8,13 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from host import keep_files
+from host.agent import keep_files
+from host.agent.paths import Home
 from host.container.switching import Journal
 from host.container.words import Image
-from host.homes import Home
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
-from infra.contract.files import sync_directory, write_whole
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
+from infra.shared.files import sync_directory, write_whole
 
 UNDER_WAY, DONE = "minifram.switch/1", "minifram.switched/1"
 _MOST_BYTES = 3 * keep_files.MOST_BYTES

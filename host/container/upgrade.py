@@ -10,9 +10,15 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from host import bare, keep_files, running, starting, watching
-from host.caller import Caller, as_option
-from host.consent import Consent, require
+from host.agent import keep_files
+from host.agent import start as starting
+from host.agent import up as running
+from host.agent import watcher as watching
+from host.agent.consent import Consent, require
+from host.agent.paths import Home, known_agents
+from host.agent.start import UP_SECONDS, Before, Running
+from host.agent.up import PODMAN, Readiness
+from host.agent.watcher import DOWN_SECONDS, Say
 from host.container import base, choice, control, lifecycle, proof, serving, switch_files, switching
 from host.container.inspection import Seen
 from host.container.lifecycle import Container, Ship, as_trouble
@@ -20,19 +26,18 @@ from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.switching import Journal, Step
 from host.container.words import Image, names, sealing
-from host.homes import Home, known_agents
-from host.running import PODMAN, Readiness
-from host.starting import UP_SECONDS, Before, Running
-from host.trouble import Trouble
-from host.watching import DOWN_SECONDS, Say
-from infra.contract import comms, watcher_file
-from infra.contract.clock import timestamp
-from infra.contract.exit_codes import Exit
-from infra.contract.files import write_whole
-from infra.repository.git import WATCHER, GitError
-from infra.repository.page import told, write_reports
-from infra.repository.page_text import PAGE, USUAL, Entry
-from infra.repository.tip import TipBusy
+from host.context import Caller, as_option
+from host.errors import Trouble
+from host.repository import open as bare
+from infra.shared import comms, watcher_file
+from infra.shared.clock import timestamp
+from infra.shared.exit_codes import Exit
+from infra.shared.files import write_whole
+from infra.shared.people import WATCHER
+from infra.shared.repository.git import GitError
+from infra.shared.repository.page import told, write_reports
+from infra.shared.repository.page_text import PAGE, USUAL, Entry
+from infra.shared.repository.tip import TipBusy
 
 REASON_CHARS, REASON_LINES = 2000, 12
 

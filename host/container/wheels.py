@@ -12,10 +12,10 @@ import shutil
 import sys
 from collections.abc import Mapping
 
+from host.agent.watcher import Say
 from host.container.podman import PodmanError, call, environment, telling
-from host.trouble import Trouble
-from host.watching import Say
-from infra.contract.exit_codes import Exit
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
 
 PYTHON = "3.11"
 """Of the image; the PM's own may be newer."""

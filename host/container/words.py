@@ -11,10 +11,10 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from host.agent.paths import Home
 from host.container.machine import IDS_NEEDED, Machine
-from host.homes import Home
-from infra.contract.places import CONTAINER
-from infra.contract.settings import Settings
+from infra.shared.places import CONTAINER
+from infra.shared.settings import Settings
 
 CELL_UID = CELL_GID = 1000
 """The user `agent` of the image."""
@@ -33,7 +33,7 @@ MIB = 1 << 20
 KEEPS_PROCESSES = 256
 """Of the container's, that neither the agent nor an examination can use up."""
 EXAMINERS_PROCESSES = 512
-"""Two fifths of what the agent may have (`infra.examination.examiner`)."""
+"""Two fifths of what the agent may have (`infra.keep.examination.examiner`)."""
 SYSTEM_V = {
     "kernel.shmall": "65536",  # pages: 256 MiB
     "kernel.shmmni": "128",

@@ -31,8 +31,8 @@ from bench.tables import (
     worst_row,
 )
 from bench.timed_watcher import LAUNCH, WAIT, Span
-from infra.contract.places import Places
-from tests.supervision.simulation import possible
+from infra.shared.places import Places
+from tests.keep.supervision.simulation import possible
 
 SAMPLES = st.lists(st.floats(min_value=1e-6, max_value=1e4), min_size=1, max_size=50)
 
@@ -176,7 +176,7 @@ def test_the_list_of_imports_is_read() -> None:
 def test_an_sdk_before_success_is_missed_and_a_blind_look_tells_nothing() -> None:
     """Without an SDK the goal is met, with one it is missed, and when the control sees none nothing is claimed."""
     control = ["anthropic._client", "httpx2"]
-    assert no_sdk(["os", "infra.life.start"], control).met is True
+    assert no_sdk(["os", "infra.cell.runner.start"], control).met is True
     assert "httpx2" in no_sdk(["os", "httpx2._models"], control).text
     assert no_sdk(["os", "httpx2._models"], control).met is False
     assert no_sdk(["os"], ["os"]).met is False

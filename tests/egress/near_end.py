@@ -17,10 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from infra.contract.identity import Identity
-from infra.contract.settings import EgressSettings
-from infra.egress import canary, counters, rules, seal_egress
-from infra.egress.resolver import as_resolver, resolver_command
+from host.container import counters
+from infra.keep.egress import canary, rules, seal_egress
+from infra.keep.egress.resolver import as_resolver, resolver_command
+from infra.shared.identity import Identity
+from infra.shared.settings import EgressSettings
 from tests.egress import attempts
 from tests.egress.peer import ask, serve
 

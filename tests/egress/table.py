@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from infra.egress.counters import LET_THROUGH, OWN
+from host.container.counters import LET_THROUGH, OWN
 from tests.egress import wire
 from tests.egress.attempts import REACHED, SILENT
 from tests.egress.far_end import PUBLIC4, PUBLIC6

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.egress.counters import Count, CountersError, counters, parse_counters, rejected
-from infra.egress.query_log import OTHERS, UNPRINTABLE, Asked, QueryLog, split_name
+from host.container.counters import Count, CountersError, counters, parse_counters, rejected
+from host.container.query_log import OTHERS, UNPRINTABLE, Asked, QueryLog, split_name
 
 LISTED = {
     "nftables": [

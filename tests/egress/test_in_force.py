@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.egress.rules import rules_text
+from infra.keep.egress.rules import rules_text
 from tests.egress import wire
 from tests.egress.attempts import REACHED
 from tests.egress.far_end import PUBLIC4, PUBLIC6

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.egress.query_log import QueryLog
+from host.container.query_log import QueryLog
 from tests.egress.attempts import REACHED
 from tests.egress.far_end import PUBLIC4, PUBLIC6
 from tests.egress.namespaces import Nets

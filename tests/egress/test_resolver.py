@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.contract.host_names import problem_with_host_name
-from infra.contract.model_settings import ModelSettings, NextModel
-from infra.contract.settings import EgressSettings, SettingsError, parse_settings
-from infra.egress.resolver import as_resolver, names_of_model, resolver_command
+from infra.keep.egress.resolver import as_resolver, names_of_model, resolver_command
+from infra.shared.host_names import problem_with_host_name
+from infra.shared.model_settings import ModelSettings, NextModel
+from infra.shared.settings import EgressSettings, SettingsError, parse_settings
 
 OPEN = EgressSettings()
 NARROW = EgressSettings(mode="allowlist", allow=("pypi.org", "files.pythonhosted.org"))

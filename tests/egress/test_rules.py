@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.egress.host_networks import networks_of
-from infra.egress.rules import FOLDER, Exits, RulesError, closed_networks, load_rules, prelude, rules_text
+from host.container.host_networks import networks_of
+from infra.keep.egress.rules import FOLDER, Exits, RulesError, closed_networks, load_rules, prelude, rules_text
 
 EXITS = Exits(990, ("10.0.2.3", "fd00::3"))
 

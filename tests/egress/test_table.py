@@ -6,7 +6,7 @@ import collections
 
 import pytest
 
-from infra.egress.counters import LET_THROUGH, OWN
+from host.container.counters import LET_THROUGH, OWN
 from tests.egress.far_end import PUBLIC4, PUBLIC6
 from tests.egress.namespaces import Nets
 from tests.egress.table import Result, Row, Table, rows, run

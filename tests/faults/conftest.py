@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.supervision.conftest import make_agent
+from tests.keep.supervision.conftest import make_agent
 
 __all__ = ["make_agent"]

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.supervision.agents import within
+from tests.keep.supervision.agents import within
 
 _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
 """ioctl of ext4 (also of xfs and f2fs): from this moment on nothing more reaches the disk, not even the journal."""

@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from host.homes import Home
-from host.standing import Standing, standing
-from infra.contract.signals import SignalName
-from infra.contract.watcher_file import WatcherFile
-from infra.repository.bare_config import MARKER, SETTINGS
-from infra.repository.git import Git
+from host.agent.paths import Home
+from host.agent.status import Standing, standing
+from infra.shared.repository.bare_config import MARKER, SETTINGS
+from infra.shared.repository.git import Git
+from infra.shared.signals import SignalName
+from infra.shared.watcher_file import WatcherFile
 from tests.faults.hasty_watcher import PROGRAM
-from tests.supervision.agents import Agent, within
+from tests.keep.supervision.agents import Agent, within
 
 MakeAgent = Callable[..., Agent]
 ROOT = Path(__file__).parents[2]

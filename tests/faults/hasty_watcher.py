@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import sys
 
-from infra.contract import arguments
-from infra.supervision.health import Pace
-from infra.supervision.zones import plain_directories
+from infra.keep.supervision.health import Pace
+from infra.keep.supervision.zones import plain_directories
+from infra.shared import arguments
 from infra.watcher import watch
 
 PROGRAM = "tests.faults.hasty_watcher"

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from host.mending import machine_started, mend
-from infra.contract.watcher_file import Report, Version
-from infra.repository import durable_refs
-from infra.repository.git import Git
-from infra.supervision import main_branch
-from infra.supervision.versions import Mainline
-from tests.admission.git_server import Server
-from tests.admission.world import World
+from host.repository.mending import machine_started, mend
+from infra.keep.supervision import main_branch
+from infra.keep.supervision.versions import Mainline
+from infra.shared.repository import durable_refs
+from infra.shared.repository.git import Git
+from infra.shared.watcher_file import Report, Version
 from tests.faults.disks import Ext4
 from tests.host.desk import Desk
+from tests.keep.git_door.git_server import Server
+from tests.keep.git_door.world import World
 
 pytestmark = pytest.mark.heavy
 BRANCHES = ("main", "new", "a/b/c")

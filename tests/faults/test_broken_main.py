@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.repository.git import Git
-from infra.supervision.processes import is_alive
+from infra.shared.processes import is_alive
+from infra.shared.repository.git import Git
 from tests.faults.grown import REAL, MakeAgent, behave, grown, kill_runner, lead, rung, shown
-from tests.supervision.agents import within
+from tests.keep.supervision.agents import within
 
 pytestmark = pytest.mark.heavy
 SERVES = 'say("BOOTSTRAPPING"); say("SUCCESS"); '

@@ -16,13 +16,13 @@ import psutil
 import pytest
 import structlog
 
-from infra.admission import daemon
-from infra.contract.places import Places
-from infra.supervision import beats
-from infra.supervision.services import Service, Services
-from tests.admission.world import BLOB_BYTES, World
+from infra.keep.git_door import daemon
+from infra.keep.services import beats
+from infra.keep.services.services import Service, Services
+from infra.shared.places import Places
 from tests.faults.grown import REAL, MakeAgent, grown, kill_runner
-from tests.supervision.agents import Agent, within
+from tests.keep.git_door.world import BLOB_BYTES, World
+from tests.keep.supervision.agents import Agent, within
 
 heavy = pytest.mark.heavy
 REPLACED_SECONDS = 10.0

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from infra.contract.signals import SignalName
-from infra.contract.watcher_file import WatcherFile
-from infra.repository.git import Git
-from infra.repository.page_text import ARCHIVE
-from infra.repository.tip import read_file
+from infra.shared.repository.git import Git
+from infra.shared.repository.page_text import ARCHIVE
+from infra.shared.repository.tip import read_file
+from infra.shared.signals import SignalName
+from infra.shared.watcher_file import WatcherFile
 from tests.faults.disks import Ext4
 from tests.faults.grown import grown
-from tests.supervision.agents import Agent, within
+from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 CUTS = 20

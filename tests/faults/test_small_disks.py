@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from infra.contract import watcher_file
-from infra.contract.signals import SignalName
-from infra.contract.watcher_file import SCHEMA
-from infra.supervision.processes import is_alive
+from infra.shared import watcher_file
+from infra.shared.processes import is_alive
+from infra.shared.signals import SignalName
+from infra.shared.watcher_file import SCHEMA
 from tests.faults.disks import fill, read_only, small_disk
 from tests.faults.grown import SHORT, MakeAgent, behave, grown, kill_runner, rung
-from tests.supervision.agents import Agent, within
+from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 

@@ -14,10 +14,10 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from infra.contract import watcher_file
-from infra.supervision.processes import is_alive
+from infra.shared import watcher_file
+from infra.shared.processes import is_alive
 from tests.faults.grown import MakeAgent, behave, grown, kill_runner
-from tests.supervision.agents import Agent, within
+from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 YEAR = 365 * 86400.0

@@ -8,11 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.contract.signals import SignalName
-from infra.repository.git import Git
-from infra.supervision.processes import is_alive
+from infra.shared.processes import is_alive
+from infra.shared.repository.git import Git
+from infra.shared.signals import SignalName
 from tests.faults.grown import MakeAgent, behave, grown, kill_runner
-from tests.supervision.agents import within
+from tests.keep.supervision.agents import within
 
 pytestmark = pytest.mark.heavy
 DEAF = """for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:

@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from host.agent.paths import Home, home_of
 from host.container.image import PARTS
 from host.container.machine import Machine
 from host.container.words import names, secret_name
-from host.homes import Home, home_of
-from infra.contract.exit_codes import Exit
-from infra.contract.providers import KEYS
+from infra.shared.exit_codes import Exit
+from infra.shared.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
 from tests.sealed.rootless import Rootless
 

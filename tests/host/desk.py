@@ -16,15 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from host import bare
-from host.caller import Caller
+from host.agent.paths import Home
 from host.cli import main
-from host.homes import Home
-from infra.contract import comms
-from infra.examination import records, trees
-from infra.examination.verdict import Counts, Verdict
-from infra.repository.git import AGENT, Git
-from infra.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
+from host.context import Caller
+from host.repository import open as bare
+from infra.shared import comms
+from infra.shared.people import AGENT
+from infra.shared.repository.git import Git
+from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
+from infra.shared.verdicts import records, trees
+from infra.shared.verdicts.verdict import Counts, Verdict
 
 PROJECT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -45,8 +46,8 @@ FILES = {
     "bot-template/README.md": "stays in the project\n",
     "bot-template/body/src/README.md": "Your work goes here.\n",
     "tests/__init__.py": "",
-    "tests/contract/__init__.py": "",
-    "tests/contract/test_words.py": "def test_words():\n    assert True\n",
+    "tests/shared/__init__.py": "",
+    "tests/shared/test_words.py": "def test_words():\n    assert True\n",
     "tests/host/test_secret.py": "not for the agent",
     "host/cli.py": "not for the agent",
 }

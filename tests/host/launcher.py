@@ -10,8 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from host.caller import Caller  # noqa: E402
 from host.cli import main  # noqa: E402
+from host.context import Caller  # noqa: E402
 
 if __name__ == "__main__":
     project, watcher, *words = sys.argv[1:]

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.contract.conversation import (
+from infra.cell.loop.model_client import ModelFailure
+from infra.shared.conversation import (
     COMPLETE_PATH,
     END_TURN,
     TOOL_USE,
@@ -24,11 +25,10 @@ from infra.contract.conversation import (
     ToolUse,
     request_to_dict,
 )
-from infra.contract.manual import Answer, parse_answer
-from infra.contract.sockets import connect
-from infra.loop.model_client import ModelFailure
+from infra.shared.manual import Answer, parse_answer
+from infra.shared.sockets import connect
 from tests.host.desk import Desk
-from tests.models.doors import BASH, DEADLINE_SECONDS, DoorProcess, a_request
+from tests.keep.model_door.doors import BASH, DEADLINE_SECONDS, DoorProcess, a_request
 
 CALL = '{"name": "bash", "input": {"command": "ls"}}'
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.contract import approvals, comms, questions
-from infra.contract.questions import Question
+from infra.shared import approvals, comms, questions
+from infra.shared.questions import Question
 from tests.host.desk import Desk
 
 ID, OTHER, OLD = "ab12cd340123ffff", "0123abcd0123abcd", "0123abcd"

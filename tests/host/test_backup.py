@@ -20,11 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host import backup, bare, watching
-from host.homes import Home
-from infra.contract.providers import KEYS
-from infra.models.ledger import Ledger, Opened, Settled
-from infra.repository.git import AGENT, Git
+from host.agent import backup
+from host.agent import watcher as watching
+from host.agent.paths import Home
+from host.repository import open as bare
+from infra.keep.ledger.ledger import Ledger, Opened, Settled
+from infra.shared.people import AGENT
+from infra.shared.providers import KEYS
+from infra.shared.repository.git import Git
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
 from tests.host.desk import Desk, Ended, wait_for
 from tests.host.planted.examination import NewSite, sites_at

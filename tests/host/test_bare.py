@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from host import bare
-from host.bare import names_a_program, pm_of
-from infra.repository.git import Person
+from host.repository import open as bare
+from host.repository.open import names_a_program, pm_of
+from infra.shared.people import Person
 from tests.host.desk import Desk
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from host import bare, birth
-from host.trouble import Trouble
-from infra.contract.settings import read_settings
-from infra.repository import bare_config
-from infra.repository.git import Person
+from host.agent import init as birth
+from host.errors import Trouble
+from host.repository import open as bare
+from infra.shared.people import Person
+from infra.shared.repository import bare_config
+from infra.shared.settings import read_settings
 from tests.host.desk import PROJECT, Desk, Ended
 
 BORN = {
@@ -28,8 +29,8 @@ BORN = {
     "spec/SPEC_SYSTEM.md",
     "src/README.md",
     "tests/__init__.py",
-    "tests/contract/__init__.py",
-    "tests/contract/test_words.py",
+    "tests/shared/__init__.py",
+    "tests/shared/test_words.py",
 }
 
 

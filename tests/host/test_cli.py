@@ -12,7 +12,7 @@ import time
 import pytest
 
 from host.cli import VERBS
-from infra.contract.exit_codes import Exit
+from infra.shared.exit_codes import Exit
 from tests.host.desk import HERE, PROJECT, Desk
 
 READING = ("status", "reports", "review", "config", "doctor", "logs")

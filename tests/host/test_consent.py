@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from host import running
-from host.consent import require
-from host.settings_text import flat
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
-from infra.contract.settings import Settings, parse_settings
-from infra.contract.settings_trust import NAMED, needing_consent
+from host.agent import up as running
+from host.agent.consent import require
+from host.agent.settings_text import flat
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
+from infra.shared.settings import Settings, parse_settings
+from infra.shared.settings_trust import NAMED, needing_consent
 from tests.host.desk import HERE, Desk
 
 STRANGE = """\

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from host.caller import Caller
 from host.container.choice import Choice, choose, podman_at_hand
 from host.container.podman import PodmanError, call, environment
-from host.trouble import Trouble
+from host.context import Caller
+from host.errors import Trouble
 from tests.host.desk import Desk
 from tests.host.test_container_machine import GOOD, INFO, a_podman
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from host.birth import BORN_WITH
+from host.agent.init import BORN_WITH
 from host.container import base
 from host.container.base import Base
 from host.container.image import PARTS, Inputs, build_words, cache_of, look_over
 from host.container.words import CELL_UID, Image
-from host.trouble import Trouble
+from host.errors import Trouble
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import HERE, PROJECT
 

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from hypothesis import given
 
+from host.agent.paths import Home
 from host.container.kube import BY_ITSELF, NOT_IN_PODS, PLAYED, SAID, manifest, options, play_words
 from host.container.words import Image, Sealing, sealing
-from host.homes import Home
-from host.trouble import Trouble
-from infra.contract.providers import KEYS
-from infra.contract.settings import PodmanSettings, Settings
+from host.errors import Trouble
+from infra.shared.providers import KEYS
+from infra.shared.settings import PodmanSettings, Settings
 from tests.host.desk import Desk
 from tests.host.test_container_machine import GOOD
 from tests.host.test_container_quadlet import printable

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from host import watching
+from host.agent import watcher as watching
 from host.container.control import alone
-from host.trouble import Trouble
+from host.errors import Trouble
 from tests.host.desk import Desk
 
 HOLDS = (

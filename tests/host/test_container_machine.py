@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from host.caller import Caller
 from host.container.choice import choose
 from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, told
-from host.trouble import Trouble
+from host.context import Caller
+from host.errors import Trouble
 
 PM = 1001
 GOOD = Machine(

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from host.agent.paths import Home
 from host.container.generated import unit_path
 from host.container.podman import Podman
 from host.container.quadlet import quoted, unit
 from host.container.words import Image, Sealing, create_words, sealing, volume_words
-from host.homes import Home
-from host.trouble import Trouble
-from infra.contract.providers import KEYS
-from infra.contract.settings import PodmanSettings, Settings
+from host.errors import Trouble
+from infra.shared.providers import KEYS
+from infra.shared.settings import PodmanSettings, Settings
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
 from tests.host.desk import Desk
 from tests.host.test_container_machine import GOOD

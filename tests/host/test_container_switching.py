@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from host.agent.paths import problem_with_agent_name
 from host.container import switch_files
 from host.container.switching import (
     Facts,
@@ -23,8 +24,7 @@ from host.container.switching import (
     was_forgotten,
 )
 from host.container.words import Image, names
-from host.homes import problem_with_agent_name
-from host.trouble import Trouble
+from host.errors import Trouble
 from tests.host.desk import Desk
 
 OLD, NEW = Image("localhost/minifram:old", "old"), Image("localhost/minifram:new", "new")

@@ -13,8 +13,8 @@ import pytest
 
 from host.container.inspection import differences
 from host.container.words import Image, sealing, secret_name
-from infra.contract.providers import KEYS
-from infra.contract.settings import read_settings
+from infra.shared.providers import KEYS
+from infra.shared.settings import read_settings
 from tests.host.container_desk import ENTRYPOINT, WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import wait_for
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from host.agent.paths import Home
 from host.container.machine import Machine
 from host.container.words import (
     NETWORKS,
@@ -23,9 +24,8 @@ from host.container.words import (
     volume_options,
     volume_words,
 )
-from host.homes import Home
-from infra.contract.providers import KEYS
-from infra.contract.settings import PodmanSettings, Settings
+from infra.shared.providers import KEYS
+from infra.shared.settings import PodmanSettings, Settings
 from tests.host.test_container_machine import GOOD
 
 HOME = Home("blue", "/data/blue", "/state/blue", "/run/blue", "/config/blue/minifram.yaml")

@@ -9,11 +9,12 @@ import threading
 
 import pytest
 
-from host import decisions, talk
-from host.trouble import Trouble
-from infra.contract import comms
-from infra.contract.exit_codes import Exit
-from infra.repository.tip import commit_tree, tree_with
+from host.errors import Trouble
+from host.repository import comms as talk
+from host.repository import merge as decisions
+from infra.shared import comms
+from infra.shared.exit_codes import Exit
+from infra.shared.repository.tip import commit_tree, tree_with
 from tests.host.desk import Desk
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.whole.owner import POLITER
 
 ROOT = Path(__file__).parent.parent.parent
-SCRIPTS = {"demo.yaml": (ROOT / "infra/models/demo.yaml").read_text(), "owner.py": POLITER}
+SCRIPTS = {"demo.yaml": (ROOT / "infra/keep/model_door/demo.yaml").read_text(), "owner.py": POLITER}
 PATCH = re.compile(r'path = Path\("([^"]+)"\)(.*?)path\.write_text', re.DOTALL)
 
 

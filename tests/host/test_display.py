@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host.display import Screen, as_json, duration, harmless, one_line, plain, seconds_of, since
-from infra.contract.clock import timestamp
+from infra.shared.clock import timestamp
 
 
 @given(st.text())

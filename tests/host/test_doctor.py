@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.contract.providers import KEYS
-from infra.contract.sockets import listen
+from infra.shared.providers import KEYS
+from infra.shared.sockets import listen
 from tests.host.desk import Desk, Ended
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from host.agent.egress import egress
+from host.agent.paths import Home
+from host.container.counters import Count
 from host.container.podman import Podman
-from host.egress import egress
-from host.homes import Home
-from infra.egress.counters import Count
-from infra.egress.query_log import Asked
+from host.container.query_log import Asked
 from tests.host.desk import Desk
 
 QUESTIONS = """\

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.homes import home_of, known_agents, problem_with_agent_name, problem_with_directory, secure_directory
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
+from host.agent.paths import home_of, known_agents, problem_with_agent_name, problem_with_directory, secure_directory
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
 
 HOME = {"HOME": "/home/pm"}
 

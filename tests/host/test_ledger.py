@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from infra.models.ledger import Ledger
+from infra.keep.ledger.ledger import Ledger
 from tests.host.desk import Desk
-from tests.models.test_budget import an_end, an_opening
+from tests.keep.model_door.test_budget import an_end, an_opening
 
 
 def test_a_whole_ledger_has_a_head(desk: Desk) -> None:

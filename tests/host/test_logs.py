@@ -8,10 +8,10 @@ import signal
 import tracemalloc
 from pathlib import Path
 
-from host import logs
+from host.agent import logs
+from host.agent.logs import Line
 from host.display import LINE_CHARS
-from host.logs import Line
-from infra.contract.boot_log import SUCCESS, BootLine, format_line
+from infra.shared.boot_log import SUCCESS, BootLine, format_line
 from tests.host.desk import Desk, wait_for
 
 

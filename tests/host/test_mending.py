@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from host import bare
-from host.mending import machine_started, mend
-from host.running import make_ready
-from infra.repository import bare_config
+from host.agent.up import make_ready
+from host.repository import open as bare
+from host.repository.mending import machine_started, mend
+from infra.shared.repository import bare_config
 from tests.host.desk import Desk
 
 

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from host import bare, pins
-from infra.contract import watcher_file
-from infra.contract.signals import Signal, SignalName, write_signal
-from infra.contract.watcher_file import BootRecord, Request, Version, WatcherFile
-from infra.repository.git import Git
-from infra.supervision.versions import RETRY_REF, version_of
+from host.agent import pins
+from host.repository import open as bare
+from infra.keep.supervision.versions import RETRY_REF, version_of
+from infra.shared import watcher_file
+from infra.shared.repository.git import Git
+from infra.shared.signals import Signal, SignalName, write_signal
+from infra.shared.watcher_file import BootRecord, Request, Version, WatcherFile
 from tests.host.desk import PROJECT, Desk, Ended, wait_for
-from tests.supervision.agents import RUNNER
+from tests.keep.supervision.agents import RUNNER
 
 AT = "2026-01-31T10:42:12.345Z"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from host.review import PAGE_BYTES, _ends_of, page_at
-from infra.contract import comms
-from infra.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
+from host.repository.review import PAGE_BYTES, _ends_of, page_at
+from infra.shared import comms
+from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
 from tests.host.desk import PAGE, Desk
 
 

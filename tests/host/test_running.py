@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from host import watching
-from infra.contract.providers import KEYS
-from infra.contract.watcher_file import STOPPED
+from host.agent import watcher as watching
+from infra.shared.providers import KEYS
+from infra.shared.watcher_file import STOPPED
 from tests.host.desk import Desk, wait_for
 
 KEY = "sk-ant-not-a-real-key"

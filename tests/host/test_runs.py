@@ -11,18 +11,18 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from host import runs
+from host.agent import runs
+from host.agent.replaying import replayed
+from host.agent.spans import spans
+from host.commands.runs import shown
 from host.display import as_json
-from host.replaying import replayed
-from host.spans import spans
-from host.trouble import Trouble
-from host.verbs.runs_verb import shown
-from infra.contract.conversation import Completion, Message, Request, Text, ToolUse, Usage
-from infra.life.beginning import GO_ON_FROM
-from infra.life.transcript import Transcript
-from infra.loop.context import Shortened, SummedUp
-from infra.loop.loop import Acted, Answered, End, Outcome
-from infra.loop.registry import Reply
+from host.errors import Trouble
+from infra.cell.loop.context import Shortened, SummedUp
+from infra.cell.loop.loop import Acted, Answered, End, Outcome
+from infra.cell.loop.registry import Reply
+from infra.cell.runner.transcript import Transcript
+from infra.shared.conversation import Completion, Message, Request, Text, ToolUse, Usage
+from infra.shared.resume import GO_ON_FROM
 from tests.host.desk import Desk
 
 KEY = "ghp_" + "R7vK2mQ9xW4bT8nL3cJ6hD5fZ1gS0pYaUeIo"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.settings_text import entries, explained, file_text, problems, set_lines
-from infra.contract.section import Section
-from infra.contract.settings import Settings, SettingsError, parse_settings
+from host.agent.settings_text import entries, explained, file_text, problems, set_lines
+from infra.shared.section import Section
+from infra.shared.settings import Settings, SettingsError, parse_settings
 from tests.host.desk import Desk
 
 CHOSEN = {"sandbox": "process", "autonomy": "propose", "model.provider": "anthropic"}

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import psutil
 
-from host import standing
-from infra.contract import watcher_file
-from infra.contract.life_file import WORKING, Life, write_life
-from infra.contract.settings import read_settings
-from infra.contract.watcher_file import BootRecord, Trouble, WatcherFile
+from host.agent import status as standing
+from infra.shared import watcher_file
+from infra.shared.life_file import WORKING, Life, write_life
+from infra.shared.settings import read_settings
+from infra.shared.watcher_file import BootRecord, Trouble, WatcherFile
 from tests.host.desk import Desk
 
 AT = "2026-01-31T10:42:12.345Z"

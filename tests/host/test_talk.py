@@ -12,11 +12,13 @@ from collections import Counter
 
 import pytest
 
-from host import bare, talk
-from infra.contract import comms
-from infra.contract.clock import timestamp
-from infra.repository.git import AGENT, Git, Person
-from infra.repository.tip import BareTip, CloneTip, advance, edit_file
+from host.repository import comms as talk
+from host.repository import open as bare
+from infra.shared import comms
+from infra.shared.clock import timestamp
+from infra.shared.people import AGENT, Person
+from infra.shared.repository.git import Git
+from infra.shared.repository.tip import BareTip, CloneTip, advance, edit_file
 from tests.host.desk import PAGE, Desk, wait_for
 
 

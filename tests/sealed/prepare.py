@@ -15,8 +15,8 @@ from pathlib import Path
 from host.container import base, image
 from host.container.machine import Machine, look
 from host.container.podman import FETCHING, Podman, PodmanError, call, environment
-from host.trouble import Trouble
-from infra.contract.exit_codes import Exit
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
 from tests.sealed.project import ROOT, Project
 from tests.sealed.rootless import Rootless, Unprepared, prepared
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from host.container import seccomp
 from host.container.words import MIB, NETWORKS, Limits, Scratch, Sealing, create_words
-from infra.contract.places import CONTAINER
+from infra.shared.places import CONTAINER
 from tests.sealed.inside.attempts import attempts
 from tests.sealed.inside.calls import Attempt
 from tests.sealed.rootless import Rootless, prepared

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from host.agent.paths import home_of
 from host.container.words import names, secret_name
-from host.homes import home_of
-from infra.contract.exit_codes import Exit
-from infra.contract.providers import KEYS
-from infra.sealing.capabilities import Held, parse_status
+from infra.keep.seal.capabilities import Held, parse_status
+from infra.shared.exit_codes import Exit
+from infra.shared.providers import KEYS
 from tests.sealed.project import Project
 
 DEADLINE_SECONDS = 60.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments.wheelwright import make_wheel, repacked, sha256
+from tests.keep.environments.wheelwright import make_wheel, repacked, sha256
 from tests.sealed.project import Project
 from tests.sealed.sealed_agent import born, first_of_all, until
 

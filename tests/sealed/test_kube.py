@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from host.container.kube import secret_name
-from infra.contract.exit_codes import Exit
+from infra.shared.exit_codes import Exit
 from tests.host.test_container_words import a_sealing
 from tests.sealed.newer import Podman5
 from tests.sealed.project import Project

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from host.agent.paths import Home
 from host.container.podman import Podman
 from host.container.quadlet import unit
 from host.container.words import Image, Sealing, create_words, names, sealing
-from host.homes import Home
-from infra.contract.exit_codes import Exit
-from infra.contract.providers import KEYS
-from infra.contract.settings import Settings
+from infra.shared.exit_codes import Exit
+from infra.shared.providers import KEYS
+from infra.shared.settings import Settings
 from tests.host.test_container_machine import GOOD
 from tests.host.test_container_quadlet import sections, systemd_words
 from tests.host.test_container_words import a_sealing

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.contract.exit_codes import Exit
-from infra.sealing.capabilities import FOR_WATCHING, bits
+from infra.keep.seal.capabilities import FOR_WATCHING, bits
+from infra.shared.exit_codes import Exit
 from tests.sealed.project import Project
 from tests.sealed.sealed_agent import SealedAgent, born, until
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from host.agent.paths import home_of
 from host.container.proof import scratch_of
 from host.container.words import names
-from host.homes import home_of
 from tests.sealed.project import Project
 from tests.sealed.rootless import Ended
 from tests.sealed.sealed_agent import SealedAgent, born, until
@@ -140,7 +140,7 @@ def test_an_agent_moves_to_a_new_image_only_when_it_lives_there(agent: SealedAge
 
     schema = "minifram.watcher/1"
     Path(agent.home.state, "choke").unlink()
-    later = versions.other("later", "infra/contract/watcher_file.py", schema, "minifram.watcher/2")
+    later = versions.other("later", "infra/shared/watcher_file.py", schema, "minifram.watcher/2")
     forgetful = versions.upgrade(agent, later, unproved=True)
     assert forgetful.returncode == 0, forgetful.stdout + forgetful.stderr
     assert (memory(agent)["schema"], image(agent) not in (first, second)) == ("minifram.watcher/2", True)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from infra.contract import comms
-from infra.supervision.services import keep_command, keep_environment
+from infra.shared import comms
+from infra.shared.programs import keep_command, keep_environment
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ POLITER = """
 git checkout -q -b politer
 python - <<'END'
 from pathlib import Path
-path = Path("infra/life/unit.py")
+path = Path("infra/cell/runner/unit.py")
 text = path.read_text()
 call = "    _report(home, outcome, steering.tasks, approvals.lines)\\n"
 assert text.count(call) == 1

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.contract import comms
-from infra.supervision.services import keep_command, keep_environment
+from infra.shared import comms
+from infra.shared.programs import keep_command, keep_environment
 
 
 @pytest.mark.heavy

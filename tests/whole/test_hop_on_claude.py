@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.models.wire import Answer, Broken, Reaction, Say, Status, Use, Wire, error_event
+from tests.keep.model_door.wire import Answer, Broken, Reaction, Say, Status, Use, Wire, error_event
 from tests.whole.owner import POLITER, Owner
 
 KEY = "sk-ant-test-0123456789abcdefghijklmnop"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.contract import comms
+from infra.shared import comms
 from tests.whole.owner import POLITER, Owner
 
 HOP = f"""

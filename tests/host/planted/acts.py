@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.repository.tip import commit_tree
+from infra.shared.repository.tip import commit_tree
 from tests.host.desk import Ended
 from tests.host.planted.site import Site
 from tests.host.planted.vector import HARMFUL, VERBS

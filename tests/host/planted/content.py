@@ -9,7 +9,7 @@ import os
 import subprocess
 import zlib
 
-from infra.repository.tip import commit_tree
+from infra.shared.repository.tip import commit_tree
 from tests.host.planted.site import ENDLESS_SECONDS, Site
 from tests.host.planted.vector import FOOLED, NOTHING, WAITS, WORKS, Control, Vector
 

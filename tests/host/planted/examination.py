@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from host import running
-from host.trouble import Trouble
+from host.agent import up as running
+from host.errors import Trouble
 from tests.host.desk import Desk, Ended
 from tests.host.planted import above, below, content
 from tests.host.planted.acts import ACTS, Act

@@ -47,8 +47,8 @@ if __name__ == "__main__":
     if commands == [["the control"]]:  # that a program which is no git would be seen
         sys.exit(subprocess.run(["true", "indeed"]).returncode)
 
-    from host.caller import Caller
     from host.cli import main
+    from host.context import Caller
 
     agent = os.environ.get("MINIFRAM_AGENT") or "agent"
     caller = Caller(dict(os.environ), os.getuid(), project, ("false",), agent)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from host.guard import HOOKS, NAME, is_guard, put_guard
-from host.running import make_ready
+from host.agent.up import make_ready
+from host.repository.guard import HOOKS, NAME, is_guard, put_guard
 from tests.host.planted.site import Said, Site
 from tests.host.planted.vector import HARMFUL, outside
 

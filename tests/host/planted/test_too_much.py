@@ -9,10 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from host import bare, decisions, review, talk
 from host.display import harmless
-from infra.repository.git import Git, GitError
-from infra.repository.tip import BareTip
+from host.repository import comms as talk
+from host.repository import merge as decisions
+from host.repository import open as bare
+from host.repository import review
+from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.tip import BareTip
 from tests.host.planted import content
 from tests.host.planted.examination import VERB_SECONDS
 from tests.host.planted.site import Site

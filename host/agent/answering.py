@@ -1,0 +1,142 @@
+"""What an agent asks a person in its model's place (`provider: manual`), and the answer. The model door waits for it;
+both lie in the keep's state (`infra/shared/manual.py`)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from host.agent import keep_files
+from host.agent import up as running
+from host.agent import watcher as watching
+from host.agent.paths import Home
+from host.display import harmless
+from host.errors import Trouble
+from infra.shared.conversation import Block, Request, Text, ToolResult, ToolUse, request_from_dict
+from infra.shared.exit_codes import Exit
+from infra.shared.files import write_whole
+from infra.shared.manual import (
+    ANSWER,
+    FOLDER,
+    MAX_ANSWER_BYTES,
+    MAX_REQUEST_BYTES,
+    REQUEST,
+    SCHEMA,
+    is_id,
+    parse_answer,
+)
+
+LOOK_SECONDS = 0.25
+SHOWN_CHARACTERS = 4000
+"""Of one block; `--json` has it whole."""
+
+
+class Question(NamedTuple):
+    """One call of the model that waits for a person."""
+
+    id: str
+    at: str
+    request: Request
+    others: int
+    """So many more wait behind it."""
+
+
+def oldest(home: Home, seconds: float = 0.0) -> Question:
+    """The question that waits the longest; without one, it is waited for. Raises Trouble when there is none."""
+    if running.sandbox_in_use(home) == running.PODMAN:
+        raise Trouble(
+            Exit.USAGE,
+            "this agent lives in the sealed container, where nobody is asked: the provider manual works in the process "
+            "sandbox only",
+        )
+    deadline = time.monotonic() + seconds
+    while True:
+        found = sorted(_waiting(home))
+        if found:
+            at, id, request = found[0]
+            return Question(id, at, request, len(found) - 1)
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
+    if watching.holder(home.places.watcher_lock) is None:
+        raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running, so nobody asks; 'minifram up' starts it")
+    raise Trouble(Exit.TRY_AGAIN, "nothing is asked at the moment; --wait waits for a question")
+
+
+def answer(home: Home, question: Question, text: str, is_words: bool) -> None:
+    """Hand the answer over; with `is_words`, none of its lines is a tool call. Raises Trouble for one that cannot be
+    used, or that nobody waits for any more."""
+    if is_words:
+        text = "\n".join(f" {line}" if line.startswith("{") else line for line in text.split("\n"))
+    try:
+        parse_answer(text, question.request.tools)
+        content = text.encode()
+    except ValueError as error:
+        raise Trouble(Exit.USAGE, f"the answer cannot be used: {error}") from None
+    if len(content) > MAX_ANSWER_BYTES:
+        raise Trouble(Exit.USAGE, f"the answer has {len(content):,} bytes; at most {MAX_ANSWER_BYTES:,}")
+    place = f"{home.places.var}/{FOLDER}/{question.id}"
+    nobody = Trouble(Exit.CONFLICT, "nobody waits for this answer any more; 'minifram answer' shows what is asked now")
+    if not os.path.lexists(place + REQUEST):
+        raise nobody
+    write_whole(place + ANSWER, content, mode=0o600)
+    if not os.path.lexists(place + REQUEST):  # the door gave up meanwhile, or has taken the answer
+        try:
+            os.unlink(place + ANSWER)
+        except FileNotFoundError:
+            return
+        raise nobody
+
+
+def news(request: Request) -> Iterator[str]:
+    """What has come since the model spoke last, a line or more for each block; then the tools."""
+    turns = [place for place, message in enumerate(request.messages) if message.role == "assistant"]
+    start = turns[-1] if turns else 0
+    if start:
+        yield f"… {start} messages before; --json shows all"
+    for message in request.messages[start:]:
+        for block in message.content:
+            yield harmless(_shown(message.role, block))
+    names = [f"{tool.name}({', '.join(tool.input_schema.get('properties', ()))})" for tool in request.tools]
+    yield harmless(f"tools: {', '.join(names) or 'none'}")
+
+
+def _shown(role: str, block: Block) -> str:
+    match block:
+        case Text(text):
+            return f"{role}: {_cut(text)}"
+        case ToolUse(_, name, given):
+            return f"{role} calls {name}: {_cut(msgspec.json.encode(given).decode())}"
+        case ToolResult(_, content, is_error):
+            return f"{'failed' if is_error else 'result'}: {_cut(content)}"
+
+
+def _cut(text: str) -> str:
+    left = len(text) - SHOWN_CHARACTERS
+    return text if left <= 0 else f"{text[:SHOWN_CHARACTERS]}\n… {left:,} characters more; --json shows all"
+
+
+def _waiting(home: Home) -> Iterator[tuple[str, str, Request]]:
+    """When, id and request of each question that has no answer yet."""
+    folder = f"{home.places.var}/{FOLDER}"
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return
+    for name in names:
+        id = name.removesuffix(REQUEST)
+        if id == name or not is_id(id) or os.path.lexists(f"{folder}/{id}{ANSWER}"):
+            continue
+        try:
+            raw: Any = msgspec.json.decode(keep_files.whole(f"{folder}/{name}", MAX_REQUEST_BYTES))
+            if raw["schema"] != SCHEMA:
+                raise ValueError(f"its schema is {raw['schema']!r}; expected {SCHEMA}")
+            yield str(raw["at"]), id, request_from_dict(raw["request"])
+        except FileNotFoundError:
+            continue  # answered at this moment
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise Trouble(Exit.FAILURE, f"the question {folder}/{name} cannot be read: {error!r}") from None

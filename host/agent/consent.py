@@ -1,0 +1,107 @@
+"""The PM's consent to settings that somebody else may have written, or that changed since the PM last saw them run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import click
+import yaml
+
+from host.agent.paths import Home
+from host.agent.settings_text import flat
+from host.agent.up import PROCESS, settings_needing_consent
+from host.context import as_option
+from host.display import Screen
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
+from infra.shared.plain_yaml import parse_yaml
+from infra.shared.settings import Settings, parse_settings
+from infra.shared.settings_trust import Difference, needing_consent
+
+Consent = Callable[[str, Sequence[Difference]], bool]
+"""Says what is asked for, and whether the PM agrees."""
+
+CONCERNS = "isolation, keys, money or network"
+SHOWN_CHARS = 200
+SANDBOX, LIVED = "sandbox", "lived in sandbox"
+
+
+class Adopted(NamedTuple):
+    """What an archive brings along, after the PM was asked."""
+
+    settings: bytes
+    taken: tuple[Difference, ...]
+    not_taken: tuple[Difference, ...]
+    sealed: bool
+    """Whether the agent counts as one that was sealed before."""
+
+
+def asking(accept: bool, screen: Screen) -> Consent:
+    """`accept` is the answer when it is true; else the PM is asked at a terminal, and without one has not agreed."""
+
+    def consent(what: str, differences: Sequence[Difference]) -> bool:
+        screen.progress(what)
+        for each in differences:
+            screen.progress(f"  {shown(each)}")
+        if accept:
+            return True
+        return sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Take them?", default=False, err=True)
+
+    return consent
+
+
+def shown(difference: Difference) -> str:
+    """On one line, of ASCII alone."""
+    value = "not set" if difference.value is None else _cut(json.dumps(difference.value))
+    return f"{_cut(json.dumps(difference.key)[1:-1])}: {value} (instead of {_cut(json.dumps(difference.instead_of))})"
+
+
+def adopt(archived: bytes, source: str, lived: str, consent: Consent) -> Adopted:
+    """What an agent restored from these settings gets. `sandbox: process` never counts: whoever starts it says so."""
+    settings, defaults = parse_settings(archived.decode(), source), flat(Settings())
+    found = needing_consent(flat(settings), defaults)
+    asked = tuple(each for each in found if (each.key, each.value) != (SANDBOX, PROCESS))
+    never = tuple(each for each in found if each not in asked)
+    if lived == PROCESS:
+        asked += (Difference(LIVED, PROCESS, "podman"),)
+    agrees = bool(asked) and consent(f"{source} differs from the defaults in what concerns {CONCERNS}:", asked)
+    taken, not_taken = (asked, never) if agrees else ((), (*asked, *never))
+    left_out = tuple(dict.fromkeys(_path(each.key) for each in not_taken if each.key != LIVED))
+    text = _without(archived, left_out) if left_out else archived
+    left = needing_consent(flat(parse_settings(text.decode(), source)), defaults)
+    assert {each.key for each in left} <= {each.key for each in taken}, left  # noqa: S101 - what `_without` is for
+    return Adopted(text, taken, not_taken, sealed=lived != PROCESS or not agrees)
+
+
+def require(home: Home, settings: Settings, sandbox: str, verb: str, consent: Consent) -> None:
+    """Raises Trouble unless the PM agrees to what minifram.yaml changed since the agent was started."""
+    found = settings_needing_consent(home, settings, sandbox)
+    what = f"{home.settings} changed since the agent was started, in what concerns {CONCERNS}:"
+    if found and not consent(what, found):
+        raise Trouble(
+            Exit.DENIED,
+            f"{verb} would put {', '.join(each.key for each in found)} into effect; nothing was changed: give "
+            f"--accept, or put the settings back, or 'minifram restart{as_option(home.agent)}' to run with them first",
+        )
+
+
+def _path(key: str) -> tuple[str, ...]:
+    """Section and name; one price goes with all prices, `model.prices.NAME.input`."""
+    return tuple(key.split(".", 2)[:2])
+
+
+def _without(archived: bytes, left_out: Sequence[tuple[str, ...]]) -> bytes:
+    raw = parse_yaml(archived.decode())
+    for path in left_out:
+        section = raw if len(path) == 1 else raw[path[0]]
+        section.pop(path[-1], None)
+    kept = {key: value for key, value in raw.items() if value != {}}
+    head = f"# Restored from an archive, without {', '.join(map('.'.join, left_out))}.\n"
+    return (head + (yaml.safe_dump(kept, sort_keys=False) if kept else "")).encode()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}... ({len(text):,} characters)"

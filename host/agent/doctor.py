@@ -1,0 +1,378 @@
+"""Checks on this machine and on one agent, for `minifram doctor`. Starts nothing, and changes nothing but
+what a power cut spoilt and can be put right without a guess (`mending`).
+
+Each check gives results: `ok`, `note` (good to know, nothing to do), `warn` and `fail`; the last two are findings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from host.agent import settings_text
+from host.agent import up as running
+from host.agent import watcher as watching
+from host.agent.paths import Home, problem_with_directory
+from host.context import Caller, as_option
+from host.errors import Trouble
+from host.repository import mending
+from host.repository import open as bare
+from host.repository.audit import FAIL, NOTE, OK, WARN, Result, audit
+from infra.shared import watcher_file
+from infra.shared.model_reach import problem_in_sandbox
+from infra.shared.model_settings import keys_needed, model_words
+from infra.shared.providers import KEYS, variable_of
+from infra.shared.repository.git import Git, GitError
+from infra.shared.settings import SettingsError, read_settings
+from infra.shared.sockets import MAX_PATH_BYTES, connect
+
+if TYPE_CHECKING:
+    from host.container.machine import Machine
+
+PYTHON_NEEDED = (3, 11)
+GIT_NEEDED = (2, 38)
+DISK_WARN_BYTES = 1 << 30
+DISK_FAIL_BYTES = 100 << 20
+DOOR_SECONDS = 3.0
+IMAGES_KEPT = 3
+"""More than so many built images are worth a word."""
+
+
+class Diagnosis(NamedTuple):
+    agent: str
+    initialised: bool
+    results: tuple[Result, ...]
+
+    @property
+    def findings(self) -> int:
+        return sum(result.level in (WARN, FAIL) for result in self.results)
+
+
+def diagnose(caller: Caller) -> Diagnosis:
+    """All checks; those of the agent only when there is one."""
+    home = caller.home
+    initialised = os.path.lexists(home.remote)
+    checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
+    if initialised:
+        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _model, _key]
+        checks += [_watcher, _main, _doors]
+    results = [result for check in checks for result in check(caller, home)]
+    if not initialised:
+        text = (
+            f"agent {home.agent!r} is not initialised: 'minifram init{as_option(home.agent)}' makes it at {home.data}"
+        )
+        results.append(Result("agent", NOTE, text))
+    return Diagnosis(home.agent, initialised, tuple(results))
+
+
+def _python(caller: Caller, home: Home) -> Iterator[Result]:
+    version = sys.version_info
+    level = OK if version[:2] >= PYTHON_NEEDED else FAIL
+    yield Result("python", level, f"{version.major}.{version.minor}.{version.micro} (needed: 3.11 or newer)")
+
+
+def _git(caller: Caller, home: Home) -> Iterator[Result]:
+    try:
+        words = Git("/")("version")
+    except (OSError, GitError) as error:
+        yield Result("git", FAIL, f"git cannot be run ({error}); install git 2.38 or newer")
+        return
+    match = re.search(r"(\d+)\.(\d+)", words)
+    good = match is not None and (int(match[1]), int(match[2])) >= GIT_NEEDED
+    yield Result("git", OK if good else FAIL, f"{words} (needed: 2.38 or newer, for merges without a work tree)")
+
+
+def _packages(caller: Caller, home: Home) -> Iterator[Result]:
+    import importlib.metadata
+
+    lock = f"{caller.root}/requirements.lock"
+    try:
+        with open(lock, encoding="utf-8") as file:
+            locked = dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)\s*\\?$", file.read(), flags=re.MULTILINE))
+    except OSError as error:
+        yield Result("packages", FAIL, f"{lock} cannot be read ({error}); run minifram from a whole checkout")
+        return
+    wrong = []
+    for name, version in locked.items():
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found = "none"
+        if found != version:
+            wrong.append(f"{name} {found}, locked {version}")
+    if wrong:
+        yield Result("packages", FAIL, f"not as locked: {'; '.join(wrong)}. Run 'make setup' in {caller.root}")
+    else:
+        yield Result("packages", OK, f"{len(locked)} packages are installed as {lock} says")
+
+
+def _disk(caller: Caller, home: Home) -> Iterator[Result]:
+    for name, path in (("data", home.data), ("state", home.state), ("run", home.run)):
+        there = _nearest(path)
+        free = shutil.disk_usage(there).free
+        level = FAIL if free < DISK_FAIL_BYTES else WARN if free < DISK_WARN_BYTES and name != "run" else OK
+        yield Result("disk", level, f"{free / (1 << 30):.1f} GiB free for {name} ({there})")
+
+
+def _sockets(caller: Caller, home: Home) -> Iterator[Result]:
+    longest = max((home.places.model_socket, home.places.git_socket), key=len)
+    size = len(os.fsencode(longest))
+    if size > MAX_PATH_BYTES:
+        text = f"{longest} has {size} bytes, at most {MAX_PATH_BYTES} work: set XDG_RUNTIME_DIR to a shorter directory"
+        yield Result("sockets", FAIL, text)
+    else:
+        yield Result("sockets", OK, f"paths of at most {size} bytes (limit {MAX_PATH_BYTES})")
+
+
+def _podman(caller: Caller, home: Home) -> Iterator[Result]:
+    """What the container needs of this machine. A finding for whoever wants one; root is no such user."""
+    from host.container import machine
+
+    found = machine.look(caller.environ, caller.uid)
+    wanted = _sandbox_wanted(home)
+    missing = machine.fatal(found)
+    level = FAIL if wanted == running.PODMAN else NOTE if wanted == "process" or caller.uid == 0 else WARN
+    for lack in machine.lacks(found):
+        yield Result("podman", level if lack.is_fatal else NOTE, lack.text)
+    if not missing:
+        version = ".".join(map(str, found.version))
+        text = f"{version} with {found.runtime}, {found.driver} storage, {found.network}, {found.ids} ids: usable"
+        yield Result("podman", OK, text)
+        yield from _image(caller, found, wanted)
+
+
+def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
+    from host.container import base, choice
+    from host.container.podman import PodmanError
+    from host.container.words import VERSION
+    from host.display import counted
+
+    podman = choice.podman_of(caller, found)
+    try:
+        built = podman("image", "ls", f"--filter=label={VERSION}", "--quiet").split()
+        is_there = base.look(podman, f"{base.NAME}:{base.recipe()}") is not None
+    except PodmanError as error:
+        yield Result("image", FAIL, str(error))
+        return
+    if is_there:
+        yield Result("image", OK, f"its base is here; {counted(len(set(built)), 'image')} built")
+    elif found.registries or found.mmdebstrap:
+        yield Result("image", OK, "'minifram up' makes its base and builds it, which takes some minutes")
+    else:
+        text = "there is nothing to build it on: apt-get install mmdebstrap, or name an image in podman.base"
+        yield Result("image", WARN if wanted == running.PODMAN else NOTE, text)
+
+    if len(set(built)) > IMAGES_KEPT:
+        text = f"podman image prune --all --filter label={VERSION}"
+        yield Result("image", NOTE, f"those of earlier versions take room; this removes what is not in use: {text}")
+
+
+def _sandbox_wanted(home: Home) -> str:
+    try:
+        return read_settings(home.settings).sandbox
+    except SettingsError:  # told by its own check
+        return "auto"
+
+
+def _container(caller: Caller, home: Home) -> Iterator[Result]:
+    """For an agent that podman runs, or ran last: nothing may be left when it is down."""
+    if running.sandbox_in_use(home) != running.PODMAN:
+        return
+    from host.container import choice, control
+    from host.container.podman import PodmanError
+
+    holds = watching.holder(home.places.watcher_lock, True) is not None
+    try:
+        podman = choice.podman_at_hand(caller)
+        found = control.look(podman, home)
+        has_secret = bool(control.keys_held(podman, home))
+    except (Trouble, PodmanError) as error:
+        yield Result("container", FAIL, str(error))
+        return
+    if os.path.lexists(home.switch_file):
+        text = "an upgrade is under way, or was cut short: 'minifram upgrade' or 'up' ends one that was"
+        yield Result("container", WARN, text)
+    if found and found.runs and holds:
+        yield Result("container", OK, f"running (pid {found.pid}), image version {found.version}")
+    elif found and found.runs:
+        yield Result("container", WARN, f"running (pid {found.pid}), but no watcher is at work in it (yet)")
+    elif found:
+        text = f"left over ({found.status}, it ended with {found.exit_code}); 'minifram up' or 'down' removes it"
+        yield Result("container", WARN, text)
+    else:
+        yield Result("container", OK, "none; the agent is down")
+    if has_secret and not (found and found.runs):
+        yield Result("container", WARN, "podman holds the key though the agent is down; 'minifram down' removes it")
+
+
+def _unit(caller: Caller, home: Home) -> Iterator[Result]:
+    from host.container import generated
+
+    yield from generated.of_unit(caller, home)
+
+
+def _settings(caller: Caller, home: Home) -> Iterator[Result]:
+    try:
+        with open(home.settings, encoding="utf-8") as file:
+            wrong = settings_text.problems(file.read(), home.settings)
+    except (OSError, UnicodeDecodeError) as error:
+        wrong = [f"{home.settings} cannot be read ({error}); an empty file there means all defaults"]
+    for problem in wrong:
+        yield Result("settings", FAIL, problem)
+    if not wrong:
+        yield Result("settings", OK, home.settings)
+
+
+def _repository(caller: Caller, home: Home) -> Iterator[Result]:
+    try:
+        for done in mending.mend(home, mending.machine_started()):
+            yield Result("repository", NOTE, done)
+        yield from audit(home, caller.uid)
+        if elsewhere := bare.hooks_elsewhere(caller.environ):
+            text = (
+                f"core.hooksPath in your own git configuration is {elsewhere!r}, so your pushes by path run no hook of "
+                f"{home.remote}: set it in the repositories that need it, and not for all"
+            )
+            yield Result("hooks", WARN, text)
+    except (GitError, OSError) as error:
+        yield Result("repository", FAIL, str(error))
+
+
+def _run_directory(caller: Caller, home: Home) -> Iterator[Result]:
+    if not os.path.lexists(home.run):
+        yield Result("run directory", OK, f"{home.run} is not there; 'minifram up' makes it")
+        return
+    wrong = [problem_with_directory(path, caller.uid) for path in (os.path.dirname(home.run), home.run)]
+    problems = [problem for problem in wrong if problem]
+    for problem in problems:
+        yield Result("run directory", FAIL, problem)
+    if not problems:
+        yield Result("run directory", OK, f"{home.run} is yours alone")
+
+
+def _state_directory(caller: Caller, home: Home) -> Iterator[Result]:
+    if not os.path.lexists(home.state):
+        yield Result("state directory", WARN, f"{home.state} is missing; 'minifram up' makes a new one, without memory")
+        return
+    problem = problem_with_directory(home.state, caller.uid)
+    yield Result("state directory", FAIL if problem else OK, problem or f"{home.state} is yours alone")
+
+
+def _model(caller: Caller, home: Home) -> Iterator[Result]:
+    """Who thinks, and what is known to stand in the way without asking anybody."""
+    try:
+        settings = read_settings(home.settings)
+    except SettingsError:  # told by its own check
+        return
+    is_up = watching.holder(home.places.watcher_lock, running.sandbox_in_use(home) == running.PODMAN) is not None
+    there = running.keys_in_use(home) if is_up else [key for key in KEYS if caller.environ.get(variable_of(key))]
+    sandbox = (running.sandbox_in_use(home) if is_up else "") or settings.sandbox
+    problem = problem_in_sandbox(settings.model, sandbox)
+    if problem:
+        yield Result("model", FAIL, problem)
+    lost = [variable_of(key) for key in keys_needed(settings.model, there) if key not in there]
+    if lost:
+        yield Result(
+            "model", NOTE if not is_up else WARN, f"{' and '.join(lost)} is not set, and 'minifram up' needs it"
+        )
+    if not problem and not lost:
+        yield Result("model", OK, model_words(settings.model, there))
+
+
+def _key(caller: Caller, home: Home) -> Iterator[Result]:
+    found = [key for key in KEYS if os.path.lexists(home.key_file(key))]
+    if not found:
+        yield Result("key", OK, "no key lies on disk")
+    for key in found:
+        yield _key_file(caller, home, home.key_file(key))
+
+
+def _key_file(caller: Caller, home: Home, path: str) -> Result:
+    status = os.lstat(path)
+    mode = stat.S_IMODE(status.st_mode)
+    problem = problem_with_directory(home.places.secrets, caller.uid)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != caller.uid or mode & 0o077:
+        problem = f"{path} must be a regular file of yours with mode 0600 (found {mode:04o})"
+    if problem:
+        return Result("key", FAIL, f"{problem}; take the key to be known to others")
+    if running.sandbox_in_use(home) == running.PODMAN or watching.holder(home.places.watcher_lock) is None:
+        return Result("key", WARN, f"{path} lies there though the agent is down; remove it")
+    return Result("key", OK, f"{path} is readable by you alone")
+
+
+def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
+    in_container = running.sandbox_in_use(home) == running.PODMAN
+    pid = watching.holder(home.places.watcher_lock, in_container)
+    try:
+        state = watching.known_state(home)
+    except (OSError, ValueError) as error:
+        yield Result("watcher", WARN, f"{home.places.watcher_state}: {error}; the watcher begins anew without it")
+        state = None
+    if pid == watching.UNKNOWN:
+        lock = home.places.watcher_lock
+        yield Result("watcher", FAIL, f"{lock} is held, but not by the process it names; find it: fuser {lock}")
+    elif pid is not None:
+        yield Result("watcher", OK, f"running (pid {pid})")
+    elif state is None or state.phase == watcher_file.STOPPED:
+        yield Result("watcher", OK, "not running")
+    else:
+        yield Result("watcher", WARN, f"it died in phase {state.phase!r} without a word; 'minifram up' starts it again")
+        if not in_container and (orphan := watching.orphan(state)):
+            yield Result("watcher", WARN, f"its runner (pid {orphan}) lives on, unwatched; 'minifram up' takes it over")
+
+
+def _main(caller: Caller, home: Home) -> Iterator[Result]:
+    from host.agent import pins
+
+    yield from pins.of_main(home)
+
+
+_QUESTIONS = (("git door", b"", b"main "), ("model door", b"GET /health HTTP/1.0\r\n\r\n", b"HTTP/1."))
+"""What each door is asked, and how a door's answer begins."""
+
+
+def _doors(caller: Caller, home: Home) -> Iterator[Result]:
+    """Whether the doors answer while the agent runs, and nobody else stands in their places while it does not."""
+    if running.sandbox_in_use(home) == running.PODMAN:
+        return  # they are in the container, and its watcher asks them
+    is_running = watching.holder(home.places.watcher_lock) is not None
+    for path, (name, question, expected) in zip(
+        (home.places.git_socket, home.places.model_socket), _QUESTIONS, strict=True
+    ):
+        problem = _problem_with_door(path, question, expected)
+        if is_running and problem:
+            text = f"{path}: {problem}; its reason is in {home.doors_log}, 'minifram restart' opens it anew"
+            yield Result(name, FAIL, text)
+        elif is_running:
+            yield Result(name, OK, f"{path} answers")
+        elif os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
+            yield Result(name, FAIL, f"{path} is no socket, and the door cannot open there; move it away")
+        elif not problem or not problem.startswith(_NOBODY):
+            text = f"another program listens at {path} though the agent is down; find and end it: fuser {path}"
+            yield Result(name, FAIL, text)
+
+
+_NOBODY = "nobody listens"
+
+
+def _problem_with_door(path: str, question: bytes, expected: bytes) -> str | None:
+    try:
+        with connect(path, DOOR_SECONDS) as door:
+            door.sendall(question)
+            answer = door.recv(100)
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        return f"{_NOBODY} ({error.strerror})"
+    except OSError as error:
+        return f"no answer within {DOOR_SECONDS:g} s ({error})"
+    return None if answer.startswith(expected) else f"answered {answer[:40]!r}, expected {expected.decode()!r}"
+
+
+def _nearest(path: str) -> str:
+    """`path` or the nearest directory above it that exists."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path

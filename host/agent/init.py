@@ -1,0 +1,246 @@
+"""Making an agent: its bare repository with the first commit, its settings, its directories.
+
+All is built beside and renamed into place as the last step, so that an agent is there whole or not at all, also after
+a power cut."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from host.agent.paths import Home, secure_directory, secure_run_directory
+from host.context import as_option
+from host.errors import Trouble
+from host.repository.guard import put_guard
+from host.repository.open import git_on
+from infra.shared.exit_codes import Exit
+from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
+from infra.shared.people import Person
+from infra.shared.repository.bare_config import MARKER, SETTINGS
+from infra.shared.repository.git import Git
+from infra.shared.sockets import MAX_PATH_BYTES
+
+BORN_WITH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes")
+"""Of this project, what every agent's repository holds at birth (DESIGN §2)."""
+
+BORN_WITH_TESTS = (
+    "__init__.py",
+    "conftest.py",
+    "shared",
+    "cell",
+    "keep",
+)
+"""Of `tests/`, what needs neither a container nor the host; a part without tests yet has no folder."""
+
+BODY = "bot-template/body"
+"""Laid over the rest, at the top of the repository."""
+
+_LEFT_OUT = ("__pycache__", "logs", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
+_LEFT_OUT_ENDINGS = (".pyc", ".pyo", ".log", ".swp", ".orig", "~")
+
+
+class Born(NamedTuple):
+    """A new agent."""
+
+    agent: str
+    commit: str
+    remote: str
+    bot: str
+    settings: str
+    state: str
+    run: str
+    settings_kept: bool
+    """True when a settings file was already there and was left as it is."""
+
+
+class Source(NamedTuple):
+    """One file of the first commit."""
+
+    path: str
+    """In the agent's repository."""
+    file: str
+    """Where its content is."""
+    executable: bool
+
+
+def give_birth(home: Home, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int) -> Born:
+    """Make the agent of `home` from the project at `root`.
+
+    `settings_text` is what the PM asked for; None takes a settings file that is already there, or `default_text`.
+    Raises Trouble when there is such an agent, or when the project is not whole."""
+    sources = first_files(root)
+    refuse_long_sockets(home)
+    base = os.path.dirname(home.data)
+    make_directories(base, 0o700)
+    with alone_in(base):
+        _refuse_what_is_there(home, settings_text)
+        kept = os.path.lexists(home.settings)
+        unfinished = f"{base}/.{home.agent}.new"
+        shutil.rmtree(unfinished, ignore_errors=True)  # an earlier init that was killed
+        made: list[str] = []
+        try:
+            os.mkdir(unfinished, 0o700)
+            commit = make_repository(f"{unfinished}/remote.git", home.agent, sources, pm)
+            os.mkdir(f"{unfinished}/bot", 0o700)
+            made += _make_directories(home, uid)
+            if not kept:
+                make_directories(os.path.dirname(home.settings), 0o700)
+                made.append(home.settings)
+                write_whole(home.settings, (settings_text or default_text).encode())
+            sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
+            os.rename(unfinished, home.data)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            _remove(made)
+            raise
+        sync_directory(base)
+    return Born(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
+
+
+def first_files(root: str) -> list[Source]:
+    """Every file of an agent's first commit. Raises Trouble when the project lacks a part."""
+    tests = [f"tests/{name}" for name in BORN_WITH_TESTS if os.path.exists(f"{root}/tests/{name}")]
+    found: dict[str, Source] = {}
+    for part in [*BORN_WITH, *tests]:
+        found |= {source.path: source for source in files_of(root, part)}
+    for source in files_of(root, BODY):
+        inside = source.path.removeprefix(f"{BODY}/")
+        found[inside] = source._replace(path=inside)
+    return [found[path] for path in sorted(found)]
+
+
+def make_repository(path: str, agent: str, sources: list[Source], pm: Person) -> str:
+    """A bare repository of ours at `path` with the first commit on main; gives that commit."""
+    git = make_empty_repository(path, agent, pm)
+    # One pack instead of one object for each file: every object of its own would be synced to disk by itself.
+    git(
+        "-c",
+        "fastimport.unpackLimit=1",
+        "fast-import",
+        "--quiet",
+        "--done",
+        "--date-format=now",
+        stdin=_import_stream(agent, sources, pm),
+    )
+    return git("rev-parse", "--verify", "refs/heads/main")
+
+
+def make_empty_repository(path: str, agent: str, pm: Person) -> Git:
+    """A bare repository of ours that has no commit yet."""
+    os.mkdir(path, 0o700)
+    Git(path)("init", "--quiet", "--bare", "--template=", "--initial-branch=main", path)
+    git = git_on(path, pm)
+    for key, value in (*SETTINGS, (MARKER, agent)):
+        git("config", "--file", f"{path}/config", key, value)
+    put_guard(path)
+    sync_tree(path)  # git itself leaves HEAD to the kernel
+    return git
+
+
+def _import_stream(agent: str, sources: list[Source], pm: Person) -> bytes:
+    """git-fast-import(1): one commit that holds these files."""
+    message = f"birth of agent {agent}\n\nIts body is minifram's own code; from here on it is the agent's to improve.\n"
+    parts = [b"commit refs/heads/main\n", f"committer {pm.name} <{pm.email}> now\n".encode(), _data(message.encode())]
+    for source in sources:
+        with open(source.file, "rb") as file:
+            content = file.read()
+        mode = "100755" if source.executable else "100644"
+        parts += [f"M {mode} inline {source.path}\n".encode(), _data(content)]
+    return b"".join([*parts, b"done\n"])
+
+
+def _data(content: bytes) -> bytes:
+    return b"data %d\n%b\n" % (len(content), content)
+
+
+def files_of(root: str, part: str) -> Iterator[Source]:
+    """The regular files of a file or folder of the project, without what tools leave behind."""
+    path = f"{root}/{part}"
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        raise Trouble(
+            Exit.NOT_FOUND, f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
+        ) from None
+    name = os.path.basename(part)
+    if name in _LEFT_OUT or name.endswith(_LEFT_OUT_ENDINGS):
+        return
+    if stat.S_ISDIR(status.st_mode):
+        for inner in sorted(os.listdir(path)):
+            yield from files_of(root, f"{part}/{inner}")
+    elif stat.S_ISREG(status.st_mode):
+        yield Source(part, path, bool(status.st_mode & 0o100))
+
+
+def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:
+    if os.path.lexists(home.data) and not os.path.lexists(home.remote):
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{home.data} is there and holds no agent (expected {home.remote}); "
+            "put that back from a copy, or move the directory away and run 'minifram init' again",
+        )
+    if os.path.lexists(home.data):
+        raise Trouble(
+            Exit.CONFLICT,
+            f"agent {home.agent!r} is already initialised ({home.data}); "
+            f"start it with 'minifram up{as_option(home.agent)}', or give another name with --agent",
+        )
+    if os.path.isdir(home.state) and os.listdir(home.state):
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{home.state} holds the state of an earlier agent {home.agent!r}; "
+            "a new one must not begin with it: move it away, then run 'minifram init' again",
+        )
+    if settings_text is not None and os.path.lexists(home.settings):
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{home.settings} is already there, and --sandbox, --model or --autonomy would change it; "
+            "leave these options out to keep the file, or move it away",
+        )
+
+
+def refuse_long_sockets(home: Home) -> None:
+    """Raises Trouble for a home whose sockets nobody could connect to."""
+    longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
+    if longest > MAX_PATH_BYTES:
+        raise Trouble(
+            Exit.USAGE,
+            f"sockets in {home.run} would have paths of {longest} bytes; at most {MAX_PATH_BYTES} are possible: "
+            "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory",
+        )
+
+
+def _make_directories(home: Home, uid: int) -> list[str]:
+    made = [path for path in (home.state, home.run) if not os.path.lexists(path)]
+    secure_directory(home.state, uid)
+    secure_run_directory(home, uid)
+    return made
+
+
+def _remove(made: list[str]) -> None:
+    for path in made:
+        with contextlib.suppress(OSError):  # already unwinding from the trouble that counts
+            if os.path.isdir(path):
+                os.rmdir(path)
+            else:
+                os.unlink(path)
+
+
+@contextlib.contextmanager
+def alone_in(directory: str) -> Iterator[None]:
+    """Hold a lock on `directory` itself: of one name there is one maker. Raises Trouble when another is at work."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"another 'minifram init' or 'restore' works in {directory}; try again"
+            raise Trouble(Exit.TRY_AGAIN, text) from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,30 @@
+"""The book of model calls, held against itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from host.agent import keep_files
+from host.agent.paths import Home
+from host.errors import Trouble
+from infra.keep.ledger.chain import Checked, check
+from infra.shared.exit_codes import Exit
+
+MOST_LINE_BYTES = 1 << 20
+"""A line that the model door writes has less than a thousandth of this."""
+
+
+def verify(home: Home) -> Checked:
+    """An agent that never asked a model has no ledger, and nothing wrong with it. Raises OSError, Trouble."""
+    try:
+        with keep_files.opened(home.places.ledger) as file:
+            return check(_lines(iter(lambda: file.readline(MOST_LINE_BYTES), b"")))
+    except FileNotFoundError:
+        return check(())
+    except ValueError as error:
+        raise Trouble(Exit.CONFLICT, str(error)) from None
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece.removesuffix(b"\n")

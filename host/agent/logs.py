@@ -1,0 +1,169 @@
+"""The logs of one agent as one stream: the watcher's, the doors', and each checkout's boot log and error log.
+
+A line without a time of its own (a traceback, a program's output) belongs to the line above it in its file, and
+takes its time. What lies in a checkout was written by the agent."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from host.agent import cell_files
+from host.agent.cell_files import Piece
+from host.display import LINE_CHARS
+from infra.shared.clock import timestamp
+from infra.shared.places import BOOT_LOG, ERROR_LOG, Places
+
+WATCHER, DOORS, RUNNER, BOOT = "watcher", "doors", "runner", "boot"
+SOURCES = (WATCHER, DOORS, RUNNER, BOOT)
+
+TAIL_BYTES = 1 << 20
+"""Of each file, so much is looked at."""
+FOLLOW_SECONDS = 0.25
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?:Z|\+00:00)")
+_TIME_KEYS = ("timestamp", "time", "at")
+
+
+class Line(NamedTuple):
+    """One line of a log."""
+
+    time: str
+    source: str
+    branch: str
+    """Empty for the keep's own."""
+    text: str
+    event: dict[str, Any] | None
+    """The line's own fields when it is a JSON object."""
+
+
+class File(NamedTuple):
+    """One log file: where it is, and whose."""
+
+    root: str
+    path: str
+    source: str
+    branch: str
+
+
+def files(places: Places, source: str) -> list[File]:
+    """The log files there are now, of one source or of `all`."""
+    wanted = SOURCES if source == "all" else (source,)
+    of_the_keep = {WATCHER: "watcher.log", DOORS: "doors.log"}
+    found = [File(places.var, name, source, "") for source, name in of_the_keep.items() if source in wanted]
+    for branch in cell_files.branches_with_checkouts(places.bot):
+        inside = f"{branch}/minifram"
+        if RUNNER in wanted:
+            found.append(File(places.bot, f"{inside}/{ERROR_LOG}", RUNNER, branch))
+        if BOOT in wanted:
+            found.append(File(places.bot, f"{inside}/{BOOT_LOG}", BOOT, branch))
+    return found
+
+
+def last_lines(places: Places, source: str, count: int) -> list[Line]:
+    """The last `count` lines of all logs, by time."""
+    found: list[Line] = []
+    for file in files(places, source):  # one after the other: an agent may have a great many
+        piece = _tail(file)
+        found += _last(_of_tail(file, piece), count) if piece else []
+    return _newest(found, count)
+
+
+def follow(places: Places, source: str, count: int, pause: Callable[[float], None] = time.sleep) -> Iterator[Line]:
+    """The last lines, then every new one as it is written, for ever. A replaced file is read from its start."""
+    seen: dict[File, Piece] = {}
+    rest: dict[File, bytes] = {}
+    old: list[Line] = []
+    for file in files(places, source):
+        piece = _tail(file)
+        if piece:
+            seen[file] = piece._replace(content=b"")
+            whole, newline, rest[file] = piece.content.rpartition(b"\n")
+            old += _last(_of_tail(file, piece._replace(content=whole + newline)), count)
+    yield from _newest(old, count)
+    while True:
+        new: list[Line] = []
+        for file in files(places, source):
+            fresh = _fresh(file, seen.get(file))
+            if fresh is None:
+                continue
+            seen[file] = fresh[1]._replace(content=b"")
+            whole, newline, rest[file] = (rest.get(file, b"") + fresh[0]).rpartition(b"\n")
+            if len(rest[file]) > TAIL_BYTES:  # a line without an end must not fill our memory
+                whole, newline, rest[file] = rest[file], b"\n", b""
+            new += _lines(file, whole + newline, timestamp(fresh[1].modified))
+        yield from _newest(new, len(new))
+        pause(FOLLOW_SECONDS)
+
+
+def _last(lines: list[Line], count: int) -> list[Line]:
+    return lines[-count:] if count else []
+
+
+def _tail(file: File) -> Piece | None:
+    return cell_files.read_tail(file.root, file.path, TAIL_BYTES)
+
+
+def _of_tail(file: File, piece: Piece) -> list[Line]:
+    cut = piece.end > TAIL_BYTES  # then the first line is not whole
+    content = piece.content.partition(b"\n")[2] if cut else piece.content
+    return _lines(file, content, timestamp(piece.modified))
+
+
+def _fresh(file: File, before: Piece | None) -> tuple[bytes, Piece] | None:
+    """What was written since `before`, and the piece to go on from. A log that was moved aside is finished first."""
+    if before is None:
+        piece = cell_files.read_from(file.root, file.path, 0, TAIL_BYTES)
+        return (piece.content, piece) if piece else None
+    piece = cell_files.read_from(file.root, file.path, before.end, TAIL_BYTES)
+    if piece is None or piece.identity == before.identity:
+        return (piece.content, piece) if piece else None
+    moved = cell_files.read_from(file.root, f"{file.path}.1", before.end, TAIL_BYTES)
+    end = moved.content if moved and moved.identity == before.identity else b""
+    piece = cell_files.read_from(file.root, file.path, 0, TAIL_BYTES)
+    return (end + piece.content, piece) if piece else None
+
+
+def _newest(lines: list[Line], count: int) -> list[Line]:
+    ordered = sorted(lines, key=lambda line: line.time)  # stable: lines of one file stay in its order
+    return ordered[-count:] if count else []
+
+
+def _lines(file: File, content: bytes, fallback: str) -> list[Line]:
+    found: list[Line] = []
+    last = ""
+    for raw in content.decode(errors="replace").split("\n"):
+        if not raw.strip():
+            continue
+        text = raw.rstrip("\r")[:LINE_CHARS] + (" … (cut)" if len(raw) > LINE_CHARS else "")
+        event = _event(raw)
+        last = _time_of(raw, event) or last
+        found.append(Line(last, file.source, file.branch, text, event))
+    # What stands before the first time in a file is no newer than that.
+    first = next((line.time for line in found if line.time), fallback)
+    return [line if line.time else line._replace(time=first) for line in found]
+
+
+def _event(text: str) -> dict[str, Any] | None:
+    if not text.startswith("{") or len(text) > LINE_CHARS:
+        return None
+    try:
+        event = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def _time_of(text: str, event: dict[str, Any] | None) -> str:
+    stated = text[:40]
+    if event is not None:
+        stated = next((str(event[key]) for key in _TIME_KEYS if key in event), "")
+    match = _TIME.match(stated)
+    if match is None:
+        return ""
+    # Logs write times with three or six decimals; cut to ours, so that they sort as text.
+    whole, _, fraction = match[1].partition(".")
+    return f"{whole}.{(fraction + '000')[:3]}Z"

@@ -1,0 +1,188 @@
+"""Versions that the watcher has pinned: which they are, whether main holds one of them now, and the PM's word that they
+may be tried again. That word is a ref which the PM alone can make, and which the watcher removes when it takes it;
+what it then does is the watcher's to decide."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from host.agent import up as running
+from host.agent import watcher as watching
+from host.agent.paths import Home
+from host.context import as_option
+from host.display import one_line
+from host.errors import Trouble
+from host.repository import open as bare
+from host.repository import review
+from host.repository.audit import NOTE, OK, WARN, Result
+from infra.shared import watcher_file
+from infra.shared.branches import MAIN, problem_with_branch
+from infra.shared.exit_codes import Exit
+from infra.shared.places import VERSION
+from infra.shared.repository.durable_refs import update_refs
+from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.repository.merge import changes_beyond_page
+from infra.shared.watcher_file import GOOD_RUNG, SAFE_RUNG, WatcherFile
+
+RETRY_REF = "refs/minifram/retry"
+TAKEN_SECONDS = 10.0
+"""The watcher looks every second or so; it may be about to start somebody."""
+SHOWN = 5
+STAND_INS = (GOOD_RUNG, SAFE_RUNG)
+"""Who leads where main cannot."""
+
+
+class Pin(NamedTuple):
+    """A version that is not led again for now."""
+
+    branch: str
+    commit: str
+    at: str
+    why: str
+    is_main: bool
+    """Main holds this version now, so that something else leads in its place."""
+
+
+class Retried(NamedTuple):
+    agent: str
+    pins: tuple[Pin, ...]
+    """What was pinned."""
+    taken_back: tuple[str, ...]
+    """The commits of versions that may stand in for main again."""
+    asked: bool
+    """False when there was neither; then nothing was changed."""
+    running: bool
+    taken: bool
+    """The watcher has seen it, and none of these is pinned any more."""
+    rung: str
+    """Who leads now, or led last; empty before the first start."""
+
+
+def known(git: Git, state: WatcherFile, main: str) -> tuple[Pin, ...]:
+    """Those that hold now, the newest first. What the watcher remembers of versions that nobody could start any more is
+    no news to anybody. Raises GitError."""
+    of_main = state.main.id if any(pin.version == state.main.id for pin in state.pins) else ""
+    if of_main and main != state.main.commit:  # it moved while no watcher looked
+        seen = resolve_commit(git, state.main.commit)
+        if seen is None or changes_beyond_page(git, seen, main, *VERSION):
+            of_main = ""
+    stand_ins = {good.id for good in state.goods} if of_main else set()
+    return tuple(
+        Pin(pin.branch, pin.commit, pin.at, pin.why, bool(of_main) and pin.version == of_main)
+        for pin in reversed(state.pins)
+        if (pin.version in {of_main, *stand_ins} if pin.branch == MAIN else _is_on_offer(git, pin, main))
+    )
+
+
+def _is_on_offer(git: Git, pin: watcher_file.Pin, main: str) -> bool:
+    """The branch still is what failed, and main does not hold it. Raises GitError."""
+    tip = None if problem_with_branch(pin.branch) else resolve_commit(git, f"refs/heads/{pin.branch}")
+    failed = resolve_commit(git, pin.commit) if tip else None
+    if tip is None or failed is None or git.ok("merge-base", "--is-ancestor", tip, main):
+        return False
+    return tip == failed or not changes_beyond_page(git, failed, tip)
+
+
+def taken_back(state: WatcherFile) -> tuple[str, ...]:
+    """The commits of good versions that the PM rolled back from or rejected: none of them stands in for main."""
+    withdrawn = {*state.withdrawn} - {*state.pardoned}
+    return tuple(good.commit for good in state.goods if good.id in withdrawn)
+
+
+def shown(found: tuple[Pin, ...]) -> Iterator[str]:
+    """A line for each of the newest, and one for how many more there are."""
+    for pin in found[:SHOWN]:
+        version = f"{one_line(pin.branch, 60)}@{one_line(pin.commit[:12])}"
+        yield f"{version} since {one_line(pin.at, 24)}: {one_line(pin.why, 120)}"
+    if len(found) > SHOWN:
+        yield f"and {len(found) - SHOWN} more, see 'minifram status --json'"
+
+
+def good_of(state: WatcherFile) -> str:
+    """The commit of the last main that has shown that it can live and is not pinned; empty when there is none."""
+    pinned = {state.main.id, *(pin.version for pin in state.pins)}
+    goods = (good.commit for good in state.goods if good.id not in pinned)
+    return next((commit for commit in goods if commit not in taken_back(state)), "")
+
+
+def rung_of(state: WatcherFile) -> str:
+    """Who leads, or led last; empty before the first start."""
+    if state.branch:
+        return state.rung
+    return state.boots[-1].rung if state.boots else ""
+
+
+def is_asked(home: Home) -> bool:
+    """The PM has asked, and no watcher has taken it yet."""
+    return os.path.lexists(f"{home.remote}/{RETRY_REF}")
+
+
+def retry(home: Home, git: Git, seconds: float) -> Retried:
+    """Ask that pinned versions be tried again, and wait until the watcher has taken it, if one runs. Raises Trouble."""
+    state = _state(home)
+    main = review.main_commit(git)
+    found, rung = known(git, state, main), rung_of(state)
+    is_running = runs(home)
+    back = taken_back(state)
+    if not found and not back:
+        return Retried(home.agent, (), (), asked=False, running=is_running, taken=False, rung=rung)
+    # The watcher looks for the ref's own file: one that somebody packed is taken away first.
+    update_refs(git, f"delete {RETRY_REF}")
+    update_refs(git, f"update {RETRY_REF} {main}")
+    was = {(pin.version, pin.at) for pin in state.pins}
+    deadline = time.monotonic() + seconds
+    taken = False
+    while is_running and not taken and time.monotonic() < deadline:
+        time.sleep(watching.POLL_SECONDS)
+        if not is_asked(home):
+            state = _state(home)
+            taken = not was & {(pin.version, pin.at) for pin in state.pins} and not taken_back(state)
+        is_running = taken or runs(home)
+    return Retried(home.agent, found, back, asked=True, running=is_running, taken=taken, rung=rung_of(state))
+
+
+def of_main(home: Home) -> Iterator[Result]:
+    """For `minifram doctor`: whether main itself leads. What keeps this from being told, its other checks tell."""
+    try:
+        state = watching.known_state(home)
+        git = bare.open_repository(home)
+        found = known(git, state, review.main_commit(git)) if state else ()
+    except (OSError, ValueError, Trouble, GitError):
+        return
+    if state is None:
+        return
+    is_running, rung, option = runs(home), rung_of(state), as_option(home.agent)
+    pin = next((pin for pin in found if pin.is_main), None)
+    if pin:
+        good = good_of(state)
+        leads = f"{rung} leads" if is_running and rung in STAND_INS else f"{GOOD_RUNG if good else SAFE_RUNG} is next"
+        back = f"'minifram rollback {good[:12]}{option}' (the last that lived), " if good else ""
+        text = (
+            f"at {pin.commit[:12]} it is pinned since {pin.at} because {one_line(pin.why, 160)}; {leads} in its place. "
+            f"Push one that is mended, {back}or have it tried again: 'minifram retry{option}'"
+        )
+        yield Result("main", WARN, text)
+    elif is_running and rung in STAND_INS:
+        text = f"{rung} leads, though main is not pinned: 'minifram restart{option}' has main tried"
+        yield Result("main", WARN if rung == SAFE_RUNG else NOTE, text)
+    else:
+        yield Result("main", OK, "it is not pinned")
+
+
+def runs(home: Home) -> bool:
+    in_container = running.sandbox_in_use(home) == running.PODMAN
+    return watching.holder(home.places.watcher_lock, in_container) is not None
+
+
+def _state(home: Home) -> WatcherFile:
+    try:
+        return watching.known_state(home) or WatcherFile()
+    except ValueError as error:
+        raise Trouble(
+            Exit.FAILURE,
+            f"what is pinned cannot be told: {home.places.watcher_state}: {error}; "
+            "a watcher begins anew without it, and so with nothing pinned: 'minifram restart'",
+        ) from None

@@ -1,0 +1,185 @@
+"""Starting the watcher, in whatever sandbox, and waiting until its agent works.
+
+What an earlier watcher left behind, or what another command starts at the same moment, is never taken for the one
+that was started here: its word counts while it holds the lock, and is newer than the start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from host.agent.paths import Home
+from host.agent.watcher import POLL_SECONDS, UNKNOWN, Say, already_running, glimpse, holder, last_words
+from host.errors import Trouble
+from infra.shared import arguments, watcher_file
+from infra.shared.exit_codes import Exit
+from infra.shared.watcher_file import Pin, WatcherFile
+
+UP_SECONDS = 90.0
+GIVEN_UP_AFTER = 3
+"""Failed launches in a row after which `up` stops waiting for one that works; each version that is pinned meanwhile
+gives as many to whoever leads in its place."""
+
+
+class Running(NamedTuple):
+    """A watcher whose agent works."""
+
+    pid: int
+    branch: str
+    commit: str
+    boot_id: str
+    seconds: float
+    rung: str = watcher_file.MAIN_RUNG
+
+    @property
+    def version(self) -> str:
+        """What runs, in words."""
+        return version_words(self.branch, self.commit, self.rung)
+
+
+def version_words(branch: str, commit: str, rung: str) -> str:
+    """`branch@commit`, unless nothing of the repository's runs."""
+    at = f"{branch}@{commit[:12]}"
+    if rung == watcher_file.SAFE_RUNG:
+        return f"{rung} in place of {at}"
+    return at if rung in _OWN else f"{at} ({rung})"
+
+
+def exit_of(rung: str) -> Exit:
+    """An agent of which only safe mode is left works, and needs its PM."""
+    return Exit.FINDINGS if rung == watcher_file.SAFE_RUNG else Exit.OK
+
+
+class Started(Protocol):
+    """A watcher that was just started: `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int:
+        """As we count processes."""
+
+    def poll(self) -> int | None:
+        """How it ended; None while it has not."""
+
+
+class NotYet(Trouble):
+    """The watcher is at work, and its agent does not work; carries what was seen."""
+
+    def __init__(self, home: Home, pid: int, what: str) -> None:
+        super().__init__(
+            Exit.FAILURE,
+            f"{what}; the watcher (pid {pid}) goes on trying. See 'minifram logs'; "
+            f"'minifram down' ends it; {last_words(home)}",
+        )
+        self.what = what
+
+
+class Before(NamedTuple):
+    """What an earlier watcher left, so as not to take it for this one's."""
+
+    stamp: object
+    failures: int
+    pins: frozenset[Pin]
+
+
+def before_start(home: Home) -> Before:
+    stamp = _stamp(home)
+    try:
+        state = glimpse(home)
+    except ValueError:  # the watcher sets such a file aside and begins anew
+        state = None
+    return Before(stamp, state.failures if state else 0, frozenset(state.pins if state else ()))
+
+
+def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
+    """The whole environment of the keep's programs: no key of the PM's is in it."""
+    kept = {name: environ[name] for name in ("PATH", "LANG", "HOME", "TMPDIR") if name in environ}
+    return {"LANG": "C.UTF-8"} | kept | {"PYTHONPATH": root}
+
+
+def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds: float, say: Say) -> Running:
+    """Start `program` as the agent's watcher, in a session of its own, and wait until its agent works.
+
+    Raises Trouble; a watcher that is at work but not successful yet is left to go on trying."""
+    for _ in range(2):
+        before = before_start(home)
+        process = _spawn(home, program, environ)
+        say(f"watcher started (pid {process.pid}); waiting for the agent to boot")
+        ended = wait_until_running(home, process, before, seconds, say)
+        if isinstance(ended, Running):
+            return ended
+        pid = holder(home.places.watcher_lock)
+        if ended == Exit.CONFLICT and pid is None:
+            continue  # it met another command's glance at the lock, which is over now
+        break
+    if ended == Exit.CONFLICT:
+        raise already_running(home, pid)
+    raise Trouble(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
+
+
+def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    output = os.open(home.watcher_output, flags, 0o600)
+    try:
+        return subprocess.Popen(
+            [*program, *arguments.words(home.settings, home.places)],
+            cwd="/",
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    finally:
+        os.close(output)
+
+
+def wait_until_running(
+    home: Home, process: Started, before: Before, seconds: float, say: Say, in_container: bool = False
+) -> Running | int:
+    """Running, or the watcher's exit status. Raises Trouble when it takes too long or fails too often."""
+    # A container's name is its agent's alone: whoever holds the lock while it runs is in it.
+    ours = (process.pid, UNKNOWN) if in_container else (process.pid,)
+    began = time.monotonic()
+    told = ""
+    while True:
+        status = process.poll()
+        if status is not None:
+            return status
+        # A file from an earlier watcher, or from one that another command starts now, is not this one's word.
+        state = glimpse(home) if _stamp(home) != before.stamp else None
+        if state is not None and holder(home.places.watcher_lock, in_container) in ours:
+            told = _tell(state, told, say)
+            if state.phase == watcher_file.RUNNING:
+                spent = time.monotonic() - began
+                return Running(process.pid, state.branch, state.commit, state.boot_id, spent, state.rung)
+            failed = state.failures if state.failures < before.failures else state.failures - before.failures
+            pinned = len({*state.pins} - before.pins)
+            if failed >= GIVEN_UP_AFTER * (1 + pinned):
+                raise NotYet(home, process.pid, f"the agent failed to boot {failed} times in a row")
+        if time.monotonic() - began > seconds:
+            raise NotYet(home, process.pid, f"the agent has not booted within {seconds:g} s")
+        time.sleep(POLL_SECONDS)
+
+
+def _tell(state: WatcherFile, told: str, say: Say) -> str:
+    at = f" {version_words(state.branch, state.commit, state.rung)}" if state.branch else ""
+    failed = f", {state.failures} failed so far" if state.failures else ""
+    text = f"{state.phase}{at}{failed}"
+    if text != told:
+        say(text)
+    return text
+
+
+_OWN = (watcher_file.BRANCH_RUNG, watcher_file.MAIN_RUNG)
+
+
+def _stamp(home: Home) -> object:
+    """Another value whenever the watcher has written its state again: it replaces the file."""
+    try:
+        status = os.stat(home.places.watcher_state)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns

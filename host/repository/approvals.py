@@ -1,0 +1,134 @@
+"""The PM's answers to what the agent asks: a line under Directives for each, as a commit of the PM's.
+
+What an answer is for is read from the keep's record, never from the page. An agent of before keeps no record: what it
+says on the page is all there is, and is shown as its own word."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+from host.agent import keep_files
+from host.agent.paths import Home
+from host.display import harmless, one_line
+from host.errors import Trouble
+from host.repository import comms as talk
+from host.repository.review import main_commit, page_at
+from infra.shared import approvals, comms, questions
+from infra.shared.approvals import State
+from infra.shared.exit_codes import Exit
+from infra.shared.questions import Question
+from infra.shared.report_titles import version
+from infra.shared.repository.git import Git
+from infra.shared.secret_shapes import redacted_value
+
+SHOWN_CHARS = 8000
+"""Of one call; where the rest is, is said."""
+MOST_FILES = 1000
+
+
+class Asking(NamedTuple):
+    """A call of the agent's that waits for the PM's word."""
+
+    id: str
+    tool: str
+    at: str
+    call: str
+    """Its arguments as JSON on one line; or the whole report that asks, where that is all that is known."""
+    version: str
+    """`branch@commit` that asks, as its runner says."""
+    why: str
+    recorded: bool
+    """By the keep. False: the agent's own word, from its page."""
+
+
+class Answered(NamedTuple):
+    told: talk.Told
+    asking: Asking
+
+
+def waiting(home: Home, page: str) -> list[Asking]:
+    """What waits for the PM, oldest first. Raises CommsError, OSError, and ValueError for a record that is none."""
+    held = _held(home)
+    states = approvals.states(page, tuple(question.id for question in held))
+    recorded = [_asking(home, question) for question in held if states[question.id][0] is State.WAITING]
+    return recorded + [_on_page(asked) for asked in approvals.unanswered_on_page(page)]
+
+
+def listed(git: Git, home: Home) -> list[Asking]:
+    """What waits on main now. Raises Trouble."""
+    return _look(git, home)[1]
+
+
+def answer(git: Git, home: Home, id: str, approved: bool, why: str = "") -> Answered:
+    """Write `approve ID` or `deny ID: why`. Raises Trouble for an id that waits for no answer."""
+    id = id.strip("[]`").lower()
+    said, found = _look(git, home)
+    if id in said:
+        now = "approved" if said[id].approved else "denied"
+        raise Trouble(Exit.CONFLICT, f"call {id} is {now} already; to change that, edit the line in COMMS.md")
+    asking = next((each for each in found if each.id == id), None)
+    if asking is None:
+        known = ", ".join(f"{each.id} ({one_line(each.tool, 40)})" for each in found) or "nothing"
+        raise Trouble(Exit.NOT_FOUND, f"no call with id {one_line(id, 40)} waits for an answer; waiting: {known}")
+    words = " ".join(why.split())
+    text = f"approve {id}" if approved else f"deny {id}" + (f": {words}" if words else "")
+    return Answered(talk.tell(git, text), asking)
+
+
+def _look(git: Git, home: Home) -> tuple[dict[str, approvals.Answer], list[Asking]]:
+    """What the PM says now, and what waits for it. Raises Trouble."""
+    page = page_at(git, main_commit(git))
+    try:
+        return approvals.open_answers(page), waiting(home, page)
+    except comms.CommsError as error:
+        raise Trouble(Exit.NOT_FOUND, f"{error}; nothing was answered") from None
+    except ValueError as error:
+        raise Trouble(Exit.CONFLICT, f"{error}; nothing was answered") from None
+
+
+def shown(asking: Asking) -> list[str]:
+    """The call, for the screen."""
+    whose = (
+        f"asked by {one_line(asking.version, 80)}"
+        if asking.recorded
+        else "the agent's own word; the keep has no record"
+    )
+    why = f", because of {one_line(asking.why, 120)}" if asking.why else ""
+    return [f"{asking.id}  {one_line(asking.tool, 40)}  {whose}{why}, {one_line(asking.at, 24)}", f"  {asking.call}"]
+
+
+def _held(home: Home) -> list[Question]:
+    """The keep's records, oldest first. Raises OSError, ValueError."""
+    directory = home.places.questions
+    try:
+        names = sorted(filter(questions.is_file_name, os.listdir(directory)))[:MOST_FILES]
+    except FileNotFoundError:
+        return []
+    found = []
+    for name in names:
+        try:
+            found.append(questions.decode(keep_files.whole(f"{directory}/{name}", questions.MOST_BYTES), name))
+        except FileNotFoundError:  # it is over since it was listed
+            continue
+    return sorted(found, key=lambda question: question.asked_at)
+
+
+def _asking(home: Home, question: Question) -> Asking:
+    whole = json.dumps(question.input)
+    call = json.dumps(redacted_value(question.input))
+    file = f"{home.places.questions}/{questions.file_name(question.id)}"
+    # What has the shape of a key may be a program's name, so that something is left out is always said.
+    left_out = "" if call == whole else f" … what looks like a key is left out; the whole call is in {file}"
+    call = harmless(call)
+    more = len(call) - SHOWN_CHARS
+    if more > 0:
+        call = f"{call[:SHOWN_CHARS]} … {more:,} characters more in {file}"
+    call += left_out
+    name = version(question.branch, question.commit)
+    return Asking(question.id, question.tool, question.asked_at, call, name, question.why, recorded=True)
+
+
+def _on_page(asked: approvals.Asked) -> Asking:
+    return Asking(asked.id, asked.tool, asked.at, harmless(asked.report)[:SHOWN_CHARS], "", "", recorded=False)

@@ -1,0 +1,86 @@
+"""The tool `bash`: one command in the checkout, bounded in time and in what is shown of its output.
+
+A command that ends with another status than 0 is a result like any other; only one that could not be run, or was
+not let run to its end, is an error."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from infra.cell.loop import command
+from infra.cell.loop.arguments import schema
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.outputs import MOST_BYTES, Outputs
+from infra.cell.loop.registry import Entry, Reply, SideEffect, ToolTrouble
+from infra.shared import boot
+from infra.shared.conversation import Tool
+
+BASH = Tool(
+    "bash",
+    "Run a command with bash in the checkout; gives stdout and stderr together, then the exit status. Of long output "
+    "the two ends are shown, and where the whole is kept, to be searched with grep or sed. There is no "
+    "terminal and no input. A background process must have its output redirected to a file: the pipe is closed "
+    "when the command ends.",
+    schema({"command": {"type": "string"}}, {"timeout_seconds": {"type": "number", "minimum": 0}}),
+)
+
+
+def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruption: Interruption) -> Entry:
+    outputs = Outputs(checkout)
+
+    def act(given: Mapping[str, Any], most_seconds: float) -> Reply:
+        if "\0" in given["command"]:
+            raise ToolTrouble("the command holds a NUL character, which no command line can hold")
+        seconds = min(float(given.get("timeout_seconds", most_seconds)), most_seconds)
+        whole = io.BytesIO()
+        try:
+            ran = command.run(
+                ["bash", "-c", given["command"]],
+                cwd=checkout,
+                env=environment(),
+                seconds=seconds,
+                output_chars=output_chars,
+                interruption=interruption,
+                copy=whole,
+                copy_bytes=MOST_BYTES,
+            )
+        except OSError as error:
+            if error.errno == errno.E2BIG:
+                raise ToolTrouble("the command is too long; put it into a file with write_file and run that") from None
+            raise
+        kept, where = _kept(outputs, whole.getvalue()) if ran.left_out else ((), "")
+        timed_out = ran.status is None
+        code = "timeout" if timed_out else ""
+        return Reply(shown(ran, seconds, where), is_error=timed_out, error_code=code, artifacts=kept)
+
+    # Not tried again: a command that met an error on its way may have begun.
+    return Entry(BASH, act, round(most_seconds * 1000), SideEffect.EXECUTE)
+
+
+def _kept(outputs: Outputs, whole: bytes) -> tuple[tuple[str, ...], str]:
+    """Where the output lies of which two ends are shown, and that in words; a disk that takes no more costs nobody a
+    result."""
+    try:
+        path = outputs.keep(whole)
+    except OSError as error:
+        return (), f"[the rest could not be kept: {error.strerror}]\n"
+    return (path,), f"[{'the whole' if len(whole) < MOST_BYTES else f'its first {MOST_BYTES} bytes'}: {path}]\n"
+
+
+def environment() -> dict[str, str]:
+    """What commands of the model inherit: all but the value that makes a process a runner."""
+    return {name: value for name, value in os.environ.items() if name != boot.VARIABLE}
+
+
+def shown(ran: command.Ran, seconds: float, where: str = "") -> str:
+    output = f"{ran.output.rstrip(chr(10))}\n" if ran.output.strip("\n") else ""
+    output += where
+    if ran.status is None:
+        return f"{output}[ended after {seconds:g} s, with everything in its session; what it wrote until then is above]"
+    if ran.status < 0:
+        return f"{output}[ended by signal {-ran.status}]"
+    return f"{output}[exit status {ran.status}]"

@@ -1,0 +1,160 @@
+"""Running one command to its end within bounds: of time, and of what is kept of its output.
+
+The command leads a session of its own, so it is ended with everything it started. Its output comes through a pipe
+that is drained while it runs and let go when it ends: neither a flood of output nor a background process that
+still holds the pipe can fill the disk or hang the caller."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import BinaryIO, NamedTuple
+
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.truncation import HeadAndTail
+
+POLITE_SECONDS = 0.5
+"""Between asking a session to end and ending it."""
+CHUNK_BYTES = 1 << 16
+LAST_CHUNKS = 16
+"""How much is still read once the command has ended: more than a pipe holds, less than a flood for ever."""
+COPY_BYTES = 8 << 20
+
+
+class Ran(NamedTuple):
+    """How a command ended."""
+
+    status: int | None
+    """Exit status, negative for a signal; None when it ran out of time and was ended."""
+    output: str
+    """stdout and stderr as they came, cut in the middle when long."""
+    left_out: bool = False
+    """It was cut."""
+
+
+def run(
+    words: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    seconds: float,
+    output_chars: int,
+    interruption: Interruption,
+    end_session: bool = False,
+    copy: BinaryIO | None = None,
+    copy_bytes: int = COPY_BYTES,
+) -> Ran:
+    """Run `words` and wait for its end, for `seconds` at most.
+
+    What it left running in the background goes on unless `end_session` is given. `copy` gets the output as well,
+    `copy_bytes` of it. Raises OSError when it cannot be started, Interrupted after ending its whole session."""
+    process = subprocess.Popen(
+        words,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        bufsize=0,
+    )
+    try:
+        output = _Output(process, output_chars, copy, copy_bytes)
+        with interruption:
+            in_time = output.follow(seconds)
+        if not in_time or end_session:
+            _end_session(process)
+        output.drain()
+    except BaseException:
+        _end_session(process)
+        raise
+    finally:
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+    text = output.text()
+    return Ran(process.returncode if in_time else None, text, output.left_out)
+
+
+class _Output:
+    """The read end of a command's pipe."""
+
+    def __init__(self, process: subprocess.Popen[bytes], limit: int, copy: BinaryIO | None, copy_bytes: int) -> None:
+        assert process.stdout is not None  # noqa: S101 - Popen was given a pipe
+        self._pid = process.pid
+        self._pipe = process.stdout.fileno()
+        os.set_blocking(self._pipe, False)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._kept = HeadAndTail(limit)
+        self._copy = copy
+        self._to_copy = copy_bytes
+
+    def follow(self, seconds: float) -> bool:
+        """Read until the command has ended; False when it has not after `seconds`."""
+        until = time.monotonic() + seconds
+        exit_seen = os.pidfd_open(self._pid)
+        try:
+            poller = select.poll()
+            poller.register(exit_seen, select.POLLIN)
+            poller.register(self._pipe, select.POLLIN)
+            while (left := until - time.monotonic()) > 0:
+                ready = {descriptor for descriptor, _ in poller.poll(min(left, 3600.0) * 1000)}
+                if exit_seen in ready:
+                    return True
+                if self._pipe in ready and not self._read():
+                    poller.unregister(self._pipe)
+            return False
+        finally:
+            os.close(exit_seen)
+
+    def drain(self) -> None:
+        for _ in range(LAST_CHUNKS):
+            if not self._read():
+                return
+
+    def text(self) -> str:
+        self._kept.feed(self._decoder.decode(b"", True))
+        return self._kept.text()
+
+    @property
+    def left_out(self) -> bool:
+        return self._kept.left_out > 0
+
+    def _read(self) -> bool:
+        """Take one piece; False when there is none (now, or ever again)."""
+        try:
+            piece = os.read(self._pipe, CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        self._kept.feed(self._decoder.decode(piece))
+        if self._copy and self._to_copy > 0:
+            self._copy.write(piece[: self._to_copy])
+            self._to_copy -= len(piece)
+        return bool(piece)
+
+
+def _end_session(process: subprocess.Popen[bytes]) -> None:
+    """End the command and all of its session. Its leader is not yet reaped, so that the number is still its own."""
+    if process.returncode is not None:
+        return
+    _signal_group(process.pid, signal.SIGTERM)
+    exit_seen = os.pidfd_open(process.pid)
+    try:
+        poller = select.poll()
+        poller.register(exit_seen, select.POLLIN)
+        poller.poll(POLITE_SECONDS * 1000)
+    finally:
+        os.close(exit_seen)
+    _signal_group(process.pid, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return

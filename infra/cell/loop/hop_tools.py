@@ -1,0 +1,184 @@
+"""The tools `bootstrap` and `rollback`: asking the watcher for another version of the agent.
+
+Nothing may be lost and nothing half done may be launched, so `bootstrap` first looks whether the clone of the
+branch is all committed and all pushed. Whether the version is any good is not asked here: it proves that itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from infra.cell.loop import command
+from infra.cell.loop.arguments import schema
+from infra.cell.loop.bash_tool import environment
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.registry import BRIEFLY, Entry, Reply, SideEffect, ToolTrouble
+from infra.shared.boot import Boot
+from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch, problem_with_ref
+from infra.shared.comms import reports, with_sections
+from infra.shared.conversation import Tool
+from infra.shared.report_titles import verdict_against
+from infra.shared.repository.git import Git, resolve_commit
+from infra.shared.repository.page_text import PAGES, archived
+from infra.shared.repository.tip import read_file
+from infra.shared.signals import Signal, SignalName, write_signal
+
+BOOTSTRAP = Tool(
+    "bootstrap",
+    "End this run and have the watcher start the agent from another branch's clone, which must be committed and "
+    "pushed. That version proves itself, merges into main and hands over to main.",
+    schema({"branch": {"type": "string"}}),
+)
+ROLLBACK = Tool(
+    "rollback",
+    "End this run and have the watcher give main the content that it had at a commit, as a new commit.",
+    schema({"ref": {"type": "string", "description": "a pushed commit, branch or tag, optionally with ~N"}}),
+)
+COMPILE_SECONDS = 60
+TIMEOUT_MS = 180_000
+"""For all git calls of one act; compiling has its own."""
+_SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
+
+
+def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[Entry, Entry]:
+    """`checkout` is the running one."""
+
+    def bootstrap(given: Mapping[str, Any], seconds: float) -> Reply:
+        git = checkout.within(seconds)
+        branch: str = given["branch"]
+        problem = problem_with_branch(branch)
+        if problem:
+            raise ToolTrouble(problem)
+        if branch == boot.branch:
+            raise ToolTrouble(f"{branch!r} is the running branch; change code on another branch and bootstrap that one")
+        if branch == MIND or branch.startswith(RESCUE):
+            raise ToolTrouble(f"{branch!r} holds no version of the agent; bootstrap a branch of its code")
+        tip = _tip(git, branch)
+        if branch != MAIN:  # the watcher itself brings main's clone to main
+            refuse_unless_ready(boot, branch, tip)
+            _refuse_what_has_failed(git, branch, tip)
+            compile_bytecode(boot.places.checkout(branch), interruption)
+        write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))
+        return Reply(f"the watcher will start {branch} at {tip[:12]}; this run ends here", hands_over=True)
+
+    def rollback(given: Mapping[str, Any], seconds: float) -> Reply:
+        git = checkout.within(seconds)
+        ref: str = given["ref"]
+        problem = problem_with_ref(ref)
+        if problem:
+            raise ToolTrouble(problem)
+        if boot.autonomy != "merge":
+            raise ToolTrouble(
+                f"autonomy is {boot.autonomy}: rolling main back is the PM's to do; say in a report why it is needed"
+            )
+        commit = _published_commit(git, ref)
+        # The commit itself, not the name: by the time it is read, main~1 may be another commit.
+        write_signal(boot.places.signals, Signal(SignalName.ROLLBACK, commit))
+        return Reply(f"the watcher will give main the content of {commit[:12]}; this run ends here", hands_over=True)
+
+    return (
+        Entry(BOOTSTRAP, bootstrap, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+        Entry(ROLLBACK, rollback, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+    )
+
+
+def _refuse_what_has_failed(git: Git, branch: str, tip: str) -> None:
+    """Raises ToolTrouble for a commit of which main's page, or its archive, says that it failed: it would only fail
+    again, and the model would be asked again, and so on for as long as there is money."""
+    page, archive = (read_file(git, f"refs/remotes/origin/{MAIN}", path) or "" for path in PAGES)
+    heading = verdict_against([*archived(archive), *reports(with_sections(page))], branch, tip)
+    if heading:
+        raise ToolTrouble(
+            f"{branch} at {tip[:12]} has already failed ({heading}); mend it, commit, push, and bootstrap it again, "
+            "or end your turn with a report (git commit --allow-empty if only the circumstances have changed)"
+        )
+
+
+def fetch_all(git: Git) -> None:
+    git("fetch", "--quiet", "--prune", "--tags", "--force", "origin", "+refs/heads/*:refs/remotes/origin/*")
+
+
+def _tip(git: Git, branch: str) -> str:
+    fetch_all(git)
+    tip = resolve_commit(git, f"refs/remotes/origin/{branch}")
+    if tip is None:
+        raise ToolTrouble(f"origin has no branch {branch!r}; push it first: git push origin {branch}")
+    return tip
+
+
+def refuse_unless_ready(boot: Boot, branch: str, tip: str) -> None:
+    """Raises ToolTrouble unless the clone of `branch` holds exactly what is pushed as `tip`."""
+    import git as gitpython  # costs as much as the rest of a boot, and few runs come here
+
+    checkout = boot.places.checkout(branch)
+    if os.path.realpath(checkout) != os.path.join(os.path.realpath(boot.places.bot), branch, "minifram"):
+        raise ToolTrouble(f"{checkout} leads elsewhere through a link; make a real clone there")
+    try:
+        with gitpython.Repo(checkout) as repo:
+            problem = _problem_with_clone(repo, boot, branch, tip)
+    except (gitpython.NoSuchPathError, gitpython.InvalidGitRepositoryError):
+        how = f"git clone -b {branch} {boot.remote_url} {checkout}"
+        raise ToolTrouble(f"there is no clone at {checkout}; make one: {how}") from None
+    except (gitpython.GitError, gitpython.ODBError, ValueError, TypeError) as error:
+        raise ToolTrouble(f"{checkout} is no sound clone ({error}); move it away and clone {branch} again") from error
+    if problem:
+        raise ToolTrouble(f"{checkout} {problem}")
+
+
+def _problem_with_clone(repo: Any, boot: Boot, branch: str, tip: str) -> str | None:
+    current = "no branch" if repo.head.is_detached else repo.active_branch.name
+    if current != branch:
+        return f"is on {current}; expected {branch}: git -C {repo.working_dir} checkout {branch}"
+    urls = [url for remote in repo.remotes if remote.name == "origin" for url in remote.urls]
+    if [_plain_url(url) for url in urls] != [_plain_url(boot.remote_url)]:
+        found = ", ".join(urls) or "nowhere"
+        return f"has origin {found}; expected {boot.remote_url}: git remote set-url origin {boot.remote_url}"
+    if not repo.head.is_valid():
+        return f"has no commit; commit and push to {branch} first"
+    if repo.is_dirty(untracked_files=True):
+        files = [line[3:] for line in repo.git.status("--porcelain").splitlines()]
+        return (
+            f"has uncommitted work ({', '.join(files[:5])}{', …' if len(files) > 5 else ''}); commit and push it first"
+        )
+    commit = repo.head.commit.hexsha
+    if commit != tip:
+        return (
+            f"is at {commit[:12]}, but origin's {branch} is at {tip[:12]}; "
+            f"make them the same first: git pull --rebase && git push origin {branch}"
+        )
+    return None
+
+
+def _plain_url(url: str) -> str:
+    return url.removeprefix("file://").rstrip("/")
+
+
+def compile_bytecode(checkout: str, interruption: Interruption) -> None:
+    """So that the start of the new version is not spent on compiling. In a process of its own: its source may be
+    anything. Code that does not compile is not refused here; the watcher lives through its failing to start."""
+    command.run(
+        [sys.executable, "-E", "-s", "-m", "compileall", "-q", "infra"],
+        cwd=checkout,
+        env=environment(),
+        seconds=COMPILE_SECONDS,
+        output_chars=1000,
+        interruption=interruption,
+        end_session=True,
+    )
+
+
+def _published_commit(git: Git, ref: str) -> str:
+    """The commit that `ref` names on origin: a branch of origin first, then a tag or a commit."""
+    fetch_all(git)
+    short = ref.removeprefix("origin/")
+    commit = resolve_commit(git, f"refs/remotes/origin/{short}") or resolve_commit(git, f"refs/tags/{short}")
+    if commit is None and _SHA.match(ref):
+        commit = resolve_commit(git, ref)
+    if commit is None:
+        raise ToolTrouble(f"{ref!r} names no commit on origin; see bash('git log --oneline origin/main')")
+    if not git("for-each-ref", "--count=1", "--contains", commit, "refs/remotes/origin", "refs/tags"):
+        raise ToolTrouble(f"{ref!r} is {commit[:12]}, which is on no branch of origin; push it first")
+    return commit

@@ -1,0 +1,234 @@
+"""The bounded loop: ask the model, do what it calls for, tell it what came of that, until it ends its turn.
+
+It ends for one of the reasons of `End` and never by an exception of the model or of a tool. Time is an argument;
+what model and tools touch is theirs. What the conversation is about is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from infra.cell.loop.context import Context, OutOfRoom, Room, Shortened, SummedUp
+from infra.cell.loop.interruption import Interrupted
+from infra.cell.loop.model_client import ModelFailure
+from infra.cell.loop.registry import Dispatcher, Reply
+from infra.shared.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    REFUSAL,
+    TOOL_USE,
+    Completion,
+    Message,
+    Request,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+
+BROKEN_REPLIES = 3
+"""So many replies in a row may be cut or senseless before the unit is given up."""
+
+
+class End(Enum):
+    """Why a run of the loop ended."""
+
+    COMPLETED = "completed"
+    """The model ended its turn with words."""
+    HANDED_OVER = "handed over"
+    """It asked for another version of the agent."""
+    MAX_STEPS = "max steps"
+    MAX_SECONDS = "max seconds"
+    MAX_TOKENS = "max tokens"
+    """Its replies were cut, or called for a tool without naming one, again and again."""
+    REFUSAL = "refusal"
+    STUCK = "stuck"
+    """It did the same again and again, and the same came of it."""
+    BUDGET = "budget"
+    """The next call could have passed what one run may cost."""
+    CONTEXT = "context"
+    """The conversation has no room left; its hand-over is the outcome's text."""
+    AWAITING_APPROVAL = "awaiting approval"
+    """A call of it waits for the PM's word."""
+    MODEL_FAILURE = "model failure"
+    INTERRUPTED = "interrupted"
+
+
+class Bounds(NamedTuple):
+    steps: int
+    """Model calls."""
+    seconds: float
+    """Looked at before each call of model or tool; the last of them may pass it by its own limit."""
+
+
+class Outcome(NamedTuple):
+    end: End
+    text: str = ""
+    """The model's last words; for CONTEXT, what it hands over."""
+    steps: int = 0
+    failure: ModelFailure | None = None
+    """Of the last call, for MODEL_FAILURE and BUDGET."""
+
+
+class Answered(NamedTuple):
+    """The model answered."""
+
+    step: int
+    completion: Completion
+    seconds: float
+
+
+class Acting(NamedTuple):
+    """A tool call is about to be carried out."""
+
+    step: int
+    number: int
+    call: ToolUse
+
+
+class Acted(NamedTuple):
+    """A tool call was answered."""
+
+    step: int
+    number: int
+    """Of the call in its reply, from 1."""
+    call: ToolUse
+    reply: Reply
+    seconds: float
+
+
+class Told(NamedTuple):
+    """The model is told something beside the results of a step."""
+
+    step: int
+    text: str
+    steered: str
+    """The part of it that is the caller's, not the loop's own."""
+
+
+Happening = Answered | Acting | Acted | Told | Shortened | SummedUp
+
+
+def nothing_new() -> str | None:
+    return None
+
+
+def nothing_awaited() -> bool:
+    return False
+
+
+def unrecorded(happening: Happening) -> None:
+    """For callers that keep no record."""
+
+
+CUT = (
+    "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Go on in smaller "
+    "pieces: write long files in parts, one call at a time."
+)
+SAME_TO_TELL, SAME_TO_END = 4, 8
+"""So many steps in a row with the same calls and the same results: it is told, and then the unit is given up."""
+SAME = (
+    f"You have made the same calls {SAME_TO_TELL} times in a row, with the same results. Do something else: look for "
+    "the cause, try another way, or end your turn and say what is missing. If you wait for something, wait longer."
+)
+SENSELESS = "Your last reply ended for a tool call, but held none, or several with one id; nothing was run. Try again."
+NOT_RUN = "not run: a call before it in the same reply ended this run"
+NO_TIME = "not run: the time for this unit of work is over"
+
+
+def run(
+    complete: Callable[[Request], Completion],
+    request: Request,
+    toolbox: Dispatcher,
+    bounds: Bounds,
+    monotonic: Callable[[], float],
+    steer: Callable[[], str | None] = nothing_new,
+    record: Callable[[Happening], None] = unrecorded,
+    room: Room | None = None,
+    awaits: Callable[[], bool] = nothing_awaited,
+) -> Outcome:
+    """Carry on the conversation that `request` opens until it ends.
+
+    `complete` raises ModelFailure or Interrupted and nothing else; `steer` gives what the model should be told
+    between two steps, if anything; `room` is how long the conversation may be; `awaits` says whether a call waits for
+    somebody's word."""
+    context = Context(complete, request, room, monotonic, record)
+    until = monotonic() + bounds.seconds
+    text, step, broken = "", 0, 0
+    last, same = None, 0
+
+    def told(step: int, own: str = "") -> tuple[Text, ...]:
+        steered = steer() or ""
+        words = "\n\n".join(filter(None, (own, steered)))
+        if not words:
+            return ()
+        record(Told(step, words, steered))
+        return (Text(words),)
+
+    try:
+        for step in range(1, bounds.steps + 1):
+            if monotonic() < until:
+                context.make_room(step)
+            asked_at = monotonic()
+            if asked_at >= until:
+                return Outcome(End.MAX_SECONDS, text, step - 1)
+            completion = context.ask(step)
+            record(Answered(step, completion, monotonic() - asked_at))
+            text = "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
+            calls = [block for block in completion.content if isinstance(block, ToolUse)]
+            whole = completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls)
+            if completion.stop_reason == END_TURN:
+                return Outcome(End.AWAITING_APPROVAL if awaits() else End.COMPLETED, text, step)
+            if completion.stop_reason == REFUSAL:
+                return Outcome(End.REFUSAL, text, step)
+            if not whole:
+                broken += 1
+                if broken == BROKEN_REPLIES:
+                    return Outcome(End.MAX_TOKENS, text, step)
+                context.append(Message("assistant", (Text(text or "…"),)))
+                advice = told(step, CUT if completion.stop_reason == MAX_TOKENS else SENSELESS)
+                context.append(Message("user", advice))
+                continue
+            broken = 0
+            context.append(Message("assistant", completion.content))
+            results, handed_over = _act(calls, toolbox, step, until, monotonic, record)
+            if handed_over:
+                return Outcome(End.HANDED_OVER, text, step)
+            effect = [(call.name, call.input, result.content) for call, result in zip(calls, results, strict=True)]
+            last, same = effect, same + 1 if effect == last else 1
+            if same == SAME_TO_END:
+                return Outcome(End.AWAITING_APPROVAL if awaits() else End.STUCK, text, step)
+            context.append(Message("user", (*results, *told(step, SAME if same == SAME_TO_TELL else ""))))
+        return Outcome(End.MAX_STEPS, text, step)
+    except ModelFailure as failure:
+        if failure.type == "unit_budget_exhausted" and step > 1:  # else nothing was done that could be told
+            return Outcome(End.BUDGET, text, step - 1, failure)
+        return Outcome(End.MODEL_FAILURE, text, step, failure)
+    except OutOfRoom as over:
+        return Outcome(End.CONTEXT, str(over), step - 1)
+    except Interrupted:
+        return Outcome(End.INTERRUPTED, text, step)
+
+
+def _act(
+    calls: list[ToolUse],
+    toolbox: Dispatcher,
+    step: int,
+    until: float,
+    monotonic: Callable[[], float],
+    record: Callable[[Happening], None],
+) -> tuple[tuple[ToolResult, ...], bool]:
+    """Answer the calls of one reply in order; True when one of them handed over."""
+    results = []
+    handed_over = False
+    for number, call in enumerate(calls, 1):
+        started_at = monotonic()
+        if handed_over or started_at >= until:
+            reply = Reply(NOT_RUN if handed_over else NO_TIME, is_error=True, error_code="not_run")
+        else:
+            record(Acting(step, number, call))
+            reply = toolbox.call(call)
+            handed_over = reply.hands_over
+        record(Acted(step, number, call, reply, monotonic() - started_at))
+        results.append(ToolResult(call.id, reply.content, reply.is_error))
+    return tuple(results), handed_over

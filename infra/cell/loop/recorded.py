@@ -1,0 +1,171 @@
+"""A run as its transcript tells it: what was asked, what the model answered, what came of its calls, what it was told
+between them. Pure; a transcript is the agent's own file, so whatever stands in it may be anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from infra.cell.loop.registry import Reply
+from infra.shared.conversation import Completion, Request, ToolUse, completion_from_dict, request_from_dict
+
+
+class Done(NamedTuple):
+    """A call that was answered."""
+
+    call: ToolUse
+    reply: Reply
+
+
+class Words(NamedTuple):
+    """What the model was told beside results."""
+
+    text: str
+    steered: str
+    """The part of it that was the runner's to say, not the loop's own."""
+
+
+class Recorded(NamedTuple):
+    """One run. Steps are counted from 1, and so are the calls of a step."""
+
+    run_id: str
+    request: Request
+    """Its opening."""
+    directives: tuple[str, ...]
+    """Ids of those that it was about at first."""
+    machine: str
+    """Which start of the machine it opened in."""
+    most_steps: int
+    """It was allowed so many."""
+    taken_up: int
+    """It begins with so many steps of another run; 0 for none."""
+    completions: tuple[Completion, ...]
+    """Of the steps 1 to n, none left out."""
+    done: Mapping[tuple[int, int], Done]
+    begun: frozenset[tuple[int, int]]
+    """Calls that were begun, answered or not."""
+    told: Mapping[int, Words]
+    """After a step."""
+    summaries: Mapping[tuple[int, bool], str]
+    """Before the model call of a step; True: for a new conversation."""
+    resumed: int
+    """So often it was gone on with."""
+    fruitless: bool
+    """Nothing was answered since it was gone on with."""
+    at: str
+    """Time of its last line."""
+    end: str = ""
+    """How it ended; empty when nobody wrote that down."""
+
+    @property
+    def steps(self) -> int:
+        return len(self.completions)
+
+    def until(self, step: int) -> Recorded:
+        """The run as it stood when the model had answered `step` times and its calls were done."""
+        return self._replace(
+            completions=self.completions[:step],
+            done={key: done for key, done in self.done.items() if key[0] <= step},
+            begun=frozenset(key for key in self.begun if key[0] <= step),
+            told={at: words for at, words in self.told.items() if at <= step},
+            summaries={key: words for key, words in self.summaries.items() if key[0] <= step},
+            end="" if step < self.steps else self.end,
+        )
+
+
+def recorded(lines: Iterable[Mapping[str, Any]]) -> Recorded:
+    """The run that these lines of a transcript tell of. Raises ValueError when they tell of none."""
+    reader = _Reader()
+    for number, line in enumerate(lines, 1):
+        try:
+            reader.take(line)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"line {number} of the transcript cannot be understood: {error!r}") from None
+    return reader.run()
+
+
+class _Reader:
+    """What the lines so far say."""
+
+    def __init__(self) -> None:
+        self._opened: tuple[str, Request, tuple[str, ...], str, int, int] | None = None
+        self._completions: list[Completion] = []
+        self._done: dict[tuple[int, int], Done] = {}
+        self._begun: set[tuple[int, int]] = set()
+        self._told: dict[int, Words] = {}
+        self._summaries: dict[tuple[int, bool], str] = {}
+        self._resumed, self._fruitless = 0, False
+        self._at = self._end = ""
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        kind = line["kind"]
+        if (self._opened is None) is not (kind == "opened"):
+            raise ValueError(f"found {kind!r}; expected a run to open first, and once")
+        self._at, self._end = str(line["at"]), ""
+        match kind:
+            case "opened":
+                directives = tuple(str(each) for each in line.get("directives", ()))
+                machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
+                taken_up = int(line.get("taken_up", 0))
+                self._opened = (str(line["run_id"]), _opening(line), directives, machine, most, taken_up)
+            case "answered":
+                if line["step_id"] != str(len(self._completions) + 1):
+                    raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")
+                self._completions.append(completion_from_dict(dict(line)))
+                self._fruitless = False
+            case "acting":
+                self._begun.add(_place(line))
+            case "acted":
+                call = line["call"]
+                self._done[_place(line)] = Done(_call(call), _reply(line))
+                self._begun.add(_place(line))
+            case "told":
+                self._told[int(line["step_id"])] = Words(str(line["text"]), str(line["steered"]))
+            case "summed_up":
+                self._summaries[int(line["step_id"]), line["for"] == "hand-over"] = str(line["content"])
+            case "resumed":
+                self._resumed, self._fruitless = self._resumed + 1, True
+            case "ended":
+                self._end = str(line["end"])
+
+    def run(self) -> Recorded:
+        if self._opened is None:
+            raise ValueError("the transcript is empty; expected to read first how the run opened")
+        return Recorded(
+            *self._opened,
+            tuple(self._completions),
+            self._done,
+            frozenset(self._begun),
+            self._told,
+            self._summaries,
+            self._resumed,
+            self._fruitless,
+            self._at,
+            self._end,
+        )
+
+
+def _opening(line: Mapping[str, Any]) -> Request:
+    return request_from_dict(
+        {key: line[key] for key in ("system", "messages", "tools", "unit", "model") if key in line}
+    )
+
+
+def _call(raw: Mapping[str, Any]) -> ToolUse:
+    return ToolUse(str(raw["id"]), str(raw["name"]), dict(raw["input"]))
+
+
+def _place(line: Mapping[str, Any]) -> tuple[int, int]:
+    step, _, number = line["step_id"].partition(".")
+    return int(step), int(number)
+
+
+def _reply(line: Mapping[str, Any]) -> Reply:
+    return Reply(
+        str(line["content"]),
+        is_error=line["status"] == "error",
+        hands_over=line.get("hands_over") is True,
+        error_code=str(line.get("error_code") or ""),
+        artifacts=tuple(map(str, line.get("artifacts", ()))),
+        policy_flags=tuple(map(str, line.get("policy_flags", ()))),
+    )

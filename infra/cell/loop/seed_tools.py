@@ -1,0 +1,37 @@
+"""The five tools of seed 001 (Agent Tools), for a runner in its checkout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from infra.cell.loop.bash_tool import BASH, bash_tool
+from infra.cell.loop.file_tools import READ_FILE, WRITE_FILE, file_tools
+from infra.cell.loop.hop_tools import BOOTSTRAP, ROLLBACK, hop_tools
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.registry import Gate, no_policy
+from infra.cell.loop.toolbox import Toolbox, unheard
+from infra.shared.boot import Boot
+from infra.shared.repository.git import Git
+
+SEED_TOOLS = (READ_FILE, WRITE_FILE, BASH, BOOTSTRAP, ROLLBACK)
+
+
+def seed_tools(
+    boot: Boot,
+    checkout: str,
+    git: Git,
+    interruption: Interruption,
+    on_bug: Callable[[Exception], None] = unheard,
+    gate: Gate = no_policy,
+) -> Toolbox:
+    """`git` is the checkout's, with the agent's git configuration; `on_bug` hears of exceptions that are our own."""
+    limits = boot.limits
+    return Toolbox(
+        (
+            *file_tools(checkout, limits.output_chars),
+            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption),
+            *hop_tools(boot, git, interruption),
+        ),
+        gate=gate,
+        on_bug=on_bug,
+    )

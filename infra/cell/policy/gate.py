@@ -1,0 +1,57 @@
+"""The gate of a runner: looks at a call, asks the policy, and the PM where that says so.
+
+It touches the file system (where a path leads) and, through `ask`, the page; a policy that this version cannot read
+lets nothing through."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from infra.cell.loop.registry import Entry, Gate, Verdict
+from infra.cell.policy.decide import FILE_TOOLS, Call, File, decide
+from infra.shared.policy import ALLOW, ASK, from_text
+
+DENIED = "denied"
+INSTEAD = "Do something else, or say in your report why it is needed"
+
+Ask = Callable[[str, Mapping[str, Any], str], Verdict]
+"""What the PM says of a call of this tool with these arguments, which is asked for the given reason."""
+
+
+def gate_of(text: str, checkout: str, ask: Ask) -> Gate:
+    """The gate for the policy in `text` (`contract.policy.to_text`)."""
+    try:
+        policy = from_text(text)
+    except ValueError as error:
+        words = f"nothing is allowed: {error}; the PM's settings and this version of the runner disagree. {INSTEAD}"
+        unreadable = Verdict(False, words, DENIED, ("unreadable", DENIED))
+        return lambda entry, given: unreadable
+
+    def gate(entry: Entry, given: Mapping[str, Any]) -> Verdict:
+        file = file_at(checkout, given["path"]) if entry.name in FILE_TOOLS else File()
+        decision = decide(policy, Call(entry.name, entry.side_effect_class.value, dict(given), file))
+        if decision.do == ALLOW:
+            return Verdict(True, flags=decision.flags)
+        if decision.do == ASK:
+            verdict = ask(entry.name, given, decision.why)
+            return verdict._replace(flags=(*decision.flags, *verdict.flags))
+        words = f"the PM's policy denies this ({decision.why}). {INSTEAD}"
+        return Verdict(False, words, DENIED, (*decision.flags, DENIED))
+
+    return gate
+
+
+def file_at(checkout: str, given: str) -> File:
+    """Where a path of the model's leads, and where it seems to lead."""
+    if "\0" in given:
+        return File()  # no tool takes it
+    seeming = os.path.normpath(os.path.join(os.path.abspath(checkout), given))
+    real = os.path.realpath(os.path.join(checkout, given))
+    return File(_names(real, os.path.realpath(checkout)), _names(seeming, os.path.abspath(checkout)))
+
+
+def _names(path: str, root: str) -> tuple[str, ...]:
+    inside = os.path.relpath(path, root)
+    return (path,) if inside == os.pardir or inside.startswith(f"{os.pardir}/") else (inside, path)

@@ -1,0 +1,167 @@
+"""Approvals from the runner's side: a call that the policy wants asked is put to the keep, which asks the PM and knows
+the answer. What is remembered here is only which calls of this unit wait."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from infra.cell.loop.recorded import Recorded
+from infra.cell.loop.registry import Verdict
+from infra.cell.policy.gate import DENIED, INSTEAD
+from infra.cell.runner.home import Home
+from infra.cell.runner.page import Seen
+from infra.cell.runner.patience import PAUSES_SECONDS
+from infra.shared import door
+from infra.shared.approvals import Answer, answer_lines, call_hash, open_answers
+from infra.shared.files import write_whole
+from infra.shared.requests import Ask, Later, Question, Refused, Reply, RequestError
+
+AWAITING = "awaiting_approval"
+ASKED, APPROVED = "asked", "approved"
+"""Flags of a call in its transcript; behind each stands the id of the question."""
+ASK_SECONDS = 20.0
+"""For the keep's answer. A question that it has recorded by then is found by the next try."""
+STANDSTILL = ".awaiting"
+"""Beside the clones: the Directives for which work waits for an answer, as a hash, and where main was; outlives the
+runner."""
+
+
+class Approvals:
+    """Of one unit of work: what it asked, what it waits for, what it was told."""
+
+    def __init__(self, home: Home, seen: Seen, pause: Callable[[float], None] = time.sleep) -> None:
+        self._home = home
+        self._pause = pause
+        self._waiting: dict[str, str] = {}
+        """Calls by their hash, with the id of the question."""
+        self._told: set[Answer] = set()
+        self.lines = set(answer_lines(seen.document))
+        """Directives that are answers, to be ticked with the unit."""
+
+    def recall(self, run: Recorded) -> None:
+        """What the record of this unit tells of calls that wait."""
+        for _, (call, reply) in sorted(run.done.items()):
+            key = call_hash(call.name, call.input)
+            if reply.error_code == AWAITING:
+                self._waiting[key] = next((flag.split(" ")[1] for flag in reply.policy_flags if _is_asked(flag)), "")
+            elif reply.policy_flags:
+                self._waiting.pop(key, None)
+
+    def awaits(self) -> bool:
+        """Whether a call of this unit was asked about and neither made nor denied."""
+        return bool(self._waiting)
+
+    def ask(self, tool: str, given: Mapping[str, Any], why: str) -> Verdict:
+        """What the PM says of this call; the keep asks when nobody has. Raises OSError: then nothing waits."""
+        home, key = self._home, call_hash(tool, given)
+        match self._put(Ask(tool, given, why, home.boot.branch, home.head_or_boot())):
+            case Question(id, "approved"):
+                self._waiting.pop(key, None)
+                return Verdict(True, flags=(f"{APPROVED} {id}",))
+            case Question(id, "denied", said):
+                self._waiting.pop(key, None)
+                words = f"the PM denies this call ({id}){': ' if said else ''}{said}. {INSTEAD}"
+                return Verdict(False, words, DENIED, (f"{DENIED} {id}",))
+            case Question(id):
+                if self._waiting.get(key) != id:
+                    home.log.info("approval.waits", id=id, tool=tool)
+                self._waiting[key] = id
+                words = (
+                    f"the PM is asked about this call ({id}; {why}) and has not answered yet. Nothing was done. Do "
+                    "something else meanwhile, or end your turn; you are started again when the PM has answered"
+                )
+                return Verdict(False, words, AWAITING, (f"{ASKED} {id}",))
+            case Refused(reason):
+                return Verdict(False, f"the PM cannot be asked about this call: {reason}. {INSTEAD}", DENIED, (DENIED,))
+            case other:
+                reason = other.why if isinstance(other, Later) else "the git door's reply is no answer to a question"
+                raise OSError(f"the PM could not be asked about this call: {reason}; try again later")
+
+    def news(self, seen: Seen) -> str | None:
+        """Words for the model on answers to what this unit asked that are new on the page."""
+        self.lines |= answer_lines(seen.document)
+        words = []
+        for key, id in list(self._waiting.items()):
+            answer = open_answers(seen.document).get(id)
+            if answer is None or answer in self._told:
+                continue
+            self._told.add(answer)
+            if answer.approved:
+                words.append(f"The PM approves call {id}: make it again, with the same arguments.")
+            else:
+                self._waiting.pop(key)
+                words.append(f"The PM denies call {id}{': ' if answer.why else '.'}{answer.why}")
+        return "\n\n".join(words) or None
+
+    def _put(self, request: Ask) -> Reply:
+        """A door that starts anew, or cannot write main just now, is asked again a few times."""
+        reply = self._put_once(request)
+        for seconds in PAUSES_SECONDS:
+            if not isinstance(reply, Later):
+                break
+            self._pause(seconds)
+            reply = self._put_once(request)
+        return reply
+
+    def _put_once(self, request: Ask) -> Reply:
+        try:
+            return door.ask(self._home.boot.places.request_socket, request, ASK_SECONDS)
+        except RequestError as error:
+            return Refused(str(error))
+        except OSError as error:
+            return Later(str(error))
+
+
+def _is_asked(flag: str) -> bool:
+    return flag.startswith(f"{ASKED} ")
+
+
+def stand_still(home: Home, directives: str, main: str) -> None:
+    """Note that with these Directives nothing can be done before the PM answers, or moves main from where it is."""
+    try:
+        write_whole(_path(home), _hash(directives) + b" " + main.encode())
+    except OSError as error:
+        home.log.warning("standstill.not_noted", error=str(error))
+
+
+def stands_still(home: Home, directives: str) -> bool:
+    return _noted(home)[:_HASH_CHARS] == _hash(directives)
+
+
+def stood_at(home: Home) -> str:
+    """Where main was when an earlier runner came to a standstill; empty when none did, or did not say."""
+    commit = _noted(home)[_HASH_CHARS + 1 :].decode(errors="replace")
+    return commit if _COMMIT.fullmatch(commit) else ""
+
+
+def _noted(home: Home) -> bytes:
+    try:
+        descriptor = os.open(_path(home), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            return file.read(200)
+    except OSError:
+        return b""
+
+
+_HASH_CHARS = 64
+_COMMIT = re.compile("[0-9a-f]{40}")
+
+
+def go_on(home: Home) -> None:
+    try:
+        os.unlink(_path(home))
+    except OSError:
+        return
+
+
+def _path(home: Home) -> str:
+    return os.path.join(home.boot.places.bot, STANDSTILL)
+
+
+def _hash(directives: str) -> bytes:
+    return hashlib.sha256(directives.encode(errors="surrogatepass")).hexdigest().encode()

@@ -1,0 +1,180 @@
+"""The runner's end of a probe: a thread that answers who this is and when the main loop was last heard of, and that
+does one real operation through each door when asked.
+
+The heartbeat is the main loop's own: a loop that hangs is seen by its broken promise, an interpreter that hangs by
+having no answer at all. A start is measured, so what only an answer needs is imported when it is asked for; by then
+the main loop has done so."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading  # by the main thread: whichever imports it first is waited for at the end
+import time
+from collections.abc import Callable
+
+from infra.shared.boot import Boot
+from infra.shared.sockets import connect, control_address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from infra.shared.control import Answer, Heartbeat, Question
+
+QUESTION_SECONDS = 1.0
+"""Whoever connects has its question ready; the next one waits behind it."""
+QUESTION_BYTES = 4096
+WAITING = 16
+AGAIN_SECONDS = 0.1
+"""After a connection that could not be taken: no descriptor was left."""
+STACK_BYTES = 1 << 20
+TROUBLE_CHARS = 500
+
+
+class Heart:
+    """When the main loop was last heard of, and when it will be again."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self.beat("booting", 0.0)
+
+    def beat(self, doing: str, seconds: float) -> None:
+        """The main loop lives; what it does now takes `seconds` at most."""
+        self._last = (doing, self._monotonic(), max(0.0, seconds))  # one value: a thread reads it
+
+    def now(self) -> Heartbeat:
+        from infra.shared.control import SLACK_SECONDS, Heartbeat
+
+        doing, at, seconds = self._last
+        return Heartbeat(doing, max(0.0, self._monotonic() - at), seconds + SLACK_SECONDS)
+
+
+def answer_probes(boot: Boot, heart: Heart) -> None:
+    """Answer from now on, for as long as this process lives. Raises OSError, and RuntimeError when there is no thread
+    to be had."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        server.bind(control_address(boot.id))
+        server.listen(WAITING)
+        before = threading.stack_size(STACK_BYTES)
+        try:
+            threading.Thread(target=_serve, args=(server, boot, heart), daemon=True).start()
+        finally:
+            threading.stack_size(before)
+    except BaseException:
+        server.close()
+        raise
+
+
+def _serve(server: socket.socket, boot: Boot, heart: Heart) -> None:
+    while True:
+        try:
+            client, _ = server.accept()
+        except OSError:
+            time.sleep(AGAIN_SECONDS)
+            continue
+        try:
+            with client:
+                if _may_ask(client):
+                    _converse(client, boot, heart)
+        except (OSError, ValueError):  # it left, or asked nothing that can be answered
+            continue
+        except Exception as error:  # whatever it is, a thread that ends would pass for a runner that hangs
+            print(f"runner: a probe was not answered: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+
+def _may_ask(client: socket.socket) -> bool:
+    """Only the keep's user and our own: an abstract socket is open to everybody in its network."""
+    _pid, uid, _gid = memoryview(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)).cast("i")
+    return uid in (0, os.geteuid())
+
+
+def _converse(client: socket.socket, boot: Boot, heart: Heart) -> None:
+    """Raises OSError, ValueError."""
+    from infra.shared.control import answer_line, read_question
+
+    client.settimeout(QUESTION_SECONDS)
+    client.sendall(answer_line(answer(read_question(_line(client)), boot, heart)))
+
+
+def _line(client: socket.socket) -> bytes:
+    """What is asked. Raises OSError, ValueError."""
+    until = time.monotonic() + QUESTION_SECONDS
+    received = b""
+    while b"\n" not in received:
+        if time.monotonic() > until:
+            raise TimeoutError("the question has no end")
+        piece = client.recv(QUESTION_BYTES)
+        received += piece
+        if not piece or len(received) > QUESTION_BYTES:
+            raise ValueError("the question has no end")
+    return received.partition(b"\n")[0]
+
+
+def answer(question: Question, boot: Boot, heart: Heart) -> Answer:
+    from infra.shared.control import Answer
+
+    git = model = ""
+    troubles = []
+    if question.doors:
+        git, trouble = _tried("git door", lambda: _told_by_git(boot.remote_url))
+        troubles.append(trouble)
+        model, trouble = _tried("model door", lambda: _told_by_model_door(boot.places.model_socket))
+        troubles.append(trouble)
+    return Answer(
+        probe=question.probe,
+        boot_id=boot.id,
+        branch=boot.branch,
+        commit=boot.commit,
+        pid=os.getpid(),
+        heart=heart.now(),
+        git=git,
+        model=model,
+        trouble="; ".join(filter(None, troubles)),
+    )
+
+
+def _tried(door: str, operation: Callable[[], str]) -> tuple[str, str]:
+    """What the door told, or what went wrong."""
+    try:
+        return operation(), ""
+    except Exception as error:  # a bug of ours in here is a trouble like any other: the answer is still due
+        return "", f"{door}: {type(error).__name__}: {error}"[:TROUBLE_CHARS]
+
+
+def _told_by_git(origin: str) -> str:
+    """Names of the refs for probes, as the git door lists them. Raises GitError.
+
+    Not in the checkout: what a unit of work does to its clone says nothing about the door."""
+    from infra.shared.control import DOOR_SECONDS, MAX_BYTES, REFS
+    from infra.shared.repository.git import Git, Limits
+
+    git = Git("/", limits=Limits(answer_bytes=MAX_BYTES // 2))
+    listed = git("ls-remote", "--refs", "--end-of-options", origin, f"{REFS}/*", timeout=DOOR_SECONDS)
+    return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
+
+
+def _told_by_model_door(path: str) -> str:
+    """Raises OSError, and ValueError for an answer that is none."""
+    from infra.shared.control import DOOR_SECONDS, MAX_BYTES, PROBE_PATH
+
+    until = time.monotonic() + DOOR_SECONDS
+    received = b""
+    with connect(path, DOOR_SECONDS) as door:
+        door.sendall(f"GET {PROBE_PATH} HTTP/1.0\r\nHost: model-door\r\n\r\n".encode())
+        while piece := door.recv(MAX_BYTES):
+            received += piece
+            left = until - time.monotonic()
+            if left <= 0 or len(received) > MAX_BYTES:
+                raise ValueError(f"no end of an answer within {DOOR_SECONDS:g} s and {MAX_BYTES} bytes")
+            door.settimeout(left)
+    head, _, body = received.partition(b"\r\n\r\n")
+    status = head.partition(b"\r\n")[0]
+    if status.split(b" ")[1:2] != [b"200"]:
+        raise ValueError(f"answered {status[:80]!r}; expected status 200")
+    told = json.loads(body)
+    if not isinstance(told, dict) or not isinstance(told.get("probe"), str):
+        raise ValueError(f"answered {body[:80]!r}; expected an object with 'probe'")
+    word: str = told["probe"]
+    return word[:200]

@@ -1,0 +1,191 @@
+"""A start of the runner up to SUCCESS: what must be there before it may say that it can work (DESIGN §6).
+
+Measured, so it imports only what is cheap: no subprocess, no logging, no HTTP. A start that fails in an orderly
+way says why in the boot log and ends with a code that tells a bad version from a door that does not answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from infra.cell.runner.control import Heart, answer_probes
+from infra.shared import boot as boot_values
+from infra.shared.boot import Boot
+from infra.shared.boot_log import FAILED, SUCCESS, BootLine, append_line
+from infra.shared.clock import timestamp
+from infra.shared.exit_codes import Exit
+from infra.shared.life_file import BOOTING, Life, write_life
+from infra.shared.places import BOOT_LOG, LIFE_FILE
+from infra.shared.sockets import connect
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.2
+"""Doors are started together with the runner and may need a moment."""
+COMMAND_SECONDS = 10.0
+
+
+class Unfit(Exception):
+    """This start cannot go on; carries the exit code and what of the boot value could be read."""
+
+    def __init__(self, code: Exit, reason: str, boot_id: str = "", branch: str = "", commit: str = "") -> None:
+        super().__init__(reason)
+        self.code = code
+        self.boot_id, self.branch, self.commit = boot_id or "0" * 32, branch or "-", commit or "-"
+
+
+def boot_value(text: str) -> Boot:
+    """What the watcher says about this start. Raises Unfit."""
+    if not text:
+        raise Unfit(Exit.CONFIG, f"{boot_values.VARIABLE} is not set; the watcher starts runners: 'minifram up'")
+    try:
+        return boot_values.from_json(text)
+    except ValueError as error:
+        raise Unfit(Exit.CONFIG, str(error), *_salvaged(text)) from None
+
+
+def preflight(boot: Boot, checkout: str) -> Heart:
+    """Look at everything that work will need; from then on probes are answered with what the heart says. Raises Unfit
+    with the first thing that is missing."""
+    try:
+        heart = _answering(boot)
+        _look_at_everything(boot, checkout)
+    except Unfit as unfit:
+        raise Unfit(unfit.code, str(unfit), boot.id, boot.branch, boot.commit) from None
+    return heart
+
+
+def succeeded(boot: Boot, checkout: str) -> None:
+    line = BootLine(timestamp(time.time()), SUCCESS, boot.branch, boot.commit, boot.id)
+    append_line(f"{checkout}/{BOOT_LOG}", line)
+
+
+def failed(unfit: Unfit, checkout: str) -> None:
+    reason = {"reason": str(unfit), "exit": str(int(unfit.code))}
+    line = BootLine(timestamp(time.time()), FAILED, unfit.branch, unfit.commit, unfit.boot_id, reason)
+    print(f"runner: the boot failed: {unfit}", file=sys.stderr, flush=True)
+    try:
+        append_line(f"{checkout}/{BOOT_LOG}", line)
+    except OSError as error:
+        print(f"runner: the boot log cannot be written: {error}", file=sys.stderr, flush=True)
+
+
+def broken(error: Exception, boot: Boot | None) -> Unfit:
+    """A start that met a bug of this version."""
+    known = (boot.id, boot.branch, boot.commit) if boot else ("", "", "")
+    return Unfit(Exit.FAILURE, f"{type(error).__name__}: {error}; see errors.log", *known)
+
+
+def _answering(boot: Boot) -> Heart:
+    heart = Heart()
+    heart.beat("booting", boot.limits.door_seconds + COMMAND_SECONDS)
+    try:
+        answer_probes(boot, heart)
+    except (OSError, RuntimeError) as error:
+        why = f"probes cannot be answered ({error}); expected a free socket @minifram-{boot.id} and one more thread"
+        raise Unfit(Exit.UNAVAILABLE, why) from None
+    return heart
+
+
+def _look_at_everything(boot: Boot, checkout: str) -> None:
+    command = _start_command()  # runs while the doors are asked
+    try:
+        _read_prompt(boot.prompt or f"{checkout}/SYSTEM.md")
+        _write_life(f"{checkout}/{LIFE_FILE}")
+        until = time.monotonic() + boot.limits.door_seconds
+        _ask_door("model door", boot.places.model_socket, _is_healthy, until, boot.limits.door_seconds)
+        _ask_door("git door", boot.places.git_socket, _names_main, until, boot.limits.door_seconds)
+    finally:
+        status = _end_of(command)
+    if status != 0:
+        raise Unfit(Exit.FAILURE, f"the command 'bash -c true' ended with status {status}; expected 0")
+
+
+def _read_prompt(path: str) -> None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unfit(Exit.FAILURE, f"SYSTEM.md cannot be read ({error}); it is the base prompt, put it back") from None
+    if not text.strip():
+        raise Unfit(Exit.FAILURE, "SYSTEM.md is empty; it is the base prompt, put it back")
+
+
+def _write_life(path: str) -> None:
+    try:
+        write_life(path, Life(BOOTING, timestamp(time.time())))
+    except OSError as error:
+        raise Unfit(Exit.FAILURE, f"nothing can be written under logs/ ({error})") from None
+
+
+def _start_command() -> int:
+    """Start a command that does nothing: if bash does not run, no tool will. Gives its pid."""
+    try:
+        return os.posix_spawnp("bash", ["bash", "-c", "true"], os.environ)
+    except OSError as error:
+        raise Unfit(Exit.FAILURE, f"bash cannot be run ({error})") from None
+
+
+def _end_of(pid: int) -> int:
+    """The exit status of the command, which is given `COMMAND_SECONDS`."""
+    exit_seen = os.pidfd_open(pid)
+    try:
+        poller = select.poll()
+        poller.register(exit_seen, select.POLLIN)
+        if not poller.poll(COMMAND_SECONDS * 1000):
+            os.kill(pid, signal.SIGKILL)
+    finally:
+        os.close(exit_seen)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _ask_door(name: str, path: str, answers: Callable[[str, float], str], until: float, patience: float) -> None:
+    """Ask until the door answers as it should; `answers` gives what is wrong, or nothing. Raises Unfit."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            problem = answers(path, max(until - time.monotonic(), 0.01))
+        except OSError as error:
+            problem = str(error)
+        if not problem:
+            return
+        if time.monotonic() + pause >= until:
+            raise Unfit(Exit.UNAVAILABLE, f"the {name} at {path} did not answer within {patience:g} s: {problem}")
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _is_healthy(path: str, timeout_seconds: float) -> str:
+    with connect(path, timeout_seconds) as door:
+        door.sendall(b"GET /health HTTP/1.0\r\nHost: model-door\r\n\r\n")
+        line = _first_line(door.recv)
+    return "" if line.split(b" ")[1:2] == [b"200"] else f"answered {line[:80]!r}; expected status 200"
+
+
+def _names_main(path: str, timeout_seconds: float) -> str:
+    with connect(path, timeout_seconds) as door:
+        line = _first_line(door.recv)
+    return "" if line.startswith(b"main ") else f"answered {line[:80]!r}; expected 'main' and a commit"
+
+
+def _first_line(receive: Callable[[int], bytes]) -> bytes:
+    received = b""
+    while b"\n" not in received and len(received) < 4096:
+        piece = receive(4096)
+        if not piece:
+            break
+        received += piece
+    return received.partition(b"\n")[0]
+
+
+def _salvaged(text: str) -> tuple[str, str, str]:
+    """Id, branch and commit of a boot value that is wrong elsewhere, so that its failure can be told from others."""
+    try:
+        raw = json.loads(text)
+        found = (raw["id"], raw["branch"], raw["commit"])
+    except (ValueError, TypeError, KeyError):
+        return "", "", ""
+    return found if all(isinstance(value, str) for value in found) else ("", "", "")

@@ -1,0 +1,154 @@
+"""The record of one unit of work, a run: a file of JSON lines: its opening, each answer of the model, each call before
+and after it is carried out, what the model was told, how it ended. By it another runner can go on with the run. What
+has the shape of a key is not in it.
+
+Best effort, like every log: a unit goes on without its record when the disk refuses. The file's name says so then."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from infra.cell.loop.context import Shortened, SummedUp
+from infra.cell.loop.loop import Acted, Acting, Answered, Happening, Outcome, Told
+from infra.cell.runner.events import Log
+from infra.shared.clock import timestamp
+from infra.shared.conversation import Request, block_to_dict, completion_to_dict, request_to_dict
+from infra.shared.secret_shapes import redacted_value
+
+SCHEMA = "minifram.transcript/2"
+SUFFIX, GAPS = ".jsonl", ".gaps"
+
+
+class Transcript:
+    """Appends to the file at `path`, each line in one write."""
+
+    def __init__(self, path: str, run_id: str, log: Log) -> None:
+        self._path = path
+        self._run_id = run_id
+        self._log = log
+        self._broken = False
+
+    def opened(self, request: Request, directives: Sequence[str], most_steps: int, taken_up: int = 0) -> None:
+        """`directives`: ids of those that the run is about; it begins with `taken_up` steps of another."""
+        facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
+        facts |= {"taken_up": taken_up} if taken_up else {}
+        self._append("opened", facts | request_to_dict(request))
+
+    def resumed(self, boot_id: str, commit: str) -> None:
+        """Another runner goes on with the run."""
+        self._end_torn_line()
+        self._append("resumed", {"boot_id": boot_id, "commit": commit})
+
+    def happened(self, happening: Happening) -> None:
+        try:
+            kind, facts = line_of(happening)
+        except (ValueError, RecursionError) as error:
+            self._lacks_a_line(error)
+            return
+        self._append(kind, facts)
+
+    def ended(self, outcome: Outcome) -> None:
+        self._append("ended", {"end": outcome.end.value, "steps": outcome.steps, "failure": str(outcome.failure or "")})
+
+    def _end_torn_line(self) -> None:
+        """A power cut may have left half a line."""
+        with contextlib.suppress(OSError), open(self._path, "r+b", buffering=0) as file:
+            if file.seek(0, os.SEEK_END) and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+                file.write(b"\n")
+
+    def _append(self, kind: str, facts: dict[str, Any]) -> None:
+        facts = {"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts}
+        try:
+            line = json.dumps(redacted_value(facts)).encode() + b"\n"
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            with open(self._path, "ab", buffering=0) as file:
+                if file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except (OSError, ValueError, RecursionError) as error:  # a full disk, or what no line can hold
+            self._lacks_a_line(error)
+
+    def _lacks_a_line(self, error: Exception) -> None:
+        if not self._broken:
+            self._broken = True
+            self._log.warning("transcript.not_written", path=self._path, error=str(error))
+            self._say_that_it_has_gaps()
+
+    def _say_that_it_has_gaps(self) -> None:
+        """Who went on by what it tells would do again what it does not tell. A full disk still renames files."""
+        gapped = self._path.removesuffix(SUFFIX) + GAPS + SUFFIX
+        with contextlib.suppress(OSError):
+            os.rename(self._path, gapped)
+            self._path = gapped
+
+
+def line_of(happening: Happening) -> tuple[str, dict[str, Any]]:
+    """Kind and facts of its line."""
+    match happening:
+        case Answered(step, completion, seconds):
+            told = {"step_id": str(step), "duration_ms": round(seconds * 1000)}
+            return "answered", told | completion_to_dict(completion)
+        case Acting(step, number, call):
+            called = {"tool_name": call.name, "args_hash": args_hash(call.input)}
+            return "acting", {"step_id": f"{step}.{number}"} | called
+        case Acted():
+            return "acted", acted(happening)
+        case Told(step, text, steered):
+            return "told", {"step_id": str(step), "text": text, "steered": steered}
+        case Shortened(step, blocks, before, after):
+            told = {"step_id": str(step), "blocks": blocks}
+            return "shortened", told | {"tokens_before": before, "tokens_after": after}
+        case SummedUp():
+            return "summed_up", summed_up(happening)
+
+
+def acted(happening: Acted) -> dict[str, Any]:
+    """A tool call and what came of it."""
+    call, reply = happening.call, happening.reply
+    return {
+        "step_id": f"{happening.step}.{happening.number}",
+        "tool_name": call.name,
+        "args_hash": args_hash(call.input),
+        "duration_ms": round(happening.seconds * 1000),
+        "status": "error" if reply.is_error else "ok",
+        "error_code": reply.error_code or None,
+        "artifacts": list(reply.artifacts),
+        "hands_over": reply.hands_over,
+        "policy_flags": list(reply.policy_flags),
+        "call": block_to_dict(call),
+        "content": reply.content,
+    }
+
+
+def summed_up(happening: SummedUp) -> dict[str, Any]:
+    """A summary, and what it cost."""
+    return {
+        "step_id": str(happening.step),
+        "duration_ms": round(happening.seconds * 1000),
+        "for": "hand-over" if happening.hands_over else "compaction",
+        "by": "model" if happening.by_model else "record",
+        "usage": [answer.usage._asdict() for answer in happening.answers],
+        "tokens_before": happening.tokens_before,
+        "tokens_after": happening.tokens_after,
+        "content": happening.words,
+    }
+
+
+def args_hash(given: dict[str, Any]) -> str:
+    """The same for the same arguments, in whatever order; of what was really given, not of what is written down."""
+    return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
+
+
+def machine_boot() -> str:
+    """Which start of the machine this is: what was written before a power cut may be lost in part."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

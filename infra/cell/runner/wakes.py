@@ -1,0 +1,118 @@
+"""When the runner looks at its page: when the git door says that main moved, and on a grid of the clock.
+
+The door says at once where main is, and again whenever it moves, so nothing is missed while it was away. Its lines
+only wake; what is then done depends on what is found."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable
+
+from infra.cell.loop.interruption import Interruption
+from infra.cell.runner.events import Log
+from infra.shared.sockets import connect
+
+CONNECT_SECONDS = 1.0
+FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.1, 2.0
+LONGEST_WAIT_SECONDS = 30.0
+"""The clock of the wall may be set, so it is looked at again after so long."""
+LINE_BYTES = 4096
+
+
+def next_tick(now: float, interval: float) -> float:
+    """The first moment after `now` on the grid of `interval` seconds since the epoch."""
+    tick = (now // interval + 1) * interval
+    return tick if tick > now else tick + interval  # for floats so large that adding the interval was lost in rounding
+
+
+class Wakes:
+    """A connection to the git door at `path`, made anew whenever it is lost."""
+
+    def __init__(self, path: str, log: Log, interruption: Interruption) -> None:
+        self._path = path
+        self._log = log
+        self._interruption = interruption
+        self._door: socket.socket | None = None
+        self._unread = b""
+        self._last = b""
+        self._backoff = FIRST_BACKOFF_SECONDS
+        self._try_at = 0.0
+
+    def moved(self) -> bool:
+        """Whether main moved since the last answer; does not wait."""
+        return self._listen(0.0)
+
+    def sleep(self, until: float, wall_seconds: Callable[[], float] = time.time) -> bool:
+        """Wait for main to move, at most until the clock says `until`; True when it moved. Raises Interrupted.
+
+        A clock that is set back meanwhile does not make it longer."""
+        latest = time.monotonic() + until - wall_seconds()
+        with self._interruption:
+            while (left := min(until - wall_seconds(), latest - time.monotonic())) > 0:
+                if self._listen(min(left, LONGEST_WAIT_SECONDS)):
+                    return True
+        return False
+
+    def seen(self, commit: str) -> None:
+        """Main was looked at: that it is at `commit` is no news."""
+        self._last = f"main {commit}".encode()
+
+    def close(self) -> None:
+        if self._door:
+            self._door.close()
+        self._door = None
+
+    def _listen(self, seconds: float) -> bool:
+        if self._door is None and not self._connect():
+            time.sleep(max(0.0, min(seconds, self._try_at - time.monotonic())))
+            return False
+        assert self._door is not None  # noqa: S101 - _connect said so
+        poller = select.poll()
+        poller.register(self._door, select.POLLIN)
+        if not poller.poll(seconds * 1000):
+            return False
+        return self._read()
+
+    def _connect(self) -> bool:
+        if time.monotonic() < self._try_at:
+            return False
+        try:
+            self._door = connect(self._path, CONNECT_SECONDS)
+        except OSError as error:
+            self._lose(str(error))
+            return False
+        self._door.setblocking(False)
+        self._unread = b""
+        return True
+
+    def _lose(self, why: str) -> None:
+        """Without a connection for now; the next attempt waits, longer each time until the door has spoken."""
+        self.close()
+        if self._backoff == FIRST_BACKOFF_SECONDS:
+            self._log.warning("git_door.lost", path=self._path, why=why)
+        self._try_at = time.monotonic() + self._backoff
+        self._backoff = min(self._backoff * 2, LONGEST_BACKOFF_SECONDS)
+
+    def _read(self) -> bool:
+        """Take what the door said; True when its last whole line is another than the last one before."""
+        assert self._door is not None  # noqa: S101 - only called while connected
+        try:
+            piece = self._door.recv(LINE_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            self._lose(str(error))
+            return False
+        self._unread += piece
+        if not piece or len(self._unread) > LINE_BYTES:
+            self._lose("the door closed the connection" if not piece else "the door sent a line without end")
+            return False
+        *lines, self._unread = self._unread.split(b"\n")
+        if not lines:
+            return False
+        self._backoff = FIRST_BACKOFF_SECONDS
+        moved = lines[-1] != self._last
+        self._last = lines[-1]
+        return moved

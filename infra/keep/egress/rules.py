@@ -1,0 +1,132 @@
+"""The egress rules as one text, and loading it: a few defines in front of `nftables/egress.nft`, and for the allowlist
+`nftables/allowlist.nft` and for each name `nftables/listed.nft` behind it.
+
+What is loaded replaces what was there in a single transaction, so that there is no moment without rules. Whether
+they hold is proved elsewhere (`canary`)."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from infra.shared.places import ROOT
+
+FOLDER = f"{ROOT}/nftables"
+LOAD_SECONDS = 30.0
+
+
+class RulesError(Exception):
+    """The rules do not stand; the text says why and what to do."""
+
+
+class Exits(NamedTuple):
+    """What the rules have to know of the container they are for."""
+
+    resolver_uid: int
+    """As nft in the container sees it."""
+    upstreams: tuple[str, ...]
+    """Addresses of the resolvers that the keep's own asks; private ones are fine."""
+    listed: int | None = None
+    """How many names the cell is bound to; None: to none, it reaches all of the world."""
+    ipv6: bool = True
+    """False: nothing leaves by IPv6."""
+    host: tuple[str, ...] = ()
+    """The machine's own addresses or networks, for those that are public: a rootless network reaches them."""
+
+
+def prelude(exits: Exits) -> str:
+    """The defines that `egress.nft` needs. Raises ValueError for what is no address."""
+    if not 0 < exits.resolver_uid < 2**32 - 1:
+        raise ValueError(f"the resolver's uid is {exits.resolver_uid}; expected its own, not root's")
+    upstreams = [_upstream(address) for address in exits.upstreams]
+    host = [ipaddress.ip_network(address.partition("%")[0], strict=False) for address in exits.host]
+    lines = [f"define resolver_uid = {exits.resolver_uid}"]
+    for version in (4, 6):
+        lines.append(f"define upstream{version} = {_set(one for one in upstreams if one.version == version)}")
+        lines.append(f"define host{version} = {_set(one for one in host if one.version == version)}")
+    lines.append(f"define v6_world = {'2000::/3' if exits.ipv6 else '::/128'}")
+    return "\n".join(lines) + "\n"
+
+
+def rules_text(exits: Exits, folder: str = FOLDER) -> str:
+    """Everything that is given to nft. Raises ValueError, and RulesError for a file that cannot be read."""
+    parts = [prelude(exits), _read(folder, "egress.nft")]
+    if exits.listed is not None:
+        parts.append(_read(folder, "allowlist.nft"))
+        name = _read(folder, "listed.nft")
+        for number in range(exits.listed):
+            sets = listed_sets(number)
+            parts.append(name.replace("listed4", sets[0]).replace("listed6", sets[1]))
+    return "\n".join(parts)
+
+
+def listed_sets(number: int) -> tuple[str, str]:
+    """The sets of one listed name, for IPv4 and for IPv6."""
+    return f"listed4_{number}", f"listed6_{number}"
+
+
+def closed_networks(host: Sequence[str] = (), folder: str = FOLDER) -> tuple[str, ...]:
+    """All that the rules close by its address, `host` as in Exits. Raises ValueError, RulesError."""
+    text = _read(folder, "egress.nft")
+    found = list[ipaddress.IPv4Network | ipaddress.IPv6Network]()
+    for members in re.findall(r"(?:map closed|set public_resolvers)[46] \{.*?elements = \{(.*?)\}", text, re.DOTALL):
+        for member in members.split(","):
+            first, _, last = member.partition(" : ")[0].strip().partition("-")
+            if last:
+                found += ipaddress.summarize_address_range(ipaddress.ip_address(first), ipaddress.ip_address(last))
+            elif first:
+                found.append(ipaddress.ip_network(first))
+    found += ipaddress.IPv6Network("::/0").address_exclude(ipaddress.IPv6Network("2000::/3"))
+    found += [ipaddress.ip_network(address.partition("%")[0], strict=False) for address in host]
+    four = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv4Network))
+    six = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv6Network))
+    return tuple(map(str, [*four, *six]))
+
+
+def _read(folder: str, name: str) -> str:
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RulesError(f"the egress rules {folder}/{name} cannot be read ({error}); rebuild the image") from None
+
+
+def load_rules(exits: Exits, folder: str = FOLDER, nft: Sequence[str] = ("nft",)) -> None:
+    """Put the rules in force in this network namespace; needs CAP_NET_ADMIN there. Raises RulesError, ValueError."""
+    load_text(rules_text(exits, folder), nft)
+
+
+def load_text(text: str, nft: Sequence[str] = ("nft",)) -> None:
+    """Raises RulesError with nft's own words."""
+    command = [*nft, "-f", "-"]
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, errors="replace", timeout=LOAD_SECONDS, check=False
+        )
+    except OSError as error:
+        raise RulesError(f"{command[0]} cannot be started ({error}); the package nftables has it") from None
+    except subprocess.TimeoutExpired:
+        raise RulesError(f"{' '.join(command)} did not end within {LOAD_SECONDS:.0f} s; no rules were loaded") from None
+    if done.returncode != 0:
+        told = done.stderr.strip()[:2000] or "it said nothing"
+        raise RulesError(
+            f"{' '.join(command)} refused the egress rules with status {done.returncode}: {told}\n"
+            "It needs CAP_NET_ADMIN in a network namespace of its own, and a kernel with nf_tables"
+        )
+
+
+def _upstream(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    found = ipaddress.ip_address(address)
+    zone = getattr(found, "scope_id", None)
+    if zone or found.is_loopback or found.is_multicast or found.is_unspecified:
+        raise ValueError(f"the upstream resolver {address} cannot be reached from a container; name another address")
+    return found
+
+
+def _set(members: Iterable[object]) -> str:
+    found = ", ".join(map(str, members))
+    return f"{{ {found} }}" if found else "{ }"

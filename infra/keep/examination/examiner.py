@@ -1,0 +1,169 @@
+"""The part of an examination in which the candidate's code runs: `python -m infra.keep.examination examine`, as a
+user of its own where there is one. It reads a plan with its objects on stdin, and says what it saw on stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from infra.keep.examination import plan, running
+from infra.keep.examination.plan import Plan
+from infra.keep.rehearsal import verdict as rehearsals
+from infra.shared.exit_codes import Exit
+from infra.shared.processes import become_subreaper, sweep
+from infra.shared.repository.git import Git, GitError
+from infra.shared.verdicts import findings
+from infra.shared.verdicts.findings import Answer, Run
+
+_PR_SET_DUMPABLE = 4
+GIT_SECONDS = 60.0
+OURS_OF_FIVE = 2
+"""So many fifths: host/container/words.py leaves room for them."""
+ROOM = 84
+"""The longest path of our scratch directory: sockets lie below it (unix(7))."""
+
+
+class Places(NamedTuple):
+    candidate: str
+    with_mains_tests: str
+    mains: str
+    scratch: str
+
+
+def main(apart: bool) -> int:
+    """`apart`: as a user that does nothing else, in a directory for temporary files that is for this alone."""
+    wanted, pack = plan.from_bytes(sys.stdin.buffer.read())
+    become_subreaper()
+    if apart:
+        _take_little()
+        _clear(tempfile.gettempdir())
+    # The candidate has our user: it must not reach our answer through /proc.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    os.umask(0o022)
+    packages = running.packages_of(wanted.python)
+    if packages:
+        os.environ["MINIFRAM_PACKAGES"] = packages
+    try:
+        answer = examine(wanted, pack)
+    except (OSError, GitError) as error:
+        answer = Answer(outage=f"it could not be examined: {str(error)[:500]}")
+    sys.stdout.buffer.write(findings.to_json(answer) + b"\n")
+    sys.stdout.buffer.flush()
+    return Exit.OK
+
+
+def _take_little() -> None:
+    """A part of the processes that each user may have, so that the keep has some left beside the cell and us."""
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if most != resource.RLIM_INFINITY:
+        ours = most * OURS_OF_FIVE // 5
+        resource.setrlimit(resource.RLIMIT_NPROC, (ours, ours))
+
+
+def _clear(place: str) -> None:
+    """What an examination left that was killed."""
+    for entry in list(os.scandir(place)):
+        if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+            _remove(entry.path)
+
+
+def examine(wanted: Plan, pack: bytes) -> Answer:
+    """Raises OSError, GitError."""
+    root = tempfile.mkdtemp(prefix="x", dir=_directory())
+    try:
+        places = _check_out(root, wanted, pack)
+        asked = wanted.settings
+        answer = Answer(rehearsed=True) if asked.rehearsed else Answer()
+        if asked.rehearse and not asked.rehearsed:
+            answer = _rehearse(places, wanted)
+        return answer if answer.rehearsed is False or answer.outage else _test(places, wanted, answer)
+    finally:
+        sweep(frozenset())
+        _remove(root)
+
+
+def _directory() -> str:
+    place = tempfile.gettempdir()
+    if len(place) > ROOM - 20:
+        raise OSError(f"{place} is too long a path for sockets; set TMPDIR to a shorter one")
+    return place
+
+
+def _check_out(root: str, wanted: Plan, pack: bytes) -> Places:
+    places = Places(f"{root}/c", f"{root}/b", f"{root}/m", f"{root}/t")
+    commits = (wanted.candidate, wanted.with_mains_tests, wanted.mains)
+    made: dict[str, str] = {}
+    for commit, path in zip(commits, places[:3], strict=True):
+        if commit in made:  # the same files: one checkout does
+            places = places._replace(**{places._fields[places.index(path)]: made[commit]})
+            continue
+        made[commit] = path
+        os.mkdir(path)
+        git = Git(path).within(GIT_SECONDS)
+        git("init", "--quiet", "--template=")
+        git("index-pack", "--stdin", stdin=pack)
+        git("reset", "--quiet", "--hard", commit)
+    os.mkdir(places.scratch)
+    return places
+
+
+def _rehearse(places: Places, wanted: Plan) -> Answer:
+    """Raises OSError."""
+    seconds = wanted.settings.rehearsal_seconds
+    # In the container another user's environment may be closed to us; then it is rehearsed with what the image has.
+    python = wanted.python if os.access(wanted.python, os.X_OK) else sys.executable
+    words = rehearsals.command(places.candidate, _REHEARSED, wanted.candidate, places.scratch, python, seconds)
+    process = subprocess.Popen(
+        words, cwd="/", env=rehearsals.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    try:
+        said, _ = process.communicate(timeout=rehearsals.longest_seconds(seconds))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said, _ = process.communicate()
+    found = rehearsals.read_verdict(said, process.returncode)
+    if found.fit is None:
+        return Answer(outage=f"it could not be rehearsed: {found.why}")
+    return Answer(rehearsed=found.fit, rehearsal=found.why, transcript=found.transcript)
+
+
+_REHEARSED = "examined"
+"""What the rehearsal calls the branch; it knows of no other."""
+
+
+def _test(places: Places, wanted: Plan, answer: Answer) -> Answer:
+    """Raises OSError."""
+    end = time.monotonic() + wanted.settings.seconds
+    chosen = wanted.selection
+
+    def left() -> float:
+        return max(1.0, end - time.monotonic())
+
+    main = running.collect(places.mains, chosen.mains, places.scratch, left())
+    mains = running.run(places.with_mains_tests, chosen.mains, places.scratch, left())
+    own = running.run(places.candidate, chosen.own, places.scratch, left()) if not mains.trouble else Run()
+    outcomes = running.ended_there(places.mains, (mains, own), main, places.scratch, left())
+    main = msgspec.structs.replace(main, outcomes=outcomes)
+    there, here = (
+        running.collect(checkout, chosen.counted, places.scratch, left(), marks="").collected
+        for checkout in (places.mains, places.candidate)
+    )
+    return msgspec.structs.replace(answer, main=main, mains=mains, own=own, counted_there=there, counted=here)
+
+
+def _remove(root: str) -> None:
+    """Whatever the tests made of it."""
+    subprocess.run(["chmod", "-R", "u+rwX", "--", root], capture_output=True, check=False)
+    shutil.rmtree(root, ignore_errors=True)
+    with contextlib.suppress(OSError):  # it is no directory, or gone
+        os.unlink(root)

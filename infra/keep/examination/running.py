@@ -1,0 +1,181 @@
+"""Runs of pytest on a checkout, as the examiner's user: with the image's Python, in a session of its own, with limits.
+
+What pytest tells comes over a pipe from a plugin of ours (`inside/`). Its words are kept for the log only."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from infra.shared.processes import KEEPS_GIT, how_it_ended
+from infra.shared.verdicts.findings import ANSWER_BYTES, FAILED, SKIPPED, Run, run_of
+
+INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
+MANY_FILES = 20
+"""Starting workers takes seconds, which only many tests win back."""
+MOST_RETRIED = 3
+"""Failed tests that are run once more. A busy machine or a dice in a test must not cost a version."""
+MARKS = "not heavy"
+"""Which tests run."""
+_ENDS_WITH_US = ["setpriv", "--pdeathsig", "KILL", "--"]
+_ENDED, _FAILURES, _NOTHING = 0, 1, 5
+"""pytest's exit statuses: all passed, some failed, nothing was collected."""
+
+
+def packages_of(python: str) -> str:
+    """Where the environment of this interpreter has what was installed into it; empty for the image's own, and where we
+    may not look."""
+    found = f"{os.path.dirname(os.path.dirname(python))}/lib/python{_VERSION}/site-packages"
+    return found if python != sys.executable and os.access(found, os.R_OK | os.X_OK) else ""
+
+
+_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def collect(checkout: str, files: Sequence[str], scratch: str, seconds: float, marks: str = MARKS) -> Run:
+    """What pytest collects from these files; tests that do not run here too, if `marks` says so. Raises OSError."""
+    there = [path for path in files if os.path.isfile(f"{checkout}/{path}")]
+    return _pytest(checkout, ["--collect-only", "-m", marks, *there], scratch, seconds) if there else Run()
+
+
+def run(checkout: str, files: Sequence[str], scratch: str, seconds: float) -> Run:
+    """The tests in these files; a few that failed are run once more, alone. Raises OSError."""
+    if not files:
+        return Run()
+    end = time.monotonic() + seconds
+    workers = ["-n", str(os.cpu_count() or 1)] if _worth_sharing_out(files) else []
+    first = _pytest(checkout, [*workers, *files], scratch, seconds)
+    failed = [id for id, outcome in first.outcomes.items() if outcome == FAILED]
+    if first.trouble or not 0 < len(failed) <= MOST_RETRIED:
+        return first
+    second = _pytest(checkout, failed, scratch, max(1.0, end - time.monotonic()))
+    again = tuple(id for id in failed if second.outcomes.get(id) == "passed") if not second.trouble else ()
+    failures = {id: text for id, text in first.failures.items() if id not in again}
+    return Run(first.collected, first.outcomes, first.broken, failures, "", again)
+
+
+def ended_there(checkout: str, runs: Sequence[Run], known: Run, scratch: str, seconds: float) -> dict[str, str]:
+    """How tests that did not pass end in this checkout, as far as they are there. Raises OSError."""
+    asked = {id for run in runs for id, outcome in run.outcomes.items() if outcome in (FAILED, SKIPPED)}
+    ids = sorted(asked & set(known.collected))
+    files = list(dict.fromkeys(id.partition("::")[0] for id in ids))
+    return _pytest(checkout, ids if len(ids) < MANY_FILES else files, scratch, seconds).outcomes if ids else {}
+
+
+def _worth_sharing_out(files: Sequence[str]) -> bool:
+    return len(files) >= MANY_FILES and (os.cpu_count() or 1) > 1 and importlib.util.find_spec("xdist") is not None
+
+
+def _pytest(checkout: str, words: Sequence[str], scratch: str, seconds: float) -> Run:
+    read_end, write_end = os.pipe()
+    plain = ["-q", "--color=no", "--rootdir=.", "-p", "no:cacheprovider", "-p", "minifram_report", "-m", MARKS]
+    try:
+        with open(f"{scratch}/pytest.log", "ab") as log:
+            process = subprocess.Popen(
+                [*_ENDS_WITH_US, sys.executable, "-s", "-P", "-m", "pytest", *plain, *words],
+                cwd=checkout,
+                env=_environment(scratch, write_end),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(write_end,),
+            )
+    except OSError:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    try:
+        lines, late = _read(process, read_end, seconds)
+    finally:
+        os.close(read_end)
+        _end(process)
+    return run_of(lines, _trouble(lines, process.returncode, late, seconds, scratch))
+
+
+def _trouble(lines: list[Any], status: int, late: bool, seconds: float, scratch: str) -> str:
+    if late:
+        return f"they were ended after {seconds:.0f} s"
+    told = [line["ended"] for line in lines if isinstance(line, dict) and isinstance(line.get("ended"), int)]
+    if status in (_ENDED, _FAILURES, _NOTHING) and told[-1:] == [status]:
+        return ""
+    if any(isinstance(line, dict) and "broken" in line for line in lines):
+        return ""  # that is told of the file
+    return f"pytest: {how_it_ended(status)}. Its last words: {_last_words(scratch)}"
+
+
+def _last_words(scratch: str) -> str:
+    try:
+        with open(f"{scratch}/pytest.log", "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - 600))
+            text = log.read().decode(errors="replace").strip()
+    except OSError:
+        return "none"
+    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _read(process: subprocess.Popen[bytes], pipe: int, seconds: float) -> tuple[list[Any], bool]:
+    """The plugin's lines until pytest has ended; whether its time was up. Whoever keeps the pipe open is not waited
+    for."""
+    end, said = time.monotonic() + seconds, bytearray()
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        with selectors.DefaultSelector() as ready:
+            ready.register(pipe, selectors.EVENT_READ)
+            ready.register(pidfd, selectors.EVENT_READ)
+            while True:
+                found = {key.fd for key, _ in ready.select(max(0.0, end - time.monotonic()))}
+                part = os.read(pipe, 1 << 16) if pipe in found else b""
+                said += part
+                if pipe in found and not part:
+                    ready.unregister(pipe)
+                if len(said) > ANSWER_BYTES or not found:
+                    return _lines(said), True
+                if pidfd in found and not part:
+                    return _lines(said), False
+    finally:
+        os.close(pidfd)
+
+
+def _lines(said: bytes | bytearray) -> list[Any]:
+    lines = []
+    for line in bytes(said).split(b"\n"):
+        try:
+            lines.append(json.loads(line))
+        except (ValueError, RecursionError):
+            continue
+    return lines
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _environment(scratch: str, report: int) -> dict[str, str]:
+    """The whole of it: what is judged depends on nothing of the watcher's, nor of the cell's."""
+    tools = os.path.dirname(sys.executable)
+    marked = {name: os.environ[name] for name in (KEEPS_GIT, "MINIFRAM_PACKAGES") if name in os.environ}
+    return marked | {
+        "PATH": f"{tools}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        "PYTHONPATH": INSIDE,
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "PIP_CONFIG_FILE": "/dev/null",
+        "MINIFRAM_REPORT": str(report),
+    }

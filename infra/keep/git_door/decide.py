@@ -1,0 +1,363 @@
+"""What may land: one ref update and what git said about it in, the reason to refuse it out, in the words that
+the agent will read. Pure; frozen admits less than propose, and propose less than merge.
+
+The words never say what git says when a push lost a race ("fetch first" and the like): whoever pushes in a loop
+would take a refusal for a reason to try again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from infra.keep.git_door.entries import folded, problem_with_top
+from infra.keep.git_door.entries import shown as _shown
+from infra.keep.git_door.pages import Wrong
+from infra.keep.git_door.rules import Autonomy, Rules
+from infra.shared.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
+from infra.shared.people import AGENT, WATCHER, Person
+from infra.shared.protection import protecting
+from infra.shared.repository.page_text import PAGE, PAGES
+from infra.shared.verdicts.refs import Standing
+
+MAX_REFS = 50
+"""Refs in one push."""
+MAX_REFS_THERE = 2_000
+"""Branches and tags of the repository: beyond that none is created."""
+MAX_COMMITS = 10_000
+"""New commits on one ref."""
+MAX_PATH_BYTES, MAX_NAME_BYTES = 1000, 255
+"""Of a file's path, and of each name in it: what is longer cannot be checked out everywhere."""
+MAX_TOLD = 5
+"""Secrets that one refusal tells of."""
+
+HEADS, TAGS, SNAPSHOTS = "refs/heads/", "refs/tags/", "refs/tags/snapshot/"
+MAIN_REF = HEADS + MAIN
+LOGS = "logs"
+
+
+class Commit(NamedTuple):
+    id: str
+    touched: frozenset[str]
+    """Names at the top of the tree that differ from any of its parents."""
+    introduced: frozenset[str]
+    """Names that are there and differ from all of its parents. A merge introduces nothing that a parent had."""
+    author: Person = AGENT
+    committer: Person = AGENT
+
+
+class File(NamedTuple):
+    path: str
+    """Empty when no commit of the push needs it."""
+    size: int
+
+
+class Leak(NamedTuple):
+    """A secret that a push carries; never its value."""
+
+    kind: str
+    """In words that fit behind "holds"."""
+    place: str
+    """In words that fit behind the secret: `in file 'a', line 3`."""
+    commit: str = ""
+    """The oldest one that holds it; empty when that could not be told."""
+
+
+class Page(NamedTuple):
+    """COMMS.md of main, which a push changes."""
+
+    before: str | None
+    after: str | None
+    """None as well when it would be no regular file."""
+
+
+class Step(NamedTuple):
+    """Between two commits of main, what may only change with a verdict."""
+
+    path: str
+    """A file of it; empty when there is none."""
+    key: str = ""
+    """Of the tree that main would have (`examination.trees`)."""
+    standing: Standing | None = None
+    """What the keep's verdict on that tree says; None when it has none."""
+    early: tuple[str, str] | None = None
+    """A commit before the last one, by first parents, that changes such a file, and which."""
+    branch: str = ""
+    """A branch that is at what would be merged."""
+
+
+class Update(NamedTuple):
+    """One ref that a push wants to change, and what git said about it."""
+
+    ref: str
+    old: str | None
+    """The commit it is at; None when it is to be created."""
+    new: str | None
+    """The commit it is to be at; None when it is to be deleted."""
+    refs_there: int = 0
+    """Branches and tags that the repository would have with all that the push creates."""
+    stands_for: str = ""
+    """The ref that would be moved in its place, when this one is only another name for it."""
+    descends: bool = True
+    """`old` is an ancestor of `new`, or there is no `old`."""
+    names_commit: bool = True
+    new_commits: tuple[Commit, ...] = ()
+    """Reachable from `new` and from no ref that is there."""
+    changed: tuple[str, ...] = ()
+    """Files that differ between `old` and `new`; for what is to be created, between main and `new`."""
+    present: tuple[str, ...] = ()
+    """Those of them that are there at `new`."""
+    large_files: tuple[File, ...] = ()
+    """What the repository does not have yet and may be too large."""
+    leaks: tuple[Leak, ...] = ()
+    odd: tuple[str, ...] = ()
+    """What is wrong with entries of new trees, with tags and with headers, in the words of `entries`."""
+    step: Step = Step("")
+    """main only."""
+    page: Page | None = None
+    """main only: None when COMMS.md is as it was."""
+    wrong_page: Wrong | None = None
+    """A commit that changes COMMS.md or its archive."""
+    unseen: str = ""
+    """Why git's answer is not whole; empty when it is."""
+
+
+def refusal(update: Update, rules: Rules) -> str | None:
+    """Why this update may not land, and what to do instead; None when it may."""
+    return (
+        _problem_with_name(update, rules.protected_branches)
+        or _problem_with_move(update)
+        or _problem_with_autonomy(update, rules.autonomy)
+        or _problem_with_content(update, rules)
+        or _problem_with_entries(update)
+        or _problem_with_pages(update.wrong_page)
+        or _problem_with_main(update, rules.protected_files)
+    )
+
+
+def _problem_with_name(update: Update, protected: Iterable[str]) -> str | None:
+    ref = update.ref
+    if update.stands_for:
+        return f"this is another name for {_shown(update.stands_for)}; push to that one"
+    if ref.startswith(HEADS):
+        return _problem_with_branch(ref.removeprefix(HEADS), protected)
+    if ref.startswith(TAGS):
+        if _SNAPSHOT.fullmatch(ref) and ref.count("/") < _SNAPSHOT_SLASHES:
+            return None
+        return "the only tags are snapshots: push it as refs/tags/snapshot/<name>, letters, digits and . _ + / -"
+    for prefix, words in _CLOSED.items():
+        if ref == prefix or (prefix.endswith("/") and ref.startswith(prefix)):
+            return words
+    return "only branches (refs/heads/<name>) and snapshot tags (refs/tags/snapshot/<name>) are taken; push a branch"
+
+
+def _problem_with_branch(branch: str, protected: Iterable[str]) -> str | None:
+    if branch == RESCUE.rstrip("/"):
+        return f"this name would stand in the way of the {RESCUE}… branches; choose another one"
+    problem = None if branch == MIND else problem_with_branch(branch)
+    if problem:
+        return problem
+    first = branch.split("/")[0]
+    for taken in (MAIN, MIND, RESCUE.rstrip("/")):
+        # Not every file system tells capital letters from small ones, and a ref is a file.
+        if first.casefold() == taken and (first != taken or (taken != RESCUE.rstrip("/") and branch != taken)):
+            return f"this name is too much like {taken!r}, or stands in its way; choose another one"
+    pattern = protecting(protected, branch)
+    if pattern:
+        return f"this branch is the PM's (protected.branches has {_shown(pattern)}); push one of another name"
+    return None
+
+
+_SNAPSHOT_SLASHES = SNAPSHOTS.count("/") + MAX_PARTS
+_SNAPSHOT = re.compile(rf"{SNAPSHOTS}[A-Za-z0-9][A-Za-z0-9._+/-]{{0,199}}")
+_CLOSED = {
+    "HEAD": "which branch is the first is the PM's to say; push a branch by its name",
+    "refs/minifram/": "these refs are the keep's own records; push a branch instead",
+    "refs/replace/": "a replaced object would show the PM another history than there is; make a new commit instead",
+    "refs/notes/": "notes are not taken; write it into the commit's message, a file, or a report in COMMS.md",
+}
+
+
+def _problem_with_move(update: Update) -> str | None:
+    if update.new is None:
+        return "nothing is deleted here, history only grows; leave it, the PM removes what is merged or rejected"
+    if update.old is not None and update.ref.startswith(TAGS):
+        return "a snapshot stays where it is; give the new one another name"
+    if update.old is not None and update.ref.startswith(HEADS + RESCUE):
+        return f"a rescue branch is written once; push to a new name under {RESCUE}"
+    if update.old is None and update.refs_there > MAX_REFS_THERE:
+        return (
+            f"the repository would have {update.refs_there} branches and tags, over the limit of {MAX_REFS_THERE}; "
+            "push to a branch that is there, and ask the PM in a report to delete old ones (git branch -D and git tag "
+            "-d in the repository)"
+        )
+    if not update.names_commit:
+        return "it would point to something that is no commit; push a commit"
+    if not update.descends:
+        return (
+            "the push would drop commits that are there, history only grows; bring them in "
+            f"(git pull --rebase origin {update.ref.removeprefix(HEADS)}), then push without force"
+        )
+    return None
+
+
+def _problem_with_autonomy(update: Update, autonomy: Autonomy) -> str | None:
+    if update.ref == MAIN_REF and update.old is None:
+        return "main is the PM's to create; push a branch of another name"
+    if autonomy is Autonomy.MERGE:
+        return None
+    frozen = autonomy is Autonomy.FROZEN
+    if update.ref == MAIN_REF:
+        instead = "keep this until the PM changes that" if frozen else "push a branch and let the PM merge it"
+        return f"autonomy is '{autonomy.value}': only the PM moves main; {instead}"
+    if frozen and not update.ref.startswith(HEADS + RESCUE):
+        return "autonomy is 'frozen': only reports are taken until the PM changes that"
+    return None
+
+
+def _problem_with_content(update: Update, rules: Rules) -> str | None:
+    if update.unseen:
+        return f"{update.unseen}; push it in smaller pieces, oldest commits first"
+    for commit in update.new_commits:
+        if LOGS in commit.introduced:
+            return (
+                f"commit {commit.id[:12]} adds or changes {LOGS}/, which is never committed; take it out of that "
+                f"commit too (git rm -r --cached {LOGS}, then git commit --amend or git rebase), and push again"
+            )
+    for file in update.large_files:
+        if file.size > rules.blob_bytes:
+            name = f"file {_shown(file.path)}" if file.path else "something that no commit of the push needs"
+            return (
+                f"{name} has {file.size} bytes, over the limit of {rules.blob_bytes}; take it out "
+                "of the commit that adds it (git commit --amend or git rebase), and push again"
+            )
+    for path in update.present:
+        names = path.encode(errors="surrogateescape")
+        if len(names) > MAX_PATH_BYTES or max(map(len, names.split(b"/"))) > MAX_NAME_BYTES:
+            return (
+                f"the path {_shown(path)} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} "
+                f"bytes, and {MAX_NAME_BYTES} in each name"
+            )
+    return _problem_with_leaks(update.leaks) or _problem_with_people(update.new_commits)
+
+
+def _problem_with_entries(update: Update) -> str | None:
+    for commit in update.new_commits:
+        problem = problem_with_top(commit.introduced)
+        if problem:
+            return f"in commit {commit.id[:12]} {problem} in that commit too (git rebase), and push again"
+    problem = problem_with_top(path for path in update.present if "/" not in path) or next(iter(update.odd), None)
+    return f"{problem}; do so in every commit of this push (git rebase), and push again" if problem else None
+
+
+def _problem_with_people(commits: tuple[Commit, ...]) -> str | None:
+    for commit in reversed(commits):  # the oldest first: a rebase that mends it mends those above
+        problem = _problem_with_names(commit)
+        if problem:
+            return problem
+    return None
+
+
+def _problem_with_names(commit: Commit) -> str | None:
+    """Git shows the author first, so nobody is the watcher there either; a cherry-picked patch keeps its author."""
+    author = commit.author
+    if WATCHER.email in author.email.casefold() or WATCHER.name in author.name.casefold():
+        return (
+            f"the author of commit {commit.id[:12]} is {_person(author)}, and only the watcher writes in its name; "
+            "take the commit over (git commit --amend --reset-author, or a rebase), then push again"
+        )
+    if commit.committer != AGENT:
+        return (
+            f"the committer of commit {commit.id[:12]} is {_person(commit.committer)}; expected {_person(AGENT)}, as "
+            "git is set up here. Commit it again as yourself, without user.*, committer.* or GIT_COMMITTER_* settings "
+            f"of your own (git rebase --force-rebase --rebase-merges {commit.id[:12]}~ keeps its author), then push"
+        )
+    return None
+
+
+def _person(person: Person) -> str:
+    return _shown(f"{person.name} <{person.email}>")
+
+
+def _problem_with_leaks(leaks: tuple[Leak, ...]) -> str | None:
+    if not leaks:
+        return None
+    told = [
+        f"{f'commit {leak.commit[:12]}' if leak.commit else 'the push'} holds {leak.kind} {leak.place}"
+        for leak in dict.fromkeys(leaks[:MAX_TOLD])
+    ]
+    more = f" (and {len(leaks) - MAX_TOLD} more)" if len(leaks) > MAX_TOLD else ""
+    return (
+        f"{'; '.join(told)}{more}; take it out of every commit of this push (git commit --amend or git rebase), put "
+        "words such as 'your-key-here' in its place, and push again; if it is a real one, tell the PM that it was here"
+    )
+
+
+def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None:
+    if update.ref != MAIN_REF:
+        return None
+    for path in update.changed:
+        pattern = protecting_on_main(protected, path)
+        if pattern:
+            return (
+                f"{_shown(path)} is the PM's to change on main (protected.files has {_shown(pattern)}); leave it as it "
+                "is on main, and propose the change on a branch of its own"
+            )
+    for path in update.present:
+        if is_second_page(path):
+            return f"{_shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
+    return _problem_with_step(update.step)
+
+
+def _problem_with_pages(wrong: Wrong | None) -> str | None:
+    if wrong is None:
+        return None
+    files = " and ".join(PAGES)
+    if not wrong.anchor:
+        return f"commit {wrong.commit[:12]} has no ancestor on main, so it may not hold {files}; take them out of it"
+    return (
+        f"commit {wrong.commit[:12]} changes {files}, which the PM and the keep alone write; you "
+        f"report by ending your turn. Take them as {wrong.anchor[:12]} has them (git checkout {wrong.anchor[:12]} -- "
+        f"{PAGE}) in that very commit (git commit --amend, or a rebase), and push again"
+    )
+
+
+def _problem_with_step(step: Step) -> str | None:
+    if step.early:
+        commit, path = step.early
+        return (
+            f"commit {commit[:12]} changes {_shown(path)} before the last commit of this push, and main moves over "
+            "such a change in one examined step; merge the branch into main with one merge commit"
+        )
+    if not step.path:
+        return None
+    which = f"minifram review {step.branch}" if step.branch else "minifram review BRANCH"
+    if step.standing is None:
+        asked = (
+            "is asked for; push again when it has passed"
+            if step.branch
+            else "comes when a branch holding it is bootstrapped"
+        )
+        return (
+            f"{_shown(step.path)} changes, and the keep has not examined this version: an examination {asked} ({which})"
+        )
+    if not step.standing.passed:
+        return f"the keep examined this version, and it did not pass: {step.standing.why[:500]}; mend it on the branch"
+    if step.standing.needs_word:
+        return (
+            f"the keep examined this version, and it needs the PM's word: {step.standing.needs_word[0]}; "
+            f"the PM decides ({which}), or you take that back on the branch"
+        )
+    return None
+
+
+def protecting_on_main(protected: Iterable[str], path: str) -> str | None:
+    """The pattern that keeps this file of main for the PM. The pages have a rule of their own, whatever the patterns
+    say."""
+    return None if path in PAGES else protecting(protected, path)
+
+
+def is_second_page(path: str) -> bool:
+    """Where capital letters count for nothing, this file, or a directory above it, stands in the place of a page."""
+    top = path.partition("/")[0]
+    return top not in PAGES and folded(top) in {folded(page) for page in PAGES}

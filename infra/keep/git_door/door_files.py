@@ -1,0 +1,214 @@
+"""The files that put the door in front of the bare repository: its rules, its git settings, its hooks, the
+program that the agent's clones call in place of `git receive-pack`, and the agent's own git configuration.
+
+Everything that decides a push runs with an environment of its own, and reads the door's settings after the
+repository's own, so that neither can switch it off. Written whole at each start; nobody edits them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+from infra.keep.git_door import rules
+from infra.shared.files import write_whole
+from infra.shared.identity import OURS, Identity
+from infra.shared.people import AGENT
+from infra.shared.places import ROOT, Places
+from infra.shared.repository import durable_refs
+from infra.shared.repository.git import safe_environment
+from infra.shared.settings import Settings
+
+PUSH_SECONDS = 300
+"""The longest a whole push may take, unpacking included."""
+LEAST_INPUT_BYTES = 100 * 1024 * 1024
+LEAST_MEMORY_BYTES = 1024 * 1024 * 1024
+
+
+def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
+    """Put the door in place as these settings want it. Raises OSError.
+
+    `by_daemon`: the clones reach the door by git:// and need to name no program."""
+    door = f"{places.var}/door"
+    os.makedirs(f"{door}/hooks", exist_ok=True)
+    write_whole(f"{door}/config.json", rules.to_json(_rules(places, settings)).encode())
+    write_whole(f"{door}/gitconfig", _git_config(*door_settings(door, settings.limits.blob_bytes)).encode())
+    write_whole(f"{door}/hooks/pre-receive", _pre_receive(door).encode(), 0o755)
+    write_whole(f"{door}/hooks/{durable_refs.HOOK}", durable_refs.SCRIPT.encode(), 0o755)
+    memory = memory_bytes(settings.limits.blob_bytes)
+    if by_daemon:
+        write_whole(f"{door}/access", _access(door).encode(), 0o755)
+        os.makedirs(f"{door}/bin", exist_ok=True)
+        write_whole(f"{door}/bin/git", git_without_v2().encode(), 0o755)
+    else:
+        write_whole(f"{door}/receive-pack", _receive_pack(door, places.remote, memory).encode(), 0o755)
+    # Last, because it sends the agent's pushes to what is written above.
+    os.makedirs(places.bot, exist_ok=True)
+    with cell.acting():
+        write_whole(places.cell_git_config, cell_git_config("" if by_daemon else door).encode())
+
+
+def _rules(places: Places, settings: Settings) -> rules.Rules:
+    return rules.Rules(
+        autonomy=rules.Autonomy(settings.autonomy),
+        blob_bytes=settings.limits.blob_bytes,
+        protected_files=settings.protected.files,
+        protected_branches=settings.protected.branches,
+        secrets=places.secrets,
+        requests=places.request_socket,
+    )
+
+
+def door_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
+    """Settings for whatever receives the agent's pushes; they win over the repository's own."""
+    return (
+        ("core.hooksPath", f"{door}/hooks"),
+        ("core.fsync", "all"),  # this and the hook beside pre-receive: what was acknowledged survives a power cut
+        ("core.alternateRefsCommand", "true"),  # a repository's own would be run to say which objects are there
+        ("core.packedGitWindowSize", "32m"),  # these two keep git within its memory, however large the repository
+        ("core.packedGitLimit", "256m"),
+        ("core.bigFileThreshold", str(max(16 * 1024 * 1024, 2 * blob_bytes))),  # what is larger is never held whole
+        ("receive.denyDeletes", "true"),  # these two say again what pre-receive says in better words
+        ("receive.denyNonFastForwards", "true"),
+        ("receive.shallowUpdate", "false"),  # or the history of the repository itself could be cut off
+        ("receive.fsckObjects", "true"),  # no `.GIT` directory and the like in a tree that the PM checks out
+        ("receive.fsck.skipList", "/dev/null"),
+        *((f"receive.fsck.{name}", "error") for name in _NEVER_OVERLOOKED),
+        ("receive.maxInputSize", str(max(LEAST_INPUT_BYTES, 10 * blob_bytes))),
+        ("receive.advertisePushOptions", "false"),
+        ("receive.autogc", "false"),
+        ("receive.updateServerInfo", "false"),
+        ("transfer.fsckObjects", "true"),
+        ("transfer.hideRefs", "refs/minifram"),
+        ("gc.auto", "0"),
+        ("maintenance.auto", "false"),
+        ("safe.directory", "*"),
+    )
+
+
+_NEVER_OVERLOOKED = (
+    *("hasDot", "hasDotdot", "hasDotgit", "fullPathname", "emptyName", "duplicateEntries", "treeNotSorted"),
+    *("gitmodulesName", "gitmodulesPath", "gitmodulesUrl", "gitmodulesUpdate", "gitmodulesSymlink"),
+)
+"""What git finds in pushed objects, and a repository's own settings could tell it to ignore."""
+
+
+def memory_bytes(blob_bytes: int) -> int:
+    """For each process of one push: what a small pack unfolds to in memory has no limit of its own."""
+    return LEAST_MEMORY_BYTES + 4 * blob_bytes
+
+
+def cell_git_config(door: str) -> str:
+    """The git configuration of everything in the cell; with no `door`, pushes go where the clone's origin is."""
+    through = (('remote "origin".receivepack', shlex.quote(f"{door}/receive-pack")),) if door else ()
+    return _git_config(
+        ("user.name", AGENT.name),
+        ("user.email", AGENT.email),
+        *through,
+        ("push.default", "simple"),
+        ("pull.rebase", "true"),  # a merge would be refused on main where autonomy is not `merge`
+        ("init.defaultBranch", "main"),
+        ("core.excludesFile", "/dev/null"),
+        ("advice.detachedHead", "false"),
+        ("advice.addEmbeddedRepo", "false"),
+        ("gc.autoDetach", "false"),  # or a collection would outlive the command that began it
+    )
+
+
+def _pre_receive(door: str) -> str:
+    # Without site-packages (-S), which it has no need of: it starts a quarter sooner.
+    python = [sys.executable, "-S", "-s", "-P"]
+    words = [*python, "-m", "infra.git_door", "pre-receive", "--config", f"{door}/config.json"]
+    return f"""\
+#!/bin/sh
+# Judges what comes through the git door. minifram writes this file at each start.
+exec /usr/bin/env -i {_environment(PYTHONPATH=ROOT)} \\
+    ${{GIT_QUARANTINE_PATH:+"GIT_QUARANTINE_PATH=$GIT_QUARANTINE_PATH"}} \\
+    ${{GIT_OBJECT_DIRECTORY:+"GIT_OBJECT_DIRECTORY=$GIT_OBJECT_DIRECTORY"}} \\
+    ${{GIT_ALTERNATE_OBJECT_DIRECTORIES:+"GIT_ALTERNATE_OBJECT_DIRECTORIES=$GIT_ALTERNATE_OBJECT_DIRECTORIES"}} \\
+    {shlex.join(words)}
+"""
+
+
+def _receive_pack(door: str, remote: str, memory: int) -> str:
+    include = f"include.path={door}/gitconfig"
+    return f"""\
+#!/bin/sh
+# The git door: the agent's clones call this in place of git receive-pack. minifram writes this file at each start.
+
+# The agent may have repositories of its own that call their origin the same; those are none of the door's.
+[ "$1" -ef {shlex.quote(remote)} ] || exec git receive-pack "$@"
+
+# git goes on without a hook or an included file that is not there.
+if ! {_has_hooks(door)} || ! [ -r {shlex.quote(f"{door}/gitconfig")} ]; then
+    echo "{_NOT_IN_PLACE}" >&2
+    exit 1
+fi
+# A machine that allows less than that gives less.
+ulimit -v {memory >> 10} 2>/dev/null || [ "$(ulimit -H -v)" -lt {memory >> 10} ] || exit 1
+
+# Settings given on the command line are read after the repository's own.
+exec /usr/bin/env -i {_environment(HOME="/nonexistent", GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null")} \\
+    timeout --kill-after=10 {PUSH_SECONDS} git -c {shlex.quote(include)} receive-pack "$@"
+"""
+
+
+def _access(door: str) -> str:
+    return f"""\
+#!/bin/sh
+# git daemon asks this before it serves anybody. minifram writes this file at each start.
+case "$1" in
+upload-pack) ;;
+receive-pack)
+    # git goes on without a hook that is not there.
+    if ! {_has_hooks(door)}; then
+        echo "{_NOT_IN_PLACE}"
+        exit 1
+    fi
+    ;;
+*)
+    echo "only clone, fetch and push are served here"
+    exit 1
+    ;;
+esac
+"""
+
+
+def _has_hooks(door: str) -> str:
+    """For a shell."""
+    tests = (f"[ -x {shlex.quote(f'{door}/hooks/{name}')} ]" for name in ("pre-receive", durable_refs.HOOK))
+    return f"{{ {' && '.join(tests)}; }}"
+
+
+def git_without_v2() -> str:
+    path = safe_environment()["PATH"]
+    return f"""\
+#!/bin/sh
+# git daemon runs this as git, with the protocol version that its client chose. In version 2 a client may ask for any
+# object by its id, hidden or not (gitprotocol-v2(5)), and no setting forbids it.
+# minifram writes this file at each start.
+unset GIT_PROTOCOL
+PATH={shlex.quote(path)}
+exec git "$@"
+"""
+
+
+_NOT_IN_PLACE = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up anew"
+
+
+def _environment(**names: str) -> str:
+    wanted = {"PATH": safe_environment()["PATH"], "LANG": "C.UTF-8"} | names
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in wanted.items())
+
+
+def _git_config(*settings: tuple[str, str]) -> str:
+    """The text of a git configuration file; a key is `section.name` or `section "subsection".name`."""
+    lines, open_section = ["# minifram writes this file at each start."], ""
+    for key, value in settings:
+        section, _, name = key.rpartition(".")
+        if section != open_section:
+            lines.append(f"[{section}]")
+            open_section = section
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        lines.append(f'\t{name} = "{quoted}"')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,116 @@
+"""Where main of the bare repository is, asked so cheaply that it can be asked every second: git is called only
+when a file that may say so has changed. File events make the notice quick and are never relied on: they get
+lost, and a machine may have none to give."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+from watchdog.events import (
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+
+from infra.keep.git_door.decide import MAIN_REF
+from infra.shared.repository.git import Git, GitError
+
+_FILES = (MAIN_REF, "packed-refs", "reftable/tables.list")
+"""Where the formats of repositories keep main."""
+_SHA = re.compile(r"[0-9a-f]{40}\n?")
+_ASK_SECONDS = 5.0
+
+Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+class Unreadable(Exception):
+    """The repository does not say where main is."""
+
+
+def signature(remote: str) -> Signature:
+    """Something that differs when main may have moved."""
+    return tuple(_file_signature(f"{remote}/{name}") for name in _FILES)
+
+
+def _file_signature(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def read_main(remote: str) -> str | None:
+    """The commit of main, None when there is no main. Raises Unreadable."""
+    try:
+        # Without waiting for a writer, should it be a FIFO.
+        descriptor = os.open(f"{remote}/{MAIN_REF}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            content = os.read(descriptor, 100).decode(errors="replace")
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return _ask_git(remote)  # packed, or there is none
+    except OSError as error:
+        raise Unreadable(f"{MAIN_REF} cannot be read: {error.strerror}") from None
+    if not _SHA.fullmatch(content):
+        raise Unreadable(f"{MAIN_REF} holds {content[:60]!r}; expected a commit's sha1")
+    return content.strip()
+
+
+def _ask_git(remote: str) -> str | None:
+    git = Git(remote, env={"GIT_DIR": remote})
+    try:
+        return git("rev-parse", "--verify", "--quiet", MAIN_REF, timeout=_ASK_SECONDS)
+    except GitError as error:
+        if error.status == 1:
+            return None
+        raise Unreadable(str(error)) from None
+
+
+def problem_with_repository(remote: str) -> str | None:
+    """Why `remote` cannot be the agent's bare repository; None when it can."""
+    what_next = "'minifram init' makes one"
+    if not os.path.isdir(remote):
+        return f"there is no repository at {remote}; {what_next}"
+    try:
+        bare = Git(remote, env={"GIT_DIR": remote})("rev-parse", "--is-bare-repository", timeout=_ASK_SECONDS)
+    except GitError as error:
+        return f"{remote} is no git repository ({error}); {what_next}"
+    return None if bare == "true" else f"{remote} is a repository with a work tree, expected a bare one; {what_next}"
+
+
+def watch_files(remote: str, on_change: Callable[[], None]) -> Callable[[], None]:
+    """Call `on_change`, from a thread, when main may have moved. Gives what ends that. Raises OSError."""
+    observer = Observer()
+    try:
+        for directory in (remote, os.path.dirname(f"{remote}/{MAIN_REF}")):
+            observer.schedule(_Handler(on_change), directory, event_filter=_EVENTS)
+        observer.start()
+    except OSError:
+        observer.stop()
+        raise
+
+    def end() -> None:
+        observer.stop()
+        observer.join(1.0)
+
+    return end
+
+
+# Reading is no event here, or every look at the files would call for the next one.
+_EVENTS: list[type[FileSystemEvent]] = [FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent]
+
+
+class _Handler(FileSystemEventHandler):
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        self._on_change()

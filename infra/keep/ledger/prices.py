@@ -1,0 +1,145 @@
+"""What tokens cost. Money is counted in whole nano-dollars, so that sums over a day are exact and a ledger read
+back gives the same figure; a fraction is always rounded up.
+
+Prices are list prices of November 2026, per million tokens: Anthropic's, with five-minute cache writes at 1.25 times
+the input price, and OpenAI's standard ones (developers.openai.com/api/docs/pricing and the pages of its models, as they
+were quoted by others until 2026-10-27; tokens written to the cache cost 1.25 times the input price from GPT-5.6 on,
+nothing more before). A model that is not here has no price until the PM's settings give it one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from infra.shared.conversation import Usage
+from infra.shared.model_settings import Price
+
+NANO = 1_000_000_000
+_MILLION = 1_000_000
+
+
+class Rates(NamedTuple):
+    """Nano-dollars per million tokens."""
+
+    input: int
+    output: int
+    cache_write: int
+    cache_read: int
+
+    @property
+    def dearest_input(self) -> int:
+        return max(self.input, self.cache_write, self.cache_read)
+
+
+class Tariff(NamedTuple):
+    """What one model costs."""
+
+    rates: Rates
+    long_rates: Rates | None = None
+    """For every token of a call whose prompt is over `long_above`."""
+    long_above: int = 0
+
+
+FREE = Tariff(Rates(0, 0, 0, 0))
+
+
+def rates(input: float, output: float, cache_read: float = 0.1, cache_write: float = 1.25) -> Rates:
+    """From dollars per million tokens; the two of the cache are multiples of the input price."""
+    return Rates(*(round(dollars * NANO) for dollars in (input, output, input * cache_write, input * cache_read)))
+
+
+_TARIFFS = {
+    "claude-fable-5": Tariff(rates(10, 50)),
+    "claude-fable-5-1": Tariff(rates(10, 50, cache_read=0.025)),
+    "claude-mythos-5": Tariff(rates(10, 50)),
+    "claude-mythos-5-1": Tariff(rates(10, 50, cache_read=0.025)),
+    "claude-opus-4-5": Tariff(rates(5, 25)),
+    "claude-opus-4-6": Tariff(rates(5, 25)),
+    "claude-opus-4-7": Tariff(rates(5, 25)),
+    "claude-opus-4-8": Tariff(rates(5, 25)),
+    "claude-opus-5": Tariff(rates(5, 25)),
+    "claude-opus-5-5": Tariff(rates(4, 20, cache_read=0.05)),
+    "claude-sonnet-4-5": Tariff(rates(3, 15)),
+    "claude-sonnet-4-6": Tariff(rates(3, 15)),
+    "claude-sonnet-5": Tariff(rates(2, 10)),
+    "claude-sonnet-5-5": Tariff(rates(2, 10, cache_read=0.05)),
+    "claude-haiku-4-5": Tariff(rates(1, 5)),
+    "claude-haiku-5-5": Tariff(rates(0.1, 0.5), long_rates=rates(0.5, 2.5), long_above=100_000),
+}
+
+_OPENAI_LONG_ABOVE = 272_000
+
+
+def _openai(input: float, output: float, cache_read: float = 0.1, cache_write: float = 1.25) -> Tariff:
+    """Over 272,000 tokens of prompt, everything of it costs twice as much, and what comes out half as much again."""
+    long = rates(2 * input, 1.5 * output, cache_read, cache_write)
+    return Tariff(rates(input, output, cache_read, cache_write), long, _OPENAI_LONG_ABOVE)
+
+
+_TARIFFS |= {
+    "gpt-6.1-sol": _openai(2, 10, cache_read=0.05),
+    "gpt-6.1-terra": _openai(1, 5, cache_read=0.05),
+    "gpt-6-sol": _openai(2, 10),
+    "gpt-6-luna": _openai(0.1, 0.5),
+    "gpt-5.5": _openai(5, 30, cache_write=1),
+    "gpt-5.4": _openai(2.5, 15, cache_write=1),
+    "gpt-5.4-mini": Tariff(rates(0.75, 4.5, cache_write=1)),
+    "gpt-5.4-nano": Tariff(rates(0.2, 1.25, cache_write=1)),
+    "gpt-5-mini": Tariff(rates(0.25, 2, cache_write=1)),
+}
+
+_DATE = re.compile(r"-20\d{6}$|-20\d\d-\d\d-\d\d$")
+"""`claude-haiku-4-5-20251001` is a dated version of `claude-haiku-4-5`, at the same price."""
+
+
+def tariff(model: str, own: Mapping[str, Price]) -> Tariff | None:
+    """The price of `model`: the PM's own first, then the table; None when neither has it."""
+    for name in (model, _DATE.sub("", model)):
+        if name in own:
+            return _from_settings(own[name])
+        if name in _TARIFFS:
+            return _TARIFFS[name]
+    return None
+
+
+def cost(tariff: Tariff, usage: Usage) -> int:
+    """Nano-dollars of a call that used `usage`."""
+    prompt = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
+    long = tariff.long_rates is not None and prompt > tariff.long_above
+    applied = tariff.long_rates if long and tariff.long_rates else tariff.rates
+    return _rounded_up(
+        usage.input_tokens * applied.input
+        + usage.output_tokens * applied.output
+        + usage.cache_write_tokens * applied.cache_write
+        + usage.cache_read_tokens * applied.cache_read
+    )
+
+
+def worst_cost(tariff: Tariff, most: Usage) -> int:
+    """Nano-dollars that a call of at most these tokens can cost, in whichever class and band they come to be billed."""
+    bands = [tariff.rates] + ([tariff.long_rates] if tariff.long_rates else [])
+    prompt = most.input_tokens + most.cache_write_tokens + most.cache_read_tokens
+    return max(_rounded_up(prompt * band.dearest_input + most.output_tokens * band.output) for band in bands)
+
+
+def tokens(usage: Usage) -> int:
+    return sum(usage)
+
+
+def dollars(nano: int) -> float:
+    return nano / NANO
+
+
+def nano_dollars(amount: float) -> int:
+    return round(amount * NANO)
+
+
+def _rounded_up(times_a_million: int) -> int:
+    return -(-times_a_million // _MILLION)
+
+
+def _from_settings(price: Price) -> Tariff:
+    write = 1.25 * price.input if price.cache_write is None else price.cache_write
+    read = 0.1 * price.input if price.cache_read is None else price.cache_read
+    return Tariff(Rates(*(nano_dollars(amount) for amount in (price.input, price.output, write, read))))

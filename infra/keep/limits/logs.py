@@ -1,0 +1,70 @@
+"""The rule on logs: how fast they grow together, how large one is. Pure; an endless line is bytes like any other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from infra.keep.limits.findings import Finding, Remedy, Rule
+from infra.keep.limits.observed import Log, Sample
+from infra.shared.settings import LimitSettings
+from infra.shared.trim import MOVED_ASIDE
+
+LARGEST = 3
+"""Times `limits.log_bytes`: a log of this size is cut, however slowly it got there."""
+
+
+class Seen(NamedTuple):
+    exploding: int = 0
+    """Looks in a row that found them growing too fast."""
+    seconds: float = 0.0
+
+
+def judge(seen: Seen, last: Sample | None, sample: Sample, limits: LimitSettings) -> tuple[Seen, list[Finding]]:
+    """The first time a log is cut, so that why it grew stays to be read; the runner is ended when that did not help."""
+    largest = LARGEST * limits.log_bytes
+    large = [
+        Finding(
+            Rule.LOGS,
+            Remedy.TRIM_LOG,
+            float(log.size),
+            float(largest),
+            0.0,
+            1,
+            f"{log.name} has {log.size} bytes (at most {LARGEST} times limits.log_bytes, {largest}); it is cut.",
+            sample.runner,
+            log.name,
+        )
+        for log in sample.logs
+        if log.size > largest
+    ]
+    if last is None or sample.runner is None:
+        return Seen(), large
+    elapsed = sample.monotonic - last.monotonic
+    growths = growth(last.logs, sample.logs)
+    grown, most = sum(growths.values()), limits.log_bytes * elapsed / 60
+    if grown <= most:
+        return Seen(), large
+    seen = Seen(seen.exploding + 1, seen.seconds + elapsed)
+    name, by = max(growths.items(), key=lambda item: item[1])
+    text = (
+        f"The agent's logs grew by {grown} bytes in {elapsed:.0f} s (limits.log_bytes, {limits.log_bytes}, are allowed"
+        f" a minute); most of it is {name}, {by} bytes"
+    )
+    again = seen.exploding > 1
+    remedy = Remedy.END if again else Remedy.TRIM_LOG
+    text += f", {seen.seconds:.0f} s by now." if again else ". It is cut, and the runner ended if it goes on so."
+    finding = Finding(Rule.LOGS, remedy, float(grown), most, seen.seconds, seen.exploding, text, sample.runner, name)
+    return seen, [finding, *(other for other in large if other.path != name)]
+
+
+def growth(before: tuple[Log, ...], after: tuple[Log, ...]) -> dict[str, int]:
+    """Name -> bytes more than before. One that is smaller was cut, and has grown to what it is; what was moved aside
+    under a new number grew under its old name."""
+    sizes = {log.identity: log.size for log in before}
+    grown = {}
+    for log in after:
+        was = sizes.get(log.identity)
+        if was is None and log.name.endswith(MOVED_ASIDE):
+            continue
+        grown[log.name] = log.size - was if was is not None and log.size >= was else log.size
+    return grown

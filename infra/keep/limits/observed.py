@@ -1,0 +1,96 @@
+"""What one look at the machine finds: values and nothing else. Counters only grow, and all times are the kernel's own
+clocks; wall time is nowhere in it, so that a clock which is set changes no verdict."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from infra.shared.leading import Runner
+
+TICKS = os.sysconf("SC_CLK_TCK")
+"""The kernel counts processor time, and when a process started, in this part of a second."""
+
+
+class Process(NamedTuple):
+    """One process of the cell, a zombie too: its time is its parent's only when that has waited for it."""
+
+    pid: int
+    started: int
+    """Ticks since the machine began; with the pid it names one process until the machine ends."""
+    name: str
+    """For people: its own choice, cut and made harmless."""
+    own: float
+    """Processor seconds, of all its threads."""
+    children: float
+    """Of the children that it has waited for, and theirs."""
+
+
+class Log(NamedTuple):
+    name: str
+    """Below the agent's directory: `main/minifram/logs/errors.log`."""
+    identity: tuple[int, int]
+    """Device and inode: a log that is renamed is the same log."""
+    size: int
+    """What it takes on the disk, at most what it says: a hole is nothing."""
+
+
+class Volume(NamedTuple):
+    """The disk below one of the agent's directories. `total` and `inodes` are 0 where there is no fixed number."""
+
+    name: str
+    free: int
+    total: int
+    inodes_free: int
+    inodes: int
+
+
+class Weight(NamedTuple):
+    """What all that lies in the agent's directory takes."""
+
+    size: int
+    files: int
+    whole: bool
+    """False: there was more than one look takes, or what could not be looked into."""
+
+
+class Progress(NamedTuple):
+    """What the keep itself saw the agent do, counted from the first look; nothing here is the agent's own word."""
+
+    calls: int = 0
+    """Model calls that ended with an answer."""
+    tokens: int = 0
+    """That they took. What a provider had cached is not counted: each step reads the whole conversation again."""
+    moves: int = 0
+    """Looks at which the shared repository had something new that is not the watcher's."""
+    ledger_end: int = 0
+    heads: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look."""
+
+    monotonic: float
+    """When it began, without the time that the machine slept."""
+    boottime: float
+    """The same, with that time."""
+    took: float
+    runner: Runner | None
+    cores: float
+    """Processors that the cell may use."""
+    processes: tuple[Process, ...]
+    reaped: float
+    """Processor seconds of what the watcher has waited for: what lost its parent is handed to it. Its own git calls are
+    in it as well, which is some milliseconds a look."""
+    group_seconds: float | None
+    """Processor seconds of the container without the keep's, where the kernel counts for it alone."""
+    logs: tuple[Log, ...]
+    volumes: tuple[Volume, ...]
+    weight: Weight | None
+    """Only when it was asked for."""
+    progress: Progress | None
+    """None: it could not be seen, which is not the same as none."""
+    left_out: tuple[str, ...] = ()
+    """What could not be looked at, and why."""

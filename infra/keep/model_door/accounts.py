@@ -1,0 +1,165 @@
+"""Budget and ledger together: a call is reserved and written down before it is made, and settled after it.
+
+The lock makes check, reservation and line one step, so that calls at the same time cannot pass the limit together.
+A call whose opening cannot be written is not made; one whose end cannot be written keeps its worst case at the
+next start."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from infra.keep.ledger.budget import Budget, Cost, day_end, opened, problem_with_call, problem_with_unit, settled
+from infra.keep.ledger.ledger import Ledger, Opened, Settled, opening_cost
+from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, tokens, worst_cost
+from infra.keep.model_door.model import CallFailure
+from infra.shared.clock import timestamp
+from infra.shared.conversation import Spent, Usage
+
+SCHEMA = "minifram.budget/1"
+RUN_CHARACTERS = 200
+UNITS_KEPT = 50
+"""In memory; the ledger knows the others."""
+
+
+Tariffs = Mapping[tuple[str, str], Tariff]
+"""By provider and model."""
+
+
+class Accounts:
+    """The money side of the door."""
+
+    def __init__(
+        self, ledger: Ledger, limit: Cost, unit_limit: Cost, tariffs: Tariffs, wall_clock: Callable[[], float]
+    ) -> None:
+        """Reads today's sums. Raises OSError."""
+        self._ledger = ledger
+        self._limit = limit
+        self._unit_limit = unit_limit
+        self._units: dict[str, Budget] = {}
+        self._tariffs = tariffs
+        self._wall_clock = wall_clock
+        self._lock = asyncio.Lock()
+        self._budget = ledger.budget(self._now()[:10], limit)
+
+    async def open(self, provider: str, model: str, unit: str, most: Usage, run: str = "") -> Opened:
+        """Reserve and write down a call; `run` is what the caller names it by. Raises CallFailure when it may not be
+        made."""
+        worst = worst_cost(self._tariffs[provider, model], most)
+        async with self._lock:
+            budget, now = await self._today()
+            reservation = Cost(worst, tokens(most))
+            problem = problem_with_call(budget, reservation)
+            if problem:
+                raise CallFailure("budget_exhausted", problem, self._seconds_left(budget, reservation))
+            fits = reservation.within(self._unit_limit)  # else nobody need read what was spent
+            of_unit = await self._unit(unit, budget.day) if fits else Budget(budget.day, self._unit_limit)
+            problem = problem_with_unit(of_unit, reservation)
+            if problem:
+                raise CallFailure("unit_budget_exhausted", problem)
+            line = Opened(
+                time=now,
+                day=budget.day,
+                id=uuid.uuid4().hex,
+                unit=unit,
+                run=run[:RUN_CHARACTERS],
+                provider=provider,
+                model=model,
+                worst_usd=dollars(worst),
+                worst_tokens=reservation.tokens,
+            )
+            try:
+                await asyncio.to_thread(self._ledger.append, line)
+            except OSError as error:
+                raise CallFailure("unavailable", f"the ledger cannot be written ({error}); no call is made") from error
+            self._budget = opened(budget, line.id, opening_cost(line))
+            self._units[unit] = opened(of_unit, line.id, opening_cost(line))
+        return line
+
+    def spent(self, unit: str) -> Spent:
+        """How much is used up of the day, and of what this unit may take."""
+        known = self._units.get(unit)
+        return Spent(round(self._budget.share, 4), round(known.share, 4) if known else 0.0)
+
+    async def settle(
+        self,
+        call: Opened,
+        usage: Usage | None,
+        duration_ms: int,
+        stop_reason: str | None = None,
+        failure: CallFailure | None = None,
+        measured: bool = True,
+    ) -> Settled:
+        """Write down a call's end; `usage` None counts its worst case, `measured` False says that a part is assumed.
+
+        Raises OSError, with the budget in memory already right."""
+        nano = nano_dollars(call.worst_usd) if usage is None else cost(self._tariffs[call.provider, call.model], usage)
+        used = Usage(input_tokens=call.worst_tokens) if usage is None else usage
+        line = Settled(
+            time=self._now(),
+            day=call.day,
+            id=call.id,
+            unit=call.unit,
+            run=call.run,
+            provider=call.provider,
+            model=call.model,
+            **used._asdict(),
+            usd=dollars(nano),
+            duration_ms=duration_ms,
+            stop_reason=stop_reason,
+            error=failure.type if failure else None,
+            measured=failure.measured if failure else measured,
+        )
+        async with self._lock:
+            self._budget = settled(self._budget, call.id, Cost(nano, tokens(used)), failure is not None)
+            if call.unit in self._units:
+                of_unit = self._units[call.unit]
+                self._units[call.unit] = settled(of_unit, call.id, Cost(nano, tokens(used)), failure is not None)
+            await asyncio.to_thread(self._ledger.append, line)
+        return line
+
+    async def today(self) -> dict[str, Any]:
+        """For people and `minifram status`. Raises OSError."""
+        async with self._lock:
+            budget, _ = await self._today()
+        return {
+            "schema": SCHEMA,
+            "day": budget.day,
+            "ends_at": day_end(budget.day),
+            "spent_usd": dollars(budget.spent.nano_usd),
+            "spent_tokens": budget.spent.tokens,
+            "reserved_usd": dollars(budget.reserved.nano_usd),
+            "reserved_tokens": budget.reserved.tokens,
+            "limit_usd": dollars(budget.limit.nano_usd),
+            "limit_tokens": budget.limit.tokens,
+            "calls": budget.calls,
+            "failed_calls": budget.failed,
+            "open_calls": len(budget.open),
+        }
+
+    async def _today(self) -> tuple[Budget, str]:
+        """The budget of this moment's day. On another day, later or by a clock put back earlier, the ledger knows."""
+        now = self._now()
+        if now[:10] != self._budget.day:
+            self._budget = await asyncio.to_thread(self._ledger.budget, now[:10], self._limit)
+        return self._budget, now
+
+    async def _unit(self, unit: str, day: str) -> Budget:
+        """Of many names the oldest are forgotten here; what one may take is not: the ledger is asked again. So it is on
+        another day, when what a unit took before yesterday counts no more."""
+        known = self._units.pop(unit, None)
+        if known is None or known.day != day:
+            known = await asyncio.to_thread(self._ledger.unit, unit, day, self._unit_limit)
+        while len(self._units) >= UNITS_KEPT:
+            del self._units[next(iter(self._units))]
+        self._units[unit] = known
+        return known
+
+    def _now(self) -> str:
+        return timestamp(self._wall_clock())
+
+    def _seconds_left(self, budget: Budget, worst: Cost) -> float | None:
+        """Until a call that is refused now could be made; None when no day is long enough for it."""
+        return 86400 - self._wall_clock() % 86400 if worst.within(budget.limit) else None

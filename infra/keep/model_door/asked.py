@@ -1,0 +1,52 @@
+"""Which unit of work a call belongs to, from what the PM asked for: one unit is all that is done while the same
+directives stay open on main.
+
+The runner has no word in it. A new run, a restart or another branch leaves main's page as it is, and so the sum; the
+agent can only tick directives, each once, and only the PM writes new ones. An answer of the PM's to a question is no
+new work."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+
+from infra.shared import approvals, comms
+from infra.shared.branches import MAIN
+from infra.shared.comms import CommsError
+from infra.shared.repository.git import Git, GitError, Limits
+from infra.shared.repository.page_text import PAGE
+
+LOOK_SECONDS = 5.0
+PAGE_BYTES = 8 << 20
+UNKNOWN = "unknown"
+"""The unit of all calls before the page could be read."""
+
+
+def unit_of(page: str) -> str:
+    """The name of the unit that is under way when main's page says so."""
+    try:
+        found = [directive for directive in comms.directives(page) if not approvals.answers_in(directive)]
+    except CommsError:
+        found = []
+    done = Counter(each.text for each in found if each.done)
+    # With how often it was done before, so that the same words said again are asked for anew.
+    asked = sorted(f"{each.text}\0{done[each.text]}" for each in found if not each.done)
+    return hashlib.sha256("\0\0".join(asked).encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def unit_on_main(remote: str) -> Callable[[], str]:
+    """Looks at the page of the bare repository each time; when it cannot be read, the last one that could counts."""
+    git = Git(remote, env={"GIT_DIR": remote}, limits=Limits(answer_bytes=PAGE_BYTES))
+    last = UNKNOWN
+
+    def look() -> str:
+        nonlocal last
+        try:
+            page = git.raw("cat-file", "blob", f"refs/heads/{MAIN}:{PAGE}", timeout=LOOK_SECONDS)
+        except GitError:
+            return last
+        last = unit_of(page.decode(errors="surrogateescape"))
+        return last
+
+    return look

@@ -1,0 +1,98 @@
+"""Our conversation as the body of a Chat Completions request; pure.
+
+What the format has no place for is said in words: a failed tool's result begins with `ERROR: `. Ids that OpenAI would
+refuse, of calls that another provider made, become others, always the same ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from infra.keep.model_door.tool_calls import plain_id
+from infra.shared.conversation import Message, Request, Text, ToolResult, ToolUse
+
+FAILED = "ERROR: "
+TOKENS_BESIDE_BYTES = 4096
+"""Tokens that no byte of the request stands for: the provider's own words around tools, and slack."""
+
+_NO_TOOLS_BESIDE_REASONING = re.compile(r"gpt-(5\.[4-9]|[6-9])")
+"""These models refuse tools over Chat Completions unless they are told not to reason first ("Function tools with
+reasoning_effort are not supported …", July 2026). gpt-6-astra and gpt-6.1-sol refuse that as well: not with tools."""
+
+
+def body(request: Request, model: str, max_tokens: int) -> dict[str, Any]:
+    """The arguments of a Chat Completions call, all but `stream`."""
+    system = "\n\n".join(text for text in request.system if text.strip())
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    for message in request.messages:
+        messages += _assistant(message) if message.role == "assistant" else _user(message)
+    made: dict[str, Any] = {
+        "model": model,
+        "messages": messages,
+        "max_completion_tokens": max_tokens,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        made["tools"] = functions(request)
+        if _NO_TOOLS_BESIDE_REASONING.match(model):
+            made["reasoning_effort"] = "none"
+    return made
+
+
+def functions(request: Request) -> list[dict[str, Any]]:
+    """The tools, in the form that OpenAI found and others took over."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema},
+        }
+        for tool in request.tools
+    ]
+
+
+def most_input_tokens(made: dict[str, Any]) -> int:
+    """No token of text stands for less than one byte, and the JSON around the text covers the frames of messages."""
+    return len(json.dumps(made, ensure_ascii=False).encode(errors="replace")) + TOKENS_BESIDE_BYTES
+
+
+def result_text(result: ToolResult) -> str:
+    return FAILED + result.content if result.is_error else result.content
+
+
+def texts_of(message: Message) -> list[str]:
+    return [block.text for block in message.content if isinstance(block, Text) and block.text.strip()]
+
+
+def _user(message: Message) -> list[dict[str, Any]]:
+    """Each result is a message of its own and comes first, as the provider demands."""
+    made: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": plain_id(block.tool_use_id), "content": result_text(block)}
+        for block in message.content
+        if isinstance(block, ToolResult)
+    ]
+    texts = texts_of(message)
+    return made + ([{"role": "user", "content": _content(texts)}] if texts else [])
+
+
+def _assistant(message: Message) -> list[dict[str, Any]]:
+    calls = [
+        {
+            "id": plain_id(block.id),
+            "type": "function",
+            "function": {"name": block.name, "arguments": json.dumps(block.input, ensure_ascii=False)},
+        }
+        for block in message.content
+        if isinstance(block, ToolUse)
+    ]
+    texts = texts_of(message)
+    if not calls and not texts:
+        return []
+    return [{"role": "assistant", "content": _content(texts)} | ({"tool_calls": calls} if calls else {})]
+
+
+def _content(texts: list[str]) -> str | list[dict[str, str]] | None:
+    """One text is a string, which every server takes; several keep their borders."""
+    if len(texts) > 1:
+        return [{"type": "text", "text": text} for text in texts]
+    return texts[0] if texts else None

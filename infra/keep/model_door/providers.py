@@ -1,0 +1,64 @@
+"""The adapters by the names of their providers. Another provider is a line here and in `contract.providers`, and a
+model of `model.Model`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from infra.keep.ledger.prices import FREE, Tariff, tariff
+from infra.keep.model_door.anthropic import AnthropicModel
+from infra.keep.model_door.keys import Key, read_key
+from infra.keep.model_door.manual import ManualModel
+from infra.keep.model_door.model import Model
+from infra.keep.model_door.ollama import OllamaModel
+from infra.keep.model_door.openai import OpenAIModel
+from infra.keep.model_door.script import read_script
+from infra.keep.model_door.scripted import DEMO, ScriptedModel
+from infra.shared.model_settings import Choice, ModelSettings, choices
+from infra.shared.places import Places
+from infra.shared.providers import ANTHROPIC, KEYS, MANUAL, OLLAMA, OPENAI, PROVIDERS, SCRIPTED
+from infra.shared.settings import BudgetSettings
+
+FREE_OF_COST = frozenset([SCRIPTED, OLLAMA, MANUAL])
+
+
+class Surroundings(NamedTuple):
+    """What a model is made in."""
+
+    settings: ModelSettings
+    places: Places
+    settings_directory: str
+    """A script's path is relative to it."""
+
+    def key(self, provider: str) -> Key:
+        return read_key(f"{self.places.secrets}/{PROVIDERS[provider].key}")
+
+
+def make_models(around: Surroundings) -> tuple[Model, ...]:
+    """The models that calls go to, in order. Raises ScriptError."""
+    there = [key for key in KEYS if os.path.lexists(f"{around.places.secrets}/{key}")]
+    return tuple(_MAKERS[choice.provider](choice, around) for choice in choices(around.settings, there))
+
+
+def price_of(model: Model, settings: ModelSettings, budget: BudgetSettings) -> Tariff | None:
+    """None when it is not known, and the PM does not allow that."""
+    if model.provider in FREE_OF_COST:
+        return FREE
+    return tariff(model.name, settings.prices) or (FREE if budget.unpriced else None)
+
+
+def _scripted(choice: Choice, around: Surroundings) -> Model:
+    script = around.settings.script
+    path = os.path.join(around.settings_directory, script) if script else DEMO
+    return ScriptedModel(choice.name, read_script(path), choice.max_tokens)
+
+
+_MAKERS: dict[str, Callable[[Choice, Surroundings], Model]] = {
+    SCRIPTED: _scripted,
+    ANTHROPIC: lambda choice, around: AnthropicModel(choice, around.settings.idle_seconds, around.key(ANTHROPIC)),
+    OPENAI: lambda choice, around: OpenAIModel(choice, around.settings.idle_seconds, around.key(OPENAI)),
+    OLLAMA: lambda choice, around: OllamaModel(choice, around.settings.idle_seconds, around.settings.context_tokens),
+    MANUAL: lambda choice, around: ManualModel(choice, around.settings.answer_seconds, around.places),
+}

@@ -1,0 +1,189 @@
+"""The script of the scripted model: YAML into typed scenes, checked once when it is read, and the pure choice of
+which reply a conversation gets next.
+
+The choice depends on the conversation alone, so a door that was restarted goes on where it was."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+import msgspec
+
+from infra.shared.comms import CommsError, open_directives
+from infra.shared.conversation import OPENING_PREFIX, Request, ToolResult, ToolUse
+from infra.shared.plain_yaml import parse_yaml
+
+
+class ScriptError(ValueError):
+    """A script that cannot be played; the text names the scene, what was expected and what was found."""
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object of the script."""
+
+
+class When(_Part, frozen=True, kw_only=True):
+    """Regular expressions that must be found for the scene to be played; one that is left out asks nothing."""
+
+    directive: str | None = None
+    """In the text of the first open directive."""
+    comms: str | None = None
+    """In COMMS.md."""
+    not_comms: str | None = None
+    """Must not be found in COMMS.md."""
+    now: str | None = None
+    """In the first tool result of the conversation."""
+
+
+class ScriptedCall(_Part, frozen=True, kw_only=True):
+    name: str
+    input: dict[str, object]
+
+
+class ScriptedError(_Part, frozen=True, kw_only=True):
+    type: Literal[
+        "invalid_request",
+        "authentication",
+        "budget_exhausted",
+        "context_overflow",
+        "rate_limited",
+        "provider_error",
+        "unavailable",
+    ]
+    message: str
+    times: Annotated[int, msgspec.Meta(ge=1)] = 1
+    retry_after_seconds: float | None = None
+
+
+class Reply(_Part, frozen=True, kw_only=True):
+    """One turn of the model, or a call that fails a number of times before the turn after it."""
+
+    text: str | None = None
+    tools: tuple[ScriptedCall, ...] = ()
+    stop_reason: Literal["end_turn", "tool_use", "max_tokens", "refusal"] | None = None
+    delay_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    error: ScriptedError | None = None
+
+
+class Scene(_Part, frozen=True, kw_only=True):
+    name: str
+    when: When = When()
+    replies: tuple[Reply, ...]
+
+
+class Script(_Part, frozen=True, kw_only=True):
+    scenes: tuple[Scene, ...]
+
+
+def read_script(path: str) -> Script:
+    """Raises ScriptError, also when the file cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScriptError(f"the script {path} cannot be read ({error}); set model.script in minifram.yaml") from None
+    return parse_script(text, path)
+
+
+def parse_script(text: str, source: str) -> Script:
+    """Raises ScriptError."""
+    try:
+        raw = parse_yaml(text)
+    except ValueError as error:
+        raise ScriptError(f"{source} cannot be understood: {error}") from None
+    try:
+        script = msgspec.convert(raw, Script)
+    except msgspec.ValidationError as error:
+        raise ScriptError(f"{source}: {error}") from None
+    for scene in script.scenes:
+        _check(scene, source)
+    return script
+
+
+def _check(scene: Scene, source: str) -> None:
+    for key in scene.when.__struct_fields__:
+        pattern = getattr(scene.when, key)
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ScriptError(f"{source}: scene {scene.name!r}: when.{key} is no regular expression: {error}") from None
+    for place, reply in enumerate(scene.replies):
+        if reply.error and reply != Reply(error=reply.error):
+            raise ScriptError(
+                f"{source}: scene {scene.name!r}: replies[{place}] has an error and more; expected one of both"
+            )
+
+
+class Played(msgspec.Struct, frozen=True):
+    """What the script holds for a conversation."""
+
+    scene: str = ""
+    """Empty when no scene is for it."""
+    turn: int = 0
+    """How many replies the model has given in this conversation."""
+    errors: tuple[tuple[int, ScriptedError], ...] = ()
+    """The failures that stand before the reply, with their places in the scene."""
+    reply: Reply | None = None
+    """None past the end of the scene."""
+
+
+def choose(script: Script, request: Request) -> Played:
+    """The part of the script that is next for this conversation. The first scene that is for it counts."""
+    turn = turns(request)
+    for scene in script.scenes:
+        if _is_for(scene.when, request):
+            errors, reply = _at(scene.replies, turn)
+            return Played(scene.name, turn, errors, reply)
+    return Played(turn=turn)
+
+
+def turns(request: Request) -> int:
+    """The replies that the model itself has given; the runner's opening calls are not among them."""
+    return sum(
+        message.role == "assistant"
+        and not any(isinstance(block, ToolUse) and block.id.startswith(OPENING_PREFIX) for block in message.content)
+        for message in request.messages
+    )
+
+
+def _at(replies: tuple[Reply, ...], turn: int) -> tuple[tuple[tuple[int, ScriptedError], ...], Reply | None]:
+    errors: list[tuple[int, ScriptedError]] = []
+    seen = 0
+    for place, reply in enumerate(replies):
+        if reply.error:
+            errors.append((place, reply.error))
+        elif seen == turn:
+            return tuple(errors), reply
+        else:
+            seen += 1
+            errors.clear()
+    return tuple(errors) if seen == turn else (), None
+
+
+def _is_for(when: When, request: Request) -> bool:
+    comms = request.system[1] if len(request.system) > 1 else ""
+    asked = (
+        (when.directive, _first_directive(comms)),
+        (when.comms, comms),
+        (when.now, _first_result(request)),
+    )
+    if when.not_comms is not None and re.search(when.not_comms, comms):
+        return False
+    return all(pattern is None or re.search(pattern, text) for pattern, text in asked)
+
+
+def _first_directive(comms: str) -> str:
+    try:
+        found = open_directives(comms)
+    except CommsError:
+        return ""
+    return found[0].text if found else ""
+
+
+def _first_result(request: Request) -> str:
+    for message in request.messages:
+        for block in message.content:
+            if isinstance(block, ToolResult):
+                return block.content
+    return ""

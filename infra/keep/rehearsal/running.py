@@ -1,0 +1,212 @@
+"""A candidate's runner as a process: started as the watcher starts one, with less of the machine, and ended with all
+that it started. What it leaves behind is read without following links, without blocking and with a bound."""
+
+from __future__ import annotations
+
+import glob
+import json
+import math
+import os
+import resource
+import secrets
+import signal
+import subprocess
+from dataclasses import dataclass
+
+import psutil
+
+from infra.keep.git_door.daemon import at_most
+from infra.keep.rehearsal.findings import Outage, as_outage
+from infra.keep.rehearsal.scene import Candidate, Scene
+from infra.keep.rehearsal.verdict import ending
+from infra.shared import processes
+from infra.shared.boot import Boot, Limits
+from infra.shared.boot_log import FAILED, BootLine
+from infra.shared.cell_files import boot_words, last_words, make_home, open_error_log, tail
+from infra.shared.places import BOOT_LOG, ERROR_LOG
+
+MEMORY_BYTES = 4 << 30
+FILE_BYTES = 64 << 20
+"""Of one file."""
+PROCESSES = 256
+"""More than its user has already."""
+CPU_SECONDS = 10.0
+"""Of one process, besides the time that the whole life has."""
+ROTATE_OVER = 1 << 30
+_CONVERSATIONS = "logs/transcripts/*.jsonl"
+_CONVERSATION_BYTES = 32 * 1024
+
+
+@dataclass(frozen=True)
+class Player:
+    """One boot of the candidate."""
+
+    boot: Boot
+    process: subprocess.Popen[bytes]
+    pidfd: int
+
+    @property
+    def checkout(self) -> str:
+        return self.boot.places.checkout(self.boot.branch)
+
+    def words(self) -> dict[str, BootLine]:
+        return boot_words(self.checkout, self.boot.id, self.boot.branch, self.boot.commit)
+
+    def is_over(self) -> bool:
+        return self.process.poll() is not None
+
+    def how_it_ended(self) -> str:
+        """For a process that is over."""
+        failed = self.words().get(FAILED)
+        reason = failed.details.get("reason", "") if failed else ""
+        return processes.how_it_ended(self.process.returncode) + (f" ({reason})" if reason else "")
+
+    def ask_to_end(self) -> None:
+        processes.ask_group(self.process.pid, signal.SIGTERM)
+
+    def end(self, doors: frozenset[int]) -> list[str]:
+        """Kill it and all that it started, wherever that has gone; gives what it had left. Raises TimeoutError."""
+        if not self.is_over():
+            processes.ask_group(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        os.close(self.pidfd)
+        return processes.sweep(doors)
+
+
+def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds: float) -> Player:
+    """Raises Outage."""
+    places = scene.places
+    limits = Limits(
+        bash_seconds=seconds,
+        output_chars=10_000,
+        unit_steps=20,
+        unit_seconds=seconds,
+        validation_seconds=seconds,
+        work_seconds=600.0,
+        door_seconds=seconds,
+        context_tokens=100_000,
+    )
+    boot = Boot(secrets.token_hex(16), "main", commit, reason, places.remote, "merge", places, limits)
+    tools = os.path.dirname(candidate.python)
+    env = processes.cell_environment(boot) | {"TMPDIR": scene.temporary}
+    env["PATH"] = f"{tools}:{env['PATH']}"
+    with as_outage("the candidate's runner cannot be started"):
+        make_home(places, boot.id)
+        errors, _ = open_error_log(places.main_checkout, ROTATE_OVER)
+        try:
+            process = subprocess.Popen(
+                [*bounded(seconds), candidate.python, *processes.runner_command()[1:]],
+                cwd=places.main_checkout,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+            )
+        finally:
+            os.close(errors)
+        return Player(boot, process, os.pidfd_open(process.pid))
+
+
+def bounded(seconds: float) -> list[str]:
+    """Ended with us, and with limits of its own; where the machine allows less than these, it has less."""
+    wanted = (
+        ("as", MEMORY_BYTES, resource.RLIMIT_AS),
+        ("fsize", FILE_BYTES, resource.RLIMIT_FSIZE),
+        ("cpu", math.ceil(seconds + CPU_SECONDS), resource.RLIMIT_CPU),
+        ("nproc", _threads_now() + PROCESSES, resource.RLIMIT_NPROC),
+        ("core", 0, resource.RLIMIT_CORE),
+    )
+    limits = [f"--{name}={at_most(most, limit)}" for name, most, limit in wanted]
+    return ["setpriv", "--pdeathsig", "KILL", "prlimit", *limits, "--"]
+
+
+def _threads_now() -> int:
+    """Of all that our user runs: the kernel counts them all against the limit of each."""
+    count, us = 0, os.getuid()
+    for process in psutil.process_iter():
+        try:
+            count += process.num_threads() if process.uids().real == us else 0
+        except psutil.Error:
+            continue
+    return count
+
+
+def waited_seconds() -> float:
+    """For how long, since the machine came up, some program had to wait for a processor or a disk
+    (/proc/pressure); always 0 on a machine that does not say."""
+    waited = 0
+    for name in ("cpu", "io"):
+        try:
+            with open(f"/proc/pressure/{name}", encoding="ascii") as file:
+                waited += int(file.readline().rpartition("total=")[2])
+        except (OSError, ValueError):
+            continue
+    return waited / 1e6
+
+
+def log_bytes(scene: Scene) -> int:
+    try:
+        return os.lstat(f"{scene.places.main_checkout}/{ERROR_LOG}").st_size
+    except OSError:
+        return 0
+
+
+def bytes_below(path: str, enough: int) -> int:
+    """What lies below a directory takes, a page of 4 KiB at least for each name; not counted far beyond `enough`."""
+    taken, waiting = 0, [path]
+    while waiting and taken <= enough:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    taken += max(4096, entry.stat(follow_symlinks=False).st_blocks * 512)
+                    if taken > enough:
+                        break
+        except OSError:  # it went meanwhile, or is closed to us
+            continue
+    return taken
+
+
+def transcript(scene: Scene, steps: list[str]) -> str:
+    """The end of what the candidate said and did, in `TRANSCRIPT_CHARS`."""
+    checkout = scene.places.main_checkout
+    parts = (
+        ("rehearsal", "\n".join(steps), 900),
+        ("boot log", tail(f"{checkout}/{BOOT_LOG}", 1000).decode(errors="replace"), 700),
+        ("errors.log", last_words(checkout, 0), 1400),
+        ("last conversation", _last_conversation(checkout), 800),
+    )
+    shown = (f"{name}:\n{ending(text.rstrip(), most)}" for name, text, most in parts if text.strip())
+    return ending("\n\n".join(shown))
+
+
+def _last_conversation(checkout: str) -> str:
+    """What its tools answered last, as the newest one tells it; its last bytes, if it tells it in another way."""
+    found = sorted(glob.glob(_CONVERSATIONS, root_dir=checkout))
+    text = tail(f"{checkout}/{found[-1]}", _CONVERSATION_BYTES).decode(errors="replace") if found else ""
+    answers = [answer for line in text.splitlines() if (answer := _answer(line))]
+    return "\n".join(answers[-4:]) or text
+
+
+def _answer(line: str) -> str:
+    """The tool and what came of it; empty for a line that tells of something else."""
+    try:
+        fact = json.loads(line)
+        return f"{fact['call']['name']}: {str(fact['content'])[-300:]}"
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""
+
+
+def refuse_full_disk(scene: Scene) -> None:
+    """Raises Outage when nothing more can be written, or no program started."""
+    with as_outage(f"{scene.root} takes no more files, or no program can be started"):
+        path = f"{scene.root}/w"
+        with open(path, "wb") as file:
+            file.write(bytes(1 << 16))
+            file.flush()
+            os.fsync(file.fileno())
+        os.unlink(path)
+        if subprocess.run(["true"], check=False).returncode != 0:
+            raise Outage("the command 'true' fails on this machine")

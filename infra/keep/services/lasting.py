@@ -1,0 +1,26 @@
+"""How long something has lasted, counted only while the watcher was there to see it."""
+
+from __future__ import annotations
+
+LATE_SECONDS = 2.0
+"""A look that is later than this was held up; less is a busy machine's way."""
+
+
+class Lasting:
+    """How long something has lasted, as far as the watcher was there to see it: what stopped the watcher may have
+    stopped the others too, so of a look that is late only `LATE_SECONDS` count."""
+
+    def __init__(self) -> None:
+        self._looked: float | None = None
+        """When it was seen last; None while it does not last."""
+        self._seconds = 0.0
+
+    def looks(self, at: float, lasts: bool) -> float:
+        """Monotonic seconds from the first look that found it to this one; 0 when it does not last."""
+        if not lasts:
+            self._looked, self._seconds = None, 0.0
+            return 0.0
+        if self._looked is not None:
+            self._seconds += min(max(0.0, at - self._looked), LATE_SECONDS)
+        self._looked = at
+        return self._seconds

@@ -1,0 +1,330 @@
+"""The doors as processes: started with the watcher, started again when they die, ended with it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from dataclasses import dataclass, field
+
+import structlog
+
+from infra.keep.git_door.door_files import write_door_files
+from infra.keep.services import beats
+from infra.keep.services.beats import Beat, Question
+from infra.keep.services.lasting import Lasting
+from infra.keep.services.restarts import HEALTHY_SECONDS, delay_seconds
+from infra.shared import arguments, processes
+from infra.shared.cell_files import set_aside_unless
+from infra.shared.identity import OURS, Identity
+from infra.shared.places import Places
+from infra.shared.programs import keep_command, keep_environment
+from infra.shared.settings import Settings
+
+"""The keep's own code: the image's copy, never a checkout's."""
+
+OPEN_SECONDS = 30.0
+"""A door opens in about a second; on a machine that is all but standing still it has this long, also for an answer."""
+PATIENCE_SECONDS = 4.0
+"""A door that does not answer for so long, though it has time to run, is mute."""
+STOPPED_SECONDS = 1.0
+"""A door that is stopped by SIGSTOP for so long is mute as well."""
+UNEASY_SECONDS = 3.0
+"""What dies while a door does not answer for so long may have died of that."""
+
+LEAST_BYTES = 4 << 20
+"""With less space than this, what a runner cannot write is not its fault."""
+LEAST_FILES = 20
+SETTLING_SECONDS = 5.0
+"""What died in the first moments of a service that had died may have died of that."""
+
+
+@dataclass
+class Service:
+    """One door and its luck so far. `due` is the monotonic time of the next start while it is down."""
+
+    name: str
+    command: list[str]
+    socket: str = ""
+    """Where it can be reached, if that is a file."""
+    port: int = 0
+    """On loopback, if that is where it can be reached: nothing is launched that could not reach it."""
+    question: Question | None = None
+    """What it is asked at its socket or port, to see that it answers."""
+    output: str = "doors.log"
+    """Where in the keep's state its words go."""
+    env: dict[str, str] = field(default_factory=lambda: keep_environment())
+    identity: Identity = OURS
+    once: bool = False
+    """It was started with rights that nobody has any more, so it is not started again."""
+    beat: Beat | None = None
+    stopped: Lasting = field(default_factory=Lasting)
+    is_shut: bool = False
+    """It was asked to end because nobody could reach it any more."""
+    uneasy: float = -math.inf
+    """Monotonic: when it was last found not to have answered for some time."""
+    is_replaced: bool = False
+    """It was mute, and another is to come at once: who made it so has no say in how long it is down."""
+    process: subprocess.Popen[bytes] | None = None
+    pidfd: int = -1
+    started: float = 0.0
+    deaths: int = 0
+    due: float = 0.0
+    seed: str = field(default="8000")
+
+
+def dies_with_us(command: list[str]) -> list[str]:
+    """The command, ended with SIGTERM when this process is killed (setpriv(1)): a door must not outlive its watcher
+    and keep the socket from the next one's."""
+    # By its path: a service's own environment need not lead to it.
+    return [shutil.which("setpriv") or "setpriv", "--pdeathsig", "TERM", *command]
+
+
+def doors(settings_path: str, places: Places) -> list[Service]:
+    """What every agent has."""
+    given = arguments.words(settings_path, places)
+    return [
+        Service(
+            "git_door",
+            keep_command("infra.git_door", "serve", *given),
+            places.git_socket,
+            question=beats.OF_GIT_DOOR,
+        ),
+        Service(
+            "model_door",
+            keep_command("infra.model_door", *given),
+            places.model_socket,
+            question=beats.OF_MODEL_DOOR,
+        ),
+    ]
+
+
+def begin(service: Service, var: str) -> int:
+    """Start its process; gives the pid. Raises OSError, and then there is none."""
+    with open(f"{var}/{service.output}", "ab") as output:
+        process = subprocess.Popen(
+            dies_with_us(service.command),
+            cwd="/",
+            env=service.env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            **service.identity.for_child,
+        )
+    try:
+        service.pidfd = os.pidfd_open(process.pid)
+    except OSError:  # it runs, but we could not follow it: it must not keep its socket from the next
+        process.kill()
+        process.wait()
+        raise
+    service.process = process
+    return process.pid
+
+
+class Services:
+    """The doors of one agent, and what else the keep runs for it."""
+
+    def __init__(self, all_of_them: list[Service], places: Places, rotate_over: int, log: structlog.stdlib.BoundLogger):
+        self._all = all_of_them
+        self._log = log
+        self._var = places.var
+        self._rotate_over = rotate_over
+        self._told: list[str] = []
+
+    def end_orphans(self) -> list[str]:
+        """End the doors of an earlier watcher that was killed before they were bound to it: they hold the sockets."""
+        bare = [service.command for service in self._all]
+        return processes.end_commands([*bare, *(dies_with_us(command) for command in bare)])
+
+    def tend(self, now: float) -> None:
+        """Notice deaths, start what is due. A door that cannot be started is tried again later, for ever."""
+        self._bound_output()
+        for service in self._all:
+            if service.process and service.process.poll() is not None:
+                self._bury(service, f"exit {service.process.returncode}", now)
+            if service.process and service.beat:
+                self._ask(service, service.process, service.beat, now)
+            if service.process is None and now >= service.due:
+                self._start(service, now)
+
+    def news(self) -> list[str]:
+        """What was replaced since the last call, in words for the PM."""
+        told, self._told = self._told, []
+        return told
+
+    def _ask(self, service: Service, process: subprocess.Popen[bytes], beat: Beat, now: float) -> None:
+        """A door that nobody can reach, or that does not answer, is replaced: whoever needs it waits for that alone."""
+        silent = beat.look(now)
+        stopped = service.stopped.looks(now, silent > 0.0 and processes.is_stopped(process.pid))
+        if silent > UNEASY_SECONDS or stopped > 0.0:
+            service.uneasy = now
+        if beat.is_gone and beat.answered and not service.is_shut:  # somebody removed its socket
+            service.is_shut = True
+            self._log.error("door.socket_gone", door=service.name, socket=service.socket)
+            process.terminate()
+        if stopped > STOPPED_SECONDS:
+            self._replace(service, process, "was stopped (SIGSTOP)")
+        elif silent > OPEN_SECONDS or (beat.answered and silent > PATIENCE_SECONDS and not beats.is_busy(process.pid)):
+            self._replace(service, process, f"did not answer for {silent:.0f} s")
+
+    def _replace(self, service: Service, process: subprocess.Popen[bytes], why: str) -> None:
+        service.is_replaced = True
+        self._log.error("door.mute", door=service.name, pid=process.pid, why=why)
+        self._told.append(f"The {service.name} (process {process.pid}) {why}, and is replaced.")
+        self._stop_asking(service)
+        process.kill()  # its end is noticed like any other; a process in the kernel's hands (D state) may take a while
+
+    def _stop_asking(self, service: Service) -> None:
+        if service.beat:
+            service.beat.close()
+        service.beat = None
+
+    def trouble(self, now: float, since: float) -> str:
+        """A service that is down, or that was down or did not answer at some time after `since`; empty for none."""
+        since = min(since, now - SETTLING_SECONDS)
+        for service in self._all:
+            if service.process is None:
+                return f"{service.name} is down"
+            if service.deaths and service.started > since:
+                return f"{service.name} has just come back"
+            if service.uneasy > since:
+                return f"{service.name} did not answer"
+        return ""
+
+    def pids(self) -> frozenset[int]:
+        return frozenset(service.process.pid for service in self._all if service.process)
+
+    def pidfds(self) -> list[int]:
+        return [service.pidfd for service in self._all if service.process]
+
+    def fds(self) -> list[int]:
+        """Where answers come, to poll for reading."""
+        return [fd for service in self._all if service.beat for fd in service.beat.fds()]
+
+    def next_due(self) -> float | None:
+        """When time alone has something to tell."""
+        down = [service.due for service in self._all if service.process is None]
+        return min([*down, *(service.beat.due() for service in self._all if service.beat)], default=None)
+
+    def await_ports(self, seconds: float) -> None:
+        """Wait until each service that has a port has answered there from now on. Raises OSError when one does not in
+        time: git would wait for it much longer."""
+        deadline = time.monotonic() + seconds
+        awaited = [service for service in self._all if service.port and service.question]
+        for service in awaited:
+            if service.beat:
+                service.beat.ask_anew()
+        while silent := [each for each in awaited if not (each.beat and each.beat.answered_anew)]:
+            if time.monotonic() > deadline:
+                raise OSError(f"{silent[0].name} does not answer on port {silent[0].port}")
+            poll = select.poll()
+            for descriptor in self.fds():
+                poll.register(descriptor, select.POLLIN)
+            poll.poll(20)
+            self.tend(time.monotonic())
+
+    def _bound_output(self) -> None:
+        """Move the services' words to `.1` when they are many: by a copy, because they hold the file open."""
+        for path in dict.fromkeys(f"{self._var}/{service.output}" for service in self._all):
+            try:
+                if os.stat(path).st_size > self._rotate_over:
+                    shutil.copyfile(path, f"{path}.1")
+                    os.truncate(path, 0)
+            except FileNotFoundError:
+                continue
+            except OSError as error:  # no space for the copy: the bound counts for more than old words
+                self._log.warning("doors.log_lost", reason=str(error))
+                with contextlib.suppress(OSError):
+                    os.truncate(path, 0)
+
+    def end(self, grace_seconds: float) -> None:
+        """Ask all doors to end, then make them."""
+        running = [service.process for service in self._all if service.process]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + grace_seconds
+        for process in running:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _start(self, service: Service, now: float) -> None:
+        service.started, service.is_shut, service.stopped = now, False, Lasting()
+        try:
+            pid = begin(service, self._var)
+        except OSError as error:
+            self._bury(service, str(error), now)
+            return
+        if service.question:
+            address = service.socket or ("127.0.0.1", service.port)
+            service.beat = Beat(address, service.question)
+        self._log.info("door.started", door=service.name, pid=pid)
+
+    def _bury(self, service: Service, how: str, now: float) -> None:
+        if service.pidfd >= 0:
+            os.close(service.pidfd)
+        anew = service.is_replaced or now - service.started >= HEALTHY_SECONDS
+        service.deaths, service.is_replaced = (1 if anew else service.deaths + 1), False
+        self._stop_asking(service)
+        service.process, service.pidfd = None, -1
+        service.due = math.inf if service.once else now + delay_seconds(service.deaths, service.seed)
+        self._log.warning("door.died", door=service.name, how=how, deaths=service.deaths)
+
+
+def outage(services: Services, places: Places, now: float, since: float) -> str:
+    """Why a death now says nothing about who died: what every runner depends on is not there, or was not at some time
+    after `since`. Empty when all is."""
+    why = services.trouble(now, since)
+    for path in (places.bot, places.var):
+        try:
+            room = os.statvfs(path)
+            if room.f_bavail * room.f_frsize < LEAST_BYTES:
+                why = why or f"{path} is full"
+        except OSError as error:
+            why = why or f"{path}: {error.strerror}"
+            continue
+        if room.f_files and room.f_favail < LEAST_FILES:
+            why = why or f"{path} takes no more files"
+    return why
+
+
+class DoorFiles:
+    """What puts the git door in front of the shared repository. Its last part lies in the cell's own tree."""
+
+    def __init__(self, places: Places, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
+        self._places = places
+        self._settings = settings
+        self._cell = cell
+        self._by_daemon = by_daemon
+        self._written: tuple[int, ...] = ()
+
+    def put(self) -> None:
+        """Before anything is launched: without its configuration the agent's pushes would go past the door.
+
+        Written again only when it is not what was written. Raises OSError."""
+        config = self._places.cell_git_config
+        with self._cell.acting():
+            if self._written and self._written == _mark(config):
+                return
+            set_aside_unless(stat.S_ISREG, config)
+        write_door_files(self._places, self._settings, self._cell, self._by_daemon)
+        with self._cell.acting():
+            self._written = _mark(config)
+
+
+def _mark(path: str) -> tuple[int, ...]:
+    """Tells whether a file is still the one that was written."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

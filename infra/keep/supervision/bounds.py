@@ -1,0 +1,167 @@
+"""What the agent takes of the machine, looked at now and then, and what is done about too much of it.
+
+The rules are `excess`'s; here they meet the agent: a log is cut, room is made, the PM is told, or the runner ends."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from math import inf
+
+import structlog
+
+from infra.keep.environments import tidy
+from infra.keep.environments.choose import Existing, choose
+from infra.keep.environments.requirements import NAMES, BadRequirements, this_runtime
+from infra.keep.environments.shelf import whole_ones
+from infra.keep.limits import judge, room, sample
+from infra.keep.limits.findings import Finding, Remedy
+from infra.keep.services.services import dies_with_us
+from infra.keep.supervision import clearing
+from infra.keep.supervision.checkouts import Cell
+from infra.keep.supervision.following import Following
+from infra.keep.supervision.states import Event, Exceeded, Observed, Phase, State
+from infra.shared import processes, trim
+from infra.shared.programs import keep_command, keep_environment
+from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.tip import read_file
+from infra.shared.settings import LimitSettings
+
+TIDY_SECONDS = 6 * 3600.0
+FIRST_TIDY_SECONDS = 900.0
+"""After the start, when there is other work."""
+TOLD_SECONDS = 86400.0
+"""The PM hears of the same thing once a day."""
+
+
+class Bounds:
+    """Of one agent."""
+
+    def __init__(
+        self,
+        clones: Cell,
+        limits: LimitSettings,
+        following: Following,
+        keep_pids: Callable[[], frozenset[int]],
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self._clones = clones
+        self._limits = limits
+        self._following = following
+        self._keep_pids = keep_pids
+        self._log = log
+        self._memory = judge.Memory()
+        self._told: dict[str, float] = {}
+        self._next_tidy = time.monotonic() + FIRST_TIDY_SECONDS
+
+    def due(self) -> float:
+        return min(judge.next_due(self._memory, self._limits) or inf, self._next_tidy)
+
+    def look(self, state: State, at: float) -> list[Event]:
+        """What became of a look, if one was due."""
+        events: list[Event] = []
+        runner = self._following.runner
+        if runner and state.phase is Phase.RUNNING and at >= judge.next_due(self._memory, self._limits):
+            places, identity = self._clones.places, self._clones.identity
+            seen = sample.take(places, identity, runner, self._keep_pids(), self._memory.last, weigh=self._memory.weigh)
+            self._memory, findings = judge.judge(self._memory, seen, self._limits)
+            for finding in findings:
+                events += self._meet(finding, state, at)
+        if at >= self._next_tidy:
+            events += self._tidy(state, at, short=False)
+        return events
+
+    def _meet(self, finding: Finding, state: State, at: float) -> list[Event]:
+        self._log.warning(
+            "limit.passed",
+            rule=finding.rule.value,
+            remedy=finding.remedy.value,
+            measured=finding.measured,
+            limit=finding.limit,
+            path=finding.path,
+            text=finding.text,
+        )
+        told = self._tell(f"{finding.rule.value} {finding.path}", f"a limit: {finding.rule.value}", finding.text, at)
+        match finding.remedy:
+            case Remedy.TRIM_LOG:
+                try:
+                    with self._clones.identity.acting():
+                        trim.trim_log(self._clones.places.bot, finding.path, trim.MOST_KEPT)
+                except OSError as error:
+                    self._log.error("log.not_cut", path=finding.path, reason=str(error))
+            case Remedy.TIDY:
+                return told + self._tidy(state, at, short=True)
+            case Remedy.END if finding.runner:
+                return [Exceeded(finding.runner.boot_id, finding.text)]
+        return told
+
+    def _tell(self, key: str, title: str, text: str, at: float) -> list[Event]:
+        if at - self._told.get(key, -TOLD_SECONDS) < TOLD_SECONDS:
+            return []
+        self._told[key] = at
+        return [Observed(title, text)]
+
+    def _tidy(self, state: State, at: float, short: bool) -> list[Event]:
+        """Make room: nothing goes that is nowhere else."""
+        self._next_tidy = at + TIDY_SECONDS
+        running = state.runner.branch if state.runner else ""
+        try:
+            found = clearing.look(self._clones, running, short)
+        except (OSError, GitError) as error:
+            self._log.error("tidy.not_looked", reason=str(error)[:1000])
+            return []
+        now = time.time()
+        outcomes = clearing.remove(room.choose(found, self._limits, now), self._clones)
+        for outcome in outcomes:
+            removal = outcome.removal
+            self._log.info("tidied", kind=removal.kind.value, name=removal.name, problem=outcome.problem)
+        self._tidy_environments(state)
+        gone = [f"{each.removal.name} {each.removal.commit}".strip() for each in outcomes if not each.problem]
+        rescued = [name for name in gone if name.startswith("rescue/")]
+        stays = room.overdue(found, self._limits, now)
+        events: list[Event] = []
+        if rescued:
+            events.append(Observed("old rescue branches were deleted", "\n".join(rescued)))
+        if stays:
+            words = "More lies there than there should be, and none of it is anywhere else:\n" + "\n".join(stays[:20])
+            events += self._tell("overdue", "what cannot be tidied away", words, at)
+        return events
+
+    def _tidy_environments(self, state: State) -> None:
+        """In a process of its own: a tree may be of any size. What known-good versions need stays."""
+        places = self._clones.places
+        words = tidy.words(places.bot, places.environments, places.wheels, self._of_goods(state))
+        env = keep_environment() | {"HOME": "/nonexistent", processes.KEEPS_GIT: places.var}
+        try:
+            with self._clones.identity.acting():
+                subprocess.Popen(
+                    dies_with_us(keep_command("infra.keep.environments.tidy", *words)),
+                    cwd="/",
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                    **self._clones.identity.for_child,
+                )
+        except OSError as error:
+            self._log.error("environments.not_tidied", reason=str(error))
+
+    def _of_goods(self, state: State) -> list[str]:
+        places = self._clones.places
+        git, stay = Git(places.remote), []
+        with self._clones.identity.acting():
+            whole = whole_ones(places.environments)
+        for good in state.goods:
+            for name in NAMES:
+                try:
+                    text = read_file(git, good.commit, name)
+                    if text is None:
+                        continue
+                    choice = choose(text.encode(errors="surrogateescape"), None, whole, this_runtime(), name)
+                except (GitError, BadRequirements):
+                    break
+                stay += [choice.path] if isinstance(choice, Existing) else []
+                break
+        return stay

@@ -1,0 +1,250 @@
+"""The clones that runners start from. Main's is brought exactly to the shared main before each launch; what it
+held that is nowhere else is saved to a pushed `rescue/<time>` branch first; when that cannot be, or the clone is
+damaged, or somebody left words for git in it, the whole clone is set aside and a new one made (DESIGN §5). Another
+branch's clone is the agent's own work and is only looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from typing import NamedTuple
+
+from infra.keep.supervision import genuine, rescue
+from infra.keep.supervision.planted import planted
+from infra.shared.branches import MAIN
+from infra.shared.cell_files import set_aside_unless
+from infra.shared.identity import OURS, Identity
+from infra.shared.people import AGENT
+from infra.shared.places import Places
+from infra.shared.processes import KEEPS_GIT
+from infra.shared.repository.git import Git, GitError, resolve_commit
+
+ROUNDS = 3
+"""A new main may cease to ignore a file that the old one ignored: then it is saved in a second round."""
+
+
+class CheckoutError(Exception):
+    """A clone cannot be launched from; the text says which, why and what to do."""
+
+
+class Ready(NamedTuple):
+    commit: str
+    rescued: str = ""
+    """Where what was saved lies, in words; empty when there was nothing to save."""
+
+
+class Cell(NamedTuple):
+    """Where the clones are, whose they are, and what they call origin."""
+
+    places: Places
+    remote_url: str
+    identity: Identity = OURS
+
+    def git(self, directory: str) -> Git:
+        """Git as the agent: its clones push through the door that its configuration names."""
+        env = {"GIT_CONFIG_GLOBAL": self.places.cell_git_config, KEEPS_GIT: self.places.var}
+        return Git(directory, AGENT, env, self.identity)
+
+
+def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
+    """Make or check the clone of `branch` and name the commit it will run; main's is brought to `commit`, or to what
+    main holds. Raises CheckoutError.
+
+    Everything but the look at the shared main is done as the cell."""
+    try:
+        wanted = _wanted(cell.places, commit) if branch == MAIN else None
+        with cell.identity.acting():
+            return _main_ready(cell, wanted, now_wall) if wanted else _branch_ready(cell, branch)
+    except GitError as error:
+        raise CheckoutError(f"the clone of {branch} is unusable: {error}") from error
+    except (OSError, RecursionError) as error:
+        raise CheckoutError(f"the clone of {branch} cannot be reached: {error}") from error
+    except ValueError as error:  # no name of a branch
+        raise CheckoutError(str(error)) from error
+
+
+class _Wanted(NamedTuple):
+    """What main's clone is to be brought to, as the shared repository has it."""
+
+    commit: str
+    listing: bytes | None
+    """None when its disk gives it out no more: then the clone, which has objects of its own, must do without proof."""
+
+
+def _wanted(places: Places, commit: str) -> _Wanted:
+    shared = Git(places.remote)
+    found = commit or resolve_commit(shared, f"refs/heads/{MAIN}")
+    if found is None:
+        raise CheckoutError(f"{places.remote} has no branch main; push one")
+    try:
+        return _Wanted(found, genuine.listing(shared, found))
+    except GitError as error:
+        if not _DAMAGED.search(error.stderr):
+            raise
+        return _Wanted(found, None)
+
+
+_DAMAGED = re.compile("not a tree object|not a valid object|bad object|unable to (read|unpack)|corrupt|missing|inflate")
+
+
+def problem_with_clone(cell: Cell, branch: str) -> str:
+    """Why `branch` has nothing to be launched from; empty when it has a clone. A glance, whatever the clone holds."""
+    checkout = cell.places.checkout(branch)
+    with cell.identity.acting():
+        at = os.path.realpath(checkout) if os.path.isdir(f"{checkout}/.git") else ""
+        if at == f"{os.path.realpath(cell.places.bot)}/{branch}/minifram":
+            return ""
+    return f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again"
+
+
+def _branch_ready(cell: Cell, branch: str) -> Ready:
+    checkout = cell.places.checkout(branch)
+    problem = problem_with_clone(cell, branch)
+    if problem:
+        raise CheckoutError(problem)
+    # Not rescue.status, which looks through the whole tree: a hop waits for this.
+    # A pipe in the place of a file of git's would keep it, and whoever waits for it, for as long as it may take.
+    git = cell.git(checkout).within(_GLANCE_SECONDS)
+    commit, _, head = git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
+    if head != f"refs/heads/{branch}":
+        found = head.removeprefix("refs/heads/") if head != "HEAD" else "no branch"
+        raise CheckoutError(f"{checkout} is on {found}, not on {branch}; check that branch out there")
+    return Ready(commit)
+
+
+def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
+    checkout = cell.places.main_checkout
+    set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
+    for path in (cell.places.bot, os.path.dirname(checkout), checkout, f"{checkout}/.git"):
+        _open_up(path)
+    if not _is_plain_clone(checkout):
+        return _new_clone(cell, wanted.commit, now_wall, "it was no clone")
+    # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
+    git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
+    try:
+        found = planted(f"{checkout}/.git", cell.remote_url)
+        if found:
+            half = _half_clone(cell)
+            found -= planted(f"{half}/.git", cell.remote_url)  # another git may write something of its own
+            if found:
+                what = ", ".join(sorted({each.where for each in found})[:_MOST_TOLD])
+                return _in_its_place(
+                    cell, half, wanted.commit, now_wall, f"it holds {what}, which git would follow in main as well"
+                )
+            shutil.rmtree(half)
+        _remove_stale_locks(checkout)
+        return _bring_to(git, wanted, now_wall)
+    except (GitError, OSError, rescue.CannotSave) as error:
+        # The door refuses what it would refuse in any push, or the clone is damaged: it is kept as it is.
+        return _new_clone(cell, wanted.commit, now_wall, f"it could not be pushed or reset ({error})")
+
+
+def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
+    saved: list[str] = []
+    for number in range(ROUNDS):
+        status = rescue.status(git)
+        at_main = (status.commit, status.branch) == (wanted.commit, MAIN)
+        if at_main and _is_right(git, status, wanted):
+            return Ready(wanted.commit, f"on branch {' and '.join(saved)}" if saved else "")
+        git("fetch", "--quiet", "--prune", "origin", "+refs/heads/*:refs/remotes/origin/*")
+        _fetch(git, wanted.commit)
+        if status.dirty or at_main or rescue.has_hidden_changes(git) or not rescue.is_pushed(git):
+            saved.append(rescue.save(git, status, now_wall + number / 1000))
+        in_the_way = rescue.would_be_overwritten(git, wanted.commit)
+        if in_the_way:
+            raise rescue.CannotSave(f"main has a file in the place of {in_the_way}, which is ignored here")
+        # A new index: what the clone's own says of a file would keep git from writing it; and with none at all, git
+        # would leave the files that main has no more, and the next round would take them for work.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{git.directory}/.git/index")
+        if resolve_commit(git, "HEAD"):
+            git("read-tree", "HEAD")
+        # Before main's own rules of what to ignore are there: this deletes just what was saved.
+        git("clean", "--quiet", "--force", "-d")
+        with contextlib.suppress(GitError):  # ended with 128: no rebase is under way
+            git("rebase", "--quit")
+        git("checkout", "--quiet", "--force", "--no-track", "-B", MAIN, wanted.commit)
+        git("branch", "--quiet", "--set-upstream-to", f"origin/{MAIN}", MAIN)
+    raise rescue.CannotSave(f"it is not at main after {ROUNDS} attempts to bring it there")
+
+
+def _is_right(git: Git, status: rescue.Status, wanted: _Wanted) -> bool:
+    """Nothing is to be saved, and what would lead is main. That git calls a file changed says little, and that it calls
+    none changed less: the files are looked at, if there is something to hold them against."""
+    if wanted.listing is None:
+        return not status.dirty
+    nothing_staged = not status.dirty or git.ok("diff-index", "--cached", "--quiet", wanted.commit, "--")
+    return nothing_staged and genuine.is_genuine(git, wanted.listing)
+
+
+def _open_up(path: str) -> None:
+    """An agent can take its own rights from a directory; main needs them."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)
+
+
+def _is_plain_clone(checkout: str) -> bool:
+    """A directory with a `.git` directory in it, neither of them a link to somewhere else."""
+    return all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git"))
+
+
+def _new_clone(cell: Cell, wanted: str, now_wall: float, why: str) -> Ready:
+    """Main's clone made anew; what stood in its place is set aside, and only when there is something better."""
+    return _in_its_place(cell, _half_clone(cell), wanted, now_wall, why)
+
+
+def _half_clone(cell: Cell) -> str:
+    """A new clone beside main's, to be renamed, so that half a clone never stands there."""
+    checkout = cell.places.main_checkout
+    parent = os.path.dirname(checkout)
+    os.makedirs(parent, exist_ok=True)
+    # A fresh name: whatever lies at a name that can be foreseen was put there, or left by a watcher that was killed.
+    half = f"{checkout}.aside-half-{secrets.token_hex(4)}"
+    # No file of it is the shared repository's own: what spoils the one must leave the other whole.
+    cell.git(parent)("clone", "--quiet", "--no-hardlinks", "--branch", MAIN, cell.remote_url, half)
+    return half
+
+
+def _in_its_place(cell: Cell, half: str, wanted: str, now_wall: float, why: str) -> Ready:
+    checkout = cell.places.main_checkout
+    git = cell.git(half)
+    if git("rev-parse", "--verify", "HEAD") != wanted:  # main is not to lead, or has moved meanwhile
+        _fetch(git, wanted)
+        git("reset", "--quiet", "--hard", wanted)
+    aside = ""
+    if os.path.lexists(checkout):
+        aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}", 1
+        while os.path.lexists(aside):
+            aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}-{number}", number + 1
+        os.rename(checkout, aside)
+    os.rename(half, checkout)
+    return Ready(wanted, f"in {aside}, because {why}" if aside else "")
+
+
+def _fetch(git: Git, wanted: str) -> None:
+    """Have the commit here, also one that no branch of origin holds any more."""
+    if resolve_commit(git, wanted) is None:
+        git("fetch", "--quiet", "origin", wanted)
+
+
+_MOST_TOLD = 5
+_GLANCE_SECONDS = 10.0
+
+
+def _remove_stale_locks(checkout: str) -> None:
+    """Locks of git processes that are gone: nothing of the agent's runs between two runners."""
+    git_directory = f"{checkout}/.git"
+    places = [(git_directory, os.listdir(git_directory))]
+    places += [(directory, files) for directory, _, files in os.walk(f"{git_directory}/refs")]  # follows no link
+    for directory, names in places:
+        for name in names:
+            if name.endswith(".lock"):
+                os.unlink(f"{directory}/{name}")

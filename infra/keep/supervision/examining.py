@@ -1,0 +1,272 @@
+"""Examinations, off the watcher's loop: who is asked about is read from refs, three processes follow one another
+(`examination.__main__`), and while the candidate's code runs in one of them, everything of the cell's is held.
+
+The request goes when its verdict is kept. So a watcher that is killed in between leaves the request, and the next one
+begins anew."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from infra.keep.environments import requirements, shelf
+from infra.keep.environments.choose import Install
+from infra.keep.services.services import dies_with_us
+from infra.keep.supervision.states import Phase, State
+from infra.keep.supervision.zones import Zones
+from infra.shared import processes
+from infra.shared.exit_codes import Exit
+from infra.shared.identity import OURS, Identity
+from infra.shared.people import WATCHER
+from infra.shared.places import ROOT
+from infra.shared.programs import keep_command, keep_environment
+from infra.shared.repository.git import Git, GitError
+from infra.shared.settings import Settings
+from infra.shared.verdicts import refs
+
+PREPARE_SECONDS, CONCLUDE_SECONDS = 90.0, 90.0
+GRACE_SECONDS = 180.0
+"""Over the time that the tests may take: for checkouts, the rehearsal and a second run of what failed."""
+AGAIN_SECONDS = 30.0
+"""After an examination that the machine made fail."""
+ATTEMPTS = 3
+OUTPUT_BYTES = 256 << 20
+"""Of a plan with its objects."""
+_CALM = (Phase.RUNNING, Phase.WAITING)
+"""Nobody is being started or ended."""
+
+
+class _Child(NamedTuple):
+    part: str
+    process: subprocess.Popen[bytes]
+    pidfd: int
+    output: int
+    """A file in memory."""
+    deadline: float
+
+
+class _Wanted(NamedTuple):
+    branch: str
+    commit: str
+    began: float
+    """Seconds since the epoch."""
+
+
+class Examining:
+    """Of one agent, one at a time."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        zones: Zones,
+        is_fit: Callable[[str, str], bool],
+        keep_pids: Callable[[], frozenset[int]],
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self._settings, self._zones, self._log = settings, zones, log
+        self._is_fit = is_fit
+        """Whether a branch's commit has lived through its rehearsal."""
+        self._keep_pids = keep_pids
+        """Of the keep's other processes."""
+        self._git = Git(zones.places.remote, WATCHER, {"GIT_DIR": zones.places.remote})
+        self._child: _Child | None = None
+        self._wanted: _Wanted | None = None
+        self._plan = -1
+        self._failures = 0
+        self._next = 0.0
+        self._held_since: float | None = None
+        self._runner = 0
+
+    @property
+    def is_holding(self) -> bool:
+        return self._held_since is not None
+
+    def pids(self) -> frozenset[int]:
+        return frozenset({self._child.process.pid} if self._child else ())
+
+    def pidfds(self) -> list[int]:
+        return [self._child.pidfd] if self._child else []
+
+    def look(self, state: State, at: float) -> float:
+        """Go on with what is under way, or begin what is asked for; for how long the cell was held, once that is over.
+
+        Never waits for a child."""
+        if self._child is None:
+            if state.phase in _CALM and not state.stopping and not state.request and at >= self._next:
+                self._begin(state, at)
+            return 0.0
+        child = self._child
+        if at > child.deadline or os.fstat(child.output).st_size > OUTPUT_BYTES:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+        if not processes.is_over(child.pidfd):
+            return 0.0
+        status = child.process.wait()
+        held = self.let_go(at)
+        try:
+            self._go_on(child, status, at)
+        except OSError as error:
+            self._failed(str(error), at)
+        finally:
+            os.close(child.pidfd)
+            os.close(child.output)
+        return held
+
+    def let_go(self, at: float) -> float:
+        """Let the cell go on; for how long it was held."""
+        if self._held_since is None:
+            return 0.0
+        held, self._held_since = at - self._held_since, None
+        processes.let_go(self._keep_pids() | self.pids(), self._zones.cell, self._runner)
+        return held
+
+    def cancel(self) -> None:
+        """It begins anew some other time."""
+        self.let_go(time.monotonic())
+        child, self._child = self._child, None
+        if child:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+            child.process.wait()
+            os.close(child.pidfd)
+            os.close(child.output)
+        self._end_examiner()
+        self._forget()
+
+    def _begin(self, state: State, at: float) -> None:
+        if not refs.is_asked(self._zones.places.remote):
+            return
+        try:
+            waiting = refs.requests(self._git)
+        except GitError as error:
+            self._failed(str(error), at)
+            return
+        if not waiting:
+            self._next = at + AGAIN_SECONDS  # there is a file that is no request
+            return
+        branch, commit = waiting[0]
+        self._wanted = _Wanted(branch, commit, time.time())
+        self._runner = state.runner.pid if state.runner else 0
+        limits = self._settings.limits
+        words = ["prepare", f"--remote={self._zones.places.remote}", f"--branch={branch}", f"--commit={commit}"]
+        words += [f"--rehearsal-seconds={limits.rehearsal_seconds:g}", f"--seconds={limits.validation_seconds:g}"]
+        words += [f"--python={self._python(branch)}"]
+        words += [] if self._settings.rehearse else ["--unrehearsed"]
+        words += ["--rehearsed"] if self._is_fit(branch, commit) else []
+        try:
+            self._start("prepare", words, at + PREPARE_SECONDS)
+        except OSError as error:
+            self._failed(str(error), at)
+            return
+        self._log.info("examination.began", branch=branch, commit=commit)
+
+    def _python(self, branch: str) -> str:
+        """The interpreter of the environment that the branch's clone has, if it has one of its own."""
+        places = self._zones.places
+        try:
+            with self._zones.cell.acting():
+                choice = shelf.look(places.checkout(branch), f"{ROOT}/{requirements.NAMES[0]}", places.environments)
+            return sys.executable if isinstance(choice, Install) else shelf.interpreter_of(choice)
+        except (requirements.BadRequirements, OSError, ValueError):
+            return sys.executable
+
+    def _go_on(self, child: _Child, status: int, at: float) -> None:
+        """Raises OSError."""
+        self._child = None
+        match child.part:
+            case "prepare" if status == Exit.OK:
+                self._plan = os.dup(child.output)
+                limits = self._settings.limits
+                longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + GRACE_SECONDS
+                words = ["examine", *(["--apart"] if self._zones.examiner.uid and self._zones.scratch else [])]
+                self._start("examine", words, at + longest, self._zones.examiner, self._plan)
+                self._held_since = at
+                processes.hold(self._keep_pids() | self.pids(), self._zones.cell, self._runner)
+            case "prepare" if status == Exit.CONFLICT:
+                self._drop("there is nothing to examine: it has moved, or it cannot be merged")
+            case "examine":
+                self._end_examiner()
+                began = self._wanted.began if self._wanted else time.time()
+                words = [f"--remote={self._zones.places.remote}", f"--began={began!r}"]
+                words += [f"--plan={self._plan}", f"--answer={child.output}"]
+                self._start("conclude", ["conclude", *words], at + CONCLUDE_SECONDS, more=(self._plan, child.output))
+            case "conclude" if status == Exit.OK:
+                if self._wanted:
+                    self._log.info("examination.ended", branch=self._wanted.branch, commit=self._wanted.commit)
+                self._failures = 0
+                self._forget()
+            case _:
+                self._failed(f"its part {child.part!r}: {processes.how_it_ended(status)}", at)
+
+    def _start(
+        self,
+        part: str,
+        words: list[str],
+        deadline: float,
+        who: Identity = OURS,
+        stdin: int = subprocess.DEVNULL,
+        more: tuple[int, ...] = (),
+    ) -> None:
+        """Raises OSError."""
+        env = keep_environment() | {processes.KEEPS_GIT: self._zones.places.var, "HOME": "/nonexistent"}
+        if who.uid or self._zones.scratch:
+            env["TMPDIR"] = self._zones.scratch or tempfile.gettempdir()
+        if stdin >= 0:
+            os.lseek(stdin, 0, os.SEEK_SET)
+        output = os.memfd_create("examination", os.MFD_CLOEXEC)
+        try:
+            with open(f"{self._zones.places.var}/examination.log", "wb") as errors:
+                process = subprocess.Popen(
+                    dies_with_us(keep_command("infra.keep.examination", *words)),
+                    cwd="/",
+                    env=env,
+                    stdin=stdin,
+                    stdout=output,
+                    stderr=errors,
+                    start_new_session=True,
+                    pass_fds=more,
+                    **who.for_child,
+                )
+            pidfd = os.pidfd_open(process.pid)
+        except OSError:
+            os.close(output)
+            raise
+        self._child = _Child(part, process, pidfd, output, deadline)
+
+    def _end_examiner(self) -> None:
+        """Whatever it left running, where it is a user of its own."""
+        if self._zones.examiner.uid and os.getpid() == 1:
+            processes.signal_all_of(self._zones.examiner, signal.SIGKILL)
+
+    def _failed(self, why: str, at: float) -> None:
+        """The machine's fault: again a little later, and not for ever."""
+        self._failures += 1
+        self._next = at + AGAIN_SECONDS
+        self._log.error("examination.failed", reason=why[:1000], attempt=self._failures)
+        if self._failures >= ATTEMPTS:
+            self._failures = 0
+            self._drop("it failed again and again")
+        else:
+            self._forget()
+
+    def _drop(self, why: str) -> None:
+        """Take the request away."""
+        if self._wanted:
+            self._log.warning("examination.dropped", branch=self._wanted.branch, reason=why)
+            with contextlib.suppress(GitError):
+                refs.forget_request(self._git, self._wanted.branch, self._wanted.commit)
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._plan >= 0:
+            os.close(self._plan)
+        self._plan, self._wanted = -1, None

@@ -1,0 +1,147 @@
+"""Whether the runner that leads is well: asked at its boot through both doors, and from then on again and again.
+
+SUCCESS in the boot log only says that it may be asked. What an answer is worth says `probe`; what follows, `decide`."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+import structlog
+
+from infra.keep.services.lasting import Lasting
+from infra.keep.supervision import probe
+from infra.keep.supervision.following import Following
+from infra.keep.supervision.probe import Probe
+from infra.keep.supervision.states import Event, Phase, Served, State, Unwell, Well
+from infra.shared import processes
+from infra.shared.leading import Runner
+from infra.shared.places import Places
+from infra.shared.repository.git import GitError
+
+BOOT_AGAIN_SECONDS = 0.25
+"""After an odd answer at a boot: as often as is of use."""
+
+
+class Pace(NamedTuple):
+    """How often a runner that serves is asked, in seconds."""
+
+    beat: float = 30.0
+    """Between two questions to a runner that is well."""
+    doors: float = 600.0
+    """So often one of them goes through the doors."""
+    again: float = 10.0
+    """After an odd answer: long enough for a machine to catch its breath."""
+    patience: float = 15.0
+    """For an answer: a busy machine is slow at everything."""
+    stopped: float = 10.0
+    """So long it may be stopped by SIGSTOP: whoever stops it to look at it goes on soon."""
+
+
+class Health:
+    """Questions to the runners of one agent, one at a time."""
+
+    def __init__(
+        self,
+        places: Places,
+        following: Following,
+        longest_promise: float,
+        pace: Pace,
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self._places = places
+        self._pace = pace
+        self._following = following
+        self._longest = longest_promise
+        self._log = log
+        self._probe: Probe | None = None
+        self._next = 0.0
+        self._next_doors = 0.0
+        self._stopped = Lasting()
+        self._held = 0.0
+        self._held_until = 0.0
+        self.trouble = ""
+        """Why the keep itself could not ask; nothing when it could."""
+
+    def fds(self) -> list[int]:
+        return self._probe.fds() if self._probe else []
+
+    def due(self) -> float:
+        """When time alone has something to tell."""
+        return self._probe.deadline if self._probe else self._next or inf
+
+    def was_held(self, at: float, seconds: float) -> None:
+        """We stopped the runner for so long: what it promised before may be late by that, and it is asked a little
+        later, when it had a chance to beat."""
+        self._end()
+        self._next = at + self._pace.again
+        self._held = seconds + (self._held if at < self._held_until else 0.0)
+        self._held_until = at + self._longest
+
+    def look(self, state: State, at: float) -> list[Event]:
+        """What has come of it; asks when it is time. Never waits."""
+        runner = self._following.runner
+        if self._probe and (runner is None or self._probe.runner.boot_id != runner.boot_id):
+            self._end()
+        if runner is None:
+            self.trouble = ""  # that was about one who is gone
+            self._stopped = Lasting()
+        if runner is None or not _is_of_interest(state):
+            self._end()
+            return []
+        if self._stopped.looks(at, processes.is_stopped(runner.pid)) > self._pace.stopped:
+            return [Unwell(runner.boot_id, f"it was stopped (SIGSTOP) for over {self._pace.stopped:g} s", certain=True)]
+        events: list[Event] = []
+        if self._probe is None and at >= self._next:
+            events = self._ask(runner, state, at)
+        return events + (self._judged(self._probe, state, at) if self._probe else [])
+
+    def _ask(self, runner: Runner, state: State, at: float) -> list[Event]:
+        booting = state.phase is Phase.BOOTING
+        if booting and not self._following.has_served(runner):
+            return []
+        doors = booting or at >= self._next_doors
+        try:
+            asked = self._places if doors else None
+            self._probe = probe.begin(runner, at, asked, None if booting else self._pace.patience)
+        except (GitError, OSError) as error:
+            self.trouble = f"the runner could not be asked: {error}"
+            self._log.error("probe.not_put", reason=str(error)[:1000])
+            self._next = at + self._pace.again
+            return []
+        self.trouble = ""
+        if doors:
+            self._next_doors = at + self._pace.doors
+        # What is said of it should its time be up before it answers.
+        first = booting and not state.unwell
+        return [Unwell(runner.boot_id, "it said SUCCESS, and has not answered since")] if first else []
+
+    def _judged(self, asked: Probe, state: State, at: float) -> list[Event]:
+        reply = asked.look(at)
+        if reply is None:
+            return []
+        self._end()
+        booting, boot_id = state.phase is Phase.BOOTING, asked.runner.boot_id
+        held = self._held if at < self._held_until else 0.0
+        why = probe.judge_runner(asked.runner, reply, asked.challenge, self._longest, held)
+        doors = "" if why else probe.judge_doors(reply, asked.challenge)
+        if why or doors:
+            self._log.warning("runner.unwell", boot_id=boot_id, why=why or doors)
+        if booting:
+            self._next = at + (BOOT_AGAIN_SECONDS if why or doors else self._pace.beat)
+            return [Unwell(boot_id, why or doors)] if why or doors else [Served(boot_id)]
+        self._next = at + (self._pace.again if why else self._pace.beat)
+        if why:
+            return [Unwell(boot_id, why)]
+        return [Well(boot_id)] if state.unwell else []
+
+    def _end(self) -> None:
+        if self._probe:
+            self._probe.close()
+            self._probe = None
+        self._next = 0.0
+
+
+def _is_of_interest(state: State) -> bool:
+    """It is to lead on: who is leaving need not be well."""
+    return state.phase in (Phase.BOOTING, Phase.RUNNING) and not (state.stopping or state.request or state.failed)

@@ -1,0 +1,193 @@
+"""Signal files, taken out of the cell's hands: claimed by rename, read without following or blocking, checked.
+
+The claimed file stays until the watcher has remembered what it did about it, so a crash in between repeats the
+claim and the file's identity tells that it is the same one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+import time
+import zlib
+from typing import NamedTuple
+
+from infra.shared.cell_files import set_aside_unless
+from infra.shared.identity import OURS, Identity
+from infra.shared.signals import MAX_BYTES, SignalName, read_signal
+from infra.shared.watcher_file import Request
+
+ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
+"""Rollback beats bootstrap, so it is looked at first."""
+AT_ONCE, ONE_EACH_SECONDS = 60, 2.0
+"""So many signals are handed out one after the other, and then one so often: each may cost a report or a launch."""
+_CLAIMED = ".claimed-"
+STRAYS, SWEPT_AT_ONCE = 100, 1000
+"""So many files of other names may lie there, and so many are taken away at a look."""
+STRAY_SECONDS = 2.0
+"""What is being written, to be renamed, is younger."""
+NAMES = frozenset(name.value for name in SignalName)
+SETTLED_SECONDS = 1.0
+"""A file with no newline at its end may still be being written until it has not changed for so long; then it counts."""
+
+
+class Claimed(NamedTuple):
+    path: str
+    """Of the claimed file; `forget` it once the outcome is remembered."""
+    request: Request | None
+    refusal: str
+    """Why it is no request; empty when it is one."""
+    identity: str
+    """Names this very file."""
+
+
+class Ration:
+    """So many at once, and then one each so often. Moments are monotonic."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = float(most), seconds
+        self._left, self._at = float(most), 0.0
+
+    def is_left(self, at: float) -> bool:
+        self._left = min(self._most, self._left + max(0.0, at - self._at) / self._seconds)
+        self._at = at
+        return self._left >= 1.0
+
+    def take(self) -> None:
+        self._left -= 1.0
+
+
+class Inbox:
+    """The signal directory over time: each file is handed out once."""
+
+    def __init__(self, directory: str, cell: Identity = OURS) -> None:
+        self._directory = directory
+        self._cell = cell
+        self._handed_out: dict[str, str] = {}
+        self._ration = Ration(AT_ONCE, ONE_EACH_SECONDS)
+        self._next_sweep = 0.0
+        self.is_flooded = False
+        """At the last look there was more than is looked at: signals wait, of which the last one counts."""
+
+    def make(self) -> str:
+        """Have a directory there; gives where something that was none has been moved to. Raises OSError."""
+        with self._cell.acting():
+            aside = set_aside_unless(stat.S_ISDIR, self._directory)
+            os.makedirs(self._directory, exist_ok=True)
+        return aside
+
+    def take(self, wall: float, at: float) -> list[Claimed]:
+        """Signals that were not handed out before. Raises OSError. `wall` is the clock's time, `at` is monotonic.
+
+        One that could not be deleted stays claimed: it is not handed out again, and its deletion is tried again."""
+        self.make()
+        self.is_flooded = self._sweep(wall, at)
+        if not self._ration.is_left(at):
+            self.is_flooded |= any(os.path.lexists(f"{self._directory}/{name}") for name in NAMES)
+            return []
+        found = []
+        with self._cell.acting():
+            claims = claim(self._directory, wall)
+        for claimed in claims:
+            if self._handed_out.get(claimed.path) == claimed.identity:
+                self.forget(claimed)
+                continue
+            self._handed_out[claimed.path] = claimed.identity
+            self._ration.take()
+            found.append(claimed)
+        return found
+
+    def _sweep(self, wall: float, at: float) -> bool:
+        """Take away what is no signal, if there is much of it; a part at each look. True when something was."""
+        if at < self._next_sweep:
+            return self.is_flooded
+        self._next_sweep = at + 1.0
+        with self._cell.acting(), os.scandir(self._directory) as entries:
+            strays = [
+                entry
+                for entry in itertools.islice(entries, SWEPT_AT_ONCE)
+                if entry.name not in NAMES and not entry.name.startswith(_CLAIMED)
+            ]
+            return len(strays) > STRAYS and any([_is_removed(entry, wall) for entry in strays])
+
+    def forget(self, claimed: Claimed) -> bool:
+        """Delete a claimed file. False when it is still there."""
+        with self._cell.acting():
+            return forget(claimed)
+
+
+def claim(directory: str, wall: float) -> list[Claimed]:
+    """Every signal that lies there whole, also those that a killed watcher had claimed. Raises OSError."""
+    found = []
+    for name in ORDER:
+        claimed = f"{directory}/{_CLAIMED}{name.value}"
+        if not os.path.lexists(claimed):
+            try:
+                os.rename(f"{directory}/{name.value}", claimed)
+            except FileNotFoundError:
+                continue
+        read = _read(name, claimed, wall)
+        if read:
+            found.append(read)
+    return found
+
+
+def _is_removed(entry: os.DirEntry[str], wall: float) -> bool:
+    """A directory that is not empty stays: it is never a signal, and `forget` sets few of them aside."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+        if abs(wall - status.st_mtime) < STRAY_SECONDS:
+            return False
+        if stat.S_ISDIR(status.st_mode):
+            os.rmdir(entry.path)
+        else:
+            os.unlink(entry.path)
+    except OSError:
+        return False
+    return True
+
+
+def forget(claimed: Claimed) -> bool:
+    """Delete a claimed file; a directory is set aside as `.refused-…`. False when it is still there."""
+    try:
+        os.unlink(claimed.path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        try:
+            os.rename(claimed.path, f"{claimed.path.replace(_CLAIMED, '.refused-')}-{time.time_ns()}")
+        except OSError:
+            return False
+    return True
+
+
+def _read(name: SignalName, path: str, wall: float) -> Claimed | None:
+    """None for one that may still be being written: whoever writes in place goes on in the claimed file."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    # Not the device: its number may be another after a power cut, and this one come back with the file.
+    identity = f"{status.st_ino}:{status.st_mtime_ns}"
+    try:
+        if not stat.S_ISREG(status.st_mode):
+            return Claimed(path, None, f"the {name.value} signal is not a regular file; write a plain file", identity)
+        # Opening a FIFO must not wait for a writer, and a link names somebody else's file: it may be one by now.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            content = os.read(descriptor, MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
+        # Another file may have this number within a tick of the clock.
+        identity = f"{identity}:{zlib.crc32(content):08x}"
+    except OSError as error:
+        why = f"the {name.value} signal cannot be read ({error.strerror}); write a plain file"
+        return Claimed(path, None, why, identity)
+    settled = content.endswith(b"\n") or len(content) > MAX_BYTES
+    if not settled and 0.0 <= wall - status.st_mtime < SETTLED_SECONDS:
+        return None
+    try:
+        signal = read_signal(name, content)
+    except ValueError as error:
+        return Claimed(path, None, str(error), identity)
+    return Claimed(path, Request(name=name.value, target=signal.target, identity=identity), "", identity)

@@ -1,0 +1,181 @@
+"""From the decision to launch to a runner that runs: its clone made ready, its boot made up, its process started.
+
+Nothing here decides who leads. What goes wrong is said with whose fault it can be: an outage is no version's."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from infra.keep.environments import shelf
+from infra.keep.environments.choose import Install
+from infra.keep.environments.requirements import NAMES, BadRequirements
+from infra.keep.services.services import Services
+from infra.keep.supervision import checkouts, ladder
+from infra.keep.supervision.preparation import Preparation, Step
+from infra.keep.supervision.states import Launch, State
+from infra.keep.supervision.versions import candidate_of
+from infra.keep.supervision.zones import Zones
+from infra.shared import cell_files, processes
+from infra.shared.boot import Boot
+from infra.shared.leading import Rung, Runner
+from infra.shared.places import ROOT
+from infra.shared.repository.git import GitError
+from infra.shared.settings import Settings, runner_limits, runner_policy
+
+VERSION_SECONDS = 30.0
+"""For reading the tree of a branch's commit."""
+
+
+class NotLaunched(Exception):
+    """Says why; `guilty` is the version that cannot be launched, None when it was not the version's fault."""
+
+    def __init__(self, why: str, guilty: Runner | None = None) -> None:
+        super().__init__(why)
+        self.guilty = guilty
+
+
+class Candidate(NamedTuple):
+    boot: Boot
+    runner: Runner
+    """As it will be, without its pid."""
+    rescued: str
+    """Where what main's clone held lies; empty when it held nothing."""
+    python: str
+    """The interpreter that it runs with."""
+    first: Step | None = None
+    """What has to be done before it can be launched."""
+
+
+class Launcher:
+    """Launches of one agent."""
+
+    def __init__(self, settings: Settings, zones: Zones, services: Services, preparation: Preparation) -> None:
+        self._settings = settings
+        self._zones = zones
+        self._places = zones.places
+        self._services = services
+        self._preparation = preparation
+        self._environment = ""
+        """Of the runner that was started last, if it has one of its own."""
+        self.clones = checkouts.Cell(zones.places, zones.remote_url, zones.cell)
+
+    def candidate(self, launch: Launch, state: State, wall: float) -> Candidate:
+        """Make ready what `launch` names. Raises NotLaunched."""
+        known = _known(launch, state)
+        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.rung, known, launch.led_for)
+        try:
+            self._services.await_ports(self._settings.limits.door_seconds)
+            ready = checkouts.ready(self.clones, launch.branch, wall, launch.commit)
+        except OSError as error:
+            raise NotLaunched(str(error)) from error
+        except checkouts.CheckoutError as error:
+            outage = launch.rung is Rung.BRANCH or _OUTAGE.search(str(error))
+            raise NotLaunched(str(error), None if outage else nobody) from error
+        version = nobody.version
+        if launch.rung is Rung.BRANCH:
+            version = self._version(launch.branch, ready.commit)
+            pin = ladder.pin_of(state, version)
+            if pin:
+                what_to_do = "change it, or the PM allows it again with 'minifram retry'"
+                raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
+        boot = self._boot(launch, ready.commit)
+        runner = replace(nobody, boot_id=boot.id, commit=ready.commit, version=version)
+        python, first = self._interpreter(launch, runner)
+        if first is None and launch.rung is Rung.BRANCH:
+            first = self._rehearsal(runner, python)
+        return Candidate(boot, runner, ready.rescued, python, first)
+
+    def _interpreter(self, launch: Launch, runner: Runner) -> tuple[str, Step | None]:
+        """What the runner is started with, or how to come by it. Raises NotLaunched."""
+        if launch.rung is Rung.SAFE:
+            return sys.executable, None
+        checkout = self._places.checkout(launch.branch)
+        try:
+            with self._zones.cell.acting():
+                choice = shelf.look(checkout, f"{ROOT}/{NAMES[0]}", self._places.environments)
+        except BadRequirements as error:
+            raise NotLaunched(f"its requirements cannot be followed: {error}", runner) from error
+        except OSError as error:
+            raise NotLaunched(f"its requirements cannot be read: {error}") from error
+        if isinstance(choice, Install):
+            return "", self._preparation.installing(checkout, self._settings.limits.install_seconds)
+        return shelf.interpreter_of(choice), None
+
+    def _rehearsal(self, runner: Runner, python: str) -> Step | None:
+        if not self._settings.rehearse or self._preparation.is_fit(runner.branch, runner.commit):
+            return None
+        seconds = self._settings.limits.rehearsal_seconds
+        checkout = self._places.checkout(runner.branch)
+        try:
+            return self._preparation.rehearsing(checkout, runner.branch, runner.commit, python, seconds)
+        except OSError as error:
+            raise NotLaunched(f"there is no place for its rehearsal: {error}") from error
+
+    def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
+        """Its process, and the size of its error log when it began. Raises OSError."""
+        checkout = self._places.checkout(candidate.boot.branch)
+        with self._zones.cell.acting():
+            error_log, size = cell_files.open_error_log(checkout, self._settings.limits.log_bytes)
+        try:
+            words = processes.runner_command(candidate.python, safe=candidate.runner.rung is Rung.SAFE)
+            own = candidate.python == sys.executable
+            self._environment = "" if own else os.path.dirname(os.path.dirname(candidate.python))
+            return processes.spawn(candidate.boot, words, error_log, self._zones.cell), size
+        finally:
+            os.close(error_log)
+
+    def doubt_environment(self) -> None:
+        """A boot with an environment of its own has failed: it is the agent's, and may be spoiled. The next start has
+        it installed afresh, from the wheels that are kept."""
+        if not self._environment:
+            return
+        try:
+            with self._zones.cell.acting():
+                shelf.forget(self._environment)
+        except OSError:
+            return
+
+    def _version(self, branch: str, commit: str) -> str:
+        try:
+            git = self.clones.git(self._places.checkout(branch)).within(VERSION_SECONDS)
+            return candidate_of(git, commit).id
+        except GitError as error:
+            raise NotLaunched(f"the clone of {branch} cannot be read: {error}") from error
+
+    def _boot(self, launch: Launch, commit: str) -> Boot:
+        return Boot(
+            id=secrets.token_hex(16),
+            branch=launch.branch,
+            commit=commit,
+            reason=launch.reason,
+            remote_url=self._zones.remote_url,
+            autonomy=self._settings.autonomy,
+            places=self._places,
+            limits=runner_limits(self._settings),
+            instead_of=launch.instead_of,
+            prompt=f"{ROOT}/SYSTEM.md" if launch.rung is Rung.SAFE else "",
+            policy=runner_policy(self._settings),
+        )
+
+
+def _known(launch: Launch, state: State) -> str:
+    """The version of what main has to offer; safe mode runs none of them."""
+    if launch.rung is Rung.SAFE:
+        return ""
+    known = {good.commit: good.id for good in state.goods} | {state.main.commit: state.main.id}
+    return known.get(launch.commit, "")
+
+
+_OUTAGE = re.compile(
+    "No space left|quota exceeded|Cannot allocate memory|Too many open files|Connection refused|hung up|timed out"
+    "|ran out of time|Permission denied|maximum recursion depth|Could not read from remote|unable to connect"
+    "|Input/output error|Read-only file system"
+)
+"""In git's words: nothing that a version could be to blame for."""

@@ -1,0 +1,119 @@
+"""Versions of main that the PM has taken back: such a version does not stand in for main, however well it served.
+
+What the PM did is read from the repository, whatever command or plain git did it. The PM took a version back when a
+commit of the PM's gave main what main had held before it, when main's history does not hold it any more (only the PM
+can rewrite main), or when it came in by a branch that is kept as rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from infra.keep.supervision.versions import version_of
+from infra.shared.control import GOODS
+from infra.shared.people import AGENT, WATCHER
+from infra.shared.places import VERSION
+from infra.shared.repository.git import Git, GitError
+from infra.shared.watcher_file import Version
+
+REJECTED = "refs/minifram/rejected/"
+"""Made by `minifram reject`; only the PM can."""
+LOOK_SECONDS = 10.0
+LOOKED_BACK = 500
+"""Changes of version."""
+MOST = 100
+"""The newest are named."""
+
+
+class Held(NamedTuple):
+    """A change of main's version, as main's own line of history has it."""
+
+    commit: str
+    content: tuple[str, ...]
+    """What the version is made of."""
+    by_pm: bool
+    brought: tuple[str, ...] = ()
+    """This commit, and those that it merged in."""
+
+
+def left_behind(line: Iterable[Held], rejected: frozenset[str] = frozenset()) -> list[str]:
+    """A commit of each version that the PM has taken back, the latest last; `line` begins with the oldest.
+
+    What main was given again afterwards is not among them."""
+    held: list[Held] = []
+    gone: dict[tuple[str, ...], str] = {}
+    for step in line:
+        contents = [each.content for each in held]
+        if step.by_pm and step.content in contents:
+            back = len(contents) - contents[::-1].index(step.content)
+            gone |= {each.content: each.commit for each in held[back:]}
+            del held[back:]
+        else:
+            held.append(step)
+        if not rejected.isdisjoint(step.brought):
+            gone[step.content] = step.commit
+    stays = {each.content for each in held if rejected.isdisjoint(each.brought)}
+    return [commit for content, commit in gone.items() if content not in stays]
+
+
+class Withdrawals:
+    """Of one repository, looked at again when main's version or what is rejected has changed."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._seen = Version()
+        self._refs = ""
+        self._known: tuple[str, ...] = ()
+        self._ids: dict[str, str] = {}
+
+    def look(self, main: Version) -> tuple[str, ...]:
+        """Ids of the versions that the PM has taken back, with this main. Raises GitError."""
+        git = self._git.afresh(LOOK_SECONDS)
+        refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
+        # Reports move main all day, and take nothing back.
+        if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
+            self._known = self._found(git, main.commit, refs)
+        self._seen, self._refs = main, refs
+        return self._known
+
+    def _goes_on(self, git: Git, main: str) -> bool:
+        try:
+            return self._seen.commit == main or git.ok("merge-base", "--is-ancestor", self._seen.commit, main)
+        except GitError:  # what main held is gone, and with it the way from there
+            return False
+
+    def _found(self, git: Git, main: str, refs: str) -> tuple[str, ...]:
+        rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}" in line)
+        line = _line(git, main)
+        lost = git("for-each-ref", "--format=%(objectname)", f"--no-merged={main}", GOODS).splitlines()
+        held = {each.content for each in line}
+        found = [commit for commit, content in zip(lost, _contents(git, lost), strict=True) if content not in held]
+        found += left_behind(line, rejected)
+        for commit in found[-MOST:]:
+            if commit not in self._ids:
+                self._ids[commit] = version_of(git, commit).id
+        return tuple(dict.fromkeys(self._ids[commit] for commit in found[-MOST:]))
+
+
+def _line(git: Git, main: str) -> list[Held]:
+    """Main's own line, the oldest first. NUL divides the answer, which no commit can hold. Raises GitError."""
+    words = ("--first-parent", "--reverse", f"--max-count={LOOKED_BACK}", "--format=%H%x00%P%x00%ce%x00")
+    fields = git.raw("log", *words, main, "--", *VERSION).decode(errors="replace").split("\0")
+    commits = [commit.removeprefix("\n") for commit in fields[0:-1:3]]
+    return [
+        Held(commit, content, email.lower() not in _NOT_THE_PM, (commit, *parents.split(" ")[1:]))
+        for commit, parents, email, content in zip(
+            commits, fields[1::3], fields[2::3], _contents(git, commits), strict=True
+        )
+    ]
+
+
+_NOT_THE_PM = (AGENT.email, WATCHER.email)
+
+
+def _contents(git: Git, commits: list[str]) -> list[tuple[str, ...]]:
+    """What the version of each of these commits is made of, with one question to git. Raises GitError."""
+    asked = "".join(f"{commit}:{path}\n" for commit in commits for path in VERSION)
+    answers = git("cat-file", "--batch-check=%(objectname)", stdin=asked.encode()).splitlines() if commits else []
+    ids = ["" if answer.endswith(" missing") else answer for answer in answers]
+    return [tuple(ids[at : at + len(VERSION)]) for at in range(0, len(ids), len(VERSION))]

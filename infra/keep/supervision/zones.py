@@ -1,0 +1,68 @@
+"""What differs between the sandboxes, as one value: whose the cell is, how it reaches origin, what the keep runs
+for it, and what proves that the seal holds. The watcher is the same in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from infra.keep.git_door import daemon
+from infra.keep.services.services import Service, doors
+from infra.keep.supervision.health import Pace
+from infra.shared.identity import OURS, Identity
+from infra.shared.places import Places
+
+
+def nothing_to_prove() -> str:
+    return ""
+
+
+class Zones(NamedTuple):
+    """Keep and cell of one agent (DESIGN §1)."""
+
+    settings_path: str
+    places: Places
+    remote_url: str
+    """What the agent's clones call origin."""
+    services: list[Service]
+    cell: Identity = OURS
+    by_daemon: bool = False
+    """The clones reach the git door by git:// and need to name no program."""
+    proof: Callable[[], str] = nothing_to_prove
+    """Why the seal does not hold; empty when it does."""
+    proof_seconds: float = 30.0
+    """How often it is proved again (DESIGN §4)."""
+    examiner: Identity = OURS
+    """Who examines: the candidate's code runs as this user there, and the cell can touch nothing of it."""
+    scratch: str = ""
+    """Where examinations have their checkouts; empty: where temporary files are."""
+    pace: Pace = Pace()
+    """Of the questions to the runner that serves."""
+
+
+def plain_directories(settings_path: str, places: Places) -> Zones:
+    """The process sandbox: one user, no isolation."""
+    return Zones(settings_path, places, places.remote, doors(settings_path, places))
+
+
+def sealed_container(
+    settings_path: str,
+    places: Places,
+    cell: Identity,
+    more: list[Service],
+    proof: Callable[[], str],
+    examiner: Identity = OURS,
+    scratch: str = "",
+) -> Zones:
+    """The podman sandbox, once it is sealed; `more` is what the keep runs beside the doors."""
+    return Zones(
+        settings_path,
+        places,
+        daemon.url(places),
+        [*doors(settings_path, places), *more],
+        cell,
+        True,
+        proof,
+        examiner=examiner,
+        scratch=scratch,
+    )

@@ -1,0 +1,142 @@
+"""Approvals: what the PM answers under Directives, and how a question stands by that. Pure.
+
+The question itself is a record of the keep's (`contract.questions`); the page shows it and is never read back for it.
+An answer is a directive that says `approve ID` or `deny ID: why`, and nothing else."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from infra.shared import comms
+from infra.shared.report_titles import version
+
+ID_DIGITS = 16
+_ID = rf"[0-9a-f]{{8}}(?:[0-9a-f]{{{ID_DIGITS - 8}}})?"
+"""Agents of before asked on the page by themselves, with 8 digits; their answers are still answers."""
+_ANSWER = re.compile(
+    rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ASKED = re.compile(r"### (?P<at>\S+) \S+@[0-9a-f]+ approval wanted \[(?P<id>[0-9a-f]{8})\]: (?P<tool>\S+)")
+_QUESTION = re.compile(r"\s*approval\s+wanted(?! \[[0-9a-f]{8}\]: )", re.IGNORECASE)
+_DONE = re.compile(r"### \S+ \S+@[0-9a-f]+ done: ")
+
+
+class State(enum.Enum):
+    """How a question stands."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    DENIED = "denied"
+    OVER = "over"
+    """Its answer was ticked or struck: it answers nothing any more."""
+
+
+class Answer(NamedTuple):
+    """What the PM says of one call."""
+
+    id: str
+    approved: bool
+    why: str
+    line: str
+    """Id of the directive that says it."""
+
+
+class Asked(NamedTuple):
+    """A call that an agent of before asked about in a report of its own: its words, of which the keep knows nothing."""
+
+    id: str
+    tool: str
+    at: str
+    """Time of the report, as it says itself."""
+    report: str
+
+
+def call_hash(tool: str, given: Mapping[str, Any]) -> str:
+    """SHA-256 of the call, 64 hex digits; the same for the same arguments, in whatever order."""
+    return hashlib.sha256(json.dumps([tool, given], sort_keys=True).encode()).hexdigest()
+
+
+def title(branch: str, commit: str, id: str, tool: str) -> str:
+    """Of the report that asks."""
+    return f"{version(branch, commit)} approval wanted [{id}]: {tool}"
+
+
+def agents_title(title: str) -> str:
+    """The title of a report of the agent's, which must not pass for one in which the keep asks; agents of before ask so
+    themselves, with 8 digits."""
+    match = _QUESTION.match(title)
+    return f"'{match[0].strip()}'{title[match.end() :]}" if match else title
+
+
+def answers_in(directive: comms.Directive) -> tuple[Answer, ...]:
+    """The answers that a directive consists of: one, or one a line; none when it says anything else as well.
+
+    What is added to a denial is its reason; an approval with a condition is none."""
+    lines = [line.strip() for line in directive.text.splitlines() if line.strip()]
+    each = [_answer(line, directive.id) for line in lines]
+    if all(each):
+        return tuple(answer for answer in each if answer)
+    whole = _answer(directive.text, directive.id)
+    return (whole,) if whole and not whole.approved else ()
+
+
+def _answer(text: str, line: str) -> Answer | None:
+    match = _ANSWER.fullmatch(text.strip())
+    if match is None:
+        return None
+    approved, rest = match["word"].lower() == "approve", match["rest"].strip()
+    return None if approved and rest else Answer(match["id"].lower(), approved, rest, line)
+
+
+def open_answers(document: str) -> dict[str, Answer]:
+    """What the PM says now, by id; of a yes and a no to the same call, the no. Raises CommsError."""
+    found: dict[str, Answer] = {}
+    for directive in comms.open_directives(document):
+        for answer in answers_in(directive):
+            if answer.id not in found or found[answer.id].approved:
+                found[answer.id] = answer
+    return found
+
+
+def answer_lines(document: str) -> set[str]:
+    """Ids of the open directives that are answers, and no work. Raises CommsError."""
+    return {directive.id for directive in comms.open_directives(document) if answers_in(directive)}
+
+
+def states(document: str, ids: tuple[str, ...]) -> dict[str, tuple[State, str]]:
+    """How the questions with these ids stand, each with the reason of a denial. Raises CommsError."""
+    now = open_answers(document)
+    done = [item for item in comms.directives(document) if item.done]
+    over = {answer.id for item in done for answer in answers_in(item._replace(text=item.text.replace("~~", "")))}
+
+    def state(id: str) -> tuple[State, str]:
+        if id in now:
+            return (State.APPROVED, "") if now[id].approved else (State.DENIED, now[id].why)
+        return (State.OVER if id in over else State.WAITING), ""
+
+    return {id: state(id) for id in ids}
+
+
+def asked_on_page(document: str) -> dict[str, Asked]:
+    """What an agent of before asked in reports since its last unit of work was done, by id, in order. Raises
+    CommsError."""
+    found: dict[str, Asked] = {}
+    for report in comms.reports(document):
+        match = _ASKED.match(report)
+        if match:
+            found.setdefault(match["id"], Asked(match["id"], match["tool"], match["at"], report))
+        elif _DONE.match(report):
+            found.clear()
+    return found
+
+
+def unanswered_on_page(document: str) -> list[Asked]:
+    """Those of them that have no answer. Raises CommsError."""
+    answered = open_answers(document)
+    return [ask for ask in asked_on_page(document).values() if ask.id not in answered]

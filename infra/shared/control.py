@@ -1,0 +1,138 @@
+"""What the watcher asks a living runner and what that answers: one line of JSON each, on a socket named by the boot's
+id, so that no other process answers for it by chance or by being older.
+
+Only words and bounds; who asks when, and what follows from an answer, is the watcher's."""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import Any, NamedTuple, NoReturn
+
+TYPE_CHECKING = False  # typing's own would be imported for nothing
+if TYPE_CHECKING:
+    from infra.shared.boot import Limits
+
+MAX_BYTES = 64 * 1024
+"""Of an answer."""
+DOOR_SECONDS = 4.0
+"""For the operation through each door: both fit into a probe's patience."""
+PROBE_PATH = "/v1/probe"
+"""Where the model door gives out what the watcher wrote for it."""
+REFS = "refs/minifram/probe"
+"""In the bare repository: a ref below it, whose name nobody can guess, is what the git door has to tell."""
+GOODS = "refs/minifram/good"
+"""In the bare repository: below it the versions of main that served well."""
+
+SLACK_SECONDS = 60.0
+"""On top of every promise of a heartbeat: a busy machine is slow at everything."""
+TENDING_SECONDS = 900.0
+"""For some git calls in a row (a look at the page, a report), each of which has a limit of its own."""
+
+
+class Question(NamedTuple):
+    probe: str
+    """Comes back in the answer: an older answer is none."""
+    doors: bool
+    """Do one real operation through each door first."""
+
+
+class Heartbeat(NamedTuple):
+    doing: str
+    age: float
+    """Seconds since the main loop said so."""
+    within: float
+    """Seconds after it in which it promised to say something again."""
+
+
+class Answer(NamedTuple):
+    probe: str
+    boot_id: str
+    branch: str
+    commit: str
+    pid: int
+    heart: Heartbeat
+    git: str = ""
+    """Names that stand below `REFS`, parted by blanks: read through the git door."""
+    model: str = ""
+    """What the model door gave out."""
+    trouble: str = ""
+    """Why one of them said nothing."""
+
+
+def longest_promise(limits: Limits) -> float:
+    """No honest main loop is silent for longer, whatever it does; a longer promise would be none."""
+    waits = (limits.work_seconds, limits.unit_seconds, limits.bash_seconds, limits.validation_seconds)
+    return max(*waits, TENDING_SECONDS) + SLACK_SECONDS
+
+
+def question_line(question: Question) -> bytes:
+    return json.dumps(question._asdict()).encode() + b"\n"
+
+
+def answer_line(answer: Answer) -> bytes:
+    return json.dumps(answer._asdict() | {"heart": answer.heart._asdict()}).encode() + b"\n"
+
+
+def read_question(line: bytes) -> Question:
+    """Raises ValueError."""
+    given = _object(line)
+    return Question(_text(given, "probe"), given.get("doors") is True)
+
+
+def read_answer(line: bytes) -> Answer:
+    """Raises ValueError that says what of it is missing or odd. Keys that are not known are passed over."""
+    given = _object(line)
+    pid, heart = given.get("pid"), given.get("heart")
+    if not isinstance(pid, int) or isinstance(pid, bool):
+        raise ValueError(f"pid is {brief(pid)}; expected a number")
+    if not isinstance(heart, dict):
+        raise ValueError(f"heart is {brief(heart)}; expected an object")
+    return Answer(
+        probe=_text(given, "probe"),
+        boot_id=_text(given, "boot_id"),
+        branch=_text(given, "branch"),
+        commit=_text(given, "commit"),
+        pid=pid,
+        heart=Heartbeat(_text(heart, "doing"), _seconds(heart, "age"), _seconds(heart, "within")),
+        git=_text(given, "git"),
+        model=_text(given, "model"),
+        trouble=_text(given, "trouble") if "trouble" in given else "",
+    )
+
+
+def brief(value: object) -> str:
+    """For messages: a stranger's value, short and on one line."""
+    shown = ascii(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}…"
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_BYTES:
+        raise ValueError(f"it has over {MAX_BYTES} bytes")
+    try:
+        given = json.loads(line.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON ({error}): {brief(line)}") from None
+    if not isinstance(given, dict):
+        raise ValueError(f"it is {brief(given)}; expected an object")
+    return given
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _text(given: dict[str, Any], key: str) -> str:
+    value = given.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is {brief(value)}; expected a text")
+    return value
+
+
+def _seconds(given: dict[str, Any], key: str) -> float:
+    value = given.get(key)
+    # An integer can be too large to be a float at all.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15 or not isfinite(value):
+        raise ValueError(f"heart.{key} is {brief(value)}; expected seconds")
+    return float(value)

@@ -1,0 +1,57 @@
+"""Which models a sandbox reaches; pure. The sealed container reaches no private address, and nobody in it can be asked
+at a terminal; better to hear that before it starts."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from infra.shared.addresses import is_private, readings
+from infra.shared.host_names import INNER_NAMES
+from infra.shared.model_settings import ModelSettings, choices
+from infra.shared.providers import KEYS, MANUAL
+
+SEALED = "podman"
+
+
+def problem_in_sandbox(model: ModelSettings, sandbox: str) -> str | None:
+    """Why a model of these settings cannot work in `sandbox`; None when it may."""
+    if sandbox != SEALED:
+        return None
+    # Which keys there are settles `auto` alone, and its providers have public addresses of their own.
+    for choice in dict.fromkeys(one for keys in ((), *((key,) for key in KEYS)) for one in choices(model, keys)):
+        if choice.provider == MANUAL:
+            return (
+                "model.provider manual works in the process sandbox only: 'minifram answer' does not reach into the "
+                "sealed container; use 'sandbox: process', or another provider"
+            )
+        if choice.base_url and is_inner(choice.base_url):
+            return (
+                f"the model {choice.provider} {choice.name} is at {_told(choice.base_url)}, a private address, which "
+                "the sealed container does not reach; give a public address in base_url, or use 'sandbox: process'"
+            )
+    return None
+
+
+def is_inner(url: str) -> bool:
+    """Whether an address is this machine's own or its network's, as far as that can be seen without asking anybody."""
+    host = _host(url)
+    if host is None:
+        return False  # told where the address is used
+    addresses = readings(host)
+    if addresses:
+        return any(not address.is_global or is_private(address) for address in addresses)
+    return "." not in host or any(host.endswith(f".{name}") for name in INNER_NAMES)
+
+
+def _host(url: str) -> str | None:
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return None
+
+
+def _told(url: str) -> str:
+    """With the usual spelling of an address that is written in another one, such as 127.1."""
+    host = _host(url) or ""
+    others = [str(address) for address in readings(host) if str(address) != host]
+    return f"{url} ({' or '.join(others)})" if others else url

@@ -1,0 +1,135 @@
+"""The settings of `model`: who thinks, and which models calls go to, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from infra.shared.providers import ANTHROPIC, AUTO, KEYS, PROVIDERS, settled_provider, variable_of
+from infra.shared.section import Section
+
+
+class Price(Section, frozen=True):
+    """US dollars per million tokens."""
+
+    input: float
+    output: float
+    cache_write: float | None = None
+    """Default: 1.25 x input."""
+    cache_read: float | None = None
+    """Default: 0.1 x input."""
+
+
+class NextModel(Section, frozen=True):
+    """A model that is tried when those before it cannot answer; what is left out is as for any model."""
+
+    provider: Literal["scripted", "anthropic", "openai", "ollama", "manual"]
+    name: str | None = None
+    base_url: str | None = None
+    max_tokens: int | None = None
+
+
+class ModelSettings(Section, frozen=True):
+    provider: Literal["auto", "scripted", "anthropic", "openai", "ollama", "manual"] = "auto"
+    """scripted: fixed words, no key, no cost; anthropic: Claude; openai: Chat Completions, also those of other servers;
+    ollama: models of your own machine; manual: you answer, by `minifram answer`; auto: Claude when ANTHROPIC_API_KEY is
+    set at `up`, else OpenAI when OPENAI_API_KEY is, else scripted."""
+    name: str | None = None
+    """The provider's model name; None: claude-opus-5-5, gpt-6.1-terra or qwen3."""
+    max_tokens: int = 16_000
+    """Output tokens of one call."""
+    script: str | None = None
+    """scripted only: path of the script; None is the demo's."""
+    base_url: str | None = None
+    """Where the provider is; None is the provider's own address, for ollama http://127.0.0.1:11434. With auto, it and
+    the name beside it are Claude's alone."""
+    idle_seconds: float = 120.0
+    """A stream with no new content for so long is given up."""
+    answer_seconds: float = 1500.0
+    """manual only: how long a call waits for your answer. The agent itself gives a call up after 1800."""
+    context_tokens: int | None = None
+    """ollama only: how long a conversation may be (num_ctx); None is what the server gives."""
+    prices: dict[str, Price] = {}  # noqa: RUF012 - msgspec copies it
+    """Prices by model name, for names that the model door does not know."""
+    then: tuple[NextModel, ...] = ()
+    """Models to try, in this order, when one is too busy or cannot be reached, such as
+    [{provider: ollama, name: qwen3}]; each is asked twice before the next. Keys: provider, name, base_url,
+    max_tokens."""
+
+
+MAX_NEXT_MODELS = 8
+
+
+class Choice(NamedTuple):
+    """One model that calls may go to."""
+
+    provider: str
+    """A name of `PROVIDERS`."""
+    name: str
+    base_url: str
+    """Empty for a provider that is not reached by network."""
+    max_tokens: int
+
+
+def choices(model: ModelSettings, keys: Collection[str]) -> tuple[Choice, ...]:
+    """The models that calls go to, in order. `keys`: the names of the keys that there are, which settle `auto`."""
+    first = settled_provider(model.provider, keys)
+    # An address beside `auto` is meant for Claude: nobody else's key, and no conversation with it, goes there.
+    is_meant = model.provider != AUTO or not model.base_url or first == ANTHROPIC
+    named = [(first, model.name if is_meant else None, model.base_url if is_meant else None, model.max_tokens)]
+    named += [(each.provider, each.name, each.base_url, each.max_tokens or model.max_tokens) for each in model.then]
+    return tuple(
+        Choice(provider, name or PROVIDERS[provider].model, base_url or PROVIDERS[provider].base_url, max_tokens)
+        for provider, name, base_url, max_tokens in named
+    )
+
+
+def keys_needed(model: ModelSettings, keys: Collection[str]) -> tuple[str, ...]:
+    """The names of the keys that the models of `choices` need."""
+    return tuple(
+        dict.fromkeys(PROVIDERS[one.provider].key for one in choices(model, keys) if PROVIDERS[one.provider].key)
+    )
+
+
+def problems_with_keys(model: ModelSettings) -> tuple[str, ...]:
+    """For each key that would go to two servers, whichever keys there are: what is wrong, and what to do. A key is
+    meant for one of them, and whoever runs the other would have it."""
+    found: dict[str, str] = {}
+    instead = ", and name model.provider instead of auto" if model.provider == AUTO else ""
+    for keys in ((), *((key,) for key in KEYS)):
+        to: dict[str, Choice] = {}
+        for choice in choices(model, keys):
+            key = PROVIDERS[choice.provider].key
+            if key and origin(choice.base_url) != origin(to.setdefault(key, choice).base_url):
+                found.setdefault(
+                    key,
+                    f"{variable_of(key)} would go to two servers, {_shown(to[key])} and {_shown(choice)}; "
+                    f"give all {choice.provider} models one scheme, host and port in base_url{instead}",
+                )
+    return tuple(found.values())
+
+
+def _shown(choice: Choice) -> str:
+    """Its address without the password that may stand in it."""
+    return choice.base_url.rpartition("@")[2]
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port; a text that is no address is an origin of its own, since nobody knows who would read it
+    how."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return url, "", None
+    if not parts.hostname:
+        return url, "", None
+    return parts.scheme, parts.hostname, port if port is not None else {"https": 443, "http": 80}.get(parts.scheme)
+
+
+def model_words(model: ModelSettings, keys: Collection[str]) -> str:
+    """For people: the model that is asked first, and how many stand behind it."""
+    first, *others = choices(model, keys)
+    words = first.provider if first.provider in ("scripted", "manual") else f"{first.provider} {first.name}"
+    return words + (f" (then {', '.join(f'{one.provider} {one.name}' for one in others)})" if others else "")

@@ -1,0 +1,129 @@
+"""Where things lie (DESIGN §3). All paths hang off one value, so that the same programs run in the
+container and in a plain directory."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from infra.shared.branches import MAIN, problem_with_branch
+
+
+class Places(NamedTuple):
+    """Absolute paths of the four trees; who may write each is settled by the sandbox, not here."""
+
+    bot: str
+    """The cell's own: one clone per branch, the mind, the signals."""
+    remote: str
+    """The bare repository on the host."""
+    run: str
+    """The keep's sockets. Short: a unix socket's path holds 107 bytes (unix(7))."""
+    var: str
+    """The keep's state: watcher state and log, ledger."""
+
+    def checkout(self, branch: str) -> str:
+        """The clone of `branch`. Raises ValueError for what cannot be a branch of ours."""
+        problem = problem_with_branch(branch)
+        if problem:
+            raise ValueError(problem)
+        return f"{self.bot}/{branch}/minifram"
+
+    @property
+    def main_checkout(self) -> str:
+        return self.checkout(MAIN)
+
+    @property
+    def mind(self) -> str:
+        return f"{self.bot}/mind"
+
+    @property
+    def signals(self) -> str:
+        return f"{self.bot}/.signal"
+
+    @property
+    def environments(self) -> str:
+        """The cell's own: what branches have installed that ask for other packages than the keep has."""
+        return f"{self.bot}/.environments"
+
+    @property
+    def wheels(self) -> str:
+        """The cell's own: wheels that were fetched for `environments`, so that they are fetched once."""
+        return f"{self.bot}/.cache/wheels"
+
+    def home(self, boot_id: str) -> str:
+        """HOME of the cell in one boot, and of no other."""
+        return f"{self.bot}/{HOMES}{boot_id}"
+
+    @property
+    def cell_git_config(self) -> str:
+        """The git configuration of everything in the cell: who commits, and which door pushes go through."""
+        return f"{self.bot}/.gitconfig"
+
+    @property
+    def model_socket(self) -> str:
+        return f"{self.run}/model.sock"
+
+    @property
+    def git_socket(self) -> str:
+        return f"{self.run}/git.sock"
+
+    @property
+    def request_socket(self) -> str:
+        """Where the git door takes reports, questions and requests for an examination (`contract.requests`).
+
+        No longer than `model_socket`: where an agent's sockets fitted, this one does too."""
+        return f"{self.run}/door.sock"
+
+    @property
+    def secrets(self) -> str:
+        return f"{self.run}/secrets"
+
+    @property
+    def watcher_state(self) -> str:
+        return f"{self.var}/watcher.json"
+
+    @property
+    def watcher_log(self) -> str:
+        return f"{self.var}/watcher.log"
+
+    @property
+    def watcher_lock(self) -> str:
+        return f"{self.var}/watcher.lock"
+
+    @property
+    def probe(self) -> str:
+        """What the watcher wants to hear back through the model door."""
+        return f"{self.var}/probe"
+
+    @property
+    def questions(self) -> str:
+        """The calls that the PM was asked about, a file each (`contract.questions`)."""
+        return f"{self.var}/questions"
+
+    @property
+    def ledger(self) -> str:
+        return f"{self.var}/ledger.jsonl"
+
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""What holds this `infra`: the project, the image's copy of it, or a checkout."""
+
+CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
+
+_FORMER_BODY = ("infra/contract", "infra/repository", "infra/life", "infra/loop", "infra/policy")
+"""The same in an agent that was made before the tree had zones."""
+BODY = (
+    *("infra/__init__.py", "infra/runner.py", "infra/shared", "infra/cell", *_FORMER_BODY),
+    *("requirements.lock", "requirements.txt"),
+)
+"""In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over. The
+keep's code in a checkout runs nowhere: the image has its own."""
+VERSION = (*BODY, "SYSTEM.md")
+"""What a start can fail for: two commits that have the same of it are the same version."""
+HOMES = ".home-"
+BOOT_LOG = "logs/bootstrap.log"
+"""In a checkout: one line per step of a boot (`boot_log`)."""
+ERROR_LOG = "logs/errors.log"
+"""In a checkout: everything the runner writes to stdout and stderr."""
+LIFE_FILE = "logs/life.json"
+"""In a checkout: what the runner says it is doing (`life_file`)."""

@@ -1,0 +1,313 @@
+"""One way to call git: arguments as a list, no hooks, no prompts, no lazy fetch, no other transport than files
+and git://, and limits of time and size. Agent text never becomes an option: callers put it behind `--end-of-options`.
+
+What cannot be switched off from here is what a repository's own configuration names under a name of its choice:
+`filter.<name>.*` (run when files enter or leave a work tree: add, checkout, reset, status), `merge.<name>.driver`,
+`remote.<name>.uploadpack` and `receivepack` (run by fetch and push), and `core.worktree`. So a call that touches a
+work tree or a remote of somebody else's clone is made with that owner's rights and no more. Calls on a bare
+repository whose configuration is ours (`host` looks it over) meet none of them, whatever its commits hold. The other
+end of a fetch or push by path runs under its own repository's configuration, hooks included: that is the git door."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+from infra.shared.identity import OURS, Identity
+from infra.shared.people import Person
+
+SAFE_SETTINGS = (
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.pager", "cat"),
+    ("core.attributesFile", "/dev/null"),
+    ("core.editor", "false"),
+    ("core.askPass", "false"),
+    ("credential.helper", ""),  # the empty word forgets those that were named before
+    ("core.sshCommand", "false"),
+    ("core.alternateRefsCommand", "true"),
+    ("core.quotePath", "false"),
+    # Both are caches beside the objects, believed without a look at them: whoever writes one tells a false history.
+    ("core.commitGraph", "false"),
+    ("core.multiPackIndex", "false"),
+    # What is larger is named, copied and sent, and never unpacked into memory to show how it changed.
+    ("core.bigFileThreshold", "32m"),
+    # Others hold a ref's lock for moments; git's own patience of 0.1 s is short on a busy machine.
+    ("core.filesRefLockTimeout", "2000"),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("push.gpgSign", "false"),
+    ("log.showSignature", "false"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("diff.external", ""),  # makes a call that forgot --no-ext-diff fail instead of running a program
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("advice.detachedHead", "false"),
+    ("advice.graftFileDeprecated", "false"),  # that we read none, by GIT_GRAFT_FILE, would be remarked upon each time
+    ("safe.directory", "*"),
+    ("init.defaultBranch", "main"),
+)
+"""Settings of ours that win over any repository's own configuration."""
+
+_DRIVERS_OFF = {
+    "diff": ("--no-ext-diff", "--no-textconv"),
+    "log": ("--no-ext-diff", "--no-textconv"),
+    "show": ("--no-ext-diff", "--no-textconv"),
+    "blame": ("--no-textconv",),
+}
+"""Commands that would run a program to show a change, and how each is told not to."""
+
+TIMEOUT_SECONDS = 60.0
+CANNOT_START = 127
+"""Status of a GitError when there is no git to run, or no such directory."""
+
+
+class Limits(NamedTuple):
+    """How much one call may say, and take."""
+
+    answer_bytes: int = 256 << 20
+    memory_bytes: int | None = None
+    """For git and each program that it starts; what it only maps from packs does not count."""
+
+
+class GitError(Exception):
+    """A git call that failed; carries the command's words, its status (None: we stopped it) and what it wrote."""
+
+    def __init__(
+        self, words: tuple[str, ...], status: int | None, stderr: str, stdout: bytes = b"", how: str = ""
+    ) -> None:
+        how = how or _how(status)
+        super().__init__(f"git {' '.join(words[:3])} {how}: {stderr.strip() or 'no message'}")
+        self.words = words
+        self.status = status
+        self.stderr = stderr
+        self.stdout = stdout
+
+
+def _how(status: int | None) -> str:
+    if status is None:
+        return "ran out of time"
+    return f"was ended by signal {-status}" if status < 0 else f"ended with {status}"
+
+
+class Git:
+    """Git calls on one directory (a clone or a bare repository). Instances never change and hold no process."""
+
+    def __init__(
+        self,
+        directory: str,
+        person: Person | None = None,
+        env: dict[str, str] | None = None,
+        identity: Identity = OURS,
+        limits: Limits = Limits(),  # noqa: B008 - it never changes
+    ) -> None:
+        """`identity` is whose rights git has: a clone's own configuration may name programs."""
+        self.directory = directory
+        self._identity = identity
+        self._limits = limits
+        self._end: float | None = None
+        # A directory that is no repository must not make git go on looking in those above it.
+        ceiling = {"GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.abspath(directory))}
+        self._env = safe_environment(person) | ceiling | (env or {})
+
+    def __call__(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> str:
+        """Run `git words…` and give its stdout without the last newline. Raises GitError."""
+        return self.raw(*words, stdin=stdin, timeout=timeout).decode(errors="replace").removesuffix("\n")
+
+    def raw(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> bytes:
+        """The same, as the bytes that git wrote."""
+        began = time.monotonic()
+        end = began + timeout if self._end is None else min(began + timeout, self._end)
+        if end <= began:  # a quick call would otherwise answer before anyone looks at the clock
+            raise GitError(words, None, _out_of_time(0.0))
+        with _input(stdin) as asked:
+            try:
+                # The identity may be alone in being allowed into the directory.
+                with self._identity.acting(), _memory_of(self._limits.memory_bytes):
+                    process = subprocess.Popen(
+                        ["git", *_without_drivers(words)],
+                        cwd=self.directory,
+                        env=self._env,
+                        stdin=asked,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        start_new_session=True,
+                        **self._identity.for_child,
+                    )
+            except OSError as error:  # there is no git, or no such directory
+                why = f"cannot be started in {self.directory}: {error.strerror}"
+                raise GitError(words, CANNOT_START, why) from error
+        try:
+            stdout, stderr = _read_all(process, self._limits.answer_bytes, end)
+            process.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise GitError(words, None, _out_of_time(end - began)) from None
+        except _TooMuch:
+            most = f"over {self._limits.answer_bytes >> 20} MiB"
+            raise GitError(words, None, "stopped there", how=f"had {most} to say") from None
+        finally:
+            if process.returncode is None:
+                _end(process)
+            _close(process)
+        if process.returncode:
+            raise GitError(words, process.returncode, stderr.decode(errors="replace"), stdout)
+        return stdout
+
+    def within(self, seconds: float) -> Git:
+        """The same git, all of whose calls share this time from now on, besides each one's own limit."""
+        other = copy.copy(self)
+        end = time.monotonic() + seconds
+        other._end = end if self._end is None else min(end, self._end)
+        return other
+
+    def afresh(self, seconds: float) -> Git:
+        """The same with new time, whatever is left of the old: for those who look again and again."""
+        other = copy.copy(self)
+        other._end = time.monotonic() + seconds
+        return other
+
+    def ok(self, *words: str) -> bool:
+        """True when the call succeeds, False when it ends with 1. Raises GitError for anything else."""
+        try:
+            self.raw(*words)
+        except GitError as error:
+            if error.status == 1:
+                return False
+            raise
+        return True
+
+    def saying_at_most(self, answer_bytes: int) -> Git:
+        """The same, for answers of so many bytes."""
+        other = copy.copy(self)
+        other._limits = self._limits._replace(answer_bytes=answer_bytes)
+        return other
+
+    def with_env(self, **env: str) -> Git:
+        other = copy.copy(self)
+        other._env = self._env | env
+        return other
+
+
+def _without_drivers(words: tuple[str, ...]) -> tuple[str, ...]:
+    return words[:1] + _DRIVERS_OFF.get(words[0] if words else "", ()) + words[1:]
+
+
+class _TooMuch(Exception):
+    """Git had more to say than it may."""
+
+
+def _read_all(process: subprocess.Popen[bytes], most: int, end: float) -> tuple[bytes, bytes]:
+    """What git writes until both pipes are closed. Raises TimeoutExpired, _TooMuch."""
+    written: dict[IO[bytes], list[bytes]] = {pipe: [] for pipe in (process.stdout, process.stderr) if pipe}
+    with selectors.DefaultSelector() as ready:
+        for pipe in written:
+            ready.register(pipe, selectors.EVENT_READ, written[pipe])
+        while ready.get_map():
+            found = ready.select(max(0.0, end - time.monotonic()))
+            if not found:
+                raise subprocess.TimeoutExpired("git", 0)
+            for key, _ in found:
+                part = os.read(key.fd, 1 << 16)
+                most -= len(part)
+                if most < 0:
+                    raise _TooMuch
+                if part:
+                    key.data.append(part)
+                else:
+                    ready.unregister(key.fileobj)
+    stdout, stderr = (b"".join(parts) for parts in written.values())
+    return stdout, stderr
+
+
+@contextlib.contextmanager
+def _input(stdin: bytes | None) -> Iterator[int]:
+    """What git reads: a file in memory, so that writing never waits for reading."""
+    if stdin is None:
+        yield subprocess.DEVNULL
+        return
+    with open(os.memfd_create("stdin"), "w+b") as file:
+        file.write(stdin)
+        file.seek(0)  # which also writes out what is buffered
+        yield file.fileno()
+
+
+@contextlib.contextmanager
+def _memory_of(most: int | None) -> Iterator[None]:
+    """Whoever is started meanwhile may take so much memory; so may we, for these moments.
+
+    The child could limit itself before it becomes git, or we the child when it is there. The one makes each start three
+    times as slow, by the other git may have taken the memory already."""
+    if most is None:
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    least = min(limit for limit in (most, *before) if limit != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (least, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _out_of_time(seconds: float) -> str:
+    return f"stopped after {seconds:g} s" if seconds >= 0.05 else "not started, the time for all calls is used up"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End git and all in its session; whoever left that session may keep our pipes open, so nobody waits for them."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+def safe_environment(person: Person | None = None) -> dict[str, str]:
+    """The whole environment of a git call: nothing of the caller's but PATH and LANG."""
+    env = {
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "LANG": "C.UTF-8",
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_ALLOW_PROTOCOL": "file:git",  # as a setting, a repository's own protocol.ext.allow would win
+        "GIT_PROXY_COMMAND": "",  # as a setting, a repository's own core.gitProxy would win
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": "/dev/null",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_PROTOCOL_FROM_USER": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_CONFIG_COUNT": str(len(SAFE_SETTINGS)),
+    }
+    for index, (key, value) in enumerate(SAFE_SETTINGS):
+        env[f"GIT_CONFIG_KEY_{index}"] = key
+        env[f"GIT_CONFIG_VALUE_{index}"] = value
+    if person:
+        env |= {"GIT_AUTHOR_NAME": person.name, "GIT_AUTHOR_EMAIL": person.email}
+        env |= {"GIT_COMMITTER_NAME": person.name, "GIT_COMMITTER_EMAIL": person.email}
+    return env
+
+
+def resolve_commit(git: Git, ref: str) -> str | None:
+    """The full sha that `ref` names, or None when it names no commit. `ref` was checked by its caller."""
+    try:
+        return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    except GitError as error:
+        if error.status == 1 or "bad object" in error.stderr or "fatal: Needed" in error.stderr:
+            return None
+        raise

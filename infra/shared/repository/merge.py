@@ -1,0 +1,51 @@
+"""Merging a branch into main without a work tree (git-merge-tree(1), git 2.38 or newer). COMMS.md and its
+archive always stay main's, whatever a branch has in their place."""
+
+from __future__ import annotations
+
+from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.page_text import PAGES
+from infra.shared.repository.tip import commit_tree, file_at, tree_with_entries
+
+
+class MergeConflict(Exception):
+    """Two branches changed the same lines; carries the files."""
+
+    def __init__(self, files: tuple[str, ...]) -> None:
+        super().__init__(f"conflict in {', '.join(files)}; merge main into the branch and push it, then try again")
+        self.files = files
+
+
+def merge_commit(git: Git, seen: str, merged: str, message: str, pages_of: str = "") -> str | None:
+    """A merge of the commit `merged` onto `seen`; None when it is already in. Raises MergeConflict, GitError.
+
+    `pages_of` is the commit of main whose pages it keeps: `seen`, unless main is merged into a branch."""
+    if git.ok("merge-base", "--is-ancestor", merged, seen):
+        return None
+    pages = {page: file_at(git, pages_of or seen, page) for page in PAGES}
+    ours, theirs = (
+        commit_tree(git, tree_with_entries(git, side, pages), (side,), "with main's pages") for side in (seen, merged)
+    )
+    try:
+        tree = git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
+    except GitError as error:
+        if error.status == 1:  # the first item is the tree with its conflict marks, the rest are file names
+            names = error.stdout.decode(errors="replace").split("\0")[1:]
+            raise MergeConflict(tuple(dict.fromkeys(name for name in names if name))) from None
+        raise
+    return commit_tree(git, tree.rstrip("\0"), (seen, merged), message)
+
+
+def changes_beyond_page(git: Git, old: str, new: str, *paths: str) -> bool:
+    """True when anything but COMMS.md and its archive (within `paths`, if given) differs between two commits."""
+    # One level is enough, unless a path goes deeper: what lies below can be a tree of trees without end.
+    depth = ["-r"] if any("/" in path for path in paths) else []
+    listed = git.raw(
+        "diff-tree", *depth, "--raw", "-z", "--no-renames", "--ignore-submodules=none", old, new, "--", *paths
+    ).split(b"\0")
+    # `:<mode> <mode> <id> <id> <letter>`, then the name. With a pathspec a directory COMMS.md would pass as well.
+    pairs = zip(listed[::2], listed[1::2], strict=False)
+    return any(name.decode(errors="replace") not in PAGES or _TREE in (what[1:7], what[8:14]) for what, name in pairs)
+
+
+_TREE = b"040000"

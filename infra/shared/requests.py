@@ -1,0 +1,254 @@
+"""What a runner may ask of the git door besides git: one line of JSON each way on a connection of its own.
+
+The cell writes the requests, so each field is checked here and nothing in them is believed: they are data for the
+keep, which decides what comes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeGuard
+
+from infra.shared.branches import problem_with_branch
+from infra.shared.report_titles import version
+
+MAX_BYTES = 256 << 10
+"""Of one line, in either direction."""
+MAX_TICKS = 1000
+TITLE_CHARS, TEXT_CHARS = 500, 16_000
+"""Of a report: whatever they hold, they fit into one line of JSON."""
+
+
+class RequestError(ValueError):
+    """A line that is no request, or no reply; says which field is wrong and what was expected."""
+
+
+class Report(NamedTuple):
+    """A report for the page, and the directives that are done with it."""
+
+    id: str
+    """32 hex digits. The same id is the same report, however often it is handed over."""
+    at: str
+    """When the runner wrote it, as `clock.timestamp` gives it."""
+    branch: str
+    commit: str
+    title: str
+    """Without the leading `branch@commit`, which the keep writes itself."""
+    text: str
+    ticks: tuple[str, ...] = ()
+
+    @property
+    def whole_title(self) -> str:
+        return f"{version(self.branch, self.commit)} {self.title}"
+
+
+class Ask(NamedTuple):
+    """May this call of a tool be made? Asked again, it gives the state of the same question."""
+
+    tool: str
+    input: Mapping[str, Any]
+    why: str
+    branch: str
+    commit: str
+
+
+class Examine(NamedTuple):
+    """Examine this commit of a branch; asked again, it tells how far that is."""
+
+    branch: str
+    commit: str
+
+
+Request = Report | Ask | Examine
+
+
+class Done(NamedTuple):
+    """The report is on main."""
+
+    main: str
+
+
+class Question(NamedTuple):
+    """How the question stands that an `Ask` asked."""
+
+    id: str
+    state: Literal["waiting", "approved", "denied"]
+    why: str = ""
+
+
+class Examination(NamedTuple):
+    """How the examination stands; the verdict's fields are the examiner's."""
+
+    state: Literal["waiting", "examined"]
+    verdict: Mapping[str, Any] = {}
+
+
+class Refused(NamedTuple):
+    """It will never be taken as it is."""
+
+    why: str
+
+
+class Later(NamedTuple):
+    """It could not be done now; the same request may succeed later."""
+
+    why: str
+
+
+Reply = Done | Question | Examination | Refused | Later
+
+
+def encode_request(request: Request) -> bytes:
+    """Raises RequestError when it is too long for one line."""
+    match request:
+        case Report():
+            fields: dict[str, Any] = {"do": "report", **request._asdict()}
+        case Ask():
+            fields = {"do": "ask", **request._asdict()}
+        case Examine():
+            fields = {"do": "examine", **request._asdict()}
+    return _line(fields)
+
+
+def parse_request(line: bytes) -> Request:
+    """Raises RequestError."""
+    fields = _object(line)
+    do = _text(fields, "do", 20)
+    match do:
+        case "report":
+            return Report(
+                id=_matching(fields, "id", _ID),
+                at=_matching(fields, "at", _TIME),
+                branch=_branch(fields),
+                commit=_matching(fields, "commit", _COMMIT),
+                title=_text(fields, "title", TITLE_CHARS),
+                text=_text(fields, "text", TEXT_CHARS),
+                ticks=_ticks(fields),
+            )
+        case "ask":
+            given = fields.get("input")
+            if not _is_mapping(given):
+                raise RequestError(f"the field 'input' is {_shown(given)}; expected an object")
+            tool, why = _text(fields, "tool", 200), _text(fields, "why")
+            return Ask(tool, given, why, _branch(fields), _matching(fields, "commit", _COMMIT))
+        case "examine":
+            return Examine(_branch(fields), _matching(fields, "commit", _COMMIT))
+    raise RequestError(f"the field 'do' is {_shown(do)}; expected 'report', 'ask' or 'examine'")
+
+
+def encode_reply(reply: Reply) -> bytes:
+    """Raises RequestError when it is too long for one line."""
+    match reply:
+        case Done():
+            return _line({"done": True, "main": reply.main})
+        case Refused():
+            return _line({"refused": reply.why})
+        case Later():
+            return _line({"later": reply.why})
+        case _:
+            return _line(reply._asdict())
+
+
+def parse_reply(line: bytes) -> Reply:
+    """Raises RequestError."""
+    fields = _object(line)
+    match fields:
+        case {"done": True}:
+            return Done(_text(fields, "main", 64))
+        case {"refused": _}:
+            return Refused(_text(fields, "refused"))
+        case {"later": _}:
+            return Later(_text(fields, "later"))
+        case {"id": _, "state": ("waiting" | "approved" | "denied") as state}:
+            return Question(_text(fields, "id", 64), state, _text(fields, "why"))
+        case {"state": ("waiting" | "examined") as state}:
+            verdict = fields.get("verdict")
+            return Examination(state, verdict if _is_mapping(verdict) else {})
+    raise RequestError(f"the reply {_shown(fields)} is none that is known")
+
+
+def is_time(text: str) -> bool:
+    return bool(_TIME.fullmatch(text))
+
+
+def report_of(id: str, at: str, heading: str, text: str, ticks: tuple[str, ...], at_home: tuple[str, str]) -> Report:
+    """The report that a heading `branch@commit words` stands for; one without gets the branch and commit `at_home`.
+
+    What is longer than a request may be is cut."""
+    match = _HEADING.fullmatch(heading)
+    if match and not problem_with_branch(match["branch"]):
+        at_home, heading = (match["branch"], match["commit"]), match["words"]
+    text = text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 100]}\n\n[…] The rest is not in any report."
+    return Report(id, at, *at_home, heading[:TITLE_CHARS], text, ticks[:MAX_TICKS])
+
+
+def id_of_heading(at: str, heading: str) -> str:
+    """The id of a report that was written before reports had one."""
+    return hashlib.sha256(f"{at} {heading}".encode(errors="replace")).hexdigest()[:32]
+
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_TICK = re.compile(r"[0-9a-f]{8}")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_HEADING = re.compile(r"(?P<branch>\S+)@(?P<commit>[0-9a-f]{7,64}) (?P<words>.*)", re.DOTALL)
+
+
+def _line(fields: dict[str, Any]) -> bytes:
+    line = json.dumps(fields).encode() + b"\n"
+    if len(line) > MAX_BYTES:
+        raise RequestError(f"it takes {len(line)} bytes; at most {MAX_BYTES} fit into one request or reply")
+    return line
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the line is no JSON ({error}); expected one object on one line") from None
+    if not _is_mapping(fields):
+        raise RequestError(f"the line is {_shown(fields)}; expected a JSON object")
+    return fields
+
+
+def _is_mapping(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _text(fields: Mapping[str, Any], name: str, most: int = MAX_BYTES) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or len(value) > most:
+        raise RequestError(f"the field {name!r} is {_shown(value)}; expected text of at most {most} characters")
+    return value
+
+
+def _matching(fields: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
+    value = _text(fields, name, 100)
+    if not pattern.fullmatch(value):
+        raise RequestError(f"the field {name!r} is {_shown(value)}; expected {pattern.pattern}")
+    return value
+
+
+def _branch(fields: Mapping[str, Any]) -> str:
+    branch = _text(fields, "branch", 1000)
+    problem = problem_with_branch(branch)
+    if problem:
+        raise RequestError(problem)
+    return branch
+
+
+def _ticks(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    ticks = fields.get("ticks", [])
+    if not isinstance(ticks, list) or len(ticks) > MAX_TICKS:
+        raise RequestError(f"the field 'ticks' is {_shown(ticks)}; expected a list of at most {MAX_TICKS} ids")
+    for tick in ticks:
+        if not isinstance(tick, str) or not _TICK.fullmatch(tick):
+            raise RequestError(f"the field 'ticks' holds {_shown(tick)}; expected ids of directives, 8 hex digits each")
+    return tuple(ticks)
+
+
+def _shown(value: object) -> str:
+    shown = ascii(value)
+    return shown if len(shown) <= 100 else f"{shown[:99]}..."

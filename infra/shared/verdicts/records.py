@@ -1,0 +1,55 @@
+"""Verdicts as values, kept in and read from the shared repository (`refs`)."""
+
+from __future__ import annotations
+
+from infra.shared.repository.durable_refs import update_refs
+from infra.shared.repository.git import Git
+from infra.shared.verdicts import verdict as verdicts
+from infra.shared.verdicts.refs import VERDICT_BYTES, VERDICTS, read_verdict
+from infra.shared.verdicts.verdict import Verdict
+
+MOST_KEPT = 500
+"""Verdicts; of more the oldest go."""
+
+
+def find(git: Git, key: str) -> Verdict | None:
+    """The verdict on the tree of this key. Raises GitError; one that cannot be read is none."""
+    content = read_verdict(git, key)
+    try:
+        found = verdicts.from_json(content) if content else None
+    except ValueError:
+        return None
+    return found if found and found.key == key else None
+
+
+def keep(git: Git, verdict: Verdict) -> None:
+    """Raises GitError."""
+    content = verdicts.to_json(verdict)
+    if len(content) > VERDICT_BYTES:
+        # Nobody would read it, and it would be asked for again and again.
+        content = verdicts.to_json(_shortened(verdict))
+    blob = git("hash-object", "-w", "--stdin", stdin=content)
+    update_refs(git, f"update {VERDICTS}{verdict.key} {blob}")
+    _clear(git)
+
+
+def _shortened(verdict: Verdict) -> Verdict:
+    return Verdict(
+        verdict.key,
+        verdict.branch,
+        verdict.commit,
+        verdict.main,
+        passed=False,
+        why=f"what the examiner told has more than {VERDICT_BYTES} bytes; shorten what tests say, and their names",
+        at=verdict.at,
+        seconds=verdict.seconds,
+    )
+
+
+def _clear(git: Git) -> None:
+    refs = [line for line in git("for-each-ref", "--format=%(refname)", VERDICTS).split("\n") if line]
+    if len(refs) <= MOST_KEPT:
+        return
+    made = {ref: found.at for ref in refs if (found := find(git, ref.removeprefix(VERDICTS)))}
+    oldest = sorted(refs, key=lambda ref: made.get(ref, 0.0))[: len(refs) - MOST_KEPT]
+    update_refs(git, *(f"delete {ref}" for ref in oldest))

@@ -1,0 +1,161 @@
+"""Commands run within bounds: of time, and of what is kept of their output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cell.loop import command
+from infra.cell.loop.command import Ran
+from infra.cell.loop.interruption import Interrupted, Interruption
+from tests.cell.loop.waiting import gone, wait_for
+
+
+def run(script: str, cwd: Path, seconds: float = 20.0, **more: Any) -> Ran:
+    settings: dict[str, Any] = {"output_chars": 1000, "interruption": Interruption()} | more
+    return command.run(["bash", "-c", script], cwd=str(cwd), env=dict(os.environ), seconds=seconds, **settings)
+
+
+def test_output_and_status_come_back(tmp_path: Path) -> None:
+    """Both streams, in the order in which they were written, and the exit status."""
+    assert run("echo one; echo two >&2; exit 3", tmp_path) == Ran(3, "one\ntwo\n")
+
+
+def test_it_runs_where_it_is_told(tmp_path: Path) -> None:
+    """The working directory is an argument."""
+    assert run("pwd", tmp_path).output == f"{tmp_path}\n"
+
+
+def test_a_signal_that_ended_it_is_told(tmp_path: Path) -> None:
+    """A negative status is the signal's number."""
+    assert run("kill -9 $$", tmp_path).status == -signal.SIGKILL
+
+
+def test_out_of_time_it_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """The whole session is gone, what was written until then is kept, and the status says that there is none."""
+    ran = run("sleep 100 & echo $!; wait", tmp_path, seconds=0.2)
+
+    assert ran.status is None
+    wait_for(lambda: gone(int(ran.output)), "the background process is gone")
+
+
+@pytest.mark.heavy
+def test_one_that_ignores_the_polite_signal_is_ended_all_the_same(tmp_path: Path) -> None:
+    """SIGTERM first, SIGKILL after a moment."""
+    started = time.monotonic()
+
+    ran = run("trap '' TERM; echo here; while :; do sleep 0.05; done", tmp_path, seconds=0.2)
+
+    assert ran == Ran(None, "here\n")
+    assert time.monotonic() - started < 10
+
+
+def test_one_that_cleans_up_when_asked_is_given_the_time(tmp_path: Path) -> None:
+    """Words written after SIGTERM are kept too."""
+    ran = run("trap 'echo bye; exit' TERM; while :; do sleep 0.01; done", tmp_path, seconds=0.2)
+
+    assert ran.status is None
+    assert ran.output.endswith("bye\n")
+
+
+def test_a_background_process_that_holds_the_pipe_does_not_hang_it(tmp_path: Path) -> None:
+    """The command is over when it ends, not when everything that inherited its output does."""
+    ran = run("sleep 100 & echo $!", tmp_path)
+
+    assert ran.status == 0
+    pid = int(ran.output)
+    assert not gone(pid), "it was left to run"
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_background_processes_end_with_it_when_that_is_asked(tmp_path: Path) -> None:
+    """`end_session` leaves nothing behind."""
+    ran = run("sleep 100 & echo $!", tmp_path, end_session=True)
+
+    assert ran.status == 0
+    wait_for(lambda: gone(int(ran.output)), "the background process is gone")
+
+
+def test_a_flood_of_output_is_drained_and_cut(tmp_path: Path) -> None:
+    """Neither memory nor disk grows with what a command writes."""
+    ran = run("head -c 50000000 /dev/zero | tr '\\0' x; echo end", tmp_path)
+
+    assert ran.status == 0
+    assert ran.output.startswith("x" * 500)
+    assert ran.output.endswith("xend\n")
+    assert "49999004 of 50000004 characters left out" in ran.output
+    assert len(ran.output) < 1200
+
+
+def test_a_flood_from_the_background_does_not_keep_it(tmp_path: Path) -> None:
+    """What still flows when the command has ended is read for a moment only."""
+    ran = run("yes & echo $! >pid", tmp_path)
+
+    assert ran.status == 0
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: gone(pid), "the flood ended when its pipe was closed")
+
+
+def test_output_that_is_not_utf_8_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
+    """A character cut between two reads is whole; a wrong byte is shown as such."""
+    assert run(r"printf '\xc3'; sleep 0.05; printf '\xa4\xff'", tmp_path).output == "ä\ufffd"
+
+
+def test_it_has_no_input_and_no_terminal(tmp_path: Path) -> None:
+    """A command that asks something gets an end of file, not a wait."""
+    assert run("read line || echo nothing; tty", tmp_path) == Ran(1, "nothing\nnot a tty\n")
+
+
+def test_closing_its_output_does_not_end_it(tmp_path: Path) -> None:
+    """It is followed to its own end."""
+    assert run("exec >&- 2>&-; sleep 0.1; exit 5", tmp_path).status == 5
+
+
+def test_output_is_copied_as_it_comes(tmp_path: Path) -> None:
+    """The copy is all of it, though what is kept is cut."""
+    with open(tmp_path / "copy", "wb", buffering=0) as copy:
+        ran = run("seq 1000", tmp_path, output_chars=20, copy=copy)
+
+    assert len(ran.output) < 100
+    assert (tmp_path / "copy").read_text().split() == [str(n) for n in range(1, 1001)]
+
+
+def test_an_interruption_ends_the_whole_session(tmp_path: Path) -> None:
+    """Nothing of a command outlives the request to end."""
+    interruption = Interruption()
+    main = threading.get_ident()
+    before = signal.signal(signal.SIGUSR1, lambda *_: interruption.ask())
+    pid_file = tmp_path / "pid"
+
+    def ask_when_it_runs() -> None:
+        wait_for(lambda: pid_file.exists() and pid_file.read_text().strip(), "the command runs")
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    asker = threading.Thread(target=ask_when_it_runs)
+    asker.start()
+    try:
+        with pytest.raises(Interrupted):
+            run("sleep 100 & echo $! > pid; wait", tmp_path, interruption=interruption)
+    finally:
+        asker.join()
+        signal.signal(signal.SIGUSR1, before)
+
+    wait_for(lambda: gone(int(pid_file.read_text())), "the background process is gone")
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    """A runner that lives for months runs many commands."""
+    run("true", tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+
+    for _ in range(5):
+        run("echo x", tmp_path)
+        run("sleep 9", tmp_path, seconds=0.01)
+
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,354 @@
+"""A conversation that grows meets its budget in stages, and is never lost with what was done in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from infra.cell.loop import loop, sizes, summing_up
+from infra.cell.loop.arguments import schema
+from infra.cell.loop.context import OVERFLOW_SHARE, Room, Shortened, SummedUp
+from infra.cell.loop.loop import Answered, Bounds, End, Happening, Outcome
+from infra.cell.loop.model_client import ModelFailure
+from infra.cell.loop.outputs import path_of
+from infra.cell.loop.player import Player
+from infra.cell.loop.recorded import recorded
+from infra.cell.loop.registry import Entry, Reply, SideEffect
+from infra.cell.loop.shortening import KEPT_STEPS
+from infra.cell.loop.summing_up import AGAIN, COMPACT, FROM_RECORD, HAND_OVER
+from infra.cell.loop.toolbox import Toolbox
+from infra.shared.conversation import (
+    MAX_TOKENS,
+    Completion,
+    Message,
+    Request,
+    Text,
+    Tool,
+    ToolResult,
+    ToolUse,
+    Usage,
+    request_to_dict,
+)
+from tests.cell.loop.records import as_lines
+from tests.cell.loop.replies import calls, results, says, texts
+
+OPENING = (Message("user", (Text("Continue."),)),)
+REQUEST = Request(("You are.",), OPENING, (), "unit-1")
+LONG = 6000
+REMINDER = "d1: the directive"
+
+
+class Worker:
+    """A model that makes calls until it has made enough, and writes summaries when it is asked to."""
+
+    def __init__(self, steps: int, length: int = LONG, say: int = 0) -> None:
+        self.steps = steps
+        self.length = length
+        self.say = say
+        """So many characters of its own words in each reply: nothing can cut those down."""
+        self.requests: list[Request] = []
+        self.summaries: list[Request] = []
+        self.summary: Callable[[Request], Completion] = lambda request: says(f"Summary {len(self.summaries)}.")
+        self.most_bytes = 1 << 60
+        """What its provider takes."""
+        self.usage = Usage()
+
+    def __call__(self, request: Request) -> Completion:
+        if size_of(request) > self.most_bytes:
+            raise ModelFailure("context_overflow", "prompt is too long")
+        last = texts(request)[-1] if texts(request) else ""
+        if last.startswith((COMPACT, HAND_OVER)):
+            self.summaries.append(request)
+            return self.summary(request)
+        self.requests.append(request)
+        number = len(self.requests)
+        if number > self.steps:
+            return says("All done.")
+        use = ToolUse(f"call-{number}", "give", {"length": self.length, "number": number})
+        return calls(use, text="w" * self.say)._replace(usage=self.usage)
+
+
+def size_of(request: Request) -> int:
+    return sizes.bytes_before_messages(request) + sum(map(sizes.bytes_of, request.messages))
+
+
+def run(model: Any, tokens: int, steps: int = 100, **more: Any) -> tuple[Outcome, list[Happening], list[bytes]]:
+    """One run on a budget of `tokens`, with what happened and what was kept."""
+    kept: list[bytes] = []
+    seen: list[Happening] = []
+
+    def keep(text: bytes) -> str:
+        kept.append(text)
+        return path_of(text)
+
+    def give(given: Mapping[str, Any], seconds: float) -> Reply:
+        return Reply(f"{given['number']:05}" + "x" * given["length"])
+
+    number = {"type": "integer"}
+    tool = Tool("give", "", schema({"length": number, "number": number}))
+    toolbox = Toolbox([Entry(tool, give, 1000, SideEffect.READ)])
+    room = Room(tokens, keep, lambda: REMINDER)
+    outcome = loop.run(model, REQUEST, toolbox, Bounds(steps, 1e9), lambda: 0.0, record=seen.append, room=room, **more)
+    return outcome, seen, kept
+
+
+def of(kind: type[Any], seen: list[Happening]) -> list[Any]:
+    return [happening for happening in seen if isinstance(happening, kind)]
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    """The control: no line of record, no file, every request the one before it and more."""
+    model = Worker(10)
+    outcome, seen, kept = run(model, 1_000_000)
+    assert outcome == Outcome(End.COMPLETED, "All done.", 11)
+    assert not of(Shortened, seen)
+    assert not kept
+    for before, after in zip(model.requests, model.requests[1:], strict=False):
+        assert after.messages[: len(before.messages)] == before.messages
+
+
+def test_old_results_are_cut_rarely_and_much() -> None:
+    """No request is over the budget; half of it is left each time, so the cache is lost seldom."""
+    model = Worker(30, length=3000)
+    outcome, seen, kept = run(model, 20_000)
+    cuts = of(Shortened, seen)
+    assert outcome.end is End.COMPLETED
+    assert not model.summaries
+    assert max(map(size_of, model.requests)) <= 20_000 * 3
+    assert 2 <= len(cuts) <= 6
+    assert all(cut.tokens_after <= 10_000 < 20_000 < cut.tokens_before for cut in cuts)
+    assert all(text.endswith(b"x" * 3000) for text in kept)
+    assert len(kept) == sum(cut.blocks for cut in cuts)
+    changed = 0
+    for before, after in zip(model.requests, model.requests[1:], strict=False):
+        assert after._replace(messages=()) == before._replace(messages=())
+        assert after.messages[: len(OPENING)] == OPENING
+        changed += after.messages[: len(before.messages)] != before.messages
+    assert changed == len(cuts)
+
+
+def test_the_providers_count_is_believed() -> None:
+    """It says a token for each byte: the budget is reached after a third of what was thought."""
+    model = Worker(12, length=3000)
+    assert not of(Shortened, run(model, 20_000)[1])
+    model = Worker(12, length=3000)
+    model.usage = Usage(input_tokens=100, cache_write_tokens=100, cache_read_tokens=10**9)
+    _, seen, _ = run(model, 20_000)
+    assert of(Shortened, seen)[0].tokens_before < 30_000
+    assert sizes.tokens_per_byte(1000, Usage(output_tokens=7), 0.25) == 0.25, "what counted nothing says nothing"
+    assert sizes.tokens_per_byte(1000, Usage(input_tokens=1), 0.25) == sizes.LEAST_TOKENS_PER_BYTE
+
+
+def test_the_size_is_that_of_what_is_sent() -> None:
+    """Added up message by message, it stays near the whole body, which alone would have to be made anew each time."""
+    model = Worker(5)
+    run(model, 1_000_000)
+    for request in model.requests:
+        body = len(json.dumps(request_to_dict(request), ensure_ascii=False).encode())
+        assert size_of(request) == pytest.approx(body, rel=0.1, abs=100)
+
+
+def test_where_cutting_is_not_enough_the_model_sums_up_once() -> None:
+    """Asked at the end of the same conversation; it goes on with the opening, that text, a reminder, the last steps."""
+    model = Worker(40, length=10, say=2000)
+    outcome, seen, _ = run(model, 20_000, steps=38)
+    [summed] = of(SummedUp, seen)
+    [asked] = model.summaries
+    at = next(n for n, request in enumerate(model.requests) if "Summary" in str(request.messages))
+    before, after = model.requests[at - 1], model.requests[at]
+
+    assert outcome.end is End.MAX_STEPS, "the control: it went on, and met another bound"
+    assert asked._replace(messages=()) == before._replace(messages=())
+    assert asked.messages[: len(before.messages)] == before.messages
+    assert texts(asked) == [COMPACT]
+    assert results(asked), "the last results are not answered by the question alone"
+    opening, summary, go_on, *last = after.messages
+    assert (opening,) == OPENING
+    assert summary == Message("assistant", (Text("Summary 1."),))
+    assert go_on.role == "user"
+    assert go_on.content[0] == Text(f"{summing_up.GO_ON}\n\n{REMINDER}")
+    assert 2 <= len(last) <= 2 * KEPT_STEPS
+    assert tuple(last[:-2]) == before.messages[len(before.messages) - len(last) + 2 :]
+    whole(after)
+    assert (summed.by_model, summed.hands_over, summed.words) == (True, False, "Summary 1.")
+    assert summed.tokens_after < summed.tokens_before / 2
+
+
+def whole(request: Request) -> None:
+    """Roles take turns, and each call has its result in the next message."""
+    for at, message in enumerate(request.messages):
+        assert message.role == ("assistant" if at % 2 else "user")
+        asked = [block.id for block in message.content if isinstance(block, ToolUse)]
+        if asked:
+            assert asked == [b.tool_use_id for b in request.messages[at + 1].content if isinstance(b, ToolResult)]
+
+
+def test_over_the_budget_again_it_hands_over_and_ends() -> None:
+    """What the model wrote is the outcome's; all that was sent was whole, and none over the budget."""
+    model = Worker(200, length=10, say=2000)
+    outcome, seen, _ = run(model, 20_000, steps=200)
+    first, second = of(SummedUp, seen)
+    assert outcome == Outcome(End.CONTEXT, "Summary 2.", len(model.requests))
+    assert (first.hands_over, second.hands_over) == (False, True)
+    assert texts(model.summaries[1]) == [HAND_OVER]
+    assert max(map(size_of, model.requests)) <= 20_000 * 3
+    for request in (*model.requests, *model.summaries):
+        whole(request)
+
+
+BAD = {
+    "called for a tool": calls(ToolUse("1", "give", {}), text="I will."),
+    "was empty": says("  "),
+    "was cut": says("It began", MAX_TOKENS),
+    "ended with refusal": says("No.", "refusal"),
+}
+
+
+@pytest.mark.parametrize("problem", BAD)
+def test_a_reply_that_is_no_summary_is_asked_for_once_more(problem: str) -> None:
+    """Then the record speaks: each call and the first line of what came of it. Nothing is run."""
+    model = Worker(40, length=10, say=2000)
+    model.summary = lambda request: BAD[problem]
+    outcome, seen, _ = run(model, 20_000, steps=38)
+    [summed] = of(SummedUp, seen)
+    assert outcome.end is End.MAX_STEPS
+    assert len(model.summaries) == len(summed.answers) == summing_up.ATTEMPTS
+    [asked] = texts(model.summaries[1])
+    assert asked.startswith(COMPACT)
+    assert AGAIN.partition("{problem}")[2] in asked
+    assert problem in asked
+    assert not summed.by_model
+    assert summed.words.startswith(FROM_RECORD)
+    assert '- give {"length": 10, "number": 7} -> 00007xxxxxxxxxx' in summed.words
+
+    model = Worker(40, length=10, say=2000)
+    model.summary = lambda request: BAD[problem] if len(model.summaries) == 1 else says("Better.")
+    [summed] = of(SummedUp, run(model, 20_000, steps=38)[1])
+    assert (summed.by_model, summed.words) == (True, "Better.")
+
+
+def test_the_record_is_bounded_and_begins_with_what_was_summed_up_before() -> None:
+    """The last lines of it, however long the conversation."""
+    steps = [
+        message
+        for n in range(1000)
+        for message in (
+            Message("assistant", (Text("w" * 9000), ToolUse(f"{n}", "give", {"number": n, "more": "y" * 9000}))),
+            Message("user", (ToolResult(f"{n}", f"{n}\nmore", is_error=n == 999),)),
+        )
+    ]
+    words = summing_up.from_record(steps, "What was before.")
+    assert words.startswith("What was before.\n\n")
+    assert words.endswith("-> error: 999")
+    assert len(words.splitlines()) == summing_up.RECORD_LINES + 4
+    assert len(words) < summing_up.SUMMARY_CHARS
+
+
+def fails(kind: str) -> Callable[[Request], Completion]:
+    def fail(request: Request) -> Completion:
+        raise ModelFailure(kind, "as the test wants it")
+
+    return fail
+
+
+def test_a_model_that_cannot_be_reached_for_a_summary_costs_no_conversation() -> None:
+    """The record serves; where there is no money left, there is none for going on, either."""
+    model = Worker(40, length=10, say=2000)
+    model.summary = fails("unavailable")
+    outcome, seen, _ = run(model, 20_000, steps=38)
+    assert outcome.end is End.MAX_STEPS
+    assert [summed.by_model for summed in of(SummedUp, seen)] == [False]
+    model = Worker(40, length=10, say=2000)
+    model.summary = fails("unit_budget_exhausted")
+    assert run(model, 20_000)[0].end is End.BUDGET
+
+
+def test_a_provider_that_takes_less_is_given_half_once() -> None:
+    """The same step is asked again; from then on its limit is known, so it is not met again."""
+    model = Worker(60)
+    model.most_bytes = 100_000
+    outcome, seen, _ = run(model, 1_000_000)
+    assert outcome.end is End.COMPLETED
+    first, *_ = cuts = of(Shortened, seen)
+    assert first.tokens_before > 100_000 / 3 > 2 * first.tokens_after
+    assert len(cuts) > 2
+    assert all(cut.tokens_before < OVERFLOW_SHARE * first.tokens_before + LONG for cut in cuts[1:])
+
+
+def test_a_second_refusal_in_a_run_hands_over() -> None:
+    """The provider takes less and less: the hand-over is asked for with all cut down that can be."""
+    model = Worker(60)
+    model.most_bytes = 100_000
+
+    def shrinking(request: Request) -> Completion:
+        if len(model.requests) > 20:
+            model.most_bytes = 25_000
+        return model(request)
+
+    outcome, seen, _ = run(shrinking, 1_000_000)
+    assert (outcome.end, outcome.text) == (End.CONTEXT, "Summary 1.")
+    assert len(of(Shortened, seen)) == 1
+    assert [summed.by_model for summed in of(SummedUp, seen)] == [True]
+    assert size_of(model.summaries[0]) < 25_000
+
+
+def test_big_steps_are_rather_cut_than_summed_up() -> None:
+    """Four steps that fill half the budget do not bring the conversation to its end; the last two are still whole."""
+    model = Worker(30)
+    outcome, seen, _ = run(model, 20_000)
+    assert outcome.end is End.COMPLETED
+    assert of(Shortened, seen)
+    for request in model.requests[2:]:
+        last = [b for m in request.messages[-4:] for b in m.content if isinstance(b, ToolResult)]
+        assert [len(result.content) for result in last] == [LONG + 5] * 2
+
+
+def test_the_last_steps_are_cut_only_when_it_must_be() -> None:
+    """Two steps that fill all there is: rather two ends of them than nothing."""
+    model = Worker(2, length=50_000)
+    model.most_bytes = 60_000
+    outcome, seen, _ = run(model, 1_000_000)
+    assert outcome.end is End.COMPLETED
+    assert len(of(Shortened, seen)) == 1
+    assert results(model.requests[-1])[0].content.endswith("x")
+    assert len(results(model.requests[-1])[0].content) < 1000
+
+
+def test_an_overflow_that_cutting_does_not_mend_hands_over() -> None:
+    """By the record when the model cannot even be asked; an opening that is too long is a failure of the model."""
+    model = Worker(60, length=10, say=2000)
+    model.most_bytes = 30_000
+    outcome, seen, _ = run(model, 1_000_000)
+    assert outcome.end is End.CONTEXT
+    assert outcome.text.startswith(FROM_RECORD)
+    [summed] = of(SummedUp, seen)
+    assert summed.hands_over
+    assert not summed.answers
+    outcome, _, _ = run(fails("context_overflow"), 1_000_000)
+    assert outcome.end is End.MODEL_FAILURE
+    assert outcome.failure
+    assert outcome.failure.type == "context_overflow"
+
+
+def test_a_summary_that_is_on_record_is_not_asked_for_again() -> None:
+    """A run that is gone on with stands where it stood: behind its summary, with the same conversation."""
+    model = Worker(40, length=10, say=2000)
+    _, seen, _ = run(model, 20_000, steps=38)
+    at = next(n for n, happening in enumerate(seen) if isinstance(happening, SummedUp))
+    after = model.requests[[isinstance(each, Answered) for each in seen[:at]].count(True)]
+    for more in (0, 1):  # the answer after it is on record, or not
+        before = recorded(as_lines(seen[: at + 1 + more]))
+        fresh = Worker(0)
+        record: list[Happening] = []
+        player = Player(before, fresh, Toolbox([]).call, loop.nothing_new, record.append)
+        room = Room(20_000, path_of, lambda: REMINDER, player.summary, fresh)
+        bounds = Bounds(38, 1e9)
+        outcome = loop.run(player.complete, REQUEST, player, bounds, lambda: 0.0, player.steer, player.record, room)
+        assert outcome.text == "All done."
+        assert fresh.summaries == []
+        assert not of(SummedUp, record)
+        [asked] = fresh.requests
+        assert asked.messages[: len(after.messages)] == after.messages

@@ -1,0 +1,182 @@
+"""`read_file` and `write_file`: whole or with a note, there or not there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from infra.cell.loop import file_tools as tools
+from infra.cell.loop.file_tools import READ_BYTES, file_tools
+from infra.cell.loop.registry import Reply
+from infra.cell.loop.toolbox import Toolbox
+from infra.shared.conversation import ToolUse
+
+LIMIT = 400
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Toolbox:
+    return Toolbox(file_tools(str(tmp_path), LIMIT))
+
+
+def read(box: Toolbox, path: str, **more: object) -> Reply:
+    return box.call(ToolUse("call", "read_file", {"path": path, **more}))
+
+
+def write(box: Toolbox, path: str, content: str) -> Reply:
+    return box.call(ToolUse("call", "write_file", {"path": path, "content": content}))
+
+
+def test_a_file_is_read_as_it_is(box: Toolbox, tmp_path: Path) -> None:
+    """By a path from the checkout or an absolute one, to the byte."""
+    (tmp_path / "a").write_text("one\r\n\ttwo\n")
+
+    assert read(box, "a") == Reply("one\r\n\ttwo\n")
+    assert read(box, str(tmp_path / "a")) == Reply("one\r\n\ttwo\n")
+
+
+def test_long_text_is_cut_and_says_so(box: Toolbox, tmp_path: Path) -> None:
+    """The model sees both ends and how much is missing."""
+    (tmp_path / "a").write_text("x" * 1000)
+
+    reply = read(box, "a")
+
+    assert not reply.is_error
+    assert f"{1000 - LIMIT} of 1000 characters left out" in reply.content
+
+
+@pytest.mark.parametrize(
+    ("more", "lines", "note"),
+    [
+        ({"offset_lines": 8}, "8\n9", "[lines 9 to 10 of 10]"),
+        ({"limit_lines": 2}, "0\n1", "[lines 1 to 2 of 10]"),
+        ({"offset_lines": 3, "limit_lines": 1}, "3", "[lines 4 to 4 of 10]"),
+        ({"offset_lines": 10}, "", "[the file has 10 lines]"),
+    ],
+)
+def test_a_part_of_the_lines_can_be_asked_for(
+    box: Toolbox, tmp_path: Path, more: dict[str, int], lines: str, note: str
+) -> None:
+    """The answer says which lines of how many it shows."""
+    (tmp_path / "a").write_text("".join(f"{n}\n" for n in range(10)))
+
+    assert read(box, "a", **more).content == f"{lines}\n{note}"
+
+
+def test_only_newlines_end_lines(box: Toolbox, tmp_path: Path) -> None:
+    """The same count as in sed and in error messages."""
+    (tmp_path / "a").write_bytes("a\x0cb\u2028c\rd\nlast".encode())
+
+    assert read(box, "a", offset_lines=1).content == "last\n[lines 2 to 2 of 2]"
+
+
+def test_all_the_lines_need_no_note(box: Toolbox, tmp_path: Path) -> None:
+    """The control: a part that is the whole is not called a part."""
+    (tmp_path / "a").write_text("one\ntwo\n")
+
+    assert read(box, "a", offset_lines=0, limit_lines=5).content == "one\ntwo\n"
+
+
+def test_a_huge_file_is_read_in_part(box: Toolbox, tmp_path: Path) -> None:
+    """A sparse file of a terabyte costs no more than the bound, and the answer says what was read."""
+    with open(tmp_path / "a", "wb") as file:
+        file.write(b"x" * READ_BYTES)
+        file.truncate(1 << 40)
+
+    reply = read(box, "a")
+
+    assert f"only the first {READ_BYTES} of {1 << 40} bytes were read" in reply.content
+    assert len(reply.content) < LIMIT + 300
+
+
+def test_text_that_is_not_utf_8_says_so(box: Toolbox, tmp_path: Path) -> None:
+    """Who writes it back would change it, so the reader is told; text that holds that very character is not suspect."""
+    (tmp_path / "a").write_bytes(b"caf\xe9\n")
+    (tmp_path / "b").write_text("\ufffd\n")
+
+    assert read(box, "a").content == "caf\ufffd\n[what is not UTF-8 is shown as \ufffd]"
+    assert read(box, "b").content == "\ufffd\n"
+
+
+def test_what_is_no_text_file_is_refused_in_words(box: Toolbox, tmp_path: Path) -> None:
+    """A directory, a device, a FIFO, a socket, a binary file, nothing: none blocks, each is named."""
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "binary").write_bytes(b"ELF\0")
+    os.mkfifo(tmp_path / "fifo")
+    directory = os.open(tmp_path, os.O_RDONLY)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"/proc/self/fd/{directory}/sock")  # the path itself may be too long for a socket
+    os.close(directory)
+
+    for path, words in {
+        "dir": "is a directory",
+        "/dev/zero": "is a device",
+        "fifo": "is a FIFO",
+        "sock": "is a socket",
+        "binary": "is binary (4 bytes)",
+        "nothing": "does not exist",
+        "dir/nothing": "does not exist",
+        "": "names no file",
+        "a\0b": "names no file",
+    }.items():
+        reply = read(box, path)
+        assert reply.is_error, path
+        assert words in reply.content
+
+
+def test_a_file_is_written_whole_with_its_directories(box: Toolbox, tmp_path: Path) -> None:
+    """The answer counts bytes, not characters; nothing else is left in the directory."""
+    reply = write(box, "new/dir/a", "ä\n")
+
+    assert reply == Reply("wrote 3 bytes to new/dir/a", artifacts=("new/dir/a",))
+    assert (tmp_path / "new/dir/a").read_text() == "ä\n"
+    assert os.listdir(tmp_path / "new/dir") == ["a"]
+
+
+def test_a_file_keeps_its_mode_and_a_new_one_gets_the_usual(box: Toolbox, tmp_path: Path) -> None:
+    """A script stays executable."""
+    (tmp_path / "script").write_text("old")
+    (tmp_path / "script").chmod(0o750)
+    before = os.umask(0o022)
+    try:
+        write(box, "script", "new")
+        write(box, "plain", "new")
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((tmp_path / "script").stat().st_mode) == 0o750
+    assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o644
+
+
+def test_a_link_stays_a_link(box: Toolbox, tmp_path: Path) -> None:
+    """What it points to is written."""
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+
+    write(box, "link", "new")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_what_cannot_be_written_is_refused_and_stays(box: Toolbox, tmp_path: Path) -> None:
+    """A directory, a FIFO, a path through a file: an error in words, and nothing left over."""
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "file").write_text("old")
+    os.mkfifo(tmp_path / "fifo")
+    before = sorted(os.listdir(tmp_path))
+
+    for path in ("dir", "fifo", "file/below", "/dev/null", "/proc/nothing"):
+        assert write(box, path, "new").is_error, path
+    assert sorted(os.listdir(tmp_path)) == before
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_every_path_of_the_module_is_used_by_its_tools() -> None:
+    """The schemas that the model sees name the arguments that the tools take."""
+    assert list(tools.READ_FILE.input_schema["properties"]) == ["path", "offset_lines", "limit_lines"]
+    assert tools.WRITE_FILE.input_schema["required"] == ["path", "content"]

@@ -1,0 +1,302 @@
+"""`bootstrap` and `rollback` leave a signal only for what is there, committed and pushed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cell.loop.hop_tools import hop_tools
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.registry import Reply
+from infra.cell.loop.toolbox import Toolbox
+from infra.shared.boot import Boot, Limits
+from infra.shared.conversation import ToolUse
+from infra.shared.people import AGENT
+from infra.shared.places import Places
+from infra.shared.report_titles import version
+from infra.shared.repository.git import Git
+
+LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1, 100_000)
+
+
+class Clones:
+    """A bare repository, the running checkout, and a clone of the branch `hop` that is ready to be started."""
+
+    def __init__(self, root: str) -> None:
+        self.places = Places(bot=f"{root}/bot", remote=f"{root}/remote.git", run=f"{root}/run", var=f"{root}/var")
+        self.main = Git(self.places.main_checkout, AGENT)
+        self.hop = Git(self.places.checkout("hop"), AGENT)
+
+    def make(self) -> None:
+        git = Git(os.path.dirname(self.places.bot), AGENT)
+        git("init", "--quiet", "--template=", "--bare", "remote.git")
+        git("clone", "--quiet", "--template=", "remote.git", self.places.main_checkout)
+        for number in range(3):
+            self.commit(self.main, "main", f"change {number}")
+        git("clone", "--quiet", "--template=", "remote.git", self.hop.directory)
+        self.hop("checkout", "--quiet", "-b", "hop")
+        self.commit(self.hop, "hop", "a hop")
+
+    def adopt(self) -> None:
+        """Made by copying: the clones' origin is the copied repository."""
+        for git in (self.main, self.hop):
+            git("remote", "set-url", "origin", self.places.remote)
+        self.commits = self.main("rev-list", "--reverse", "HEAD").split()
+        self.tip = self.hop("rev-parse", "HEAD")
+
+    def commit(self, git: Git, branch: str, words: str, push: bool = True) -> str:
+        os.makedirs(f"{git.directory}/infra", exist_ok=True)
+        Path(git.directory, "infra/version.py").write_text(f"WORDS = {words!r}\n")
+        Path(git.directory, ".gitignore").write_text("__pycache__/\nlogs/\n")
+        git("add", "--all")
+        git("commit", "--quiet", "--message", words)
+        if push:
+            git("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
+        return git("rev-parse", "HEAD")
+
+    def call(self, name: str, input: dict[str, Any], **boot: Any) -> Reply:
+        value = Boot("0" * 32, "main", self.tip, "start", self.places.remote, "merge", self.places, LIMITS)
+        box = Toolbox(hop_tools(value._replace(**boot), self.main, Interruption()))
+        return box.call(ToolUse("call", name, input))
+
+    def bootstrap(self, target: str, **boot: Any) -> Reply:
+        return self.call("bootstrap", {"branch": target}, **boot)
+
+    def rollback(self, ref: str, **boot: Any) -> Reply:
+        return self.call("rollback", {"ref": ref}, **boot)
+
+    def signal(self, name: str) -> str | None:
+        path = Path(self.places.signals, name)
+        return path.read_text() if path.exists() else None
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("clones")
+    Clones(str(root)).make()
+    return root
+
+
+@pytest.fixture
+def clones(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clones:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")  # settings of whoever runs the tests stay out
+    shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
+    made = Clones(str(tmp_path))
+    made.adopt()
+    return made
+
+
+def refused(clones: Clones, reply: Reply, *words: str) -> None:
+    assert reply.is_error
+    for word in words:
+        assert word in reply.content
+    assert not reply.hands_over
+    assert clones.signal("bootstrap") is clones.signal("rollback") is None
+
+
+def test_a_branch_that_is_ready_is_signalled(clones: Clones) -> None:
+    """Committed, pushed, its clone at the tip: the signal is there, its bytecode too, and the run ends."""
+    reply = clones.bootstrap("hop")
+
+    assert reply.hands_over
+    assert not reply.is_error
+    assert clones.tip[:12] in reply.content
+    assert clones.signal("bootstrap") == "hop\n"
+    assert os.listdir(f"{clones.hop.directory}/infra/__pycache__")
+
+
+@pytest.mark.heavy
+def test_logs_and_bytecode_are_no_work(clones: Clones) -> None:
+    """What the branch's own .gitignore names does not hold it back."""
+    os.makedirs(f"{clones.hop.directory}/logs")
+    Path(clones.hop.directory, "logs/errors.log").write_text("x")
+
+    assert clones.bootstrap("hop").hands_over
+
+
+@pytest.mark.heavy
+def test_code_that_does_not_compile_is_not_held_back(clones: Clones) -> None:
+    """That it cannot start is for the watcher to find out, and to survive."""
+    Path(clones.hop.directory, "infra/broken.py").write_text("def (:\n")
+    clones.commit(clones.hop, "hop", "broken")
+
+    assert clones.bootstrap("hop").hands_over
+
+
+def test_a_name_that_is_no_branch_is_refused(clones: Clones) -> None:
+    """Before it comes near a command line or a path."""
+    for name in ("", "-b", "../main", "a b", "refs/heads/hop", "mind", "x" * 300, "HEAD", "rescue/1"):
+        refused(clones, clones.bootstrap(name))
+
+
+def test_a_branch_that_origin_does_not_have_is_refused(clones: Clones) -> None:
+    """The answer says how to push it."""
+    refused(clones, clones.bootstrap("nowhere"), "origin has no branch 'nowhere'", "git push origin nowhere")
+
+
+def test_the_running_branch_is_refused(clones: Clones) -> None:
+    """Code is changed on a branch that does not run; main is asked for from a branch, and only from there."""
+    refused(clones, clones.bootstrap("main"), "is the running branch")
+    refused(clones, clones.bootstrap("hop", branch="hop"), "is the running branch")
+
+    assert clones.bootstrap("main", branch="hop").hands_over
+    assert clones.signal("bootstrap") == "main\n"
+
+
+def test_uncommitted_work_is_refused(clones: Clones) -> None:
+    """A changed file, and one that git does not know yet; the answer names them."""
+    Path(clones.hop.directory, "infra/version.py").write_text("WORDS = 'half done'\n")
+    refused(clones, clones.bootstrap("hop"), "uncommitted work", "infra/version.py")
+
+    clones.hop("checkout", "--quiet", "infra/version.py")
+    Path(clones.hop.directory, "new.py").write_text("")
+    refused(clones, clones.bootstrap("hop"), "uncommitted work", "new.py")
+
+    os.unlink(f"{clones.hop.directory}/new.py")
+    assert clones.bootstrap("hop").hands_over
+
+
+def test_unpushed_work_is_refused(clones: Clones) -> None:
+    """A commit that origin lacks would be lost with the clone."""
+    clones.commit(clones.hop, "hop", "not pushed", push=False)
+    refused(clones, clones.bootstrap("hop"), "origin's hop is at", "git push origin hop")
+
+    clones.hop("push", "--quiet", "origin", "hop")
+    assert clones.bootstrap("hop").hands_over
+
+
+@pytest.mark.heavy
+def test_a_clone_that_is_behind_is_refused(clones: Clones) -> None:
+    """What would be started is not what was pushed."""
+    clones.hop("reset", "--quiet", "--hard", "HEAD~1")
+
+    refused(clones, clones.bootstrap("hop"), "git pull --rebase")
+
+
+def test_a_branch_without_a_clone_is_refused(clones: Clones) -> None:
+    """The answer says how to make one."""
+    shutil.rmtree(clones.hop.directory)
+
+    refused(clones, clones.bootstrap("hop"), "there is no clone", "git clone -b hop")
+
+
+@pytest.mark.heavy
+def test_a_directory_that_is_no_clone_is_refused(clones: Clones) -> None:
+    """Files alone are not enough, even inside another repository."""
+    shutil.rmtree(f"{clones.hop.directory}/.git")
+
+    refused(clones, clones.bootstrap("hop"), "there is no clone")
+
+
+def test_a_clone_on_another_branch_is_refused(clones: Clones) -> None:
+    """Also one on no branch."""
+    clones.hop("checkout", "--quiet", "-b", "other")
+    refused(clones, clones.bootstrap("hop"), "is on other; expected hop")
+
+    clones.hop("checkout", "--quiet", "--detach")
+    refused(clones, clones.bootstrap("hop"), "is on no branch")
+
+
+@pytest.mark.heavy
+def test_a_damaged_clone_is_refused(clones: Clones) -> None:
+    """Whatever is wrong with it, the model reads of it."""
+    head, index = Path(clones.hop.directory, ".git/HEAD"), Path(clones.hop.directory, ".git/index")
+    for path, garbage in ((head, "garbage\n"), (head, f"{'f' * 40}\n"), (head, ""), (index, "garbage")):
+        sound = path.read_bytes()
+        path.write_text(garbage)
+        refused(clones, clones.bootstrap("hop"))
+        path.write_bytes(sound)
+    assert clones.bootstrap("hop").hands_over
+
+
+@pytest.mark.heavy
+def test_a_clone_of_something_else_is_refused(clones: Clones) -> None:
+    """Its origin must be ours; another way to write the same path is."""
+    clones.hop("remote", "set-url", "origin", "/somewhere/else.git")
+    refused(clones, clones.bootstrap("hop"), "/somewhere/else.git", "git remote set-url")
+
+    clones.hop("remote", "set-url", "origin", f"file://{clones.places.remote}/")
+    assert clones.bootstrap("hop").hands_over
+
+
+@pytest.mark.heavy
+def test_a_link_in_place_of_a_clone_is_refused(clones: Clones) -> None:
+    """What runs must be what lies there."""
+    os.rename(clones.hop.directory, f"{clones.places.bot}/elsewhere")
+    os.symlink(f"{clones.places.bot}/elsewhere", clones.hop.directory)
+
+    refused(clones, clones.bootstrap("hop"), "leads elsewhere")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "report",
+    [
+        "{at} {name} not validated: 1 failed",
+        "{at} watcher: hop failed, main leads again\n\n{name} died after SUCCESS: SIGKILL.",
+    ],
+)
+def test_a_commit_that_has_failed_is_refused_until_the_branch_moves(clones: Clones, report: str) -> None:
+    """What main's page says has failed is not tried again; a newer commit of the branch is, and so is another's."""
+    name = version("hop", clones.tip)
+    page = f"# COMMS\n\n## Directives\n\n## Reports\n\n### {report.format(at='2026-01-31T00:00:00.000Z', name=name)}\n"
+    Path(clones.main.directory, "COMMS.md").write_text(page)
+    clones.commit(clones.main, "main", "a report")
+    refused(clones, clones.bootstrap("hop"), "has already failed", "commit, push, and bootstrap it again")
+    clones.commit(clones.hop, "hop", "mended")
+    assert not clones.bootstrap("hop").is_error
+
+
+def test_a_disk_that_refuses_the_signal_is_told(clones: Clones) -> None:
+    """The run goes on, and the model can try again."""
+    Path(clones.places.signals).write_text("a file where the directory should be")
+
+    reply = clones.bootstrap("hop")
+
+    assert reply.is_error
+    assert not reply.hands_over
+
+
+def test_a_pushed_commit_is_rolled_back_to_by_whatever_name(clones: Clones) -> None:
+    """The signal holds the commit itself, since names move while it waits."""
+    wanted = clones.commits[1]
+    clones.main("tag", "good", wanted)
+    clones.main("push", "--quiet", "origin", "good")
+
+    for ref in ("main~1", "origin/main~1", "main^", wanted, wanted[:8], "good"):
+        assert clones.rollback(ref).hands_over, ref
+        assert clones.signal("rollback") == f"{wanted}\n"
+        os.unlink(f"{clones.places.signals}/rollback")
+
+
+@pytest.mark.heavy
+def test_a_name_is_looked_up_on_origin(clones: Clones) -> None:
+    """A local main that lags behind does not decide what main~1 is."""
+    clones.main("reset", "--quiet", "--hard", "HEAD~2")
+
+    clones.rollback("main~1")
+
+    assert clones.signal("rollback") == f"{clones.commits[1]}\n"
+
+
+def test_what_names_no_commit_is_refused(clones: Clones) -> None:
+    """Nothing is signalled that the watcher could not do."""
+    for ref in ("", "--all", "main:infra", "main..hop", "nowhere", "main~99", "f" * 40, "@{-1}"):
+        refused(clones, clones.rollback(ref))
+
+
+def test_a_commit_that_was_never_pushed_is_refused(clones: Clones) -> None:
+    """The shared repository does not have it."""
+    commit = clones.commit(clones.main, "main", "only here", push=False)
+
+    refused(clones, clones.rollback(commit), "on no branch of origin")
+
+
+def test_rolling_back_is_the_pms_when_the_agent_may_not_move_main(clones: Clones) -> None:
+    """The answer says whose it is."""
+    for autonomy in ("propose", "frozen"):
+        refused(clones, clones.rollback("main~1", autonomy=autonomy), f"autonomy is {autonomy}", "PM")

@@ -1,0 +1,292 @@
+"""The bounded loop ends for one of its reasons, and runs nothing that was not asked for properly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from infra.cell.loop import loop
+from infra.cell.loop.arguments import schema
+from infra.cell.loop.interruption import Interrupted
+from infra.cell.loop.loop import Acted, Acting, Answered, Bounds, End, Happening, Outcome, Told
+from infra.cell.loop.model_client import ModelFailure
+from infra.cell.loop.registry import Entry, Reply, SideEffect
+from infra.cell.loop.toolbox import Toolbox
+from infra.shared.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    REFUSAL,
+    TOOL_USE,
+    Completion,
+    Message,
+    Request,
+    Text,
+    Tool,
+    ToolResult,
+    ToolUse,
+)
+from tests.cell.loop.replies import Canned, calls, results, says, texts
+
+REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "unit-1")
+
+
+class Bench:
+    """Two tools that note what they are called with, and a clock that each tool call moves."""
+
+    def __init__(self, seconds_per_call: float = 1.0) -> None:
+        self.did: list[str] = []
+        self.now = 0.0
+        self._seconds = seconds_per_call
+        note = Tool("note", "", schema({"words": {"type": "string"}}))
+        leave = Tool("leave", "", schema({}))
+        self.toolbox = Toolbox(
+            [
+                Entry(note, self._note, 1000, SideEffect.WRITE),
+                Entry(leave, lambda given, seconds: Reply("bye", hands_over=True), 1000, SideEffect.AUTH),
+            ]
+        )
+
+    def _note(self, given: Mapping[str, Any], seconds: float) -> Reply:
+        self.did.append(given["words"])
+        self.now += self._seconds
+        return Reply(f"noted {given['words']}")
+
+    def run(
+        self, model: Callable[[Request], Completion], steps: int = 10, seconds: float = 100, **more: Any
+    ) -> Outcome:
+        return loop.run(model, REQUEST, self.toolbox, Bounds(steps, seconds), lambda: self.now, **more)
+
+
+def note(words: str, id: str = "call") -> ToolUse:
+    return ToolUse(id, "note", {"words": words})
+
+
+def test_a_turn_ended_with_words_is_completed() -> None:
+    """The words are the outcome's."""
+    assert Bench().run(Canned([says("All done.")])) == Outcome(End.COMPLETED, "All done.", 1)
+
+
+def test_calls_are_run_in_order_and_answered_in_one_message() -> None:
+    """Several calls in one reply: each has its result, under its own id, in the order of the calls."""
+    bench = Bench()
+    model = Canned([calls(note("a", "1"), note("b", "2"), text="Two notes."), says("Done.")])
+
+    assert bench.run(model).end is End.COMPLETED
+
+    assert bench.did == ["a", "b"]
+    assert results(model.requests[1]) == [ToolResult("1", "noted a"), ToolResult("2", "noted b")]
+    reply = Message("assistant", (Text("Two notes."), note("a", "1"), note("b", "2")))
+    assert model.requests[1].messages[:-1] == (*REQUEST.messages, reply)
+
+
+def test_everything_else_of_the_request_stays() -> None:
+    """What comes first must not change between calls, or the provider's cache is lost."""
+    model = Canned([calls(note("a")), says("")])
+
+    Bench().run(model)
+
+    assert model.requests[1]._replace(messages=REQUEST.messages) == REQUEST
+
+
+def test_a_failed_call_does_not_end_it() -> None:
+    """The model reads what was wrong and goes on."""
+    model = Canned([calls(ToolUse("1", "nothing", {})), says("I see.")])
+
+    assert Bench().run(model).end is End.COMPLETED
+    assert results(model.requests[1])[0].is_error
+
+
+@pytest.mark.parametrize("reason", [END_TURN, MAX_TOKENS, REFUSAL])
+def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str) -> None:
+    """A call that was cut looks whole: only the stop reason tells."""
+    bench = Bench()
+
+    bench.run(Canned([calls(note("cut"), stop_reason=reason), says("Then without.")]))
+
+    assert bench.did == []
+
+
+def test_the_control_for_it() -> None:
+    """The same call is run when the reply did end for it."""
+    bench = Bench()
+
+    bench.run(Canned([calls(note("whole"), stop_reason=TOOL_USE), says("")]))
+
+    assert bench.did == ["whole"]
+
+
+def test_a_cut_reply_is_answered_with_advice() -> None:
+    """The cut call stays out of the conversation, since no result can answer it."""
+    model = Canned([calls(note("cut"), text="I will", stop_reason=MAX_TOKENS), says("In pieces.")])
+
+    assert Bench().run(model) == Outcome(End.COMPLETED, "In pieces.", 2)
+
+    assert model.requests[1].messages[-2] == Message("assistant", (Text("I will"),))
+    assert texts(model.requests[1]) == [loop.CUT]
+
+
+def test_replies_cut_again_and_again_end_it() -> None:
+    """Three in a row are enough; one whole reply in between starts the count anew."""
+    cut, whole = says("", MAX_TOKENS), calls(note("a"))
+
+    assert Bench().run(Canned([cut, cut, cut])) == Outcome(End.MAX_TOKENS, "", 3)
+    assert Bench().run(Canned([cut, cut, whole, cut, cut, says("Done.")])).end is End.COMPLETED
+
+
+def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
+    """No call, or two with one id: nothing is run, and the model is told."""
+    bench = Bench()
+    model = Canned([calls(), calls(note("a", "1"), note("b", "1")), says("Done.")])
+
+    assert bench.run(model).end is End.COMPLETED
+
+    assert bench.did == []
+    assert texts(model.requests[1]) == texts(model.requests[2]) == [loop.SENSELESS]
+
+
+def test_a_refusal_ends_it() -> None:
+    """It is not asked again."""
+    assert Bench().run(Canned([says("No.", REFUSAL)])) == Outcome(End.REFUSAL, "No.", 1)
+
+
+def test_steps_are_bounded() -> None:
+    """After the last allowed call of the model, its calls are still answered, and no more is asked."""
+    bench = Bench()
+
+    assert bench.run(lambda request: calls(note("on")), steps=3).end is End.MAX_STEPS
+    assert bench.did == ["on"] * 3
+
+
+def test_time_is_bounded_between_steps() -> None:
+    """No model call begins after the time is over."""
+    bench = Bench(seconds_per_call=10)
+
+    assert bench.run(lambda request: calls(note("on")), seconds=25) == Outcome(End.MAX_SECONDS, "", 3)
+
+
+def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
+    """Two hundred calls in one reply cannot outrun it; what was not run says so."""
+    bench = Bench(seconds_per_call=10)
+    seen: list[Happening] = []
+    many = calls(*(note("on", str(n)) for n in range(200)))
+
+    assert bench.run(Canned([many]), seconds=25, record=seen.append).end is End.MAX_SECONDS
+
+    assert bench.did == ["on"] * 3
+    skipped = [happening.reply for happening in seen if isinstance(happening, Acted)][3:]
+    assert skipped == [Reply(loop.NO_TIME, is_error=True, error_code="not_run")] * 197
+
+
+def test_handing_over_ends_it_before_anything_else_is_run() -> None:
+    """What the same reply calls for afterwards is not done, and no more is asked."""
+    bench = Bench()
+    seen: list[Happening] = []
+    model = Canned([calls(note("a", "1"), ToolUse("2", "leave", {}), note("b", "3"), text="Off.")])
+
+    assert bench.run(model, record=seen.append) == Outcome(End.HANDED_OVER, "Off.", 1)
+
+    assert bench.did == ["a"]
+    assert isinstance(seen[-1], Acted)
+    assert seen[-1].reply == Reply(loop.NOT_RUN, is_error=True, error_code="not_run")
+
+
+def test_a_model_that_fails_ends_it() -> None:
+    """The failure is the outcome's, for whoever decides when to try again."""
+    failure = ModelFailure("unavailable", "no answer", None)
+
+    def fail(request: Request) -> Completion:
+        raise failure
+
+    assert Bench().run(fail) == Outcome(End.MODEL_FAILURE, "", 1, failure)
+
+
+def test_the_same_again_and_again_is_told_and_then_ended() -> None:
+    """Judged by what came of it, not by what was asked for alone."""
+    bench = Bench()
+    model = Canned([calls(note("a"), text="Again.")] * 100)
+    outcome = bench.run(model, record=lambda happening: None)
+    assert outcome == Outcome(End.STUCK, "Again.", loop.SAME_TO_END)
+    told = [at for at, request in enumerate(model.requests, 1) if loop.SAME in texts(request)]
+    assert told == [loop.SAME_TO_TELL + 1], "once, with the results of the step that was one too many"
+
+
+def test_a_run_that_waits_for_somebodys_word_is_not_completed() -> None:
+    """Nor stuck, when it asks for the same again and again; what else ends it ends it."""
+    waiting: dict[str, Any] = {"awaits": lambda: True}
+    assert Bench().run(Canned([says("I wait.")]), **waiting) == Outcome(End.AWAITING_APPROVAL, "I wait.", 1)
+    again = Bench().run(Canned([calls(note("a"))] * 10), **waiting)
+    assert again == Outcome(End.AWAITING_APPROVAL, "", loop.SAME_TO_END)
+    assert Bench().run(Canned([says("No.", REFUSAL)]), **waiting).end is End.REFUSAL
+
+
+def test_other_calls_or_other_results_are_not_the_same() -> None:
+    """Two calls in turn, one that is made again after another, and a command that finds something new each time."""
+    turns = [calls(note("ab"[at % 2])) for at in range(30)]
+    assert Bench().run(Canned([*turns, says("Done.")]), 99).end is End.COMPLETED
+    count = iter(range(100))
+    look = Tool("look", "", schema({}))
+    box = Toolbox([Entry(look, lambda given, seconds: Reply(f"{next(count)} lines"), 1000, SideEffect.READ)])
+    model = Canned([*[calls(ToolUse("1", "look", {}))] * 30, says("Done.")])
+    assert loop.run(model, REQUEST, box, Bounds(99, 99), lambda: 0.0).end is End.COMPLETED
+    breaks = [calls(note("a"))] * (loop.SAME_TO_END - 1) + [calls(note("b"))]
+    assert Bench().run(Canned([*breaks, *breaks, says("Done.")]), 99).end is End.COMPLETED
+
+
+def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
+    """It is no failure of the model's: there is nothing to wait for, and what was done counts."""
+    spent = ModelFailure("unit_budget_exhausted", "5 of 5 dollars are spent")
+
+    def then(request: Request) -> Completion:
+        raise spent
+
+    outcome = Bench().run(Canned([calls(note("done"), text="First this."), then]))
+    assert outcome == Outcome(End.BUDGET, "First this.", 1, spent)
+    assert Bench().run(then) == Outcome(End.MODEL_FAILURE, "", 1, spent), "a first call that cannot be made is no unit"
+
+
+@pytest.mark.parametrize("where", ["model", "tool"])
+def test_being_asked_to_end_ends_it(where: str) -> None:
+    """From within a model call or a tool alike."""
+
+    def interrupted(*given: object) -> Any:
+        raise Interrupted
+
+    box = Toolbox([Entry(Tool("wait", "", schema({})), interrupted, 1000, SideEffect.READ)])
+    model = interrupted if where == "model" else Canned([calls(ToolUse("1", "wait", {}))])
+
+    assert loop.run(model, REQUEST, box, Bounds(9, 9), lambda: 0.0).end is End.INTERRUPTED
+
+
+def test_steering_reaches_the_model_with_the_next_message() -> None:
+    """Beside the results, or beside the advice after a cut; with nothing new, nothing is added."""
+    words = iter(["Look out.", None, "And again."])
+    model = Canned([calls(note("a")), calls(note("b")), says("", MAX_TOKENS), says("Done.")])
+
+    Bench().run(model, steer=lambda: next(words))
+
+    assert [texts(request) for request in model.requests] == [
+        ["Continue."],
+        ["Look out."],
+        [],
+        [f"{loop.CUT}\n\nAnd again."],
+    ]
+    assert [len(results(request)) for request in model.requests] == [0, 1, 1, 0]
+
+
+def test_everything_that_happens_is_recorded_with_its_duration() -> None:
+    """Each answer of the model, each call before and after it, and what the model is told beside results."""
+    bench = Bench(seconds_per_call=2.5)
+    seen: list[Happening] = []
+    first, last = calls(note("a")), says("Done.")
+
+    bench.run(Canned([first, last]), record=seen.append, steer=lambda: "Look out.")
+
+    assert seen == [
+        Answered(1, first, 0.0),
+        Acting(1, 1, note("a")),
+        Acted(1, 1, note("a"), Reply("noted a"), 2.5),
+        Told(1, "Look out.", "Look out."),
+        Answered(2, last, 0.0),
+    ]

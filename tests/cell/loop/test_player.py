@@ -1,0 +1,223 @@
+"""A run that is played from its record stands where it stood, and nothing in it is done twice."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cell.loop import loop
+from infra.cell.loop.loop import Acted, Bounds, End, Happening, Outcome
+from infra.cell.loop.player import NOT_BEGUN, UNKNOWN, Player
+from infra.cell.loop.recorded import Recorded, Words, recorded
+from infra.cell.loop.registry import Reply
+from infra.cell.runner.transcript import acted
+from infra.shared.conversation import (
+    MAX_TOKENS,
+    Completion,
+    Message,
+    Request,
+    Text,
+    ToolResult,
+    ToolUse,
+    completion_to_dict,
+)
+from tests.cell.loop.records import OPENING, as_lines, opened
+from tests.cell.loop.replies import calls, says
+
+FINAL = "All done."
+
+
+class World:
+    """What acts leave behind: each of them counts."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    def call(self, call: ToolUse) -> Reply:
+        self.did.append(call.input["what"])
+        return Reply(f"did {call.input['what']} as number {len(self.did)}")
+
+
+class Model:
+    """Says what its plan has for as many replies as there are in the conversation; notes what it is shown."""
+
+    def __init__(self, plan: list[Completion]) -> None:
+        self.plan = plan
+        self.shown: list[Request] = []
+
+    def __call__(self, request: Request) -> Completion:
+        self.shown.append(request)
+        turn = sum(message.role == "assistant" for message in request.messages)
+        return self.plan[turn] if turn < len(self.plan) else says(FINAL)
+
+
+class Steer:
+    """Words after some steps."""
+
+    def __init__(self, words: dict[int, str]) -> None:
+        self._words, self._step = words, 0
+
+    def __call__(self) -> str | None:
+        self._step += 1
+        return self._words.get(self._step)
+
+
+def run(model: Model, world: World, steer: Callable[[], str | None], record: list[Happening]) -> Outcome:
+    return loop.run(model, OPENING, world, Bounds(30, 100), lambda: 0.0, steer, record.append)
+
+
+def go_on(before: Recorded, model: Model, world: World, steer: Callable[[], str | None]) -> tuple[Outcome, Player]:
+    fresh: list[Happening] = []
+    player = Player(before, model, world.call, steer, fresh.append, "A new process.")
+    outcome = loop.run(player.complete, OPENING, player, Bounds(30, 100), lambda: 0.0, player.steer, player.record)
+    return outcome, player
+
+
+NAMES = st.integers(0, 9).map(lambda number: f"act {number}")
+PLANS = st.lists(
+    st.lists(NAMES, min_size=1, max_size=3).map(
+        lambda names: calls(*(ToolUse(f"c{at}", "act", {"what": name}) for at, name in enumerate(names)))
+    )
+    | st.just(says("Cut.", MAX_TOKENS)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(PLANS, st.dictionaries(st.integers(1, 6), st.just("Look out."), max_size=2), st.data())
+def test_a_run_that_is_cut_anywhere_goes_on_from_there(
+    plan: list[Completion], words: dict[int, str], data: st.DataObject
+) -> None:
+    """Wherever its record ends: what was begun is not done again, what was done is shown as it was, and the model sees
+    the same conversation up to there as in the run that nobody cut."""
+    happenings: list[Happening] = []
+    whole_model = Model(plan)
+    run(whole_model, World(), Steer(words), happenings)
+    lines = as_lines(happenings)
+    before = recorded(lines[: data.draw(st.integers(1, len(lines)), label="lines on record")])
+
+    world, model = World(), Model(plan)
+    outcome, _ = go_on(before, model, world, lambda: None)
+
+    known = before.steps
+    skipped = sum(len([use for use in each.content if isinstance(use, ToolUse)]) for each in plan[:known])
+    acts = [use.input["what"] for each in plan[known:] for use in each.content if isinstance(use, ToolUse)]
+    assert world.did[: len(acts)] == acts or outcome.end is not End.COMPLETED
+    assert len(world.did) <= len(acts), f"{skipped} calls were on record"
+    if model.shown:
+        mine, theirs = model.shown[0].messages, whole_model.shown[known].messages
+        assert mine[:-1] == theirs[:-1]
+        for block, other in zip(results_of(mine[-1]), results_of(theirs[-1]), strict=True):
+            assert block == other or block.content in (UNKNOWN, NOT_BEGUN)
+        if known:
+            assert "A new process." in texts_of(mine[-1])
+
+
+def results_of(message: Message) -> list[ToolResult]:
+    return [block for block in message.content if isinstance(block, ToolResult)]
+
+
+def texts_of(message: Message) -> str:
+    return "\n".join(block.text for block in message.content if isinstance(block, Text))
+
+
+def two_calls() -> list[dict[str, Any]]:
+    """One step with two calls, whole."""
+    happenings: list[Happening] = []
+    plan = [calls(ToolUse("1", "act", {"what": "a"}), ToolUse("2", "act", {"what": "b"}))]
+    run(Model(plan), World(), lambda: None, happenings)
+    return as_lines(happenings)
+
+
+@pytest.mark.parametrize(
+    ("lines", "answers"),
+    [
+        (2, [NOT_BEGUN, NOT_BEGUN]),
+        (3, [UNKNOWN, NOT_BEGUN]),
+        (4, ["did a as number 1", NOT_BEGUN]),
+        (5, ["did a as number 1", UNKNOWN]),
+        (6, ["did a as number 1", "did b as number 2"]),
+    ],
+)
+def test_what_is_not_known_to_be_done_is_said_to_be_so(lines: int, answers: list[str]) -> None:
+    """Nobody knows how far a call came that was begun; one that stood behind it was not."""
+    world, model = World(), Model([calls(ToolUse("1", "act", {"what": "a"}))])
+    before = recorded(two_calls()[:lines])
+    fresh: list[Happening] = []
+    player = Player(before, model, world.call, lambda: None, fresh.append)
+    loop.run(player.complete, OPENING, player, Bounds(9, 9), lambda: 0.0, player.steer, player.record)
+
+    assert [result.content for result in results_of(model.shown[0].messages[-1])] == answers
+    assert world.did == []
+    unsure = [happening for happening in fresh if isinstance(happening, Acted)]
+    assert [acted(each)["content"] for each in unsure] == [each for each in answers if not each.startswith("did")]
+
+
+def test_counts_go_on_where_they_were() -> None:
+    """A model that does the same for ever is not given more of it by a new process."""
+    same = calls(ToolUse("1", "wait", {"what": "wait"}))
+
+    def call(call: ToolUse) -> Reply:
+        return Reply("nothing yet")
+
+    happenings: list[Happening] = []
+    model = Model([same] * 40)
+    loop.run(model, OPENING, _Only(call), Bounds(5, 9), lambda: 0.0, record=happenings.append)
+    before = recorded(as_lines(happenings))
+    player = Player(before, model, call, lambda: None, loop.unrecorded)
+    outcome = loop.run(player.complete, OPENING, player, Bounds(30, 9), lambda: 0.0, player.steer, player.record)
+    assert (outcome.end, outcome.steps) == (End.STUCK, loop.SAME_TO_END)
+
+
+class _Only:
+    def __init__(self, call: Callable[[ToolUse], Reply]) -> None:
+        self.call = call
+
+
+def test_a_run_can_be_taken_up_at_an_earlier_step() -> None:
+    """What came after it is as if it had not been."""
+    happenings: list[Happening] = []
+    plan = [calls(ToolUse("1", "act", {"what": name})) for name in "abc"]
+    run(Model(plan), World(), Steer({1: "One.", 2: "Two."}), happenings)
+    cut = recorded(as_lines(happenings)).until(2)
+    assert (cut.steps, set(cut.done), cut.told, cut.end) == (
+        2,
+        {(1, 1), (2, 1)},
+        {1: Words("One.", "One."), 2: Words("Two.", "Two.")},
+        "",
+    )
+
+
+LINES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.integers(0, 9), st.sampled_from(["kind", "step_id", "call", "content", "messages", "at", "run_id"]), LINES)
+def test_a_record_that_was_changed_is_refused_or_read(number: int, key: str, value: Any) -> None:
+    """It is the agent's own file: nothing in it is an exception of another kind."""
+    lines = two_calls()
+    lines[number % len(lines)][key] = value
+    with contextlib.suppress(ValueError):
+        assert isinstance(recorded(lines), Recorded)
+
+
+@pytest.mark.parametrize("lines", [[], [{"kind": "answered"}], [opened(), opened()], [{}]])
+def test_what_does_not_open_once_and_first_is_no_record(lines: list[dict[str, Any]]) -> None:
+    """Empty, without its opening, or two in one."""
+    with pytest.raises(ValueError, match="transcript"):
+        recorded(lines)
+
+
+def test_an_answer_that_is_missing_is_noticed() -> None:
+    """A gap in the middle: what stands after it means something else."""
+    answered = {"kind": "answered", "at": "", "step_id": "2", **completion_to_dict(says("b"))}
+    with pytest.raises(ValueError, match="expected 1"):
+        recorded([opened(), answered])

@@ -1,0 +1,149 @@
+"""A run that is replayed by the version that ran it goes as it went; by another, what differs is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cell.loop import loop
+from infra.cell.loop.arguments import schema
+from infra.cell.loop.interruption import Interrupted
+from infra.cell.loop.loop import Bounds, End, Happening
+from infra.cell.loop.model_client import ModelFailure
+from infra.cell.loop.player import Player
+from infra.cell.loop.recorded import Recorded, recorded
+from infra.cell.loop.registry import Entry, Reply, SideEffect, ToolTrouble
+from infra.cell.loop.replay import replay
+from infra.cell.loop.toolbox import Toolbox
+from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, Tool, ToolUse
+from tests.cell.loop.records import MOST_STEPS, OPENING, as_lines
+from tests.cell.loop.replies import calls, says
+
+ACT = Tool("act", "", schema({"what": {"type": "string"}}))
+TOOLS = {"act": ACT}
+
+
+def box() -> Toolbox:
+    """An act that fails, hands over, is interrupted, or does as it is told."""
+
+    def act(given: Mapping[str, Any], seconds: float) -> Reply:
+        match given["what"]:
+            case "fail":
+                raise ToolTrouble("it cannot be done")
+            case "interrupt":
+                raise Interrupted
+        return Reply(f"did {given['what']}", hands_over=given["what"] == "leave")
+
+    return Toolbox([Entry(ACT, act, 1000, SideEffect.WRITE)])
+
+
+class Plan:
+    """A model that has made up its mind, and fails when it has no more to say."""
+
+    def __init__(self, replies: list[Completion]) -> None:
+        self._replies = iter(replies)
+
+    def __call__(self, request: Request) -> Completion:
+        for reply in self._replies:
+            return reply
+        raise ModelFailure("unavailable", "nobody is there")
+
+
+WHATS = st.sampled_from(["a", "b", "fail", "a", "b", "leave", "interrupt"])
+USES = (
+    st.builds(lambda what: ("act", {"what": what}), WHATS)
+    | st.just(("act", {"what": 7}))
+    | st.just(("other", {"what": "a"}))
+)
+REPLIES = (
+    st.lists(USES, min_size=1, max_size=3).map(
+        lambda uses: calls(*(ToolUse(f"c{at}", name, given) for at, (name, given) in enumerate(uses)))
+    )
+    | st.just(calls(ToolUse("1", "act", {"what": "again"})))
+    | st.just(calls(ToolUse("1", "act", {"what": "a"}), ToolUse("1", "act", {"what": "b"})))
+    | st.sampled_from([says("Cut.", MAX_TOKENS), says("No.", REFUSAL), says("Done.")])
+)
+PLANS = st.lists(REPLIES, max_size=8) | st.just([calls(ToolUse("1", "act", {"what": "again"}))] * 40)
+STEERS = st.lists(st.none() | st.just("Look out."), max_size=9)
+
+
+def lived(plan: list[Completion], words: list[str | None], steps: int = MOST_STEPS) -> list[dict[str, Any]]:
+    """The transcript of a run."""
+    told = iter(words)
+    record: list[Happening] = []
+    bounds = Bounds(steps, 1.0)
+    outcome = loop.run(Plan(plan), OPENING, box(), bounds, lambda: 0.0, lambda: next(told, None), record.append)
+    return [*as_lines(record), {"at": "", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}]
+
+
+@given(PLANS, STEERS)
+def test_what_is_replayed_goes_as_it_went(plan: list[Completion], words: list[str | None]) -> None:
+    """Event for event, whatever the model said and however it ended."""
+    run = recorded(lived(plan, words))
+    found = replay(run, TOOLS)
+    assert found.differences == ()
+    assert found.end == run.end or run.end in (End.INTERRUPTED.value, End.MODEL_FAILURE.value)
+
+
+@given(PLANS, STEERS, st.data())
+def test_so_does_what_was_cut_short_and_gone_on_with(
+    plan: list[Completion], words: list[str | None], data: st.DataObject
+) -> None:
+    """The record of both processes is the record of one run; and so is the first part of it alone."""
+    lines = lived(plan, words)
+    lines = lines[: data.draw(st.integers(1, len(lines) - 1), label="lines on record")]
+    before = recorded(lines)
+    assert replay(before, TOOLS).differences == ()
+
+    record: list[Happening] = []
+    more = Plan([calls(ToolUse("9", "act", {"what": "b"})), says("Done.")])
+    player = Player(before, more, box().call, loop.nothing_new, record.append, "A new process.")
+    bounds = Bounds(MOST_STEPS, 1.0)
+    outcome = loop.run(player.complete, OPENING, player, bounds, lambda: 0.0, player.steer, player.record)
+    ended = {"at": "", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}
+    both = recorded([*lines, *as_lines(record)[1:], ended])
+    assert replay(both, TOOLS).differences == ()
+
+
+def run_of_three() -> list[dict[str, Any]]:
+    """Three steps and words after the first."""
+    uses = [ToolUse("1", "act", {"what": what}) for what in ("a", "fail")]
+    return lived([*map(calls, uses), says("Done.")], ["Look out."])
+
+
+def changed(kind: str, **facts: Any) -> Recorded:
+    lines = run_of_three()
+    line = next(line for line in lines if line["kind"] == kind)
+    line |= facts
+    return recorded(lines)
+
+
+def test_what_goes_another_way_is_told() -> None:
+    """Where, what was on record, and what it is now."""
+    assert replay(recorded(run_of_three()), TOOLS).differences == (), "the control"
+
+    other_call = {"id": "1", "name": "act", "input": {"what": "x"}, "type": "tool_use"}
+    [call] = replay(changed("acted", call=other_call), TOOLS).differences
+    assert (call.where, "'x'" in call.recorded, "'a'" in call.replayed) == ("1.1", True, True)
+
+    [words] = replay(changed("told", text="Go on."), TOOLS).differences
+    assert words == ("1", "Go on.", "Look out.")
+
+    [end] = replay(changed("ended", end="stuck"), TOOLS).differences
+    assert end == ("end", "stuck", "completed")
+
+    narrower = {"act": ACT._replace(input_schema=schema({"name": {"type": "string"}}))}
+    assert [each.where for each in replay(recorded(run_of_three()), narrower).differences] == ["1.1", "2.1"]
+    assert "no tool 'act'" in replay(recorded(run_of_three()), {}).differences[0].replayed
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_how_many_steps_it_was_allowed_is_on_record(steps: int) -> None:
+    """So a run that used them up is replayed to that end."""
+    lines = lived([calls(ToolUse("1", "act", {"what": "a"}))] * 5, [], steps)
+    lines[0]["most_steps"] = steps
+    assert replay(recorded(lines), TOOLS) == (steps * 3, End.MAX_STEPS.value, ())

@@ -1,0 +1,208 @@
+"""Private addresses are found however they are written; public ones, and what is no address, are not."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.cell.policy.hosts import hosts_in
+from infra.cell.policy.shell import script_of
+from infra.shared.addresses import is_private, readings
+
+PRIVATE_NETWORKS = [
+    *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "224.0.0.0/4", "240.0.0.0/4"),
+    *("198.18.0.0/15", "192.0.2.0/24", "168.63.129.16/32", "0.1.0.0/16"),
+]
+PUBLIC_NETWORKS = ["1.0.0.0/8", "8.0.0.0/8", "93.184.0.0/16", "151.101.0.0/16", "185.199.108.0/22"]
+FULL_WIDTH = {ord(digit): chr(ord(digit) + 0xFEE0) for digit in "0123456789"} | {ord("."): "\u3002"}
+"""The digits of East Asian typography, and their full stop."""
+
+
+def within(networks: list[str]) -> st.SearchStrategy[IPv4Address]:
+    return st.sampled_from(networks).flatmap(lambda network: st.ip_addresses(v=4, network=network)).map(IPv4Address)
+
+
+@st.composite
+def numbers(draw: st.DrawFn, address: IPv4Address) -> str:
+    """A spelling as inet_aton(3) reads it: one to four numbers, each decimal, octal or hexadecimal."""
+    count = draw(st.integers(1, 4))
+    octets = list(address.packed)
+    parts = [*octets[: count - 1], int.from_bytes(octets[count - 1 :], "big")]
+    spell = st.sampled_from(["{}", "0{:o}", "00{:o}", "0x{:x}", "0X{:04X}"])
+    return ".".join(draw(spell).format(part) for part in parts)
+
+
+@st.composite
+def hosts(draw: st.DrawFn, networks: list[str]) -> str:
+    """A spelling of an address of these networks, as a host stands in a URL."""
+    address = draw(within(networks))
+    forms = [
+        numbers(address),
+        numbers(address).map(lambda text: text + "."),
+        numbers(address).map(lambda text: "".join(f"%{ord(each):02x}" for each in text)),
+        st.just(str(address).translate(FULL_WIDTH)),
+        st.just(f"[::ffff:{address}]"),
+        st.just(f"[::ffff:{IPv6Address(int(address)).exploded[-9:]}]"),
+        st.just(f"[64:ff9b::{address}]"),
+        st.just(f"[{IPv6Address((0x2002 << 112) | (int(address) << 80) | 1)}]"),
+    ]
+    return draw(st.one_of(forms))
+
+
+@st.composite
+def urls(draw: st.DrawFn, host: str) -> str:
+    scheme = draw(st.sampled_from(["http://", "HTTPS://", "ftp://", "http:/", "http:\\\\", "ws://", "git+ssh://"]))
+    user = draw(st.sampled_from(["", "ada@", "ada:secret@", "example.com@", "a%40b@"]))
+    rest = draw(st.sampled_from(["", ":8080", "/", "/a/b?c=1#d", ":80/x", "?q", "#f"]))
+    return f"{scheme}{user}{host}{rest}"
+
+
+WRAPPED = st.sampled_from(
+    ["{}", "see {}, please", "<{}>", "'{}'", 'curl "{}" -o x', "({})", '{{"url": "{}"}}', "https://example.com/?to={}"]
+)
+
+
+def is_found(arguments: object, command: str = "") -> bool:
+    found = hosts_in(arguments, script_of(command) if command else None)
+    return any(is_private(address) for host in found.names for address in readings(host))
+
+
+@st.composite
+def nested(draw: st.DrawFn, text: str) -> object:
+    value: object = text
+    for wrap in draw(st.lists(st.sampled_from(["list", "value", "key"]), max_size=4)):
+        value = [1, value] if wrap == "list" else {"a": value} if wrap == "value" else {str(value): None}
+    return value
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_every_spelling_of_a_private_address_in_a_url_is_found(data: st.DataObject) -> None:
+    """In any string, however deep, and whatever stands around it."""
+    url = data.draw(hosts(PRIVATE_NETWORKS).flatmap(urls))
+    assert is_found(data.draw(nested(data.draw(WRAPPED).format(url))))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_no_public_address_is_taken_for_a_private_one(data: st.DataObject) -> None:
+    """In its usual spelling, and wherever the spellings have one reading only."""
+    address = data.draw(within(PUBLIC_NETWORKS))
+    host = data.draw(
+        st.sampled_from([str(address), f"0x{int(address):x}", f"[::ffff:{address}]", f"[64:ff9b::{address}]"])
+    )
+    url = data.draw(urls(host))
+    assert not is_found(data.draw(nested(data.draw(WRAPPED).format(url))))
+
+
+COMMANDS = [
+    *("curl {}", "curl -sx {}:3128 https://example.com", "wget --proxy={} x", "ssh ada@{} ls", "nc -z '{}' 80"),
+    *("cd /tmp && sudo -n nc {} 22", 'echo $(curl ""{}/x)', "bash -c 'ping -c 1 {}'", "scp a ada@{}:b"),
+    *("git clone git@{}:repo", "if true; then timeout 5 /usr/bin/curl {}; fi", "socat - TCP:{}:80"),
+    *("exec 3<>/dev/tcp/{}/80", "rsync -a x {}:y", "openssl s_client -connect {}:443"),
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_the_words_of_a_program_of_the_network_are_hosts(data: st.DataObject) -> None:
+    """With a port, behind an option, quoted in the middle, behind programs that start it, deep in a command."""
+    host = data.draw(within(PRIVATE_NETWORKS[:6]).flatmap(numbers))
+    command = data.draw(st.sampled_from(COMMANDS)).format(host)
+    assert is_found({"command": command}, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip install thing==10.0.0.1",
+        "echo 192.168.0.1 > src/notes.md",
+        "curl -m 10 --retry 3 https://example.com/10.0.0.1/v10.2",
+        "nc -l 8080",
+        "ssh -p 22 example.com",
+        "git checkout 10.5 && git tag v10.0.0.1",
+        "git push origin main:10.5",
+        "curl http://localhost:8000 http://127.0.0.1:8000/ http://[::1]:80/ http://0.0.0.0:1/ http://127.1",
+        "python -m http.server 10",
+        "sleep 10.1; echo 0x0a000001 2130706433",
+        "curl https://example.com -o index.html",
+        "grep -rn '// 10.0.0.1' .",
+    ],
+)
+def test_versions_numbers_and_this_machine_are_left_alone(command: str) -> None:
+    """Only what stands where a host must stand is one, and loopback is free."""
+    assert not is_found({"command": command, "timeout_seconds": 10.1}, command)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.1", "127.0.0.1"),
+        ("0x7f.1", "127.0.0.1"),
+        ("2130706433", "127.0.0.1"),
+        ("017700000001", "127.0.0.1"),
+        ("10.0.0.1.", "10.0.0.1"),
+        ("1.2.3.4.5", ""),
+        ("256.1.1.1", ""),
+        ("1..2", ""),
+        ("0x", "0.0.0.0"),
+        ("9" * 5000, ""),
+        ("fe80::1%eth0", "fe80::1"),
+        ("example.com", ""),
+        ("", ""),
+    ],
+)
+def test_numbers_are_read_as_programs_read_them(host: str, address: str) -> None:
+    """As inet_aton(3); what is none is a name."""
+    assert [str(each) for each in readings(host)][:1] == ([address] if address else [])
+
+
+def test_where_two_programs_would_disagree_both_readings_count() -> None:
+    """Zeros in front make a number octal to some, and nothing to others."""
+    assert {str(each) for each in readings("010.0.0.1")} == {"8.0.0.1", "10.0.0.1"}
+    assert is_found("http://010.0.0.1/")
+    assert is_found("http://10.0.0.1\\@example.com/")
+    assert is_found("http://example.com\\@10.0.0.1/")
+    assert is_found("http://a'b@10.0.0.1/")
+
+
+@pytest.mark.parametrize(
+    ("address", "private"),
+    [
+        *(("::1", False), ("::", False), ("0.0.0.0", False), ("127.255.0.1", False), ("::ffff:127.0.0.1", False)),
+        *(("fe80::1", True), ("fd00:ec2::254", True), ("ff02::1", True), ("fec0::1", True), ("2001:db8::1", True)),
+        *(("64:ff9b:1::1", True), ("2002:a00:1::", True), ("::10.0.0.1", True), ("2002:808:808::1", False)),
+        *(("2606:4700::1111", False), ("100.100.100.200", True), ("8.8.8.8", False), ("192.88.99.1", True)),
+    ],
+)
+def test_what_is_private(address: str, private: bool) -> None:
+    """Everything but the public internet and this machine; an address in another is judged by the inner one."""
+    assert is_private(ip_address(address)) is private
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text("ab01.:/\\@[]%'\"`$() \n<&|;x\uff20\uff10\u3002", max_size=80))
+def test_no_text_is_too_odd_to_be_looked_through(text: str) -> None:
+    """Whatever a model writes, there is an answer."""
+    hosts_in([text, {text: text}], script_of(text))
+
+
+def test_what_is_too_much_is_said() -> None:
+    """Not looked through is not the same as nothing found."""
+    deep: object = "x"
+    for _ in range(100):
+        deep = [deep]
+    assert not hosts_in(deep).whole
+    assert not hosts_in(["x" * (1 << 20), "y"]).whole
+    assert hosts_in(["x" * 1000]).whole
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["[", "://", "<<E\n", "`", "a;", "http://a@", "$(", "'a'", "10.0.1,", "{", "\\"])
+def test_a_command_that_repeats_itself_costs_no_more_than_its_length(piece: str) -> None:
+    """The longest that bash takes, of what patterns might go back and forth on; squares of it would take minutes."""
+    command = "curl " + piece * (100_000 // len(piece))
+    hosts_in({"command": command}, script_of(command))

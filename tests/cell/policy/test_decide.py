@@ -1,0 +1,269 @@
+"""What the policy says of a call: order, conditions, doubt, private addresses."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.cell.loop.arguments import schema
+from infra.cell.loop.registry import Entry, Reply, SideEffect, Verdict
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.policy.decide import Call, Decision, decide
+from infra.cell.policy.gate import file_at, gate_of
+from infra.cell.policy.words import WRAPPERS
+from infra.shared.conversation import Tool, ToolUse
+from infra.shared.policy import Policy, Rule, to_text
+
+
+def bash(command: str, *rules: Rule, **policy: Any) -> Decision:
+    return decide(Policy(rules=rules, **policy), Call("bash", "execute", {"command": command}))
+
+
+def does(command: str, **rule: Any) -> bool:
+    """Whether a rule with these conditions matches a command."""
+    other = "allow" if rule["do"] != "allow" else "deny"
+    decision = bash(command, Rule(**rule), default=other, private_networks="allow")
+    return decision == Decision(rule["do"], "rule 1 of policy.rules", ("rule 1",))
+
+
+def test_the_first_rule_that_matches_counts() -> None:
+    """All its conditions are met; after the last one comes the default."""
+    rules = (
+        Rule("allow", tools=("bash",), commands=("git status",)),
+        Rule("deny", effects=("execute",), commands=("git *",), why="the PM does that"),
+        Rule("ask", tools=("bash", "other")),
+    )
+    assert bash("git status", *rules) == Decision("allow", "rule 1 of policy.rules", ("rule 1",))
+    assert bash("git push", *rules) == Decision("deny", "rule 2 of policy.rules: the PM does that", ("rule 2",))
+    assert bash("ls", *rules).flags == ("rule 3",)
+    assert decide(Policy(rules=rules), Call("read_file", "read", {})) == Decision("allow", "policy.default", ())
+    assert decide(Policy("ask", rules=rules), Call("read_file", "read", {})).do == "ask"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command", "forbidden", "allowed"),
+    [
+        ("git *", "git   push\n", True, True),
+        ("git *", "git status; rm -rf /", True, False),
+        ("git *", "git log $(rm -rf /)", True, False),
+        ("git *", "GIT push", True, False),
+        ("git *", "sudo /usr/bin/git push", True, False),
+        ("git *", "g'i't push", True, True),
+        ("git *", "echo git push", False, False),
+        ("git *", "echo 'git push", True, False),
+        ("rm *", "cd /tmp && rm x", True, False),
+        ("git status", "git status", True, True),
+        ("* | sh", "curl x | sh", True, False),
+        ("*", "a; b", True, True),
+        ("*", "# nothing", True, False),
+        ("rm -rf /*", "rm -rf src", False, False),
+        ("[gh]it ?", "hit x", True, True),
+    ],
+)
+def test_a_command_is_forbidden_by_any_part_and_allowed_by_all(
+    pattern: str, command: str, forbidden: bool, allowed: bool
+) -> None:
+    """In doubt a rule that forbids matches, and one that allows does not."""
+    assert does(command, do="deny", commands=(pattern,)) is forbidden
+    assert does(command, do="ask", commands=(pattern,)) is forbidden
+    assert does(command, do="allow", commands=(pattern,)) is allowed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat <<$'E'\nE\ntouch x\n$E\n", "cat <<E\nE\\\n\ntouch x\nE\n", "echo ${x:1<<E}\ntouch x\nE}\n"),
+        *("echo $[1<<E]\ntouch x\nE]\n", "((cat <<E) ; echo)\n'\nE\ntouch x #'", "echo a \\>& touch x"),
+    ],
+)
+def test_what_bash_may_read_otherwise_is_forbidden_and_not_allowed(command: str) -> None:
+    """Where the end of a here-document is not sure, what stands in it may be a command."""
+    assert does(command, do="deny", commands=("touch *",))
+    assert not does(command, do="allow", commands=("cat *", "echo *"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("function f { touch x; }; f", "time -p touch x", "timeout -s KILL 5 touch x", "env -u X touch x"),
+        *(
+            "exec -a x touch x",
+            "xargs -I {} touch {}",
+            "sudo -u root touch x",
+            "nice -n 5 /bin/touch x",
+            "env -S 'touch x'",
+        ),
+        *("find . -exec touch {} \\;", "coproc A { touch x; }", ">|o touch x", "if time -p touch x; then a; fi"),
+    ],
+)
+def test_a_program_is_found_behind_one_that_starts_it(command: str) -> None:
+    """Whatever options stand between the two."""
+    assert does(command, do="deny", commands=("touch *",))
+    assert not does(command, do="deny", commands=("rm *",)), "it is in no doubt"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(sorted(WRAPPERS)),
+            st.lists(
+                st.sampled_from(["-u", "-n", "5", "--", "A=1", "root", "-k9", "{}", ">o", "2>", "--x=y z"]), max_size=4
+            ),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_no_options_hide_what_is_started(wrappers: list[tuple[str, list[str]]]) -> None:
+    """Of any of the programs that start others, in any order."""
+    words = [word for program, options in wrappers for word in (program, *options)]
+    text = " ".join(word if ">" in word else shlex.quote(word) for word in words)
+    assert does(f"{text} touch x", do="deny", commands=("touch *",))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("xargs " + "a " * 60_000, "find " + "bash " * 25_000, "sudo bash -c a;" * 900, "xargs " + "a/" * 60_000),
+        *("echo " + "${x" * 40_000, "a[ " * 40_000, "a[ #\n" * 900, "cat <<E\n" + "E\\\n" * 30_000, "<" * 120_000),
+        *(
+            "a[ <<E " * 18_000,
+            "[[ a[ " * 20_000,
+            ("sudo " + "a" * 100 + ";") * 900,
+            "bash -c " + ">o " * 40_000,
+            "xargs eval " * 11_000,
+        ),
+    ],
+    ids=lambda text: text[:10],
+)
+def test_what_a_hostile_command_costs_is_bounded(command: str) -> None:
+    """A text as long as bash takes, against many rules: some seconds, on any machine."""
+    rules = tuple(Rule("deny", commands=(f"* {number} *x* | [!y]?",)) for number in range(25))
+    begun = time.process_time()
+    bash(command, *rules)
+    assert time.process_time() - begun < 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("rm git;|&$()`'\"\n\\<", max_size=30), st.sampled_from(["rm *", "git *", "*"]))
+def test_nothing_is_allowed_that_the_same_pattern_would_not_forbid(command: str, pattern: str) -> None:
+    """Allowing is the narrower of the two for every text."""
+    if does(command, do="allow", commands=(pattern,)):
+        assert does(command, do="deny", commands=(pattern,))
+
+
+def test_files_are_known_by_where_they_are(tmp_path: Path) -> None:
+    """Through links, `..` and absolute names; forbidden as they seem as well, allowed as they are alone."""
+    checkout = tmp_path / "clone"
+    (checkout / "src").mkdir(parents=True)
+    (checkout / "infra").mkdir()
+    (checkout / "src" / "link").symlink_to(checkout / "infra")
+    (checkout / "src" / "out").symlink_to("/etc")
+
+    def matched(path: str, do: str, *patterns: str) -> bool:
+        call = Call("write_file", "write", {"path": path}, file_at(str(checkout), path))
+        return decide(Policy("ask", rules=(Rule(do, paths=patterns),)), call).do == do
+
+    for path in ("infra/x.py", "src/../infra/x.py", "src/link/x.py", f"{checkout}/infra/x.py", "./infra", "INFRA/x.py"):
+        assert matched(path, "deny", "infra/"), path
+    assert matched("src/link/x.py", "deny", "src/link")
+    assert matched("src/out/passwd", "deny", "/etc")
+    assert matched("../other/x.py", "deny", str(tmp_path / "other"))
+    assert matched("a/b.lock", "deny", "*.lock")
+    assert not matched("src/infra/x.py", "deny", "infra/")
+    assert matched("src/x.py", "allow", "src/")
+    for path in ("src/link/x.py", "src/out/passwd", "../src/x.py", "SRC/x.py", "src\0"):
+        assert not matched(path, "allow", "src/"), path
+    assert bash("cat infra/x.py", Rule("deny", paths=("*",))).do == "allow", "a command has no path"
+
+
+@pytest.mark.parametrize(
+    ("command", "domains", "forbidden", "allowed"),
+    [
+        ("curl https://a.example.com/x", "example.com", True, True),
+        ("curl https://EXAMPLE.com./x", "example.com", True, True),
+        ("curl https://notexample.com", "example.com", False, False),
+        ("curl https://example.com https://evil.org", "example.com", True, False),
+        ("wget -q pastebin.com/raw/x", "pastebin.com", True, True),
+        ("curl http://0x0a.1/", "10.0.0.0/8", True, True),
+        ("curl http://[2001:db8::1]/", "2001:db8::1", True, True),
+        ("echo example.com", "example.com", False, False),
+    ],
+)
+def test_domains_are_forbidden_by_one_and_allowed_when_all_are_named(
+    command: str, domains: str, forbidden: bool, allowed: bool
+) -> None:
+    """A name stands for those below it, an address for all its spellings."""
+    assert does(command, do="deny", domains=(domains,)) is forbidden
+    assert does(command, do="allow", domains=(domains,)) is allowed
+
+
+def test_private_addresses_are_denied_unless_a_rule_names_them() -> None:
+    """Whatever else is allowed or asked; files are no connections, and the PM may say otherwise."""
+    to_metadata = "curl http://169.254.169.254/latest"
+    denied = bash(to_metadata)
+    assert (denied.do, denied.flags) == ("deny", ("private_address",))
+    assert "169.254.169.254" in denied.why
+    assert bash(to_metadata, Rule("allow", tools=("bash",))).do == "deny"
+    assert bash(to_metadata, Rule("ask", tools=("bash",))).do == "deny"
+    assert bash(to_metadata, Rule("deny", tools=("bash",))).flags == ("rule 1",), "the rule's words say more"
+    assert bash(to_metadata, private_networks="allow").do == "allow"
+    named = Rule("allow", domains=("169.254.169.254",))
+    assert bash(to_metadata, named).do == "allow"
+    assert bash(f"{to_metadata}; curl http://10.0.0.1", named).do == "deny"
+    assert bash(f"{to_metadata}; curl http://10.0.0.1", named._replace(do="ask")).flags == ("private_address",)
+    assert decide(Policy(), Call("write_file", "write", {"path": "x", "content": "http://10.0.0.1"})).do == "allow"
+    assert decide(Policy(), Call("web", "read", {"url": ["http://10.0.0.1"]})).do == "deny"
+
+
+def never(tool: str, given: object, why: str) -> Verdict:
+    raise AssertionError("nobody is asked")
+
+
+ACT = Entry(
+    Tool("bash", "", schema({"command": {"type": "string"}})),
+    lambda given, seconds: Reply("ran"),
+    1,
+    SideEffect.EXECUTE,
+)
+
+
+def through(policy: str, command: str = "ls", ask: Any = never) -> Reply:
+    return Toolbox([ACT], gate_of(policy, "/", ask)).call(ToolUse("1", "bash", {"command": command}))
+
+
+def test_the_gate_tells_the_model_and_the_transcript() -> None:
+    """Words and error code for the one, flags for the other; what the PM was asked comes with the rule."""
+    rules = to_text(Policy(rules=(Rule("deny", commands=("rm *",), why="ask me"), Rule("ask", commands=("dd *",)))))
+    assert through(rules) == Reply("ran")
+    denied = through(rules, "rm x")
+    assert (denied.error_code, denied.policy_flags) == ("denied", ("rule 1", "denied"))
+    assert "rule 1 of policy.rules: ask me" in denied.content
+    assert through("", "curl 10.0.0.1").policy_flags == ("private_address", "denied")
+    asked = through(rules, "dd x", lambda tool, given, why: Verdict(True, flags=(f"{tool} {dict(given)} {why}",)))
+    assert asked.policy_flags == ("rule 2", "bash {'command': 'dd x'} rule 2 of policy.rules")
+    assert asked.content == "ran"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"default":"maybe","private_networks":"deny","rules":[]}'])
+def test_a_policy_that_cannot_be_read_lets_nothing_through(text: str) -> None:
+    """A keep and a runner that disagree fail closed, in words."""
+    reply = through(text)
+    assert (reply.error_code, reply.policy_flags) == ("denied", ("unreadable", "denied"))
+    assert "disagree" in reply.content
+
+
+def test_a_gate_with_a_bug_makes_no_call() -> None:
+    """What the policy cannot say is no yes."""
+
+    def broken(tool: str, given: object, why: str) -> Verdict:
+        raise RuntimeError("broken")
+
+    assert through(to_text(Policy("ask")), ask=broken).error_code == "internal"

@@ -1,0 +1,327 @@
+"""One agent in a temporary place: a bare repository, the PM's clone, the agent's clone of main with this project's own
+runner in it, both doors, and runners as real child processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from infra.cell.loop.interruption import Interruption
+from infra.cell.runner.home import Home, settle
+from infra.shared import boot, boot_log, comms
+from infra.shared.boot import Boot, Limits
+from infra.shared.conversation import Completion, Request
+from infra.shared.people import Person
+from infra.shared.places import BOOT_LOG, ERROR_LOG, Places
+from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.page_text import ARCHIVE, archived
+from infra.shared.repository.tip import read_file
+from tests.cell.loop.waiting import wait_for
+from tests.cell.runner.doors import GitDoor, ModelDoor, Requests
+
+PROJECT = str(Path(__file__).parents[3])
+BODY = ("shared", "cell")
+PM = Person("PM", "pm@example.invalid")
+DEADLINE_SECONDS = 20.0
+
+FILES = {
+    "SYSTEM.md": "You are an agent.\n",
+    "COMMS.md": "# The page\n\n## Directives\n\n## Reports\n",
+    ".gitignore": "logs/\n__pycache__/\n*.pyc\n",
+    ".gitattributes": "COMMS.md merge=union\n",
+    "tests/test_body.py": "def test_this_version_is_fine():\n    assert True\n",
+    "src/notes.md": "a note\n",
+}
+
+
+def limits(**other: Any) -> Limits:
+    return Limits(
+        bash_seconds=20,
+        output_chars=20_000,
+        unit_steps=20,
+        unit_seconds=30,
+        validation_seconds=60,
+        work_seconds=600,
+        door_seconds=5,
+        context_tokens=100_000,
+    )._replace(**other)
+
+
+def make_template(root: str) -> None:
+    """A bare repository, the PM's clone and the agent's clone, to be copied for each test."""
+    git = Git(root, PM)
+    git("init", "--quiet", "--template=", "--bare", "remote.git")
+    git("init", "--quiet", "--template=", "pm")
+    pm = Git(f"{root}/pm", PM)
+    for path, content in FILES.items():
+        write(f"{root}/pm/{path}", content)
+    os.makedirs(f"{root}/pm/infra")
+    for name in ("__init__.py", "runner.py"):
+        shutil.copy2(f"{PROJECT}/infra/{name}", f"{root}/pm/infra/{name}")
+    for name in BODY:
+        shutil.copytree(f"{PROJECT}/infra/{name}", f"{root}/pm/infra/{name}", ignore=_no_bytecode)
+    pm("add", "--all")
+    pm("commit", "--quiet", "--message", "birth")
+    pm("remote", "add", "origin", f"{root}/remote.git")
+    pm("push", "--quiet", "origin", "main")
+    for repository in ("remote.git", "pm"):  # few files, because they are copied often
+        Git(f"{root}/{repository}")("repack", "-a", "-d", "--quiet")
+    os.makedirs(f"{root}/bot/main")
+    git("clone", "--quiet", "--template=", "--no-hardlinks", "remote.git", "bot/main/minifram")
+    # Compiled once: copies keep the times of the sources, so the bytecode stays valid in each.
+    compile_all = [sys.executable, "-m", "compileall", "-q", "infra"]
+    subprocess.run(compile_all, cwd=f"{root}/bot/main/minifram", check=True)
+
+
+def _no_bytecode(directory: str, names: list[str]) -> list[str]:
+    return [name for name in names if name == "__pycache__"]
+
+
+def _copy(source: str, target: str) -> None:
+    """Sources and their bytecode are linked, which is much faster; whoever changes one replaces it."""
+    if "/infra/" in source:
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
+def write(path: str, content: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # it may be a link into the template
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content)
+
+
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Runner:
+    """A runner that was started as the watcher does it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], boot: Boot) -> None:
+        self.process = process
+        self.boot = boot
+        self.checkout = boot.places.checkout(boot.branch)
+
+    def words(self) -> list[str]:
+        """The words of its boot, in order."""
+        return [line.word for line in self.lines()]
+
+    def lines(self) -> list[boot_log.BootLine]:
+        path = f"{self.checkout}/{BOOT_LOG}"
+        if not os.path.exists(path):
+            return []
+        parsed = [boot_log.parse_line(line) for line in read(path).splitlines(keepends=True)]
+        return [line for line in parsed if line and line.boot_id == self.boot.id]
+
+    def log(self) -> str:
+        return read(f"{self.checkout}/{ERROR_LOG}")
+
+    def doing(self) -> str:
+        path = f"{self.checkout}/logs/life.json"
+        return read(path) if os.path.exists(path) else ""
+
+    def serves(self) -> None:
+        wait_for(lambda: "SUCCESS" in self.words() or self.process.poll() is not None, "SUCCESS")
+        assert "SUCCESS" in self.words(), self.log()
+
+    def sleeps(self) -> None:
+        wait_for(lambda: '"sleeping"' in self.doing() or self.process.poll() is not None, "sleep")
+        assert self.process.poll() is None, self.log()
+
+    def ended(self, seconds: float = DEADLINE_SECONDS) -> int:
+        return self.process.wait(seconds)
+
+    def ask_to_end(self) -> None:
+        os.kill(self.process.pid, signal.SIGTERM)
+
+
+class Cell:
+    """Everything around a runner."""
+
+    def __init__(self, template: str, root: str) -> None:
+        shutil.copytree(template, root, symlinks=True, dirs_exist_ok=True, copy_function=_copy)
+        # A socket's path must be short, wherever the temporary directory of the tests is.
+        self._run = tempfile.mkdtemp(prefix="mf-", dir="/tmp")
+        self.places = Places(bot=f"{root}/bot", remote=f"{root}/remote.git", run=self._run, var=f"{root}/var")
+        self.checkout = self.places.main_checkout
+        write(self.places.cell_git_config, "[user]\n\tname = an agent\n\temail = agent@example.invalid\n")
+        self.bare = Git(self.places.remote)
+        self.pm = Git(f"{root}/pm", PM)
+        for clone in (self.pm, Git(self.checkout)):
+            clone("remote", "set-url", "origin", self.places.remote)
+        self._model: ModelDoor | None = None
+        self._git_door: GitDoor | None = None
+        self._requests: Requests | None = None
+        self._runners: list[Runner] = []
+
+    # The doors are opened when a test first has to do with them.
+
+    @property
+    def model(self) -> ModelDoor:
+        if self._model is None:
+            self._model = ModelDoor(self.places.model_socket, self.places.probe)
+        return self._model
+
+    def open_git_door(self) -> None:
+        if self._git_door is None:
+            self._git_door = GitDoor(self.places.git_socket, self.places.remote)
+
+    def close_git_door(self) -> None:
+        if self._git_door:
+            self._git_door.close()
+        self._git_door = None
+
+    def open_requests(self) -> None:
+        if self._requests is None:
+            self._requests = Requests(self.places)
+
+    def close_requests(self) -> None:
+        if self._requests:
+            self._requests.close()
+        self._requests = None
+
+    def open_doors(self) -> None:
+        self.open_git_door()
+        self.open_requests()
+        assert self.model
+
+    def close(self) -> None:
+        for runner in self._runners:
+            if runner.process.poll() is None:
+                runner.process.kill()
+            runner.process.wait()
+        self.close_git_door()
+        self.close_requests()
+        if self._model:
+            self._model.close()
+        shutil.rmtree(self._run)
+
+    def boot(self, branch: str = "main", **other: Any) -> Boot:
+        commit = Git(self.places.checkout(branch))("rev-parse", "HEAD")
+        made = Boot(secrets.token_hex(16), branch, commit, "start", self.places.remote, "merge", self.places, limits())
+        return made._replace(**other)
+
+    def start(self, value: Boot, text: str | None = None) -> Runner:
+        """Start a runner as the watcher would; `text` is what it is told instead of `value`."""
+        self.open_doors()
+        checkout = self.places.checkout(value.branch)
+        os.makedirs(f"{checkout}/logs", exist_ok=True)
+        with open(f"{checkout}/{ERROR_LOG}", "ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-E", "-s", "-m", "infra.runner"],
+                cwd=checkout,
+                env=self.environment() | {boot.VARIABLE: boot.to_json(value) if text is None else text},
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+            )
+        runner = Runner(process, value)
+        self._runners.append(runner)
+        return runner
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": self.places.bot,
+            "GIT_CONFIG_GLOBAL": self.places.cell_git_config,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+
+    def home(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> Home:
+        """The surroundings of a runner on main that runs in this very process."""
+        os.makedirs(f"{self.checkout}/logs", exist_ok=True)
+        self.open_requests()
+        return settle(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
+
+    # The PM's side.
+
+    def page(self) -> str:
+        return read_file(self.bare, "main", "COMMS.md") or ""
+
+    def reports(self) -> list[str]:
+        return comms.reports(self.page())
+
+    def all_reports(self) -> list[str]:
+        """Those that have left the page as well."""
+        return [*archived(read_file(self.bare, "main", ARCHIVE) or ""), *self.reports()]
+
+    def reported(self, words: str) -> bool:
+        return any(words in report for report in self.reports())
+
+    def open(self) -> list[str]:
+        return [directive.text for directive in comms.open_directives(self.page())]
+
+    def tell(self, text: str) -> None:
+        self.pm_edits(lambda page: comms.add_directive(page, text), f"tell: {text}")
+
+    def pm_edits(self, edit: Callable[[str], str], message: str) -> None:
+        self._pm_pulls()
+        page = f"{self.pm.directory}/COMMS.md"
+        write(page, edit(read(page)))
+        self.pm_pushes(message)
+
+    def pm_changes(self, files: dict[str, str], message: str) -> str:
+        """Commit these files on main and push; gives the commit."""
+        self._pm_pulls()
+        for path, content in files.items():
+            write(f"{self.pm.directory}/{path}", content)
+        return self.pm_pushes(message)
+
+    def pm_pushes(self, message: str) -> str:
+        """As a person does it: commit, push; when somebody else was faster, pull --rebase and push again."""
+        self.pm("add", "--all")
+        self.pm("commit", "--quiet", "--message", message)
+        while True:
+            try:
+                self.pm("push", "--quiet", "origin", "HEAD:main")
+            except GitError as error:
+                if "rejected]" not in error.stderr:
+                    raise
+                self._pm_pulls()
+                continue
+            return self.pm("rev-parse", "HEAD")
+
+    def _pm_pulls(self) -> None:
+        if self.main() != self.pm("rev-parse", "HEAD"):
+            self.pm("pull", "--quiet", "--rebase", "origin", "main")
+
+    def main(self) -> str:
+        return self.bare("rev-parse", "main")
+
+    # The agent's side.
+
+    def branch(self, name: str, files: dict[str, str]) -> Git:
+        """A pushed branch with a clone of its own that changes these files."""
+        clone = self.places.checkout(name)
+        shutil.copytree(self.checkout, clone, symlinks=True, copy_function=_copy)
+        shutil.rmtree(f"{clone}/logs", ignore_errors=True)
+        git = Git(clone, Person("an agent", "agent@example.invalid"))
+        git("fetch", "--quiet", "origin")
+        git("checkout", "--quiet", "-B", name, "origin/main")
+        for path, content in files.items():
+            write(f"{clone}/{path}", content)
+        git("add", "--all")
+        git("commit", "--quiet", "--message", f"{name}: a change")
+        git("push", "--quiet", "origin", name)
+        return git
+
+    def signal(self) -> str:
+        """What the watcher is asked for; empty when nothing is."""
+        path = f"{self.places.signals}/bootstrap"
+        return read(path).strip() if os.path.exists(path) else ""

@@ -1,0 +1,247 @@
+"""A start of the runner, up to SUCCESS or to a failure that says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra import runner
+from infra.cell.loop.interruption import Interruption
+from infra.cell.runner.home import settle
+from infra.shared import boot as boot_values
+from infra.shared.boot import Boot
+from infra.shared.boot_log import parse_line
+from infra.shared.exit_codes import Exit
+from infra.shared.places import Places
+from infra.shared.policy import Policy, Rule, to_text
+from infra.shared.sockets import listen
+from tests.cell.runner.cell import Cell, Runner, limits, read, write
+
+
+def failed(run: Runner, code: Exit, *words: str) -> None:
+    """It ended with this code, and both its boot log and its error log say why."""
+    assert run.ended() == code, run.log()
+    assert run.words() == ["BOOTSTRAPPING", "FAILED"]
+    reason = run.lines()[-1].details["reason"]
+    for word in words:
+        assert word in reason
+    assert reason in run.log()
+
+
+def test_a_start_is_on_record_from_its_first_line_to_success(cell: Cell) -> None:
+    """BOOTSTRAPPING, then SUCCESS, each with time, branch, commit and the boot's id (seed 001, Bootstrap Process)."""
+    value = cell.boot()
+
+    run = cell.start(value)
+
+    run.serves()
+    begun, served = run.lines()
+    for line in (begun, served):
+        assert (line.branch, line.commit, line.boot_id) == ("main", value.commit, value.id)
+    assert begun.time <= served.time
+    run.sleeps()
+
+
+BAD_VALUES: list[tuple[dict[str, Any], str]] = [
+    ({"reason": 7}, "reason is 7"),
+    ({"limits": {}}, "missing key limits.bash_seconds"),
+]
+
+
+def test_each_checkout_leads_to_the_one_signal_directory(cell: Cell) -> None:
+    """`.signal` in the checkout is the watcher's directory, and git does not see it."""
+    home = cell.home()
+    settle(home.boot, home.checkout, Interruption())
+
+    os.makedirs(home.boot.places.signals, exist_ok=True)
+    assert os.path.realpath(f"{home.checkout}/.signal") == os.path.realpath(home.boot.places.signals)
+    assert home.git("status", "--porcelain") == ""
+
+
+def test_a_bad_value_ends_the_boot(cell: Cell) -> None:
+    """Fail closed: what watcher and runner disagree about is told under the boot's own id."""
+    for change, words in BAD_VALUES:
+        value = cell.boot()
+        text = json.dumps(json.loads(boot_values.to_json(value)) | change)
+
+        failed(cell.start(value, text), Exit.CONFIG, words)
+
+
+def test_no_value_ends_the_boot(cell: Cell) -> None:
+    """Somebody started the program by hand; the record says so, though it cannot say for whom."""
+    for text in ("", "{", "[]", '{"id": 1}'):
+        run = cell.start(cell.boot(), text)
+        assert run.ended() == Exit.CONFIG
+    lines = [parse_line(line) for line in read(f"{cell.checkout}/logs/bootstrap.log").splitlines(keepends=True)]
+    assert [line and (line.word, line.branch) for line in lines] == [("BOOTSTRAPPING", "-"), ("FAILED", "-")] * 4
+    assert "minifram up" in run.log() or "is not JSON" in run.log()
+
+
+def test_a_prompt_that_is_missing_or_empty_ends_the_boot(cell: Cell) -> None:
+    """Without SYSTEM.md the agent would not know who it is."""
+    os.unlink(f"{cell.checkout}/SYSTEM.md")
+    failed(cell.start(cell.boot()), Exit.FAILURE, "SYSTEM.md cannot be read")
+
+    write(f"{cell.checkout}/SYSTEM.md", " \n")
+    failed(cell.start(cell.boot()), Exit.FAILURE, "SYSTEM.md is empty")
+
+    Path(cell.checkout, "SYSTEM.md").write_bytes(b"\xff\xfe")
+    failed(cell.start(cell.boot()), Exit.FAILURE, "SYSTEM.md cannot be read")
+
+    write(f"{cell.checkout}/SYSTEM.md", "You are an agent.\n")
+    cell.start(cell.boot()).serves()
+
+
+@pytest.mark.heavy
+def test_a_door_that_does_not_answer_is_not_the_versions_fault(cell: Cell) -> None:
+    """Each door is named, with an exit code of its own; with both there again, the same version boots."""
+    short = cell.boot(limits=limits(door_seconds=1.0))
+    cell.model.healthy = False
+    failed(cell.start(short), Exit.UNAVAILABLE, "the model door", "503")
+    cell.model.healthy = True
+
+    os.rename(cell.places.model_socket, f"{cell.places.run}/away")
+    failed(cell.start(cell.boot(limits=limits(door_seconds=0.1))), Exit.UNAVAILABLE, "the model door", "No such file")
+    os.rename(f"{cell.places.run}/away", cell.places.model_socket)
+
+    os.rename(cell.places.git_socket, f"{cell.places.run}/away")
+    with listen(cell.places.git_socket):  # takes the connection, says nothing
+        failed(cell.start(cell.boot(limits=limits(door_seconds=0.1))), Exit.UNAVAILABLE, "the git door", "timed out")
+    os.rename(f"{cell.places.run}/away", cell.places.git_socket)
+
+    cell.start(cell.boot()).serves()
+
+
+def test_a_door_that_comes_late_is_waited_for(cell: Cell) -> None:
+    """The watcher starts the doors and the runner at the same time."""
+    cell.open_doors()
+    os.rename(cell.places.git_socket, f"{cell.places.run}/away")
+    run = cell.start(cell.boot())
+    with socket.socket(socket.AF_UNIX) as model:
+        model.connect(cell.places.model_socket)  # the control: the other door is there
+    while "BOOTSTRAPPING" not in run.words():
+        assert run.process.poll() is None
+
+    os.rename(f"{cell.places.run}/away", cell.places.git_socket)
+
+    run.serves()
+
+
+@pytest.mark.heavy
+def test_without_bash_there_are_no_tools(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that does nothing is run; if it cannot be, the boot ends."""
+    tools = f"{cell.places.bot}/tools"
+    first, second = cell.boot(), cell.boot()
+    monkeypatch.setenv("PATH", tools)  # the runner itself is started by an absolute path
+    failed(cell.start(first), Exit.FAILURE, "bash cannot be run")
+
+    write(f"{tools}/bash", "#!/bin/sh\nexit 3\n")
+    os.chmod(f"{tools}/bash", stat.S_IRWXU)
+    failed(cell.start(second), Exit.FAILURE, "ended with status 3")
+
+
+def test_logs_that_cannot_be_written_end_the_boot(cell: Cell) -> None:
+    """What the life file cannot be written to, no event could."""
+    os.makedirs(f"{cell.checkout}/logs/life.json")
+
+    failed(cell.start(cell.boot()), Exit.FAILURE, "nothing can be written under logs/")
+
+
+def test_a_version_that_cannot_even_be_imported_has_left_its_mark(cell: Cell) -> None:
+    """BOOTSTRAPPING without SUCCESS, and a traceback in the error log: what the watcher falls back on."""
+    write(f"{cell.checkout}/infra/shared/boot.py", "def (:\n")
+
+    run = cell.start(cell.boot())
+
+    assert run.ended() == Exit.FAILURE
+    assert run.words() == ["BOOTSTRAPPING"]
+    assert "SyntaxError" in run.log()
+
+
+@pytest.mark.heavy
+def test_a_mistake_on_the_way_up_is_told_with_its_traceback(cell: Cell) -> None:
+    """A bug is no orderly failure, but its record names it all the same."""
+    path = f"{cell.checkout}/infra/cell/runner/start.py"
+    write(path, read(path).replace("def preflight(", "def preflight(boot, checkout):\n    1 / 0\n\n\ndef unused("))
+
+    run = cell.start(cell.boot())
+
+    failed(run, Exit.FAILURE, "ZeroDivisionError")
+    assert "Traceback" in run.log()
+
+
+TOO_HEAVY = {
+    *("subprocess", "dataclasses", "inspect", "http.client", "email", "ssl", "logging", "pathlib", "tempfile"),
+    *("shutil", "urllib.parse", "asyncio", "structlog", "git", "msgspec", "yaml", "psutil", "anthropic", "openai"),
+    *("infra.cell.policy", "infra.shared.policy", "infra.shared.approvals", "ipaddress", "fnmatch"),
+}
+
+COME_UP = """
+import json, sys
+from infra import runner
+runner.leave_mark(0.0)
+code, _ = runner.come_up()
+print(code, json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_nothing_heavy_is_imported_before_success(cell: Cell) -> None:
+    """How long a start takes is measured; a module that costs more than the rest may come after it only."""
+    value = cell.boot(policy=to_text(Policy("ask", rules=(Rule("deny", domains=("pypi.org",)),))))
+    cell.open_doors()
+    run = subprocess.run(
+        [sys.executable, "-E", "-s", "-c", COME_UP],
+        cwd=cell.checkout,
+        env=cell.environment() | {boot_values.VARIABLE: boot_values.to_json(value)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    code, modules = run.stdout.split(" ", 1)
+    assert code == "0"
+    assert TOO_HEAVY & set(json.loads(modules)) == set()
+    assert "socket" in json.loads(modules), "the control: what is imported is seen"
+
+
+NAMES = st.from_regex(r"[a-z][a-z0-9/._-]{0,20}", fullmatch=True)
+HEX = "0123456789abcdef"
+
+
+@given(NAMES, st.text(HEX, min_size=40, max_size=40), st.text(HEX, min_size=32, max_size=32), st.text())
+def test_the_first_line_takes_its_words_from_the_value(branch: str, commit: str, id: str, reason: str) -> None:
+    """It reads the beginning of the value without a parser; that must agree with how the value is written."""
+    places = Places("/bot", "/remote", "/run", "/var")
+    value = Boot(id, branch, commit, reason, "/remote", "merge", places, limits())
+
+    words = boot_values.to_json(value).split('"', 12)
+
+    assert words[1:10:4] == ["id", "branch", "commit"]
+    assert words[3:12:4] == [id, branch, commit]
+
+
+def test_a_line_that_was_cut_does_not_take_the_next_one_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a full disk, the record goes on on a line of its own."""
+    monkeypatch.chdir(tmp_path)
+    write("logs/bootstrap.log", "2026-01-31T10:42:12.345Z SUCC")
+    value = Boot("0" * 32, "main", "1" * 40, "", "", "merge", Places("/b", "/r", "/n", "/v"), limits())
+    monkeypatch.setenv(boot_values.VARIABLE, boot_values.to_json(value))
+
+    runner.leave_mark(0.0)
+
+    last = read("logs/bootstrap.log").splitlines(keepends=True)[-1]
+    line = parse_line(last)
+    assert line is not None
+    assert line[:5] == ("1970-01-01T00:00:00.000Z", "BOOTSTRAPPING", "main", "1" * 40, "0" * 32)

@@ -1,0 +1,322 @@
+"""A version on its own branch proves itself, merges if it may, and hands over to main: always."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from infra.cell.loop.interruption import Interruption
+from infra.cell.runner import examination, hop
+from infra.cell.runner.examination import Examined
+from infra.cell.runner.home import Home, settle
+from infra.cell.runner.hop import MainMoved, NotValidated
+from infra.shared.people import WATCHER
+from infra.shared.places import ERROR_LOG
+from infra.shared.repository.git import Git
+from infra.shared.requests import Examination, Later, Refused, Reply
+from infra.shared.verdicts import records, refs, trees
+from infra.shared.verdicts.verdict import Counts, Verdict
+from tests.cell.loop.replies import Canned
+from tests.cell.loop.waiting import wait_for
+from tests.cell.runner.cell import Cell, limits, read, write
+
+FIT = Examined(True, "rehearsed, 3 of main's tests passed")
+
+
+def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ...] = ()) -> None:
+    """The keep's verdict on what merging the branch would make of main now."""
+    git = Git(cell.places.remote, WATCHER)
+    main, commit = git("rev-parse", "main"), git("rev-parse", "improve")
+    key = trees.key_of(git, trees.merged(git, main, commit))
+    failures = {} if passed else {"tests/test_body.py::test_this_version_is_fine": "assert 'this' == 'that'"}
+    made = Verdict(key, "improve", commit, main, passed, why, False, True, Counts(1), failures=failures)
+    records.keep(git, Verdict(**{**{f: getattr(made, f) for f in made.__struct_fields__}, "needs_word": word}))
+
+
+def at_home(cell: Cell, branch: str, **boot: Any) -> Home:
+    """The surroundings of a runner on a branch, in this process."""
+    checkout = cell.places.checkout(branch)
+    os.makedirs(f"{checkout}/logs", exist_ok=True)
+    return settle(cell.boot(branch, **boot), checkout, Interruption(), Canned([]), pause=lambda seconds: None)
+
+
+def change(cell: Cell, **files: str) -> Git:
+    return cell.branch("improve", files or {"src/notes.md": "better\n"})
+
+
+# As the watcher starts it.
+
+
+@pytest.mark.heavy
+def test_a_version_that_the_keep_has_examined_leads_main_to_itself(cell: Cell) -> None:
+    """It asks for its examination, merges with the verdict in the commit, reports, and asks for main."""
+    clone = change(cell)
+    before = cell.main()
+
+    run = cell.start(cell.boot("improve"))
+    wait_for(lambda: refs.is_asked(cell.places.remote), "an examination is asked for")
+    assert refs.requests(cell.bare) == [("improve", clone("rev-parse", "HEAD"))]
+    examined(cell)
+
+    assert run.ended(60) == 0, run.log()
+    assert run.words() == ["BOOTSTRAPPING", "SUCCESS"]
+    assert cell.signal() == "main"
+    assert cell.bare("show", "main:src/notes.md") == "better"
+    merge = cell.bare("rev-parse", "main~1")
+    assert cell.bare("rev-parse", "main~1^1", "main~1^2").split() == [before, clone("rev-parse", "HEAD")]
+    message = cell.bare("log", "-1", "--format=%B", merge)
+    assert message.startswith("Merge improve: improve: a change")
+    assert "Examined: rehearsed, 1 of main's tests passed" in message
+    [report] = cell.reports()
+    assert f"improve@{clone('rev-parse', 'HEAD')[:12]} merged into main as {merge[:12]}" in report
+    assert "1 of main's tests passed" in report
+    assert before[:12] in report
+    assert cell.model.requests == [], "being examined costs nothing"
+
+
+@pytest.mark.heavy
+def test_a_version_that_did_not_pass_is_not_merged(cell: Cell) -> None:
+    """The PM reads which test and how it failed, main is as it was, and main is asked for."""
+    change(cell)
+    before = cell.main()
+    examined(cell, passed=False, why="tests/test_body.py::test_this_version_is_fine failed")
+
+    run = cell.start(cell.boot("improve"))
+
+    assert run.ended(60) == 0, run.log()
+    assert cell.signal() == "main"
+    assert cell.bare("rev-parse", "main~1") == before
+    [report] = cell.reports()
+    assert "not validated: tests/test_body.py::test_this_version_is_fine failed" in report.split("\n")[0]
+    assert "assert 'this' == 'that'" in report
+
+
+@pytest.mark.heavy
+def test_a_mistake_while_it_is_examined_still_ends_in_main(cell: Cell) -> None:
+    """Whatever this version cannot do, it lets main lead again, and says what happened."""
+    path = f"{cell.checkout}/infra/cell/runner/examination.py"
+    change(
+        cell,
+        **{"infra/cell/runner/examination.py": read(path).replace("    end = clock()", "    1 / 0\n    end = clock()")},
+    )
+
+    run = cell.start(cell.boot("improve"))
+
+    assert run.ended() == 0, run.log()
+    assert cell.signal() == "main"
+    assert "not validated: ZeroDivisionError in the runner" in cell.reports()[0]
+    assert "hop.crashed" in read(f"{run.checkout}/{ERROR_LOG}")
+
+
+@pytest.mark.heavy
+def test_being_asked_to_end_ends_the_waiting(cell: Cell) -> None:
+    """No signal, no report: the watcher has its own reasons."""
+    change(cell)
+    run = cell.start(cell.boot("improve"))
+    wait_for(lambda: refs.is_asked(cell.places.remote), "an examination is asked for")
+
+    run.ask_to_end()
+
+    assert run.ended(3) == 0, run.log()
+    assert cell.signal() == ""
+    assert cell.reports() == []
+
+
+# Step by step, in this process.
+
+
+def test_a_verdict_is_waited_for(cell: Cell) -> None:
+    """Doors that are not open, or busy, are asked again; a refusal and a verdict end it."""
+    change(cell)
+    home = at_home(cell, "improve")
+    replies: list[Reply | OSError] = [OSError("no door"), Later("busy"), Examination("waiting"), Refused("moved")]
+
+    def ask(request: object) -> Reply:
+        reply = replies.pop(0)
+        if isinstance(reply, OSError):
+            raise reply
+        return reply
+
+    assert examination.wait(home, home.head(), ask) == Examined(False, "moved")
+    assert replies == []
+
+
+def test_no_verdict_in_time_is_none(cell: Cell) -> None:
+    """It says what was last heard, and the version is not merged."""
+    change(cell)
+    home = at_home(cell, "improve", limits=limits(validation_seconds=10))
+    times = iter([0.0, 1.0, 9999.0])
+
+    found = examination.wait(home, home.head(), lambda _: Later("the disk is full"), lambda: next(times))
+
+    assert not found.passed
+    assert "no verdict in time: the disk is full" in found.words
+
+
+def test_what_needs_the_pms_word_is_not_merged(cell: Cell) -> None:
+    """Reported with each reason, and left to the PM."""
+    change(cell)
+    before = cell.main()
+
+    title, text = hop.settle(at_home(cell, "improve"), FIT._replace(needs_word=("tests/a.py is removed",)), before)
+
+    assert " validated: " in title
+    assert "needs the PM's word" in text
+    assert "- tests/a.py is removed" in text
+    assert cell.main() == before
+
+
+def test_main_is_merged_into_the_branch_first(cell: Cell) -> None:
+    """What is judged is what main would become; the branch is pushed with it, and the page stays the branch's."""
+    clone = change(cell)
+    main = cell.pm_changes({"src/pm.md": "of the PM's\n"}, "a change of the PM's")
+
+    assert hop.bring_in_main(at_home(cell, "improve")) == main
+
+    assert read(f"{clone.directory}/src/pm.md") == "of the PM's\n"
+    assert read(f"{clone.directory}/src/notes.md") == "better\n"
+    assert clone("status", "--porcelain") == ""
+    assert cell.bare("rev-parse", "improve") == clone("rev-parse", "HEAD")
+    assert cell.bare("merge-base", "improve", "main") == main
+
+
+def test_a_page_alone_is_not_merged_into_the_branch(cell: Cell) -> None:
+    """Reports come and go; the branch need not follow them."""
+    clone = change(cell)
+    before = clone("rev-parse", "HEAD")
+    cell.tell("something")
+
+    hop.bring_in_main(at_home(cell, "improve"))
+
+    assert clone("rev-parse", "HEAD") == before
+
+
+def test_a_conflict_with_main_is_not_validated(cell: Cell) -> None:
+    """The report names the files; the clone is as it was."""
+    clone = change(cell)
+    before = clone("rev-parse", "HEAD")
+    cell.pm_changes({"src/notes.md": "otherwise\n"}, "the same line")
+
+    with pytest.raises(NotValidated, match=r"conflict with main in src/notes\.md"):
+        hop.bring_in_main(at_home(cell, "improve"))
+
+    assert clone("rev-parse", "HEAD") == before
+    assert clone("status", "--porcelain") == ""
+
+
+def test_a_conflict_on_the_page_is_none(cell: Cell) -> None:
+    """COMMS.md is main's, whatever the branch did to its copy."""
+    change(cell, **{"COMMS.md": "mine\n", "src/notes.md": "better\n"})
+    main = cell.pm_changes({"COMMS.md": "## Directives\n\n## Reports\n", "src/pm.md": "x\n"}, "the page")
+    home = at_home(cell, "improve")
+
+    assert hop.bring_in_main(home) == main
+    hop.settle(home, FIT, main)
+
+    assert cell.page() == "## Directives\n\n## Reports\n"
+
+
+def test_work_that_was_not_committed_is_not_judged(cell: Cell) -> None:
+    """What is merged would be something else than what was tested."""
+    clone = change(cell)
+    write(f"{clone.directory}/new.py", "")
+
+    with pytest.raises(NotValidated, match="1 files are not committed"):
+        hop.bring_in_main(at_home(cell, "improve"))
+
+
+@pytest.mark.heavy
+def test_a_branch_that_moved_on_origin_is_not_validated(cell: Cell) -> None:
+    """Somebody else pushed to it: the clone is no longer what the branch is."""
+    change(cell)
+    cell.pm("fetch", "--quiet", "origin")
+    cell.pm("checkout", "--quiet", "-b", "improve", "origin/improve")
+    write(f"{cell.pm.directory}/src/notes.md", "by the PM\n")
+    cell.pm("commit", "--quiet", "--all", "--message", "by the PM")
+    cell.pm("push", "--quiet", "origin", "improve")
+    cell.pm("checkout", "--quiet", "main")
+    cell.pm_changes({"src/pm.md": "x\n"}, "main has moved")
+
+    with pytest.raises(NotValidated, match="origin's improve is not at"):
+        hop.bring_in_main(at_home(cell, "improve"))
+
+
+def test_what_the_agent_may_not_merge_awaits_review(cell: Cell) -> None:
+    """Validated, reported, and left to the PM."""
+    clone = change(cell)
+    before = cell.main()
+
+    for autonomy in ("propose", "frozen"):
+        title, text = hop.settle(at_home(cell, "improve", autonomy=autonomy), FIT, before)
+
+        assert title == f"improve@{clone('rev-parse', 'HEAD')[:12]} validated: {FIT.words}"
+        assert "Awaiting review" in text
+        assert "minifram review improve" in text
+        assert cell.main() == before
+
+
+@pytest.mark.heavy
+def test_a_door_that_refuses_the_merge_is_quoted(cell: Cell) -> None:
+    """The version is validated all the same, and awaits review."""
+    change(cell)
+    hook = f"{cell.places.remote}/hooks/pre-receive"
+    write(hook, "#!/bin/sh\necho 'main is closed on Fridays' >&2\nexit 1\n")
+    os.chmod(hook, 0o755)
+
+    title, text = hop.settle(at_home(cell, "improve"), FIT, cell.main())
+
+    assert " validated: " in title
+    assert "Awaiting review" in text
+    assert "main is closed on Fridays" in text
+
+
+def test_main_that_moves_while_judging_is_judged_again(cell: Cell) -> None:
+    """Code that was not there when the tests ran must not be merged over unseen; a report may."""
+    change(cell)
+    home = at_home(cell, "improve")
+    main = hop.bring_in_main(home)
+    cell.pm_changes({"src/pm.md": "x\n"}, "a change of the PM's")
+    with pytest.raises(MainMoved):
+        hop.settle(home, FIT, main)
+
+    main = hop.bring_in_main(home)
+    cell.tell("something")
+    title, _ = hop.settle(home, FIT, main)
+
+    assert "merged into main" in title
+    assert cell.open() == ["something"]
+    assert cell.bare("show", "main:src/notes.md") == "better"
+    assert cell.bare("show", "main:src/pm.md") == "x"
+
+
+@pytest.mark.heavy
+def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
+    """It is validated, and there is nothing to do."""
+    change(cell)
+    cell.pm("fetch", "--quiet", "origin")
+    cell.pm("merge", "--quiet", "--no-edit", "origin/improve")
+    cell.pm("push", "--quiet", "origin", "HEAD:main")
+    home = at_home(cell, "improve")
+
+    title, text = hop.prove(home, lambda _: Later("nobody is asked"))
+
+    assert " validated: " in title
+    assert "nothing to merge" in text
+
+
+@pytest.mark.heavy
+def test_a_report_that_cannot_be_sent_is_left_to_main(cell: Cell) -> None:
+    """The hop ends all the same, and main's runner sends what this one could not."""
+    change(cell)
+    home = at_home(cell, "improve")
+    os.rename(cell.places.remote, f"{cell.places.remote}.away")
+
+    assert hop.prove_and_hand_over(home) == 0
+
+    assert cell.signal() == "main"
+    os.rename(f"{cell.places.remote}.away", cell.places.remote)
+    assert cell.reports() == []
+    assert cell.home().page.send()
+    assert "not validated: GitError in the runner" in cell.reports()[0]

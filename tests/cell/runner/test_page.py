@@ -1,0 +1,355 @@
+"""COMMS.md of main: read by the agent and appended to, and nothing on it is ever lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from infra.cell.runner import handover
+from infra.cell.runner.home import UNSENT
+from infra.cell.runner.unsent import UnsentReports
+from infra.shared import comms
+from infra.shared.clock import timestamp
+from infra.shared.repository.git import Git
+from infra.shared.repository.merge import changes_beyond_page
+from infra.shared.repository.page_text import PAGE
+from infra.shared.settings import CommsSettings
+from tests.cell.runner.cell import PROJECT, Cell, read, write
+
+
+def unsent(cell: Cell) -> list[str]:
+    directory = Path(cell.places.bot, UNSENT)
+    return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+
+
+def test_a_report_and_its_ticks_are_one_commit_on_main(cell: Cell) -> None:
+    """The PM never sees one without the other; nothing but the page changes, and the checkout not at all."""
+    cell.tell("one")
+    cell.tell("two")
+    page = cell.home().page
+    before, seen = cell.main(), page.look()
+
+    assert page.report("main@0123456789ab a title", "some text", (seen.open[0].id,))
+
+    assert cell.bare("rev-list", "--count", f"{before}..main") == "1"
+    assert not changes_beyond_page(cell.bare, before, "main")
+    assert cell.open() == ["two"]
+    [report] = cell.reports()
+    assert report.split("\n")[0].endswith("Z main@0123456789ab a title")
+    assert report.endswith("some text")
+    assert unsent(cell) == []
+    assert Git(cell.checkout)("status", "--porcelain") == ""
+
+
+def test_directives_are_read_from_origin(cell: Cell) -> None:
+    """Whatever the checkout's own copy says."""
+    write(f"{cell.checkout}/COMMS.md", "## Directives\n\n- [ ] not this\n\n## Reports\n")
+    cell.tell("this")
+
+    assert [task.text for task in cell.home().page.look().open] == ["this"]
+
+
+LACKING = {
+    "# Ours\n\n## Reports\n": ("## Directives",),
+    "## Directives\n\n- [x] old\n": ("## Reports",),
+    "nothing of the kind\n": ("## Directives", "## Reports"),
+    "## Directives\n## Reports\n": (),
+}
+
+
+@pytest.mark.heavy
+def test_what_the_page_lacks_is_named_and_put_back_by_the_next_report(cell: Cell) -> None:
+    """A page without its sections is no error, and what stands on it stays."""
+    page = cell.home().page
+    for document, missing in LACKING.items():
+        cell.pm_changes({PAGE: document}, "rearrange")
+
+        seen = page.look()
+        assert seen.missing == missing
+        assert seen.open == []
+        assert page.report("a title", "some text")
+
+        assert comms.with_sections(cell.page()) == cell.page()
+        assert document.split("\n")[0] in cell.page()
+        assert len(cell.reports()) == 1
+
+
+def test_a_page_that_is_gone_is_written_anew(cell: Cell) -> None:
+    """With both sections and the report."""
+    cell.pm("rm", "--quiet", PAGE)
+    cell.pm_pushes("no page")
+    page = cell.home().page
+
+    assert page.look().missing == (PAGE,)
+    assert page.report("a title", "some text")
+
+    assert comms.open_directives(cell.page()) == []
+    assert len(cell.reports()) == 1
+
+
+def test_sending_twice_reports_once(cell: Cell) -> None:
+    """A runner that was killed between the push and the end of its record sends again, and nothing is doubled."""
+    cell.tell("one")
+    page = cell.home().page
+    [task] = page.look().open
+    page.report("first", "text", (task.id,))
+    at = cell.reports()[0].split()[1]
+    again = {"at": at, "title": "first", "text": "text", "ticks": [task.id]}
+    write(f"{cell.places.bot}/{UNSENT}/{at}.json", json.dumps(again))
+    before = cell.main()
+
+    assert cell.home().page.send()
+
+    assert cell.main() == before
+    assert unsent(cell) == []
+
+
+def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -> None:
+    """Over the runner's own end, and its ticks count as done in the meantime."""
+    cell.tell("one")
+    page = cell.home().page
+    [task] = page.look().open
+    os.rename(cell.places.remote, f"{cell.places.remote}.away")
+
+    assert not page.report("first", "text", (task.id,))
+    assert not page.report("second", "text")
+    os.rename(f"{cell.places.remote}.away", cell.places.remote)
+    assert cell.reports() == []
+    assert len(unsent(cell)) == 2
+
+    later = cell.home().page
+    assert later.ticks_underway() == {task.id}
+    assert later.send()
+    assert [report.split()[3] for report in cell.reports()] == ["first", "second"]
+    assert cell.open() == []
+    assert later.ticks_underway() == set()
+
+
+REPORT_FOR_EVER = """
+import sys
+from tests.life.cell import Cell
+from infra.contract.boot import from_json
+from infra.life.home import settle
+from infra.loop.interruption import Interruption
+home = settle(from_json(sys.argv[1]), sys.argv[2], Interruption())
+number = 0
+while True:
+    number += 1
+    home.page.report(f"report {number}.", "text")
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.heavy
+def test_no_report_is_lost_over_kill_9(cell: Cell) -> None:
+    """Killed at random moments while it reports: each report that was begun is on the page once, in order."""
+    from infra.shared.boot import to_json
+
+    begun = 0
+    for round in range(8):
+        words = [sys.executable, "-c", REPORT_FOR_EVER, to_json(cell.boot()), cell.checkout]
+        environment = cell.environment() | {"PYTHONPATH": PROJECT}
+        with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for _ in range(2):
+                begun += bool(process.stdout.readline())
+            try:
+                process.wait(0.013 * round)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+            begun += len(process.stdout.read().split())
+        for lock in Path(cell.checkout, ".git").rglob("*.lock"):
+            lock.unlink()  # the watcher does so before a launch
+        assert cell.home().page.send()
+
+    headings = [report.split("\n")[0] for report in cell.all_reports()]
+    assert len(set(headings)) == len(headings), "none is there twice"
+    times = [heading.split()[1] for heading in headings]
+    assert times == sorted(times)
+    assert begun <= len(headings) <= begun + 8, "at most one report a round was begun and not yet announced"
+
+
+def test_a_report_that_is_refused_is_set_aside(cell: Cell) -> None:
+    """It does not hold up the reports behind it, and is kept."""
+    page = cell.home().page
+
+    assert page.report("", "of nothing")
+    assert page.report("second", "it is fine")
+
+    assert [report.split("\n")[-1] for report in cell.reports()] == ["it is fine"]
+    [kept] = unsent(cell)
+    assert kept.startswith("refused-")
+    assert "of nothing" in read(f"{cell.places.bot}/{UNSENT}/{kept}")
+
+
+def test_a_door_that_does_not_answer_is_waited_for(cell: Cell) -> None:
+    """What cannot be handed over is kept, and the next look hands it over once."""
+    page = cell.home().page
+    cell.close_requests()
+
+    assert not page.report("first", "text")
+    assert len(unsent(cell)) == 1
+
+    cell.open_requests()
+    assert page.send()
+    assert page.send()
+    assert len(cell.reports()) == 1
+    assert unsent(cell) == []
+
+
+def test_dates_follow_a_clock_that_was_wrong_for_a_while(cell: Cell) -> None:
+    """A report of a wrong clock has its date; those after it have the clock's again, and no two have the same."""
+    home = cell.home()
+    right, wrong = 1_800_000_000.0, 2_180_000_000.0
+    clock = iter([wrong, right, right, right])
+    queue = UnsentReports(f"{cell.places.bot}/{UNSENT}", lambda: next(clock), home.log)
+
+    for number in range(4):
+        queue.add(f"report {number}", "text")
+
+    told = sorted(queue.oldest_first(), key=lambda report: report.title)
+    assert [report.at for report in told] == [timestamp(wrong), *(timestamp(right + each / 1000) for each in range(3))]
+
+
+def test_a_queue_entry_that_cannot_be_read_is_set_aside(cell: Cell) -> None:
+    """It does not hold up the reports behind it."""
+    write(f"{cell.places.bot}/{UNSENT}/2026-01-31T10:42:12.345Z.json", '{"at": "2026')
+
+    assert cell.home().page.report("a title", "some text")
+
+    assert len(cell.reports()) == 1
+    assert unsent(cell) == ["2026-01-31T10:42:12.345Z.json.bad"]
+
+
+def test_a_queue_that_cannot_be_written_does_not_lose_the_report(cell: Cell, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is sent from memory, at once or later, and put on the disk as soon as that is possible."""
+    write(f"{cell.places.bot}/{UNSENT}", "a file where the directory should be")
+    page = cell.home().page
+    os.rename(cell.places.remote, f"{cell.places.remote}.away")
+
+    assert not page.report("first", "text")
+    assert "report.not_stored" in capfd.readouterr().err
+
+    os.unlink(f"{cell.places.bot}/{UNSENT}")
+    assert page.ticks_underway() == set()
+    assert len(unsent(cell)) == 1
+    os.rename(f"{cell.places.remote}.away", cell.places.remote)
+    assert page.send()
+    assert len(cell.reports()) == 1
+
+
+def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> None:
+    """Text that UTF-8 cannot hold is reported as far as it goes."""
+    assert cell.home().page.report("half \ud83d", "and half \udc00")
+
+    assert len(cell.reports()) == 1
+    assert "half ?" in cell.reports()[0]
+
+
+FULL_DISK = """
+import resource, sys
+from infra.contract.boot import from_json
+from infra.life import handover
+from infra.life.home import settle
+from infra.loop.interruption import Interruption
+home = settle(from_json(sys.argv[1]), sys.argv[2], Interruption())
+limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3, limit[1]))
+home.page._unsent.add("a title", "some text")
+home.life.working("a unit")
+tries = []
+def room_at_last(seconds):
+    tries.append(seconds)
+    if len(tries) == 2:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+assert handover.hand_over_to_main(home, "a test", room_at_last)
+assert home.page.send()
+home.life.working("a unit")
+"""
+
+
+@pytest.mark.heavy
+def test_a_full_disk_leaves_nothing_half_written_and_everything_is_tried_again(cell: Cell) -> None:
+    """Report, signal and life file, on a disk that takes three bytes of each file and then no more."""
+    from infra.shared.boot import to_json
+
+    cell.home()
+    words = [sys.executable, "-c", FULL_DISK, to_json(cell.boot()), cell.checkout]
+    environment = cell.environment() | {"PYTHONPATH": PROJECT}
+    run = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stderr
+    for event in ("report.not_stored", "life_file.not_written", "signal.not_written"):
+        assert event in run.stderr
+    assert cell.signal() == "main"
+    assert len(cell.reports()) == 1
+    left_over = [name for _, _, names in os.walk(cell.places.bot) for name in names if name.endswith(".tmp")]
+    assert left_over == []
+    assert json.loads(read(f"{cell.checkout}/logs/life.json"))["doing"] == "working"
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 3
+
+
+def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
+    """The tries are bounded; the watcher goes back to main in any case."""
+    write(cell.places.signals, "a file where the directory should be")
+    pauses: list[float] = []
+
+    assert not handover.hand_over_to_main(cell.home(), "a test", pauses.append)
+
+    assert len(pauses) == len(handover.PAUSES_SECONDS) + 1
+
+
+@pytest.mark.heavy
+def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
+    """A hundred rounds of both writing at the same moment, the PM by path: nobody meets a conflict, and each directive
+    and each report is there exactly once, on the page or in the archive."""
+    rounds = 100
+    start = threading.Barrier(2)
+    failures: list[BaseException] = []
+
+    def pm() -> None:
+        try:
+            for number in range(rounds):
+                start.wait(60)
+                cell.tell(f"directive {number}.")
+        except BaseException as error:
+            failures.append(error)
+            start.abort()
+
+    person = threading.Thread(target=pm)
+    person.start()
+    page = cell.home().page
+    for number in range(rounds):
+        start.wait(60)
+        assert page.report(f"report {number}.", f"text {number}.")
+    person.join()
+
+    assert failures == []
+    assert cell.open() == [f"directive {number}." for number in range(rounds)]
+    found = [report.split("\n") for report in cell.all_reports()]
+    assert [lines[0].split(" ", 3)[3] for lines in found] == [f"report {number}." for number in range(rounds)]
+    assert [lines[-1] for lines in found] == [f"text {number}." for number in range(rounds)]
+    assert len(cell.reports()) == CommsSettings().keep_reports
+
+
+@pytest.mark.heavy
+def test_ticks_meet_the_pms_edits(cell: Cell) -> None:
+    """A directive that the PM adds while the agent ticks another stays open."""
+    cell.tell("one")
+    page = cell.home().page
+    [task] = page.look().open
+    person = threading.Thread(target=cell.tell, args=("two",))
+    person.start()
+
+    assert page.report("done", "text", (task.id,))
+    person.join()
+
+    assert cell.open() == ["two"]

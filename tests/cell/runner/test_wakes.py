@@ -1,0 +1,155 @@
+"""The runner wakes when main moves, and on the grid of the clock."""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.runner.wakes import Wakes, next_tick
+from infra.shared.sockets import listen
+from tests.cell.loop.waiting import wait_for
+from tests.cell.runner.cell import Cell
+
+FAR = 1e12
+
+
+@given(st.floats(0, 1e11), st.floats(0.001, 1e5))
+def test_the_next_tick_is_the_first_one_after_now(now: float, interval: float) -> None:
+    """Later than now, by no more than an interval, and on the grid, as far as floats can tell."""
+    tick = next_tick(now, interval)
+
+    assert tick > now
+    assert tick - now <= interval * (1 + 1e-9) + math.ulp(now) * 4
+    assert abs(tick / interval - round(tick / interval)) < 1e-6 + math.ulp(tick / interval)
+
+
+def test_ten_minutes_are_ten_minutes_of_the_clock() -> None:
+    """11:59:59 and 11:50:00 both wait for 12:00:00 (seed 001, Work Loop)."""
+    noon = 12 * 3600.0
+
+    assert next_tick(noon - 1, 600) == next_tick(noon - 600, 600) == noon
+    assert next_tick(noon, 600) == noon + 600
+
+
+@pytest.fixture
+def wakes(cell: Cell) -> Iterator[Wakes]:
+    cell.open_git_door()
+    made = Wakes(cell.places.git_socket, cell.home().log, Interruption())
+    yield made
+    made.close()
+
+
+def test_a_move_of_main_wakes(cell: Cell, wakes: Wakes) -> None:
+    """Long before the clock would."""
+    wakes.seen(cell.main())
+    assert not wakes.moved()
+
+    cell.tell("something")
+
+    assert wakes.sleep(time.time() + 20)
+
+
+def test_without_a_move_the_clock_wakes(cell: Cell, wakes: Wakes) -> None:
+    """Where main is known to be is no news, though the door says it at once."""
+    wakes.seen(cell.main())
+
+    assert not wakes.sleep(time.time() + 0.1)
+    assert not wakes.sleep(0.0)
+
+
+def test_a_move_that_happened_before_is_not_missed(cell: Cell, wakes: Wakes) -> None:
+    """The door's first line tells where main is, to those who have seen it elsewhere."""
+    wakes.seen(cell.main())
+    cell.tell("something")
+
+    assert wakes.sleep(time.time() + 20)
+
+
+def test_a_move_while_the_door_was_away_is_not_missed(cell: Cell, wakes: Wakes) -> None:
+    """The connection is made anew when the door is back, and then main is where it was not before."""
+    wakes.seen(cell.main())
+    wakes.sleep(time.time() + 0.05)
+    cell.close_git_door()
+    cell.tell("something")
+    assert not wakes.sleep(time.time() + 0.05), "the control: nobody tells while the door is away"
+
+    cell.open_git_door()
+
+    assert wakes.sleep(time.time() + 20)
+
+
+@pytest.mark.heavy
+def test_a_door_that_closes_at_once_is_not_asked_in_a_frenzy(cell: Cell) -> None:
+    """Each attempt waits longer than the last one, until the door speaks."""
+    path = f"{cell.places.run}/other.sock"
+    asked = 0
+    with listen(path) as door:
+        door.settimeout(0.01)
+        done = threading.Event()
+
+        def refuse() -> None:
+            nonlocal asked
+            while not done.is_set():
+                try:
+                    door.accept()[0].close()
+                    asked += 1
+                except TimeoutError:
+                    continue
+
+        refusing = threading.Thread(target=refuse)
+        refusing.start()
+        wakes = Wakes(path, cell.home().log, Interruption())
+        wakes.sleep(time.time() + 0.5)
+        done.set()
+        refusing.join()
+
+    assert 1 <= asked <= 4
+
+
+def test_a_line_without_end_is_not_kept(cell: Cell) -> None:
+    """Whatever the other side of the socket is, memory stays bounded."""
+    path = f"{cell.places.run}/other.sock"
+    with listen(path) as door:
+        wakes = Wakes(path, cell.home().log, Interruption())
+        wakes.moved()
+        client, _ = door.accept()
+        with client:
+            client.sendall(b"x" * 10_000)
+            wait_for(lambda: wakes.moved() or _is_closed(client), "the connection is given up")
+        wakes.close()
+
+
+def _is_closed(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+def test_sleep_is_where_a_runner_may_be_ended(cell: Cell) -> None:
+    """Being asked to end does not wait for the next tick."""
+    interruption = Interruption()
+    wakes = Wakes("/nowhere", cell.home().log, interruption)
+    interruption.ask()
+
+    with pytest.raises(Interrupted):
+        wakes.sleep(FAR)
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_the_sleep(wakes: Wakes, cell: Cell) -> None:
+    """A day back, and a sleep of a moment is still a moment."""
+    wakes.seen(cell.main())
+    clock = iter([1000.0, 1000.0])
+
+    assert not wakes.sleep(1000.1, lambda: next(clock, 1000.0 - 86_400))

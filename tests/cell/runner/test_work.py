@@ -1,0 +1,556 @@
+"""The work loop on main, as a real runner between two doors lives it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import time
+from typing import Any
+
+import pytest
+
+from infra.cell.runner.page import Page
+from infra.cell.runner.unsent import UnsentReports
+from infra.cell.runner.wakes import Wakes
+from infra.cell.runner.work import Next, Work
+from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
+from infra.shared.policy import Policy, to_text
+from infra.shared.repository.git import Git
+from infra.shared.requests import Reply, Report
+from infra.shared.sockets import listen
+from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
+from tests.cell.loop.waiting import gone, wait_for
+from tests.cell.runner.cell import DEADLINE_SECONDS, Cell, Runner, limits, read, write
+from tests.cell.runner.doors import Refusal
+
+heavy = pytest.mark.heavy
+SAVE = "git commit -qam 'a change' && git push -q origin main"
+
+
+def asleep(cell: Cell, **boot: Any) -> Runner:
+    """A runner on main that has nothing to do."""
+    run = cell.start(cell.boot(**boot))
+    run.sleeps()
+    return run
+
+
+def test_a_directive_is_noticed_at_once_done_reported_and_ticked(cell: Cell) -> None:
+    """Within 2 s of the push, on a clock that ticks every 10 minutes; then there is nothing more to say."""
+    run = asleep(cell)
+    seen: list[float] = []
+
+    def begin(request: Request) -> Completion:
+        seen.append(time.monotonic())
+        return calls(bash(f"echo ${{MINIFRAM_BOOT:-none}}; echo more >> src/notes.md; {SAVE}"))
+
+    cell.model.replies += [begin, says("It is done.")]
+    cell.tell("do it")
+    told_at = time.monotonic()
+
+    wait_for(lambda: cell.reported("It is done."), "the report")
+    assert seen[0] - told_at < 2
+    assert cell.open() == []
+    assert cell.bare("show", "main:src/notes.md") == "a note\nmore"
+    assert results(cell.model.requests[1])[0].content.startswith("none\n"), "what makes a runner is not handed on"
+    cell.pm_changes({"src/other.md": "of the PM's\n"}, "another push")
+    wait_for(lambda: os.path.exists(f"{cell.checkout}/src/other.md"), "the checkout follows main")
+    assert len(cell.model.requests) == 2, "without a directive there is no model call"
+    run.ask_to_end()
+    assert run.ended() == 0
+
+
+@heavy
+def test_what_was_open_before_the_start_is_done_at_the_start(cell: Cell) -> None:
+    """A runner looks at its page before it sleeps."""
+    cell.tell("do it")
+    cell.model.replies.append(says("Done."))
+
+    asleep(cell)
+
+    assert cell.reported("done: do it")
+
+
+@heavy
+def test_the_clock_wakes_when_the_door_does_not(cell: Cell) -> None:
+    """A door that says nothing is no reason to miss a directive: the grid of the clock is kept."""
+    run = asleep(cell, limits=limits(work_seconds=0.5))
+    cell.close_git_door()
+    cell.model.replies.append(says("Done."))
+
+    cell.tell("do it")
+
+    wait_for(lambda: cell.reported("done: do it"), "the report")
+    assert run.process.poll() is None
+
+
+@heavy
+def test_steering_reaches_a_unit_that_runs(cell: Cell) -> None:
+    """The PM adds to the page; the model reads it with its next results, and both directives are ticked."""
+    cell.tell("first thing")
+    steered: list[str] = []
+
+    def begin(request: Request) -> Completion:
+        cell.tell("second thing")
+        return calls(bash("true"))
+
+    def until_told(request: Request) -> Completion:
+        steered.extend(texts(request))
+        return says("Both done.") if steered else calls(bash("sleep 0.01"))
+
+    cell.model.replies.append(begin)
+    cell.model.at_last = until_told
+    cell.start(cell.boot(limits=limits(unit_steps=2000)))
+
+    wait_for(lambda: cell.reported("Both done."), "the report")
+    assert "second thing" in steered[0]
+    assert cell.open() == []
+    assert len(cell.reports()) == 1
+
+
+@heavy
+def test_a_model_that_fails_is_tried_again_at_the_tick(cell: Cell) -> None:
+    """Once is only logged; three in a row are told once, with what to do; then all goes on as if nothing had been."""
+    failure = Refusal("authentication", "the key is wrong")
+    cell.model.replies += [failure, failure, failure, failure, says("Done at last.")]
+    cell.tell("do it")
+
+    run = asleep(cell, limits=limits(work_seconds=0.4))
+
+    wait_for(lambda: cell.reported("Done at last."), "the report")
+    told, done = cell.reports()
+    assert "stopped (model authentication): do it" in told
+    assert "the key is wrong" in told
+    assert "set a valid one" in told
+    assert "done: do it" in done
+    assert run.log().count("authentication: the key is wrong") >= 4
+
+
+def _more_than(things: list[Request], count: int) -> bool:
+    return len(things) > count
+
+
+@heavy
+def test_an_exhausted_budget_is_told_once_a_day(cell: Cell) -> None:
+    """Also by runners that were started after one another."""
+    cell.model.at_last = Refusal("budget_exhausted", "10 of 10 dollars are spent")
+    cell.tell("do it")
+
+    for _ in range(2):
+        before = len(cell.model.requests)
+        run = asleep(cell, limits=limits(work_seconds=0.3))
+        asked_again = functools.partial(_more_than, cell.model.requests, before + 1)
+        wait_for(asked_again, "it is tried again")
+        run.ask_to_end()
+        assert run.ended() == 0
+
+    [report] = cell.reports()
+    assert "stopped (model budget_exhausted on " in report
+    assert "budget.daily_usd" in report
+    assert cell.open() == ["do it"]
+
+
+def _woken(run: Runner, times: int) -> bool:
+    return run.log().count('"runner.woken"') >= times and '"sleeping"' in run.doing()
+
+
+@heavy
+def test_a_unit_that_was_cut_short_is_tried_again_for_the_pm_alone(cell: Cell) -> None:
+    """Whatever the PM pushes may be what it waits for; its own report is not."""
+    cell.model.replies += [says("I need src/other.md.", REFUSAL)]
+    cell.tell("do it")
+    run = asleep(cell)
+    wait_for(lambda: cell.reported("stopped (refusal)"), "the report")
+    wait_for(lambda: _woken(run, 1), "it has looked at its own report")
+    assert len(cell.model.requests) == 1
+
+    cell.model.replies += [says("No.", REFUSAL), says("Now I will.")]
+    cell.pm_changes({"src/other.md": "not a directive\n"}, "another push")
+    wait_for(lambda: len(cell.reports()) == 2, "the second report")
+    wait_for(lambda: _woken(run, 3), "it has looked at that as well")
+    assert len(cell.model.requests) == 2
+
+    cell.tell("please")
+
+    wait_for(lambda: cell.reported("Now I will."), "the report")
+    assert cell.open() == []
+
+
+@heavy
+def test_an_approval_that_is_waited_for_does_not_keep_other_news_out(cell: Cell) -> None:
+    """The PM may push what makes the call needless."""
+    value = cell.boot(policy=to_text(Policy("ask", "deny", ())))
+    cell.model.replies += [calls(bash("true")), says("I wait.")]
+    cell.tell("do it")
+    run = cell.start(value)
+    wait_for(lambda: cell.reported("awaiting approval"), "the report")
+    wait_for(lambda: _woken(run, 1), "it has looked at its own reports")
+    assert len(cell.model.requests) == 2
+    cell.model.replies += [says("It is there.")]
+
+    cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
+
+    wait_for(lambda: cell.reported("It is there."), "the report")
+
+
+@heavy
+@pytest.mark.parametrize("pushed", [True, False])
+def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell, pushed: bool) -> None:
+    """A standstill outlives the runner, and so does where main was then; its own reports are no news to the next."""
+    value = cell.boot(policy=to_text(Policy("ask", "deny", ())))
+    cell.model.replies += [calls(bash("true")), says("I wait."), says("It is there.")]
+    cell.tell("do it")
+    run = cell.start(value)
+    wait_for(lambda: cell.reported("awaiting approval") and _woken(run, 1), "it waits")
+    run.ask_to_end()
+    assert run.ended() == 0
+    if pushed:
+        cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
+
+    cell.start(value._replace(id="b" * 32)).sleeps()
+
+    assert cell.reported("It is there.") is pushed
+
+
+@heavy
+def test_a_raised_budget_is_taken_up_by_the_restart_that_it_takes(cell: Cell) -> None:
+    """Not at the next tick: the runner that starts asks at once."""
+    cell.model.replies += [Refusal("budget_exhausted", "10 of 10 dollars are spent")]
+    cell.tell("do it")
+    run = asleep(cell)
+    wait_for(lambda: cell.reported("restart the agent: it goes on at once"), "what to do")
+    run.ask_to_end()
+    assert run.ended() == 0
+    cell.model.replies += [says("Done.")]
+
+    asleep(cell)
+
+    wait_for(lambda: cell.reported("done: do it"), "the report")
+
+
+def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
+    """To the PM, and to the model: nothing of main's runs, though its clone is what they name."""
+    write(f"{cell.places.bot}/prompt", "You are an agent.\n")
+    value = cell.boot()
+    asked: list[str] = []
+
+    def answer(request: Request) -> Completion:
+        asked.append(results(request)[0].content)
+        return says("Done.")
+
+    cell.model.replies.append(answer)
+    cell.tell("do it")
+    cell.start(value._replace(prompt=f"{cell.places.bot}/prompt", instead_of=value.commit))
+    told = f"This is safe mode: the PM's own copy of the program runs, in place of main at {value.commit[:12]}."
+    wait_for(lambda: cell.reported(told), "the report")
+    assert "safe mode, the PM's own copy of the program, runs in its place" in asked[0]
+
+
+@heavy
+def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -> None:
+    """It was not in what that answer answers: it is open, and is told and answered in a unit of its own. The same when
+    it came with the results of the last step that there was."""
+    answered: list[list[str]] = []
+
+    def last_answer(request: Request) -> Completion:
+        cell.tell("second thing")
+        return says("First done.")
+
+    def at_last(request: Request) -> Completion:
+        answered.append(cell.open())
+        return says("Second done.")
+
+    cell.tell("first thing")
+    cell.model.replies += [calls(bash("true")), last_answer, at_last]
+    asleep(cell)
+    wait_for(lambda: cell.reported("Second done."), "both reports")
+    assert answered == [["second thing"]]
+    assert cell.open() == []
+
+
+@heavy
+def test_what_is_told_after_the_last_step_stays_open(cell: Cell) -> None:
+    """The model was told, perhaps, and could not answer any more; the next unit begins with it at once."""
+
+    def last_step(request: Request) -> Completion:
+        cell.tell("second thing")
+        return calls(bash("true"))
+
+    opened: list[list[str]] = []
+
+    def next_unit(request: Request) -> Completion:
+        opened.append(cell.open())
+        return says("Both done.")
+
+    cell.tell("first thing")
+    cell.model.replies += [last_step, next_unit]
+    asleep(cell, limits=limits(unit_steps=1))
+    wait_for(lambda: cell.reported("Both done."), "the report")
+    assert opened == [["first thing", "second thing"]]
+    assert cell.reported("stopped (max steps)")
+
+
+def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:
+    """The agent goes on; the PM reads what was missing."""
+    cell.pm_changes({"COMMS.md": "# Ours\n"}, "rearrange")
+
+    asleep(cell)
+
+    assert cell.reported("put back into COMMS.md: ## Directives, ## Reports")
+    assert len(cell.reports()) == 1
+    assert cell.model.requests == []
+
+
+def test_a_base_prompt_that_the_pm_removed_is_told_and_waited_for(cell: Cell) -> None:
+    """One report says what is missing, no model is asked; the push that brings it back is all that it takes."""
+    run = asleep(cell)
+    os.unlink(f"{cell.pm.directory}/SYSTEM.md")
+    cell.pm_pushes("no base prompt")
+    cell.tell("do it")
+    wait_for(lambda: cell.reported("stopped (no SYSTEM.md): do it"), "the report")
+    cell.pm_changes({"SYSTEM.md": " \n"}, "an empty one")
+    wait_for(lambda: run.log().count("prompt.missing") >= 2, "it has looked again")
+    assert len(cell.reports()) == 1
+    assert cell.model.requests == []
+    cell.model.replies.append(says("Done."))
+
+    cell.pm_changes({"SYSTEM.md": "You are an agent.\n"}, "put it back")
+
+    wait_for(lambda: cell.reported("done: do it"), "the report of the unit")
+    assert cell.open() == []
+
+
+def test_code_that_main_has_replaced_makes_way(cell: Cell) -> None:
+    """The PM pushed to infra/cell: the runner asks for main and leaves, before it begins anything."""
+    run = asleep(cell)
+    cell.pm_edits(lambda page: page.replace("## Directives\n", "## Directives\n\n- [ ] do it\n"), "tell")
+    cell.model.at_last = says("Done.")
+    wait_for(lambda: cell.reported("done"), "the control: a page alone does not make it leave")
+
+    cell.pm_changes({"infra/cell/new.py": "NEW = 1\n", "COMMS.md": cell.page() + "\n"}, "new code")
+
+    assert run.ended() == 0
+    assert cell.signal() == "main"
+    assert len(cell.model.requests) == 1
+
+
+@heavy
+def test_runners_that_stay_outdated_do_not_chase_each_other(cell: Cell) -> None:
+    """When the checkout could not be brought to main, the next runner waits for the tick before it leaves as well."""
+    value = cell.boot()
+    cell.pm_changes({"requirements.txt": "\n"}, "new code")
+    assert cell.start(value).ended() == 0
+    os.unlink(f"{cell.places.signals}/bootstrap")
+
+    run = cell.start(cell.boot(commit=value.commit))
+
+    wait_for(lambda: "code.still_outdated" in run.log(), "it has seen that it is outdated")
+    run.sleeps()
+    assert cell.signal() == ""
+    cell.tell("do it")
+    wait_for(lambda: run.log().count("code.still_outdated") >= 2, "a directive does not make it work, either")
+    assert cell.model.requests == []
+
+
+@pytest.mark.parametrize(
+    "where", [pytest.param("asleep", marks=heavy), pytest.param("in a model call", marks=heavy), "in a command"]
+)
+def test_sigterm_ends_it_in_order_wherever_it_is(cell: Cell, where: str) -> None:
+    """Exit status 0 within 2 s, `leaving` in the life file, and no command left running."""
+    pids: list[int] = []
+
+    def hang(request: Request) -> Completion:
+        pids.append(0)
+        time.sleep(4)
+        return says("Too late.")
+
+    def command(request: Request) -> Completion:
+        return calls(bash("echo $$ > logs/pid; sleep 100 & wait"))
+
+    if where == "asleep":
+        run = asleep(cell)
+    else:
+        cell.tell("do it")
+        cell.model.replies.append(hang if where == "in a model call" else command)
+        run = cell.start(cell.boot())
+        pid_file = f"{cell.checkout}/logs/pid"
+        wait_for(lambda: pids or (os.path.exists(pid_file) and read(pid_file).strip()), "it is there")
+        pids += [int(read(pid_file))] if os.path.exists(pid_file) else []
+
+    asked_at = time.monotonic()
+    run.ask_to_end()
+
+    assert run.ended() == 0, run.log()
+    assert time.monotonic() - asked_at < 2
+    assert json.loads(run.doing())["doing"] == "leaving"
+    assert all(gone(pid) for pid in pids if pid)
+    assert cell.signal() == ""
+    assert cell.reports() == []
+
+
+@heavy
+def test_clones_of_merged_branches_are_removed_on_arrival(cell: Cell) -> None:
+    """Merged, clean and pushed go, with the empty directories above them; everything else stays."""
+    cell.branch("feature/merged", {"src/merged.md": "x\n"})
+    cell.branch("open", {"src/open.md": "x\n"})
+    dirty = cell.branch("dirty", {"src/dirty.md": "x\n"})
+    ahead = cell.branch("ahead", {"src/ahead.md": "x\n"})
+    stashed = cell.branch("stashed", {"src/stashed.md": "x\n"})
+    for name in ("feature/merged", "dirty", "ahead", "stashed"):
+        cell.pm("fetch", "--quiet", "origin")
+        cell.pm("merge", "--quiet", "--no-edit", f"origin/{name}")
+    cell.pm("push", "--quiet", "origin", "HEAD:main")
+    write(f"{dirty.directory}/new.md", "not committed\n")
+    write(f"{ahead.directory}/src/ahead.md", "y\n")
+    ahead("commit", "--quiet", "--all", "--message", "not pushed")
+    write(f"{stashed.directory}/src/stashed.md", "y\n")
+    stashed("stash", "--quiet")
+    os.makedirs(f"{cell.places.bot}/elsewhere")
+    os.symlink(f"{cell.places.bot}/feature/merged", f"{cell.places.bot}/linked")
+    Git(cell.checkout)("pull", "--quiet", "--ff-only", "origin", "main")
+
+    run = asleep(cell)
+
+    assert sorted(name for name in os.listdir(cell.places.bot) if not name.startswith(".")) == sorted(
+        ["ahead", "dirty", "elsewhere", "linked", "main", "open", "stashed"]
+    )
+    for name, why in {
+        "open": "not merged",
+        "dirty": "uncommitted",
+        "ahead": "refs/heads/ahead is not in main",
+        "stashed": "refs/stash is not in main",
+    }.items():
+        [line] = [line for line in map(json.loads, run.log().splitlines()) if line.get("clone") == name]
+        assert why in line["why"]
+    assert os.path.exists(f"{cell.checkout}/src/merged.md")
+
+
+@heavy
+def test_a_clone_that_is_merged_beside_one_that_is_not(cell: Cell) -> None:
+    """`a` goes, `a/b` below it stays."""
+    cell.branch("a", {"src/a.md": "x\n"})
+    cell.pm("fetch", "--quiet", "origin")
+    cell.pm("merge", "--quiet", "--no-edit", "origin/a")
+    cell.pm("push", "--quiet", "origin", "HEAD:main")
+    os.makedirs(f"{cell.places.bot}/a/b")
+    os.rename(cell.branch("b", {"src/b.md": "x\n"}).directory, f"{cell.places.bot}/a/b/minifram")
+    Git(cell.checkout)("pull", "--quiet", "--ff-only", "origin", "main")
+
+    asleep(cell)
+
+    assert os.listdir(f"{cell.places.bot}/a") == ["b"]
+    assert os.path.isdir(f"{cell.places.bot}/a/b/minifram/.git")
+
+
+@heavy
+def test_a_repository_that_is_away_is_waited_for(cell: Cell) -> None:
+    """Nothing ends because of it; when it is back, so is the agent."""
+    run = asleep(cell, limits=limits(work_seconds=1.0))
+    os.rename(cell.places.remote, f"{cell.places.remote}.away")
+    wait_for(lambda: "look.failed" in run.log(), "it has looked in vain")
+    os.rename(f"{cell.places.remote}.away", cell.places.remote)
+    cell.model.replies.append(says("Done."))
+
+    cell.tell("do it")
+
+    wait_for(lambda: cell.reported("done: do it"), "the report", DEADLINE_SECONDS + 10)
+
+
+@heavy
+def test_work_that_is_not_committed_stays_where_it_is(cell: Cell) -> None:
+    """The checkout is not touched; the model is told how it stands, and works all the same."""
+    asleep(cell).ask_to_end()
+    write(f"{cell.checkout}/src/notes.md", "half done\n")
+    cell.tell("do it")
+    cell.model.replies.append(says("Done."))
+
+    run = cell.start(cell.boot())
+
+    wait_for(lambda: cell.reported("done: do it"), "the report")
+    assert read(f"{cell.checkout}/src/notes.md") == "half done\n"
+    assert "checkout.left" in run.log()
+    assert "1 files not committed" in results(cell.model.requests[0])[0].content
+
+
+@heavy
+def test_bootstrap_ends_the_runner(cell: Cell) -> None:
+    """The signal is there before the runner is gone, and its exit says that all is well."""
+    cell.branch("improve", {"src/notes.md": "better\n"})
+    cell.tell("improve yourself")
+    cell.model.replies.append(calls(ToolUse("1", "bootstrap", {"branch": "improve"})))
+
+    run = cell.start(cell.boot())
+
+    assert run.ended() == 0
+    assert cell.signal() == "improve"
+    assert json.loads(run.doing())["doing"] == "leaving"
+
+
+@heavy
+def test_a_ruined_clone_is_left_to_the_watcher(cell: Cell) -> None:
+    """No waiting helps; the runner ends with an error. What it had to report needs no clone."""
+    cell.tell("do it")
+    cell.model.replies += [calls(bash("rm -rf .git SYSTEM.md")), says("Oops.")]
+
+    run = cell.start(cell.boot())
+
+    assert run.ended() == 1
+    assert "Traceback" in run.log()
+    assert cell.reported("Oops.")
+
+
+@heavy
+def test_an_agent_that_turned_away_from_its_origin_is_turned_back(cell: Cell) -> None:
+    """The next start listens to the PM again."""
+    Git(cell.checkout)("remote", "set-url", "origin", "/nowhere")
+    cell.tell("come back")
+    cell.model.replies.append(says("Here I am."))
+
+    cell.start(cell.boot())
+
+    wait_for(lambda: cell.reported("Here I am."), "the report")
+
+
+@heavy
+def test_sigterm_does_not_wait_for_a_door_that_hangs(cell: Cell) -> None:
+    """What may not be broken off is given a moment, and then ends with everything it started."""
+    run = asleep(cell)
+    cell.close_requests()
+    with listen(cell.places.request_socket) as mute:
+        mute.settimeout(20)
+        cell.model.replies.append(says("Done."))
+        cell.tell("do it")
+        with mute.accept()[0]:
+            asked_at = time.monotonic()
+            run.ask_to_end()
+
+            assert run.ended() == 0, run.log()
+            assert time.monotonic() - asked_at < 3
+    assert os.listdir(f"{cell.places.bot}/.unsent"), "the report is kept"
+
+
+class ForgetfulPage(Page):
+    """Takes a report and loses it."""
+
+    def report(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> bool:
+        return True
+
+
+def _never(report: Report) -> Reply:
+    raise AssertionError(report)
+
+
+def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(cell: Cell) -> None:
+    """Whatever keeps it open, the same is not begun again at once; at the tick it is."""
+    cell.tell("do it")
+    model = Canned([says("Done.")] * 5)
+    home = cell.home(model)
+    forgetful = ForgetfulPage(
+        home.git, UnsentReports(f"{cell.places.bot}/.unsent", time.time, home.log), _never, home.log
+    )
+    work = Work(home._replace(page=forgetful), Wakes(cell.places.git_socket, home.log, home.interruption))
+
+    assert [work.look(ticked=False) for _ in range(3)] == [Next.LOOK_AGAIN, Next.SLEEP, Next.SLEEP]
+    assert len(model.requests) == 1
+    assert [work.look(ticked=True), work.look(ticked=False)] == [Next.LOOK_AGAIN, Next.SLEEP]
+    assert len(model.requests) == 2

@@ -1,0 +1,86 @@
+"""A small project in a bare repository, and examinations of its branches by the keep's own programs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from infra.keep.examination.__main__ import conclude, prepare
+from infra.keep.examination.plan import Settings
+from infra.shared.people import Person
+from infra.shared.programs import keep_command, keep_environment
+from infra.shared.repository.git import Git
+from infra.shared.verdicts import records, trees
+from infra.shared.verdicts.verdict import Verdict
+
+PM = Person("PM", "pm@example.invalid")
+SETTINGS = Settings(rehearse=False, seconds=60.0)
+PROJECT = {
+    "infra/__init__.py": "",
+    "infra/body.py": "def answer():\n    return 42\n",
+    "tests/__init__.py": "",
+    "tests/conftest.py": "import pytest\n\n@pytest.fixture\ndef wanted():\n    return 42\n",
+    "tests/test_body.py": (
+        "import pytest\nfrom infra.body import answer\n\n"
+        "def test_it_answers(wanted):\n    assert answer() == wanted\n\n"
+        "@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_many(n):\n    assert n\n"
+    ),
+    "tests/cell/runner/test_same.py": "def test_same():\n    pass\n",
+    "pyproject.toml": "[tool.pytest.ini_options]\npythonpath = ['.']\nmarkers = ['heavy: long']\n",
+    "COMMS.md": "# page\n",
+}
+
+
+class Scene:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.remote = f"{root}/r.git"
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", self.remote], check=True)
+        subprocess.run(["git", "init", "-q", "-b", "main", f"{root}/w"], check=True)
+        self.git = Git(f"{root}/w", PM)
+        self.git("remote", "add", "origin", self.remote)
+        self.bare = Git(self.remote, PM)
+        self.push("main", PROJECT)
+
+    def push(self, branch: str, files: Mapping[str, str | None]) -> str:
+        """A commit with these files on a branch that begins at main; None removes one."""
+        for path, text in files.items():
+            file = self.root / "w" / path
+            if text is None:
+                self.git("rm", "-q", "-r", path)
+                continue
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", branch)
+        commit = self.git("rev-parse", "HEAD")
+        self.git("push", "-q", "origin", f"HEAD:refs/heads/{branch}")
+        self.git("reset", "-q", "--hard", "origin/main")
+        return commit
+
+    def examine(
+        self,
+        files: Mapping[str, str | None],
+        settings: Settings = SETTINGS,
+        python: str = sys.executable,
+        apart_in: str = "",
+    ) -> Verdict:
+        """Of a branch that changes these files; `apart_in` is a directory for examinations alone."""
+        return self.verdict(self.push("branch", files), settings, python, apart_in)
+
+    def verdict(
+        self, commit: str, settings: Settings = SETTINGS, python: str = sys.executable, apart_in: str = ""
+    ) -> Verdict:
+        began = time.time()
+        planned = prepare(self.remote, "branch", commit, settings, python)
+        words = keep_command("infra.keep.examination", "examine", *(["--apart"] if apart_in else []))
+        env = keep_environment() | ({"TMPDIR": apart_in} if apart_in else {})
+        done = subprocess.run(words, input=planned, capture_output=True, cwd="/", env=env, check=False, timeout=100)
+        conclude(self.remote, planned, done.stdout, began, time.time())
+        key = trees.key_of(self.bare, trees.merged(self.bare, self.bare("rev-parse", "main"), commit))
+        found = records.find(self.bare, key)
+        assert found, done.stderr.decode()
+        return found

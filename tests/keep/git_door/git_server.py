@@ -1,0 +1,66 @@
+"""The door's `git daemon`, really listening, on a port of loopback that is free."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from infra.keep.git_door import daemon
+from infra.keep.git_door.door_files import memory_bytes
+from tests.keep.git_door.world import BLOB_BYTES, World, until
+
+
+class Server:
+    """A world whose agent reaches the door by git://."""
+
+    def __init__(self, root: Path, like: World | None = None) -> None:
+        self.world = World(root, by_daemon=True, like=like)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.log = root / "daemon.log"
+        self.start(daemon.command(self.world.places, self.port, memory_bytes(BLOB_BYTES)))
+        self.url = daemon.url(self.world.places, self.port)
+        self.world.agent.git("remote", "set-url", "origin", self.url)
+
+    def start(self, words: list[str]) -> None:
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                words,
+                env=daemon.environment(self.world.places, BLOB_BYTES),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        assert until(self.is_up), self.log.read_text()
+
+    def is_up(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
+            return True
+        return False
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), 20.0)
+
+    def say(self, request: bytes) -> bytes:
+        """All that comes back for one request, as it goes over the wire."""
+        with self.connect() as wire:
+            wire.sendall(pkt(request))
+            wire.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: wire.recv(65536), b""))
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def pkt(line: bytes) -> bytes:
+    """gitprotocol-common(5): a line with its length before it."""
+    return b"%04x" % (len(line) + 4) + line

@@ -1,0 +1,430 @@
+"""The git door as `git daemon` serves it: one repository, three services, and the whole policy. Everything goes over
+loopback; beside each refusal stands what is served."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from infra.keep.git_door import daemon
+from infra.keep.git_door.door_files import memory_bytes
+from infra.shared.places import CONTAINER
+from infra.shared.repository.git import Git
+from tests.keep.git_door.git_server import Server, pkt
+from tests.keep.git_door.world import BLOB_BYTES, PAGE, Clone, World, until
+
+
+def test_clone_fetch_and_push(server: Server) -> None:
+    """The agent clones, pushes, and sees what the PM pushed by path."""
+    world = server.world
+    world.agent.git("clone", "--quiet", server.url, "../anew")
+    work = world.agent.commit({"src/b.py": "b = 1\n"})
+    world.agent.push("main")
+    assert world.main == work
+    world.pm.git("pull", "--quiet", "origin", "main")
+    world.pm.commit({"src/c.py": "c = 1\n"})
+    world.pm.push("HEAD:main")
+    world.agent.git("pull", "--quiet")
+    assert (world.agent.path / "src/c.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("refspec", "words"),
+    [
+        ("HEAD:refs/notes/x", "notes are not taken"),
+        ("HEAD:refs/minifram/x", "deny updating a hidden ref"),
+        (":main", "nothing is deleted here"),
+        ("+HEAD~1:main", "the push would drop commits that are there"),
+        ("HEAD:refs/heads/pm/x", "this branch is the PM's"),
+        ("HEAD:refs/tags/v1", "the only tags are snapshots"),
+    ],
+)
+def test_refusals_reach_the_agent(server: Server, refspec: str, words: str) -> None:
+    """What the policy says comes back as git's own remote messages."""
+    server.world.agent.commit({"src/b.py": "1\n"})
+    server.world.agent.push("main")
+    before = server.world.main
+
+    said = server.world.agent.refused(refspec)
+
+    assert words in said
+    assert server.world.main == before
+    assert server.world.pm.git("--git-dir", server.world.places.remote, "for-each-ref", "--format=%(refname)") == (
+        "refs/heads/main"
+    )
+
+
+@pytest.mark.parametrize("version", ["0", "1", "2"])
+def test_the_watchers_challenge_can_be_read_and_nothing_else_of_the_keeps(server: Server, version: str) -> None:
+    """Of refs/minifram the agent sees what stands below `probe`, in every protocol, and writes none of it."""
+    world = server.world
+    bare = Git(world.places.remote)
+    bare("update-ref", "refs/minifram/rejected/x/1", "refs/heads/main")
+    bare("update-ref", "refs/minifram/probes", "refs/heads/main")
+    bare("update-ref", "refs/minifram/probe/0123", "refs/heads/main")
+
+    seen = world.agent.git("-c", f"protocol.version={version}", "ls-remote", "--refs", server.url)
+
+    assert [line.split()[1] for line in seen.splitlines()] == ["refs/heads/main", "refs/minifram/probe/0123"]
+    world.agent.commit({"src/b.py": "1\n"})
+    for ref in ("refs/minifram/probe/0123", "refs/minifram/probe/4567"):
+        assert "deny updating a hidden ref" in world.agent.refused(f"HEAD:{ref}")
+    world.agent.push("main")
+
+
+WANT = b"0032want %b\n00000009done\n"
+FETCH = b"0012command=fetch\n00010032want %b\n0009done\n0000"
+
+
+@pytest.mark.parametrize("version", [b"", b"\0version=1\0", b"\0version=2\0"])
+@pytest.mark.parametrize("hidden", ["a ref of the keep's", "a branch that was deleted", "a file"])
+def test_an_object_that_no_ref_shows_is_not_given_out(server: Server, version: bytes, hidden: str) -> None:
+    """Not by its id either, whatever protocol the client asks for and speaks; what a branch shows is."""
+    world = server.world
+    world.pm.git("switch", "--quiet", "--create", "other")
+    secret = world.pm.commit({"src/secret.py": "1\n"})
+    ref = "refs/minifram/rejected/x/1" if hidden == "a ref of the keep's" else "refs/heads/other"
+    world.pm.push(f"HEAD:{ref}")
+    if ref.startswith("refs/heads/"):
+        world.pm.push(f":{ref}")
+    wanted = world.pm.git("rev-parse", f"{secret}:src/secret.py") if hidden == "a file" else secret
+
+    for id, given in ((wanted, False), (str(world.main), True)):
+        packs = [fetched(server, version, spoken % id.encode()) for spoken in (WANT, FETCH)]
+        assert any(b"PACK" in said for said in packs) is given
+
+
+def fetched(server: Server, version: bytes, request: bytes) -> bytes:
+    """All that comes back when a client says so, whatever it is greeted with."""
+    with server.connect() as wire:
+        wire.sendall(pkt(b"git-upload-pack /remote.git\0host=x\0" + version))
+        wire.sendall(request)
+        wire.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionResetError):
+            return b"".join(iter(lambda: wire.recv(65536), b""))
+    return b""
+
+
+@pytest.mark.parametrize("version", ["0", "1", "2"])
+def test_main_can_be_brought_back_to_a_good_version(server: Server, version: str) -> None:
+    """The watcher's own fetch by id, of a version that served well and that no branch holds any more."""
+    world = server.world
+    good = world.pm.commit({"src/b.py": "1\n"})
+    world.pm.push("HEAD:refs/minifram/good/0123")
+    world.agent.git("-c", f"protocol.version={version}", "fetch", "--quiet", "origin", good)
+    assert world.agent.git("cat-file", "-t", good) == "commit"
+    rejected = world.pm.commit({"src/c.py": "1\n"})
+    world.pm.push("HEAD:refs/minifram/rejected/x/1")
+    assert world.agent.run("-c", f"protocol.version={version}", "fetch", "--quiet", "origin", rejected).returncode
+
+
+def test_content_is_judged(server: Server) -> None:
+    """Logs, large files, the page and autonomy: the hook is the same one."""
+    world = server.world
+    world.agent.commit({"logs/x": "1\n"})
+    assert "remote: refused: refs/heads/main: commit" in world.agent.refused("main")
+    world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
+    world.agent.commit({"big": "x" * 20_000})
+    assert "over the limit of 10000" in world.agent.refused("main")
+    world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
+    world.agent.commit({"COMMS.md": PAGE.replace("be good", "be bad")})
+    assert "the PM alone write COMMS.md" in world.agent.refused("main")
+    world.settings("propose")
+    world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
+    world.agent.commit({"src/b.py": "1\n"})
+    assert "autonomy is 'propose'" in world.agent.refused("main")
+    world.agent.push("main:work")
+
+
+def test_settings_of_the_repository_do_not_open_the_door(server: Server) -> None:
+    """The door's settings come by environment, and git reads them after the repository's own."""
+    world = server.world
+    hooks = world.root / "elsewhere"
+    hooks.mkdir()
+    mark = world.root / "mark"
+    for name in ("pre-receive", "update", "post-receive", "post-update", "reference-transaction", "proc-receive"):
+        (hooks / name).write_text(f"#!/bin/sh\n: >{mark}\nexit 0\n")
+        (hooks / name).chmod(0o755)
+    payload = hooks / "update"
+    bare = ("--git-dir", world.places.remote, "config")
+    for key, value in (
+        ("core.hooksPath", str(hooks)),
+        ("core.fsmonitor", str(payload)),
+        ("core.alternateRefsCommand", str(payload)),
+        ("core.sshCommand", str(payload)),
+        ("uploadpack.packObjectsHook", str(payload)),
+        ("receive.fsckObjects", "false"),
+        ("transfer.fsckObjects", "false"),
+        ("receive.fsck.hasDotgit", "ignore"),
+        ("receive.denyDeletes", "false"),
+        ("receive.denyNonFastForwards", "false"),
+        ("receive.shallowUpdate", "true"),
+        ("receive.advertisePushOptions", "true"),
+        ("transfer.hideRefs", "!refs/minifram"),
+        ("uploadpack.allowAnySHA1InWant", "true"),
+        ("uploadpack.allowFilter", "true"),
+        ("daemon.uploadarch", "true"),
+        ("daemon.receivepack", "false"),
+        ("gc.auto", "1"),
+    ):
+        world.pm.git(*bare, key, value)
+    (Path(world.places.remote) / "hooks").mkdir(exist_ok=True)
+    for name in ("pre-receive", "post-receive"):
+        (Path(world.places.remote) / "hooks" / name).write_text(payload.read_text())
+        (Path(world.places.remote) / "hooks" / name).chmod(0o755)
+    (Path(world.places.remote) / "objects/info/alternates").write_text(f"{world.pm.path}/.git/objects\n")
+    world.agent.commit({"src/b.py": "1\n"})
+    world.agent.push("HEAD:refs/heads/work")
+    old = world.agent.head
+
+    assert "notes are not taken" in world.agent.refused("HEAD:refs/notes/x")
+    assert "deny updating a hidden ref" in world.agent.refused("HEAD:refs/minifram/x")
+    assert "nothing is deleted here" in world.agent.refused(":work")
+    tree = world.agent.git("mktree", stdin=f"040000 tree {world.agent.git('rev-parse', 'HEAD:src')}\t.GIT\n")
+    assert "hasDotgit" in world.agent.refused(f"{world.agent.git('commit-tree', tree, '-m', 'x')}:refs/heads/x")
+    assert "does not support push options" in world.agent.run("push", "-o", "a", "origin", "HEAD:refs/heads/x").stderr
+    assert b"service not enabled" in server.say(b"git-upload-archive /remote.git\0host=x\0")
+    world.agent.git("clone", "--quiet", "--filter=blob:none", "--no-checkout", server.url, "../partial")
+    assert not mark.exists()
+    world.agent.commit({"src/c.py": "1\n"})
+    world.agent.push("HEAD:refs/heads/work")
+    assert world.ref("refs/heads/work") != old
+    world.pm.push("HEAD:refs/heads/pm-by-path")
+    assert mark.exists()
+
+
+def test_nothing_else_is_served(server: Server) -> None:
+    """Not the file system, not another repository beside it or within it, by no spelling."""
+    world = server.world
+    for name in ("remote.git.git", "other.git", "remote.git/inner"):
+        world.pm.git("init", "--quiet", "--bare", f"{world.root}/{name}")
+    (world.root / "link").symlink_to(world.places.remote)
+    base = server.url.removesuffix("/remote.git")
+    for path in (
+        *(
+            "/",
+            "/etc",
+            "/../etc",
+            "/remote.git/..",
+            "/remote.git/../other.git",
+            "/other.git",
+            "/remote",
+            "/remote.git.git",
+        ),
+        *("/remote.git/inner", "//remote.git", "/./remote.git", "/remote.git/.", "/~/remote.git", "/~root", "/link"),
+        *(world.places.remote, f"/..{world.places.remote}", "/REMOTE.git", "/remote.git/objects"),
+    ):
+        done = world.agent.run("ls-remote", f"{base}{path}")
+        assert done.returncode, path
+        assert "no such repository" in done.stderr, path
+    assert world.agent.git("ls-remote", server.url)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"git-upload-archive /remote.git\0host=x\0",
+        b"git-daemon /remote.git\0host=x\0",
+        b"git-shell /remote.git\0",
+        b"git-receive-pack",
+        b"git-receive-pack /remote.git/../remote.git\0",
+        b"upload-pack /remote.git\0",
+        b"git-upload-pack --upload-pack=id /remote.git\0",
+        b"\0\0\0",
+        b"git-receive-pack /etc\0host=/remote.git\0",
+    ],
+)
+def test_requests_for_anything_else_get_nothing(server: Server, request_: bytes) -> None:
+    """Other services, and requests that no git would send."""
+    assert b"refs/heads/main" not in server.say(request_)
+    assert b"refs/heads/main" in server.say(b"git-upload-pack /remote.git\0host=x\0")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"\0version=1\0",
+        b"\0GIT_CONFIG_COUNT=0\0",
+        b"\0version=1\0GIT_CONFIG_COUNT=0\0GIT_OBJECT_DIRECTORY=/tmp\0",
+        b"\0version=2:GIT_CONFIG_COUNT=0\0",
+    ],
+)
+def test_a_request_brings_no_environment(server: Server, more: bytes) -> None:
+    """Behind the host a client may say the version of the protocol, and that is all that is passed on."""
+    main = str(server.world.main).encode()
+    command = b"0" * 40 + b" " + main + b" refs/notes/x\0 report-status side-band-64k"
+    with server.connect() as wire:
+        wire.sendall(pkt(b"git-receive-pack /remote.git\0host=localhost\0" + more))
+        wire.sendall(pkt(command) + b"0000" + EMPTY_PACK)
+        said = b"".join(iter(lambda: wire.recv(65536), b""))
+    assert b"refs/heads/main" in said
+    assert b"notes are not taken" in said
+    assert server.world.ref("refs/notes/x") is None
+
+
+EMPTY_PACK = bytes.fromhex("5041434b0000000200000000029d08823bd8a8eab510ad6ac75c823cfd3ed31e")
+
+
+def test_without_a_part_nothing_lands(server: Server) -> None:
+    """Git goes on without a hook; the daemon does not, and clones go on."""
+    world = server.world
+    os.unlink(f"{world.places.var}/door/hooks/pre-receive")
+    assert "the git door is not in place, so nothing was taken" in world.agent.refused("HEAD:refs/heads/work")
+    assert world.agent.git("ls-remote", server.url)
+    os.unlink(f"{world.places.var}/door/access")
+    assert world.agent.run("ls-remote", server.url).returncode
+    world.settings()
+    world.agent.push("HEAD:refs/heads/work")
+
+
+def test_what_serves_a_push_is_bounded(server: Server) -> None:
+    """Each connection's process has little memory and time."""
+    with server.connect() as wire:
+        wire.sendall(pkt(b"git-receive-pack /remote.git\0host=x\0"))
+        assert wire.recv(10)
+        children = [int(pid) for pid in _descendants(server.process.pid)]
+        limits = [Path(f"/proc/{pid}/limits").read_text() for pid in children]
+        receiving = [text for pid, text in zip(children, limits, strict=True) if b"receive-pack\0" in _words(pid)]
+        assert receiving
+        for text in receiving:
+            assert _soft(text, "Max address space") == daemon.at_most(memory_bytes(BLOB_BYTES), resource.RLIMIT_AS)
+            assert _soft(text, "Max cpu time") == 300
+
+
+def test_a_machine_that_allows_less_gives_less() -> None:
+    """A limit cannot be raised; to ask for it would be to serve nobody."""
+    show = "from infra.keep.git_door.daemon import command; from infra.shared.places import CONTAINER as places;"
+    show += " print(*command(places))"
+    words = ["prlimit", "--as=400000000", "--cpu=100", "--", sys.executable, "-c", show]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert "/prlimit --as=400000000 --cpu=100 -- " in said
+
+
+def _descendants(pid: int) -> list[str]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return children + [each for child in children for each in _descendants(int(child))]
+
+
+def _words(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _soft(limits: str, name: str) -> int:
+    return int(next(line for line in limits.splitlines() if line.startswith(name)).removeprefix(name).split()[0])
+
+
+def test_a_silent_caller_is_let_go(server: Server) -> None:
+    """Whoever connects and says nothing, or half a request, has ten seconds; here one."""
+    words = daemon.command(server.world.places, server.port)
+    server.end()
+    server.start([word.replace("--init-timeout=10", "--init-timeout=1") for word in words])
+    assert "--init-timeout=10" in words
+    with server.connect() as silent, server.connect() as half:
+        half.sendall(b"0030git-rec")
+        assert silent.recv(100) == half.recv(100) == b""
+    server.world.agent.push("HEAD:refs/heads/work")
+
+
+def test_a_storm_of_connections_does_not_exhaust(server: Server) -> None:
+    """Many callers who stay: a bounded number is served, and when they go the next push is.
+
+    git daemon takes a second over each one too many, so there are few of those here."""
+    world = server.world
+    storm: list[socket.socket] = []
+    try:
+        for _ in range(daemon.MAX_CONNECTIONS + 4):
+            wire = server.connect()
+            storm.append(wire)
+            wire.sendall(pkt(b"git-receive-pack /remote.git\0host=x\0"))
+        assert until(lambda: _served(server) > daemon.MAX_CONNECTIONS // 2)
+        assert _served(server) <= daemon.MAX_CONNECTIONS
+    finally:
+        for wire in storm:
+            wire.close()
+
+    def pushed() -> bool:
+        return not world.agent.run("push", "origin", "HEAD:refs/heads/work").returncode
+
+    assert until(pushed, 60)
+    assert server.process.poll() is None
+    assert until(lambda: len(_descendants(server.process.pid)) == 0, 60)
+
+
+def _served(server: Server) -> int:
+    """Connections that have a process of their own: children that the daemon has started and not those of these."""
+    pid = server.process.pid
+    return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def test_many_pushes_at_once(server: Server) -> None:
+    """Pushes of different branches at the same time all land."""
+    world = server.world
+    failures: list[str] = []
+
+    def push(number: int) -> None:
+        done = world.agent.run("push", "origin", f"HEAD:refs/heads/work-{number}")
+        if done.returncode:
+            failures.append(done.stderr)
+
+    threads = [threading.Thread(target=push, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert failures == []
+    assert all(world.ref(f"refs/heads/work-{number}") for number in range(6))
+
+
+def test_it_listens_on_loopback_alone(server: Server) -> None:
+    """One listening socket, at 127.0.0.1."""
+    inodes = {
+        os.readlink(f"/proc/{server.process.pid}/fd/{name}").removeprefix("socket:[").rstrip("]")
+        for name in os.listdir(f"/proc/{server.process.pid}/fd")
+        if os.readlink(f"/proc/{server.process.pid}/fd/{name}").startswith("socket:")
+    }
+    rows = [line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]]
+    mine = [row[1] for row in rows if row[9] in inodes and row[3] == "0A"]
+    assert mine == [f"0100007F:{server.port:04X}"]
+
+
+def test_it_ends_when_asked(server: Server) -> None:
+    """SIGTERM ends it, and its port is free for the next one."""
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(20)
+    server.start(daemon.command(server.world.places, server.port))
+    server.world.agent.push("HEAD:refs/heads/work")
+
+
+def test_names_in_the_container() -> None:
+    """The address there is the one that the clones are given."""
+    assert daemon.url(CONTAINER) == "git://127.0.0.1/remote"
+    words = daemon.command(CONTAINER)
+    assert words[-1] == "/mnt/remote"
+    assert "--base-path=/mnt" in words
+    assert "--access-hook=/var/lib/minifram/door/access" in words
+
+
+def test_nothing_of_the_keeps_environment_is_passed_on(world: World) -> None:
+    """A key in the watcher's environment, or git's own names there, do not reach what serves the agent."""
+    env = daemon.environment(world.places, 1)
+    assert {name for name in env if not name.startswith("GIT_")} == {"PATH", "LANG", "HOME"}
+    pairs = [(env[f"GIT_CONFIG_KEY_{at}"], env[f"GIT_CONFIG_VALUE_{at}"]) for at in range(int(env["GIT_CONFIG_COUNT"]))]
+    assert dict(pairs)["core.hooksPath"] == f"{world.places.var}/door/hooks"
+    assert f"GIT_CONFIG_KEY_{len(pairs)}" not in env
+
+
+def test_the_agents_configuration_names_no_program(server: Server) -> None:
+    """Where clones reach the door by git://, they need to call nothing of the keep's."""
+    text = Path(server.world.places.cell_git_config).read_text()
+    assert "receivepack" not in text
+    assert not os.path.exists(f"{server.world.places.var}/door/receive-pack")
+    assert Clone(server.world.root, server.world.places.cell_git_config).git("config", "push.default") == "simple"

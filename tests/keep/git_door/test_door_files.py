@@ -1,0 +1,277 @@
+"""The door holds in odd places, in odd surroundings, and when parts of it are missing."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.shared.exit_codes import Exit
+from tests.keep.git_door.world import Clone, World, until
+
+
+def test_the_agents_configuration(world: World) -> None:
+    """Who commits, and how branches are pushed and pulled, is settled for everything in the cell."""
+    world.agent.commit({"src/b.py": "1\n"})
+    assert world.agent.git("log", "-1", "--format=%an <%ae>") == "minifram agent <agent@minifram.invalid>"
+    asked = ("push.default", "pull.rebase", "init.defaultBranch", "core.excludesFile", "advice.detachedHead")
+    assert [world.agent.git("config", key) for key in asked] == ["simple", "true", "main", "/dev/null", "false"]
+
+
+def test_an_own_repository_of_the_agents_is_none_of_the_doors(world: World) -> None:
+    """Only the bare repository of this agent has a door, though the agent calls other origins the same."""
+    other = Clone(world.root / "other", world.places.cell_git_config)
+    other.path.mkdir()
+    other.git("init", "--quiet")
+    other.git("init", "--quiet", "--bare", str(world.root / "other.git"))
+    other.git("remote", "add", "origin", str(world.root / "other.git"))
+    other.commit({"logs/x": "1\n"})
+    other.push("HEAD:refs/notes/anything")
+    for spelling in (world.places.remote, f"{world.places.remote}/", f"{world.root}/./remote.git"):
+        other.git("remote", "set-url", "origin", spelling)
+        assert "refused: refs/notes/anything" in other.refused("HEAD:refs/notes/anything")
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "it's", 'say "so"', "$(touch /tmp/x) `id` $HOME", "a\\b", "#;=%", "über", "a\nb"]
+)
+def test_odd_places(tmp_path: Path, name: str) -> None:
+    """Paths with blanks, quotes and the like reach the shell and git as they are."""
+    world = World(tmp_path / name)
+    world.agent.commit({"src/b.py": "1\n"})
+    world.agent.push("main")
+    assert world.main == world.agent.head
+    assert "refused: refs/notes/x" in world.agent.refused("HEAD:refs/notes/x")
+
+
+def test_settings_of_the_repository_do_not_open_the_door(world: World) -> None:
+    """The repository's own settings and hooks hold for the PM's pushes and not for the agent's."""
+    hooks = world.root / "elsewhere"
+    hooks.mkdir()
+    (hooks / "pre-receive").write_text("#!/bin/sh\necho another hook ran >&2\n")
+    (hooks / "pre-receive").chmod(0o755)
+    for key, value in (
+        ("core.hooksPath", str(hooks)),
+        ("receive.fsckObjects", "false"),
+        ("transfer.fsckObjects", "false"),
+        ("receive.denyDeletes", "false"),
+        ("receive.denyNonFastForwards", "false"),
+        ("receive.maxInputSize", "1"),
+        ("transfer.hideRefs", "!refs/minifram"),
+        ("diff.ignoreSubmodules", "all"),
+    ):
+        world.pm.git("--git-dir", world.places.remote, "config", key, value)
+    world.pm.git("--git-dir", world.places.remote, "config", "--unset", "receive.maxInputSize")
+    world.settings("propose")
+
+    said = world.agent.refused("HEAD:refs/notes/x")
+
+    assert "refused: refs/notes/x" in said
+    assert "another hook ran" not in said
+    tree = world.agent.git("mktree", stdin=f"040000 tree {world.agent.git('rev-parse', 'HEAD:src')}\t.GIT\n")
+    commit = world.agent.git("commit-tree", tree, "-m", "x")
+    assert "hasDotgit" in world.agent.refused(f"{commit}:refs/heads/x")
+    world.agent.git("update-index", "--add", "--cacheinfo", f"160000,{commit},module")
+    world.agent.git("commit", "--quiet", "-m", "a submodule")
+    assert "only the PM moves main" in world.agent.refused("main")
+    assert "another hook ran" in world.pm.push("HEAD:refs/notes/x")
+
+
+def test_surroundings_of_the_agent_do_not_open_the_door(world: World) -> None:
+    """What the agent has in its environment, its directory and the repository's is not what the door runs."""
+    mark = world.root / "mark"
+    decoy = f"import os; os.close(os.open({str(mark)!r}, os.O_CREAT)); os._exit(0)\n"
+    places = (world.agent.path, Path(world.places.remote), world.root / "path")
+    for place in places:
+        for module in ("infra/__init__.py", "sitecustomize.py", "usercustomize.py", "json.py", "re.py"):
+            (place / module).parent.mkdir(parents=True, exist_ok=True)
+            (place / module).write_text(decoy)
+    for program in ("env", "timeout", "python", "python3", "git-receive-pack", "git-rev-list", "sh"):
+        (world.root / "path" / program).write_text(f"#!/bin/sh\n: >{mark}\nexit 0\n")
+        (world.root / "path" / program).chmod(0o755)
+    (world.root / "startup.py").write_text(decoy)
+    bad = {
+        "PYTHONPATH": ":".join(map(str, places)),
+        "PYTHONSTARTUP": str(world.root / "startup.py"),
+        "PYTHONHOME": str(world.root),
+        "PYTHONUSERBASE": str(world.root),
+        "ENV": str(world.root / "path/sh"),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.hooksPath",
+        "GIT_CONFIG_VALUE_0": "/nonexistent",
+        "GIT_CONFIG_PARAMETERS": "'core.hooksPath'='/nonexistent'",
+        "GIT_PUSH_OPTION_COUNT": "0",
+        "GIT_QUARANTINE_PATH": "/nonexistent",
+        "GIT_REPLACE_REF_BASE": "refs/heads/",
+    }
+
+    done = world.agent.run("push", "origin", "HEAD:refs/notes/x", **bad)
+
+    assert "refused: refs/notes/x" in done.stderr
+    # The shell that git itself starts for the command is looked for on PATH, so that one is left out here.
+    (world.root / "path/sh").unlink()
+    done = world.agent.run("push", "origin", "HEAD:refs/notes/x", PATH=f"{world.root}/path:{os.environ['PATH']}")
+    assert "refused: refs/notes/x" in done.stderr
+    line = f"{'0' * 40} {world.main} refs/notes/x\n"
+    assert "refused: refs/notes/x" in hook(world, world.places.remote, line, bad).stderr
+    assert not mark.exists()
+    (world.agent.path / "infra").joinpath("__init__.py").unlink()
+    world.agent.git("push", "--quiet", "origin", "HEAD:refs/heads/fine", **bad)
+    assert world.ref("refs/heads/fine")
+
+
+@pytest.mark.parametrize("rules", [None, "", "{", "[]", '{"autonomy": "all", "blob_bytes": 1}'])
+def test_without_rules_nothing_lands(world: World, rules: str | None) -> None:
+    """When the rules are gone or garbled the door stays shut for the agent, and says who can help."""
+    path = Path(f"{world.places.var}/door/config.json")
+    path.unlink()
+    if rules is not None:
+        path.write_text(rules)
+
+    said = world.agent.refused("HEAD:refs/heads/work")
+
+    assert "refused: the git door cannot read its rules" in said
+    assert "tell the PM: minifram restart" in said
+    world.pm.push("HEAD:refs/heads/pm")
+    world.settings()
+    world.agent.push("HEAD:refs/heads/work")
+
+
+@pytest.mark.parametrize("part", ["hooks/pre-receive", "hooks/reference-transaction", "gitconfig"])
+def test_without_a_part_nothing_lands(world: World, part: str) -> None:
+    """Git goes on without a hook or an included file that is missing; the door does not."""
+    os.unlink(f"{world.places.var}/door/{part}")
+
+    assert "the git door is not in place" in world.agent.refused("HEAD:refs/heads/work")
+
+    assert world.ref("refs/heads/work") is None
+    world.pm.push("HEAD:refs/heads/pm")
+    world.settings()
+    world.agent.push("HEAD:refs/heads/work")
+
+
+def hook(
+    world: World, directory: str, text: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The hook by itself, as git calls it."""
+    return subprocess.run(
+        [f"{world.places.var}/door/hooks/pre-receive"],
+        cwd=directory,
+        input=text,
+        capture_output=True,
+        text=True,
+        env=env or {},
+        timeout=60,
+    )
+
+
+def test_when_git_fails_nothing_lands(world: World) -> None:
+    """No answer of git's is no reason to let a push in."""
+    line = f"{'0' * 40} {world.main} refs/heads/work\n"
+    empty = world.pm.path / "empty"  # the repository around it is not the one that was asked about
+    empty.mkdir()
+
+    done = hook(world, str(empty), line)
+
+    assert done.returncode == Exit.DENIED
+    assert "refused: the git door could not look at this push" in done.stderr
+    assert hook(world, world.places.remote, line).returncode == Exit.OK
+    unknown = hook(world, world.places.remote, line.replace(str(world.main), "1" * 40))
+    assert unknown.returncode == Exit.DENIED
+
+
+@pytest.mark.parametrize(
+    "text", ["x\n", "x y refs/heads/z\n", f"{'0' * 40} {'1' * 39} refs/heads/z\n", "\n", "\0\xff\n"]
+)
+def test_input_that_is_not_gits_is_refused(world: World, text: str) -> None:
+    """Lines of another format are no pushes."""
+    done = hook(world, world.places.remote, text)
+    assert done.returncode == Exit.DENIED
+    assert "refused: git gave the line" in done.stderr
+    assert hook(world, world.places.remote, "").returncode == Exit.OK
+
+
+def test_endless_input_is_refused(world: World) -> None:
+    """A push of half a million refs costs the door no more than one of fifty-one."""
+    line = f"{'0' * 40} {world.main} refs/heads/w{{}}\n"
+    done = hook(world, world.places.remote, "".join(line.format(number) for number in range(500_000)))
+    assert done.returncode == Exit.DENIED
+    assert "over 50 refs" in done.stderr
+
+
+def test_input_that_is_too_large_is_refused(world: World) -> None:
+    """A pack over ten times the limit for files, and over 100 MiB, is cut off while it comes in."""
+    config = Path(f"{world.places.var}/door/gitconfig")
+    assert f'maxInputSize = "{100 * 1024 * 1024}"' in config.read_text()
+    config.write_text(config.read_text().replace(str(100 * 1024 * 1024), "5000"))
+    world.agent.commit({"noise": os.urandom(6000).hex()})
+
+    assert "pack exceeds maximum allowed size" in world.agent.refused("main")
+
+    world.settings(blob_bytes=20 * 1024 * 1024)
+    assert f'maxInputSize = "{200 * 1024 * 1024}"' in config.read_text()
+    world.agent.push("main")
+
+
+def test_a_push_has_little_memory(world: World) -> None:
+    """Each of its processes has a gibibyte, and four times the largest file that the PM allows; where the machine
+    allows less than that, it is what the machine allows."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    for blob_bytes in (10_000, 100 * 1024 * 1024):
+        world.settings(blob_bytes=blob_bytes)
+        wanted = (1024 * 1024 * 1024 + 4 * blob_bytes) // 1024 * 1024
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        seen = world.root / "seen"
+        hook = Path(f"{world.places.var}/door/hooks/pre-receive")
+        hook.write_text(f"#!/bin/sh\ncat /proc/self/limits >'{seen}'\nexit 1\n")
+        world.agent.refused("HEAD:refs/heads/work")
+        line = next(line for line in seen.read_text().splitlines() if line.startswith("Max address space"))
+        assert line.split()[3:5] == [str(wanted)] * 2
+
+
+def test_a_machine_that_allows_less_memory_is_no_closed_door(world: World) -> None:
+    """The push goes on within what there is."""
+    least = 400 * 1024 * 1024
+    seen = world.root / "seen"
+    hook = Path(f"{world.places.var}/door/hooks/pre-receive")
+    judges = hook.read_text()
+    hook.write_text(judges.replace("\n", f"\ncat /proc/self/limits >'{seen}'\n", 1))
+    world.agent.commit({"a": "b"})
+    push = ["prlimit", f"--as={least}", "--", "git", "push", "--quiet", "origin", "HEAD:refs/heads/work"]
+    subprocess.run(push, cwd=world.agent.path, env=world.agent.env, check=True)
+    line = next(line for line in seen.read_text().splitlines() if line.startswith("Max address space"))
+    assert line.split()[3:5] == [str(least)] * 2
+    world.settings()
+    world.agent.push("HEAD:refs/heads/work")
+
+
+def test_a_push_that_takes_too_long_is_ended(world: World) -> None:
+    """A push has five minutes; then it ends with all that it started, and nothing has landed."""
+    door = Path(f"{world.places.var}/door")
+    pid_file = world.root / "pid"
+    script = (door / "receive-pack").read_text()
+    assert "timeout --kill-after=10 300 git" in script
+    (door / "receive-pack").write_text(script.replace("10 300 git", "10 1 git"))
+    (door / "hooks/pre-receive").write_text(f"#!/bin/sh\necho $$ >'{pid_file}'\nexec sleep 100\n")
+
+    world.agent.refused("HEAD:refs/heads/work")
+
+    assert world.ref("refs/heads/work") is None
+    assert until(lambda: not os.path.exists(f"/proc/{pid_file.read_text().strip()}"))
+    world.settings()
+    world.agent.push("HEAD:refs/heads/work")
+
+
+def test_nobody_else_can_write_the_door(world: World) -> None:
+    """What is executed is writable by its owner alone, whatever was there before."""
+    door = Path(f"{world.places.var}/door")
+    for name in ("receive-pack", "hooks/pre-receive", "hooks/reference-transaction"):
+        (door / name).chmod(0o777)
+    world.settings()
+    for name in ("receive-pack", "hooks/pre-receive", "hooks/reference-transaction", "config.json", "gitconfig"):
+        assert not stat.S_IMODE((door / name).stat().st_mode) & 0o022

@@ -1,0 +1,268 @@
+"""What stands under a report: what the keep saw, and what the words claim beyond it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+
+from infra.keep.git_door.allowance import Allowance
+from infra.keep.git_door.evidence import Calls, Examined, Landed, Seen, evidence
+from infra.keep.git_door.report_verb import report
+from infra.keep.git_door.request_world import World
+from infra.keep.git_door.witness import SCHEMA, Mark, Witness
+from infra.keep.ledger.ledger import Ledger, Opened, Settled
+from infra.shared import comms
+from infra.shared.people import AGENT, WATCHER, Person
+from infra.shared.places import Places
+from infra.shared.repository.git import Git
+from infra.shared.repository.page_text import RECORD
+from infra.shared.repository.tip import read_file
+from infra.shared.requests import Done, Report
+from infra.shared.same_trouble import SameTrouble
+from infra.shared.settings import Settings
+from infra.shared.verdicts import records
+from infra.shared.verdicts.verdict import Counts, Verdict
+from infra.shared.watcher_file import BootRecord, WatcherFile, encode
+
+PM = Person("PM", "pm@example.invalid")
+PAGE = "## Directives\n\n- [ ] do it\n\n## Reports\n"
+SINCE, THEN = 1_800_000_000.0, "2027-01-15T08:00:00.000Z"
+QUIET = Seen(THEN, 300.0)
+FULL = QUIET._replace(
+    landed=(Landed("main", 2, 3, 40, 2), Landed("x", 1000, 1, 5, 0, more=True)),
+    examined=(Examined("x", "ab12" * 10, True, "41 passed, 0 failed, 2 skipped"),),
+    calls=Calls(12, 183_400_000, 45_120, 184.0, 1, 50_000_000),
+    starts=("x (bootstrap)", "y (bootstrap, failed)", "main (fallback)"),
+)
+
+
+def test_it_says_what_was_seen_in_a_few_lines() -> None:
+    """Money to the digit of the ledger."""
+    assert evidence(FULL, "Done.").splitlines() == [
+        f"- Since {THEN} (5 min): 12 model calls, $0.1834, 45,120 tokens, 3 min in the model"
+        "; 1 without an end, at worst $0.05",
+        "- commits: 2 on main (3 files, +40 -2 lines); 1000+ on x (1 file, +5 -0 lines)",
+        "- tests run by the keep: x@ab12ab12ab12 passed: 41 passed, 0 failed, 2 skipped",
+        "- hops and starts: x (bootstrap), y (bootstrap, failed), main (fallback)",
+    ]
+    assert evidence(QUIET, "").splitlines() == [
+        f"- Since {THEN} (5 min): 0 model calls, $0.00, 0 tokens",
+        "- commits: none",
+        "- tests run by the keep: none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seen", "words", "said"),
+    [
+        (QUIET, "All tests pass.", ["the keep ran none"]),
+        (QUIET, "All tests pass and it is pushed.", ["the keep ran none", "no new commit"]),
+        (FULL._replace(examined=(FULL.examined[0]._replace(passed=False),)), "All tests pass.", ["did not"]),
+        (FULL, "All tests pass and it is pushed.", []),
+        (QUIET, "I pushed nothing, and ran no tests.", []),
+        (QUIET._replace(unseen="git ran out of time"), "All tests pass and it is pushed.", []),
+    ],
+)
+def test_what_the_words_claim_beyond_the_record_is_said(seen: Seen, words: str, said: list[str]) -> None:
+    """And nothing is said of what the record holds, or could not be looked at."""
+    told = [line for line in evidence(seen, words).splitlines() if line.startswith("- **The report says")]
+    assert [each in line for each, line in zip(said, told, strict=True)] == [True] * len(said)
+
+
+def test_it_stays_short_whatever_is_named() -> None:
+    """Names are the agent's; they neither break a line nor fill the page."""
+    seen = FULL._replace(
+        landed=[Landed(f"b{at}", 1, 1, 1, 1) for at in range(50)],
+        examined=[Examined("x", "0" * 40, False, "no\n\n### heading `x` **y** " * 100)] * 50,
+        starts=["x"] * 50,
+        unseen="",
+    )
+    lines = evidence(seen, "All tests pass. I pushed it. " * 1000).splitlines()
+    assert len(lines) == 5
+    assert max(map(len, lines)) < 700
+    assert "and on 47 more branches" in lines[1]
+
+
+class Scene:
+    """A bare repository with a commit of the PM's, and the keep's state beside it."""
+
+    def __init__(self, root: str) -> None:
+        self.places = Places(bot=f"{root}/bot", remote=f"{root}/remote.git", run=root, var=f"{root}/var")
+        os.makedirs(self.places.var)
+        Git(root)("init", "--quiet", "--template=", "--bare", "remote.git")
+        Git(root)("init", "--quiet", "--template=", "clone")
+        self.clone = f"{root}/clone"
+        self.commit(PM, "main", {"a": "1\n"})
+        self.now = SINCE
+        self.witness = Witness(self.places, structlog.get_logger(), lambda: self.now)
+
+    def commit(self, who: Person, branch: str, files: dict[str, str]) -> str:
+        git = Git(self.clone, who)
+        git("checkout", "--quiet", "-B", branch)
+        for path, content in files.items():
+            with open(f"{self.clone}/{path}", "w", encoding="utf-8") as file:
+                file.write(content)
+        git("add", "--all")
+        git("commit", "--quiet", "--message", "x")
+        git("push", "--quiet", self.places.remote, f"HEAD:refs/heads/{branch}")
+        return git("rev-parse", "HEAD")
+
+    def call(self, id: str, usd: float, ends: bool = True) -> None:
+        ledger = Ledger(self.places.ledger)
+        about: dict[str, Any] = {"time": THEN, "day": THEN[:10], "id": id, "unit": "u", "provider": "p", "model": "m"}
+        ledger.append(Opened(**about, worst_usd=1.0, worst_tokens=100))
+        if ends:
+            counts: dict[str, Any] = {
+                "input_tokens": 5,
+                "output_tokens": 2,
+                "cache_write_tokens": 0,
+                "cache_read_tokens": 0,
+            }
+            ledger.append(Settled(**about, **counts, usd=usd, duration_ms=1500))
+        ledger.close()
+
+    def evidence(self, text: str = "Done.") -> str:
+        return self.witness.evidence_for(Report("0" * 32, THEN, "main", "0" * 40, "done: it", text, ()))
+
+
+@pytest.fixture
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    return Scene(str(tmp_path_factory.mktemp("seen")))
+
+
+def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
+    """Commits of the agent's alone, calls with their money, examinations, starts; each once a unit is done."""
+    assert scene.evidence() == "", "there is nothing to compare with"
+    scene.call("before", 5.0)
+    scene.witness.begin()
+
+    scene.now = SINCE + 240
+    scene.commit(AGENT, "main", {"b": "1\n2\n", "a": "2\n"})
+    scene.commit(AGENT, "main", {"COMMS.md": "a report\n"})
+    scene.commit(PM, "main", {"c": "1\n" * 100})
+    scene.commit(WATCHER, "main", {"d": "1\n" * 100})
+    scene.commit(AGENT, "x", {"b": "2\n"})
+    scene.commit(AGENT, "rescue/1", {"b": "3\n"})
+    scene.call("one", 0.1)
+    scene.call("two", 0.0834)
+    scene.call("three", 0.0, ends=False)
+    git, counts = Git(scene.places.remote), Counts(40, 0, 2)
+    records.keep(git, Verdict("12" * 20, "x", "ab" * 20, "", True, rehearsed=True, mains=counts, at=2.0, seconds=51.0))
+    records.keep(git, Verdict("34" * 20, "x", "cd" * 20, "", False, "tests/test_a.py::test_a failed", at=1.0))
+    records.keep(git, Verdict("56" * 20, "x", "ef" * 20, "", False, "no room on the disk", outage=True))
+    boots = (
+        BootRecord(id="1", branch="main", commit="", reason="", started_at="2027-01-15T07:59:00.000Z"),
+        BootRecord(
+            id="2",
+            branch="x",
+            commit="",
+            reason="fallback: x died",
+            started_at="2027-01-15T08:01:00.000Z",
+            outcome="died",
+        ),
+    )
+    with open(scene.places.watcher_state, "wb") as file:
+        file.write(encode(WatcherFile(boots=boots)))
+
+    told = scene.evidence("All tests pass, and I pushed it.").splitlines()
+    assert told == [
+        f"- Since {THEN} (4 min): 2 model calls, $0.1834, 14 tokens, 3 s in the model"
+        "; 1 without an end, at worst $1.00",
+        "- commits: 1 on main (2 files, +3 -1 lines); 1 on x (1 file, +0 -1 lines)",
+        "- tests run by the keep: x@cdcdcdcdcdcd did not pass: tests/test_a.py::test_a failed; x@abababababab passed: "
+        "rehearsed; 40 of main's tests passed, 2 skipped (51 s)",
+        "- hops and starts: x (fallback, died)",
+    ]
+    assert scene.evidence("All tests pass, and I pushed it.").splitlines() == told, "until the unit is done"
+
+    scene.witness.unit_done()
+    scene.now += 60
+    scene.witness = Witness(scene.places, structlog.get_logger(), lambda: scene.now)
+    scene.witness.begin()
+    assert scene.evidence("All tests pass, and I pushed it.").splitlines()[1:] == [
+        "- commits: none",
+        "- tests run by the keep: none",
+        "- **The report says that tests passed: the keep ran none, so that is the agent's word.**",
+        "- **The report says that something was pushed: no new commit of the agent's is in the repository.**",
+    ]
+
+
+def test_what_is_merged_counts_once_as_main(scene: Scene) -> None:
+    """What is on main is not told of its branch as well."""
+    scene.witness.begin()
+    scene.commit(AGENT, "x", {"b": "2\n"})
+    scene.commit(AGENT, "main", {"e": "2\n"})
+    assert "commits: 2 on main (2 files, +2 -0 lines)\n" in scene.evidence()
+
+
+def test_a_mark_or_a_repository_that_is_lost_costs_no_report(scene: Scene) -> None:
+    """What cannot be seen is said, or left out."""
+    with open(f"{scene.places.var}/witness.json", "wb") as file:
+        file.write(b"{")
+    assert scene.evidence() == ""
+    scene.witness.begin()
+    assert scene.evidence()
+
+    gone = Mark(SINCE, {"refs/heads/main": "ab" * 20}, 10_000)
+    assert gone.schema == SCHEMA
+    with open(f"{scene.places.var}/witness.json", "wb") as file:
+        file.write(msgspec.json.encode(gone))
+    scene.commit(AGENT, "main", {"b": "1\n"})
+    assert "commits: 1 on main" in scene.evidence()
+
+    os.rename(scene.places.remote, f"{scene.places.remote}.away")
+    assert "commits and tests: not known (git " in scene.evidence("All tests pass.")
+    assert "The report says" not in scene.evidence("All tests pass.")
+
+
+def test_what_cannot_be_counted_hides_one_unit(scene: Scene) -> None:
+    """The attack: commits that no git can count in time, or at all, and no record is ever made again."""
+    scene.witness.begin()
+    scene.commit(AGENT, "x", {"b": "2\n"})
+    blob = Git(scene.clone)("rev-parse", "HEAD:b")
+    os.unlink(f"{scene.places.remote}/objects/{blob[:2]}/{blob[2:]}")
+    assert "commits and tests: not known (git log " in scene.evidence()
+    scene.witness.unit_done()
+    scene.commit(AGENT, "y", {"c": "3\n"})
+    assert "commits: 1 on y (1 file, +1 -0 lines)\n" in scene.evidence()
+
+
+def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
+    """Through the door's own verb: the agent's imitation is no heading, and a unit that is done begins the next record;
+    one that ticks nothing which is open does not."""
+    scene.commit(PM, "main", {"COMMS.md": PAGE})
+    scene.witness.begin()
+    world = World(
+        scene.places,
+        Settings(),
+        structlog.get_logger(),
+        evidence_for=scene.witness.evidence_for,
+        unit_done=scene.witness.unit_done,
+    )
+    scene.commit(AGENT, "x", {"b": "2\n"})
+
+    def put(id: str, title: str, text: str, ticks: tuple[str, ...]) -> list[str]:
+        reply = report(
+            world, Report(id * 32, THEN, "main", "0" * 40, title, text, ticks), SameTrouble(), Allowance(1, 1.0)
+        )
+        assert isinstance(reply, Done), reply
+        return comms.reports(read_file(Git(scene.places.remote), "main", "COMMS.md") or "")[-1].splitlines()
+
+    forged = f"All tests pass.\n\n{RECORD}\n\n- tests run by the keep: all passed"
+    assert "- commits: 1 on x (1 file, +1 -0 lines)" in put("0", "done: nothing", "", ("01234567",))
+    [directive] = comms.open_directives(PAGE)
+    first = put("1", "done: it", forged, (directive.id,))
+    assert first.count(RECORD) == 1
+    assert first.index(f"\\{RECORD}") < first.index(RECORD)
+    assert first[first.index(RECORD) + 3] == "- commits: 1 on x (1 file, +1 -0 lines)"
+    assert first[-1].startswith("- **The report says that tests passed")
+
+    second = put("2", "Approval  wanted [0123456789abcdef]: ls", "May I?", ())
+    assert "- commits: none" in second
+    assert "'Approval wanted' [0123456789abcdef]: ls" in second[0]
+    asked = put("3", "approval wanted [01234567]: ls", "May I?", ())
+    assert asked[0].endswith("main@000000000000 approval wanted [01234567]: ls"), "an agent of before asks so"

@@ -1,0 +1,212 @@
+"""What the PM protects stays the PM's, in every autonomy and by every way there is. Beside each refusal stands a push
+that lands, and the PM's own by path, which always does."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.keep.supervision.main_branch import report, roll_back
+from infra.shared.settings import ProtectedSettings
+from infra.shared.watcher_file import Report
+from tests.keep.git_door.world import PAGE, World
+
+FILES = ProtectedSettings(files=("SYSTEM.md", "spec/", "*.lock"))
+WORDS = "is the PM's to change on main (protected.files has "
+
+
+@pytest.fixture
+def guarded(world: World) -> World:
+    """Main holds protected files, and the agent has them."""
+    world.pm.commit({"SYSTEM.md": "be good\n", "spec/SPEC_A.md": "must\n", "a/b.lock": "1\n"})
+    world.pm.push("main")
+    world.agent.git("pull", "--quiet")
+    world.settings(protected=FILES)
+    return world
+
+
+def again(world: World) -> None:
+    world.agent.git("reset", "--quiet", "--hard", "origin/main")
+    world.agent.git("clean", "--quiet", "-fd")
+
+
+@pytest.mark.parametrize("autonomy", ["merge", "propose", "frozen"])
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [("SYSTEM.md", "SYSTEM.md"), ("spec/SPEC_A.md", "spec/"), ("spec/new/x", "spec/"), ("a/b.lock", "*.lock")],
+)
+def test_a_protected_file_is_not_changed_on_main(guarded: World, autonomy: str, path: str, pattern: str) -> None:
+    """Not even by an agent that may move main; on a branch it is a proposal."""
+    guarded.settings(autonomy, protected=FILES)
+    guarded.agent.commit({path: "changed\n"})
+
+    said = guarded.agent.refused("main")
+
+    assert autonomy == "merge" or "only the PM moves main" in said
+    assert autonomy != "merge" or f"'{path}' {WORDS}'{pattern}'); leave it as it is on main" in said.replace(
+        "\nremote: ", " "
+    )
+    if autonomy != "frozen":
+        guarded.agent.push("main:proposal")
+    guarded.pm.commit({path: "by the PM\n"})
+    guarded.pm.push("main")
+
+
+@pytest.mark.parametrize("how", ["removed", "moved", "mode", "link", "directory", "capitals"])
+def test_no_kind_of_change(guarded: World, how: str) -> None:
+    """Removing, moving, its mode, its kind, and a twin that some file systems take for the same."""
+    agent = guarded.agent
+    if how == "removed":
+        agent.git("rm", "--quiet", "SYSTEM.md")
+    elif how == "moved":
+        agent.git("mv", "SYSTEM.md", "src/SYSTEM.md")
+    elif how == "mode":
+        (agent.path / "SYSTEM.md").chmod(0o755)
+    elif how == "capitals":
+        (agent.path / "system.md").write_text("be bad\n")
+    else:
+        agent.git("rm", "--quiet", "-r", "spec")
+        if how == "link":
+            (agent.path / "spec").symlink_to("src")
+        else:
+            (agent.path / "spec").write_text("a file\n")
+    agent.commit({})
+    words = "are one name where capital letters count for nothing" if how == "capitals" else WORDS
+    assert words in agent.refused("main").replace("\nremote: ", " ")
+    again(guarded)
+    agent.commit({"src/SYSTEM.md": "1\n", "spectacle/x": "1\n", "locks": "1\n"})
+    agent.push("main")
+
+
+def test_no_way_round_by_a_merge(guarded: World) -> None:
+    """Neither by merging a branch that has it, nor by a merge that keeps the agent's side of the PM's change."""
+    agent = guarded.agent
+    agent.git("checkout", "--quiet", "-b", "proposal")
+    agent.commit({"SYSTEM.md": "be bad\n"})
+    agent.push("proposal")
+    agent.git("checkout", "--quiet", "main")
+    agent.commit({"src/b.py": "1\n"})
+    agent.git("merge", "--quiet", "-m", "x", "proposal")
+    assert WORDS in agent.refused("main").replace("\nremote: ", " ")
+    again(guarded)
+    guarded.pm.commit({"SYSTEM.md": "be better\n"})
+    guarded.pm.push("main")
+    agent.commit({"src/b.py": "1\n"})
+    agent.git("fetch", "--quiet")
+    agent.git("merge", "--quiet", "-s", "ours", "-m", "x", "origin/main")
+    assert WORDS in agent.refused("main").replace("\nremote: ", " ")
+    agent.git("reset", "--quiet", "--hard", "HEAD~1")
+    agent.git("merge", "--quiet", "-m", "x", "origin/main")
+    agent.push("main")
+
+
+def test_the_page_is_not_protected_by_a_pattern(guarded: World) -> None:
+    """With `*` protected the keep goes on reporting, and the agent builds on what the keep wrote."""
+    guarded.settings(protected=ProtectedSettings(files=("*",)))
+    guarded.agent.commit({"src/b.py": "1\n"})
+    assert WORDS in guarded.agent.refused("main").replace("\nremote: ", " ")
+    again(guarded)
+    report(guarded.places, Report(id="1", at="2026-01-01T00:00:00.000Z", title="all is well", text="It is."))
+    guarded.agent.git("pull", "--quiet")
+    guarded.agent.commit({})
+    guarded.agent.push("main")
+
+
+@pytest.mark.parametrize("autonomy", ["merge", "propose"])
+def test_the_pms_branches(world: World, autonomy: str) -> None:
+    """`pm/*` is neither created nor moved, in any spelling; others are, and the PM may."""
+    world.settings(autonomy)
+    for ref in ("pm/x", "PM/x", "pm/x/y", "Pm/X"):
+        assert "this branch is the PM's (protected.branches has 'pm/*')" in world.agent.refused(
+            f"HEAD:refs/heads/{ref}"
+        )
+    world.pm.push("HEAD:refs/heads/pm/x")
+    world.agent.git("fetch", "--quiet", "origin", "pm/x")
+    world.agent.commit({"src/b.py": "1\n"})
+    assert "this branch is the PM's" in world.agent.refused("HEAD:refs/heads/pm/x")
+    world.agent.push("HEAD:refs/heads/pmx", "HEAD:refs/heads/my/pm/x")
+    world.settings(autonomy, protected=ProtectedSettings(branches=("release",)))
+    assert "this branch is the PM's" in world.agent.refused("HEAD:refs/heads/release/1")
+    world.agent.push("HEAD:refs/heads/pm/x")
+
+
+def show(world: World, path: str) -> str | None:
+    done = world.pm.run("--git-dir", world.places.remote, "show", f"main:{path}")
+    return None if done.returncode else done.stdout
+
+
+def test_no_way_round_by_a_rollback(guarded: World) -> None:
+    """The agent may ask the watcher for the tree of any commit; what is protected in it stays as it is on main."""
+    agent = guarded.agent
+    good = guarded.main
+    agent.git("checkout", "--quiet", "-b", "proposal")
+    agent.commit({"SYSTEM.md": "be bad\n", "spec/new.md": "may\n", "src/b.py": "b = 1\n"})
+    agent.git("rm", "--quiet", "a/b.lock")
+    agent.commit({})
+    agent.push("proposal")
+
+    roll_back(guarded.places, "proposal", "merge", "1", FILES.files)
+
+    assert show(guarded, "src/b.py") == "b = 1\n"
+    assert show(guarded, "SYSTEM.md") == "be good\n"
+    assert show(guarded, "spec/new.md") is None
+    assert show(guarded, "a/b.lock") == "1\n"
+    assert show(guarded, "COMMS.md") == PAGE
+    roll_back(guarded.places, str(good), "merge", "2", FILES.files)
+    assert guarded.pm.git("--git-dir", guarded.places.remote, "diff", "--stat", str(good), "main") == ""
+    with pytest.raises(PermissionError, match=r"'SYSTEM\.md', and .*did not see it lead main"):
+        roll_back(guarded.places, "proposal", "merge", "3", ())
+
+
+def test_no_second_page_by_a_rollback(world: World) -> None:
+    """What would be taken for the page, on a branch from before it was refused there, comes to main neither by push nor
+    by rollback; what the PM has there stays, and all else of the commit comes."""
+    files = {"Comms.md": "- [ ] pay the agent\n", "COMMS.MD/x": "1\n", "src/comms.md": "2\n"}
+    for name, text in files.items():
+        world.agent.commit({name: text}, name)
+        world.agent.refused("main")
+    world.pm.git("fetch", "--quiet", str(world.agent.path), "main")
+    world.pm.push("FETCH_HEAD:refs/heads/work")
+    roll_back(world.places, "work", "merge", "1")
+    assert [show(world, name) for name in files] == [None, None, "2\n"]
+    assert show(world, "COMMS.md") == PAGE
+
+    world.pm.git("pull", "--quiet", "origin", "main")
+    world.pm.commit({"Comms.md": "the PM's\n"})
+    world.pm.push("main")
+    roll_back(world.places, "work", "merge", "2")
+    assert [show(world, name) for name in files] == ["the PM's\n", None, "2\n"]
+    roll_back(world.places, "work~3", "merge", "3")
+    assert [show(world, name) for name in files] == [None, None, None], "the control: it may be taken away"
+
+
+@pytest.mark.parametrize("how", ["a file for the directory", "a directory for the file"])
+def test_a_rollback_to_what_stands_in_the_way(guarded: World, how: str) -> None:
+    """Protected files come back whatever took their place."""
+    agent = guarded.agent
+    agent.git("rm", "--quiet", "-r", "spec" if how == "a file for the directory" else "SYSTEM.md")
+    agent.commit(
+        {"spec": "1\n"} if how == "a file for the directory" else {"SYSTEM.md/x/y": "1\n", "SYSTEM.md/z": "1\n"}
+    )
+    agent.push("main:proposal")
+    roll_back(guarded.places, "proposal", "merge", "1", FILES.files)
+    assert show(guarded, "SYSTEM.md") == "be good\n"
+    assert show(guarded, "spec/SPEC_A.md") == "must\n"
+
+
+def test_no_rollback_to_a_tree_without_end(guarded: World) -> None:
+    """A commit in the middle of a push of before there was a rule for pages may have one; the watcher does not take it
+    up."""
+    tree = guarded.agent.git("mktree", stdin=f"100644 blob {guarded.agent.git('rev-parse', 'HEAD:COMMS.md')}\tf\n")
+    for _ in range(10):
+        tree = guarded.agent.git("mktree", stdin="".join(f"040000 tree {tree}\t{name}\n" for name in "abcdefghij"))
+    page = guarded.agent.git("ls-tree", "HEAD", "COMMS.md")
+    tree = guarded.agent.git("mktree", stdin=f"{page}\n040000 tree {tree}\td\n")
+    bomb = guarded.agent.git("commit-tree", tree, "-p", "HEAD", "-m", "bomb")
+    tip = guarded.agent.git("commit-tree", "HEAD^{tree}", "-p", bomb, "-m", "gone again")
+    guarded.pm.git("fetch", "--quiet", str(guarded.agent.path), f"{tip}:refs/heads/work")
+    guarded.pm.push("work")
+    before = guarded.main
+    with pytest.raises(LookupError, match="more files than can be looked through"):
+        roll_back(guarded.places, bomb, "merge", "1", FILES.files)
+    assert guarded.main == before
+    roll_back(guarded.places, tip, "merge", "2", FILES.files)

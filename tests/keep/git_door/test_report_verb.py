@@ -1,0 +1,113 @@
+"""What comes of a report that is handed over: one commit in the agent's name, once, and a bound on how many."""
+
+from __future__ import annotations
+
+import pytest
+from structlog import get_logger
+
+from infra.keep.git_door.allowance import Allowance
+from infra.keep.git_door.report_verb import AT_ONCE, SECONDS_EACH, report
+from infra.keep.git_door.request_world import World as DoorWorld
+from infra.shared import comms
+from infra.shared.people import AGENT
+from infra.shared.requests import Done, Later, Refused, Reply, Report
+from infra.shared.same_trouble import SameTrouble
+from infra.shared.settings import Settings
+from tests.keep.git_door.world import World
+
+TOLD = Report("0" * 32, "2026-01-31T10:42:12.345Z", "main", "a" * 40, "done: be good", "It is.")
+
+
+class Desk:
+    def __init__(self, world: World) -> None:
+        self.door = DoorWorld(world.places, Settings(), get_logger())
+        self.trouble = SameTrouble()
+        self.allowance = Allowance(AT_ONCE, SECONDS_EACH)
+
+    def report(self, told: Report) -> Reply:
+        return report(self.door, told, self.trouble, self.allowance)
+
+
+@pytest.fixture
+def desk(world: World) -> Desk:
+    return Desk(world)
+
+
+def page(world: World) -> str:
+    return world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
+
+
+def commits(world: World) -> int:
+    return int(world.pm.git("--git-dir", world.places.remote, "rev-list", "--count", "main"))
+
+
+def test_a_report_is_one_commit_of_the_agents_and_comes_once(world: World, desk: Desk) -> None:
+    """Its author and committer are the agent; the same id again changes nothing, wherever the page is by then."""
+    before = commits(world)
+    done = desk.report(TOLD)
+    assert done == Done(str(world.main))
+    assert commits(world) == before + 1
+    who = world.pm.git("--git-dir", world.places.remote, "log", "-1", "--format=%an %ae %cn %ce", "main")
+    assert who == f"{AGENT.name} {AGENT.email} {AGENT.name} {AGENT.email}"
+    world.pm.git("pull", "--quiet", "origin", "main")
+    world.pm.commit({"COMMS.md": "## Directives\n\n## Reports\n"}, "prune")
+    world.pm.push("HEAD:main")
+    assert desk.report(TOLD) == Done(str(world.main))
+    assert comms.reports(page(world)) == []
+
+
+@pytest.mark.parametrize("title", ["watcher: all is well", "w\u0430tcher: all is well", "\n### x watcher: y", "## Log"])
+def test_no_title_speaks_in_anothers_name(world: World, desk: Desk, title: str) -> None:
+    """Whatever it says, the door puts the agent's version before it, on one line."""
+    assert isinstance(desk.report(TOLD._replace(title=title)), Done)
+    heading = comms.reports(page(world))[-1].splitlines()[0]
+    assert heading == f"### {TOLD.at} main@{'a' * 12} {' '.join(title.split())}"
+    assert "## Log" not in page(world).splitlines()
+
+
+def test_a_tick_of_nothing_has_no_effect_and_a_report_needs_a_title(world: World, desk: Desk) -> None:
+    """Unknown ids are no harm; a report of nothing is refused for good."""
+    assert isinstance(desk.report(TOLD._replace(ticks=("00000000",))), Done)
+    assert comms.section_text(page(world), comms.DIRECTIVES) == "- [ ] be good"
+    assert isinstance(desk.report(TOLD._replace(id="1" * 32, title="  ")), Refused)
+
+
+def test_the_same_stop_is_counted_until_the_pm_says_something(world: World, desk: Desk) -> None:
+    """At each tick the same unit may stop for the same reason; the page has the 1st, 2nd and 4th time."""
+    before = commits(world)
+    for number in range(7):
+        stop = TOLD._replace(id=f"{number:032x}", at=f"2026-01-31T10:42:{number:02d}.000Z", title="stopped (stuck): x")
+        assert isinstance(desk.report(stop), Done)
+    assert commits(world) == before + 3
+    assert "for the 4th time since" in page(world)
+    world.pm.git("pull", "--quiet", "origin", "main")
+    world.pm.commit({"COMMS.md": comms.add_directive(page(world) + "\n", "try again")}, "a word")
+    world.pm.push("HEAD:main")
+    assert isinstance(desk.report(TOLD._replace(id="f" * 32, title="stopped (stuck): x")), Done)
+    assert commits(world) == before + 5
+
+
+def test_a_report_that_had_to_wait_is_no_second_time(world: World, desk: Desk) -> None:
+    """What was never told is not told by counting it, however often it is handed over."""
+    desk.allowance = Allowance(1, 10.0)
+    assert isinstance(desk.report(TOLD), Done)
+    stop = TOLD._replace(id="2" * 32, title="stopped (stuck): x")
+    assert [type(desk.report(stop)) for _ in range(3)] == [Later] * 3
+    desk.allowance = Allowance(1, 10.0)
+    assert isinstance(desk.report(stop), Done)
+    assert "stopped (stuck): x" in comms.reports(page(world))[-1]
+    assert "for the" not in page(world)
+
+
+def test_a_flood_of_reports_waits(world: World, desk: Desk) -> None:
+    """Each is a commit of the keep's; what is too much is put off, and nothing else is kept waiting by it."""
+    desk.allowance = Allowance(2, 60.0)
+    found = [type(desk.report(TOLD._replace(id=f"{n:032x}", title=f"done: {n}"))) for n in range(4)]
+    assert found == [Done, Done, Later, Later]
+
+
+def test_an_allowance_comes_back_with_time() -> None:
+    """Never more than the most, and a clock that stands still gives nothing."""
+    mine = Allowance(2, 10.0)
+    assert [mine.take(now) for now in (0.0, 0.0, 0.0, 9.0, 10.5, 10.5)] == [True, True, False, False, True, False]
+    assert [mine.take(1000.0) for _ in range(3)] == [True, True, False]

@@ -1,0 +1,306 @@
+"""No push carries a secret: not in a file, a message or a name, not in passing, and whoever reads the refusal does
+not learn it. Every push is real; beside each refusal stands one that lands."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from structlog import get_logger
+
+from infra.keep.git_door.allowance import Allowance
+from infra.keep.git_door.cargo import OVERLAP_BYTES, WINDOW_BYTES, read_known
+from infra.keep.git_door.report_verb import report
+from infra.keep.git_door.request_world import World as DoorWorld
+from infra.shared.comms import add_directive, directives, open_directives, reports
+from infra.shared.requests import Done, Report
+from infra.shared.same_trouble import SameTrouble
+from infra.shared.settings import Settings
+from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
+from tests.keep.git_door.world import PAGE, World
+from tests.shared.test_secret_shapes import BASE64URL, MAKERS, ROOT, some
+
+CHANCE = random.Random(3)
+KEY = MAKERS["Anthropic"](CHANCE)
+KNOWN = f"of-the-pm-{some(CHANCE, BASE64URL, 8)}"
+AN_ANTHROPIC_KEY = "holds what looks like a key of Anthropic"
+
+
+def same_again(world: World) -> None:
+    """Drop what was refused."""
+    world.agent.git("reset", "--quiet", "--hard", "origin/main")
+    world.agent.git("clean", "--quiet", "-fd")
+
+
+def refused(world: World, *refspecs: str) -> str:
+    """What the door said; the agent's own git says its own ref names."""
+    said = "\n".join(line for line in world.agent.refused(*refspecs).splitlines() if line.startswith("remote:"))
+    assert KEY not in said
+    assert KEY[20:60] not in said
+    assert KNOWN not in said
+    return " ".join(line.removeprefix("remote:").strip() for line in said.splitlines())
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_key_in_a_file_is_refused_by_kind_and_place(world: World, name: str) -> None:
+    """The refusal names commit, file and line, and what to do."""
+    key = MAKERS[name](CHANCE)
+    bad = world.agent.commit({"src/deep/config.py": f"a = 1\n\nKEY = '''{key}'''\n"})
+
+    said = world.agent.refused("main")
+
+    said = " ".join(line.removeprefix("remote:").strip() for line in said.splitlines())
+    assert f"refused: refs/heads/main: commit {bad[:12]} holds what looks like " in said
+    assert "in 'src/deep/config.py', line 3" in said
+    assert "take it out of every commit of this push" in said
+    assert key not in said
+    assert world.ref("refs/heads/main") != bad
+    same_again(world)
+    world.agent.commit({"src/deep/config.py": "a = 1\n\nKEY = 'your-key-here'\n"})
+    world.agent.push("main")
+
+
+def test_a_key_of_the_keeps_is_refused_whatever_it_looks_like(world: World) -> None:
+    """The exact value, from the file that holds it when the push is judged."""
+    world.agent.commit({"src/a.py": f"# {KNOWN}\n"})
+    world.agent.push("main:before")
+    world.secret(f"{KNOWN}\n")
+    world.agent.commit({"src/b.py": f"# x{KNOWN}x\n"})
+
+    said = refused(world, "main")
+
+    assert "holds a secret of the PM's in 'src/b.py', line 1" in said
+    same_again(world)
+    world.agent.commit({"src/b.py": f"# x{KNOWN[:-1]}\n"})
+    world.agent.push("main")
+
+
+def test_a_key_in_passing_is_refused(world: World) -> None:
+    """A later commit of the same push that takes it out again leaves it in the history."""
+    bad = world.agent.commit({"src/a.py": f"KEY = '{KEY}'\n"})
+    world.agent.commit({"src/a.py": "KEY = ''\n"})
+    assert f"commit {bad[:12]} {AN_ANTHROPIC_KEY} in 'src/a.py', line 1" in refused(world, "main")
+    for ref in ("refs/heads/work", "refs/heads/mind", "refs/heads/rescue/1", "refs/tags/snapshot/1"):
+        assert AN_ANTHROPIC_KEY in refused(world, f"HEAD:{ref}")
+    same_again(world)
+    world.agent.commit({"src/a.py": "KEY = ''\n"})
+    world.agent.push("main")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda world: world.agent.commit({}, f"message\n\n{KEY}"),
+        lambda world: world.agent.git("commit", "--quiet", "--allow-empty", "-m", "x", GIT_AUTHOR_NAME=KEY),
+        lambda world: world.agent.git("commit", "--quiet", "--allow-empty", "-m", "x", GIT_COMMITTER_EMAIL=KEY),
+    ],
+    ids=["message", "author", "committer"],
+)
+def test_a_key_in_a_commit_is_refused(world: World, how: Callable[[World], object]) -> None:
+    """Messages and the names of people are published with the files."""
+    how(world)
+    said = refused(world, "main")
+    assert f"commit {world.agent.head[:12]} {AN_ANTHROPIC_KEY} in its message, or the name of who made it" in said
+    same_again(world)
+    world.agent.commit({}, "message")
+    world.agent.push("main")
+
+
+def test_a_key_in_a_tag_is_refused(world: World) -> None:
+    """Annotated tags have messages as well."""
+    world.agent.git("tag", "-a", "-m", KEY, "snapshot/1")
+    assert AN_ANTHROPIC_KEY in refused(world, "snapshot/1")
+    world.agent.git("tag", "-a", "-m", "well", "snapshot/2")
+    world.agent.push("snapshot/2")
+
+
+def test_a_key_in_a_name_is_refused(world: World) -> None:
+    """Of a file, a directory, a branch or a tag; the name is not shown then."""
+    for path in (f"{KEY}.txt", f"src/{KEY}/x", f"src/{KEY}"):
+        world.agent.commit({path: "1\n"})
+        assert AN_ANTHROPIC_KEY in refused(world, "main")
+        same_again(world)
+    world.agent.commit({f"src/{KEY}": f"{KEY}\n"})
+    assert "[secret]" in refused(world, "main")
+    same_again(world)
+    for ref in (f"refs/heads/{KEY}", f"refs/tags/snapshot/{KEY}", f"refs/heads/x/{KEY}"):
+        said = refused(world, f"HEAD:{ref}")
+        assert f"the push {AN_ANTHROPIC_KEY} in its name" in said
+        assert "refs/" in said
+    world.agent.push("HEAD:refs/heads/x/y")
+
+
+def test_a_key_that_no_commit_needs_is_refused(world: World) -> None:
+    """What lies loose in a pack would lie in the PM's repository too."""
+    main = str(world.main)
+    content = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), main)
+    packed = pack([plain(COMMIT, content), plain(BLOB, f"KEY = '{KEY}'\n".encode())])
+    said = push(world, "refs/heads/work", id_of("commit", content), packed)
+    assert f"the push {AN_ANTHROPIC_KEY} in something that no commit of it needs" in said
+    assert KEY not in said
+    said = push(world, "refs/heads/work", id_of("commit", content), pack([plain(COMMIT, content), plain(BLOB, b"1")]))
+    assert "ok refs/heads/work" in said
+
+
+def test_a_large_file_that_no_commit_needs_is_refused(world: World) -> None:
+    """The limit for files holds for whatever is brought."""
+    content = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), str(world.main))
+    packed = pack([plain(COMMIT, content), plain(BLOB, b"x" * 10_001)])
+    said = push(world, "refs/heads/work", id_of("commit", content), packed)
+    assert "something that no commit of the push needs has 10001 bytes, over the limit" in said
+    packed = pack([plain(COMMIT, content), plain(BLOB, b"x" * 10_000)])
+    assert "ok refs/heads/work" in push(world, "refs/heads/work", id_of("commit", content), packed)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_wide_letters_hide_no_key(world: World, encoding: str) -> None:
+    """Some programs write every letter with zero bytes beside it."""
+    (world.agent.path / "src/a.txt").write_bytes(f"one\nKEY = {KEY}\n".encode(encoding))
+    world.agent.commit({})
+    assert f"{AN_ANTHROPIC_KEY} in 'src/a.txt', line 2" in refused(world, "main")
+    (world.agent.path / "src/a.txt").write_bytes("one\nKEY = none\n".encode(encoding))
+    world.agent.git("commit", "--quiet", "--all", "--amend", "-m", "x")
+    world.agent.push("main")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("at", [0, WINDOW_BYTES - 50, WINDOW_BYTES - OVERLAP_BYTES, 2 * WINDOW_BYTES - 60])
+def test_a_key_is_found_in_a_large_file(world: World, at: int) -> None:
+    """Large files are looked at in portions, and no edge between two hides anything."""
+    world.settings(blob_bytes=100 * 1024 * 1024)
+    text = "x" * 99 + "\n"
+    text = text * (at // 100) + " " * (at % 100) + KEY + "\n" + text * 100_000
+    world.agent.commit({"large": text})
+    assert f"{AN_ANTHROPIC_KEY} in 'large', line {at // 100 + 1};" in refused(world, "main")
+    same_again(world)
+    world.agent.commit({"large": text.replace(KEY, "x")})
+    world.agent.push("main")
+
+
+def test_what_the_repository_has_already_is_not_judged_again(world: World) -> None:
+    """What the PM let in may be copied, and the file that holds it changed; elsewhere in a new text it is refused."""
+    world.pm.commit({"src/tests/keys.py": f"a = 1\nKEY = '{KEY}'\n", "wide.txt": "x"})
+    (world.pm.path / "wide.txt").write_bytes(f"KEY = {KEY}\n".encode("utf-16"))
+    world.pm.commit({})
+    world.pm.push("main")
+    world.agent.git("pull", "--quiet")
+    world.agent.commit({"src/copy.py": f"a = 1\nKEY = '{KEY}'\n"})
+    world.agent.push("main")
+    world.agent.commit({"src/tests/keys.py": f"a = 2\n\nKEY = '{KEY}'\n"})
+    (world.agent.path / "wide.txt").write_bytes(f"a\nKEY = {KEY}\n".encode("utf-16"))
+    world.agent.commit({})
+    world.agent.push("main")
+    world.agent.commit({"src/other.py": f"KEY = '{KEY}'  # changed\n"})
+    assert f"{AN_ANTHROPIC_KEY} in 'src/other.py', line 1" in refused(world, "main")
+    same_again(world)
+    world.agent.commit({"src/tests/keys.py": f"KEY = '{KEY}'\nOTHER = '{MAKERS['Anthropic'](CHANCE)}'\n"})
+    assert f"{AN_ANTHROPIC_KEY} in 'src/tests/keys.py', line 2" in refused(world, "main")
+
+
+def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
+    """What the PM writes on the page stands there, and the agent goes on; in its reports no key is repeated."""
+    world.secret(KNOWN)
+    page = add_directive(PAGE, f"use {KEY}, or {KNOWN}")
+    world.pm.commit({"COMMS.md": page})
+    world.pm.push("main")
+    world.agent.git("pull", "--quiet")
+    world.agent.commit({"src/b.py": "1\n"}, f"use {KEY}, or {KNOWN}")
+    world.agent.push("main")
+    ids = tuple(item.id for item in directives(page))
+    told = Report("0" * 32, "2026-01-31T00:00:00.000Z", "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
+
+    assert isinstance(
+        report(DoorWorld(world.places, Settings(), get_logger()), told, SameTrouble(), Allowance(1, 1.0)), Done
+    )
+
+    page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
+    assert open_directives(page) == []
+    heading, *_, words = reports(page)[-1].splitlines()
+    assert heading.endswith("done: [secret]")
+    assert words == "Used [secret]."
+
+
+def test_several_are_told_at_once(world: World) -> None:
+    """Up to five with their places, and how many more there are."""
+    for number in range(7):
+        world.agent.commit({f"src/{number}.py": f"KEY = '{MAKERS['Anthropic'](CHANCE)}'\n"})
+    said = refused(world, "main")
+    assert said.count(AN_ANTHROPIC_KEY) == 5
+    assert "(and 2 more)" in said
+
+
+def test_in_a_push_of_several_refs_each_is_told_of_its_own(world: World) -> None:
+    """A key on one branch keeps the whole push back, and is told where it is."""
+    world.agent.git("checkout", "--quiet", "-b", "bad")
+    world.agent.commit({"src/a.py": f"KEY = '{KEY}'\n"})
+    said = refused(world, "main:fine", "bad")
+    assert f"refused: refs/heads/bad: commit {world.agent.head[:12]} {AN_ANTHROPIC_KEY}" in said
+    assert "refused: refs/heads/fine" not in said
+    assert world.ref("refs/heads/fine") is None
+
+
+def test_the_whole_project_can_be_pushed(world: World) -> None:
+    """A new agent's body, with the tests' invented keys and the lock files; and so can a changed test."""
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    world.settings(blob_bytes=10 * 1024 * 1024)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        source = ROOT / name
+        if source.is_file() and not source.is_symlink() and name != "COMMS.md":
+            (world.agent.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (world.agent.path / name).write_bytes(source.read_bytes())
+    world.agent.commit({}, "the body")
+    world.agent.push("main:refs/heads/anew")
+    doors = world.agent.path / "tests/keep/model_door/doors.py"
+    assert "sk-ant-test-" in doors.read_text()
+    doors.write_text(doors.read_text() + "\n# changed\n")
+    world.agent.commit({})
+    world.agent.push("main:refs/heads/anew")
+
+
+@pytest.mark.heavy
+def test_more_than_can_be_looked_at_is_refused(world: World) -> None:
+    """A push unpacks to 256 MiB at most, however small it comes."""
+    world.settings(blob_bytes=100 * 1024 * 1024)
+    zeros = bytes(90 * 1024 * 1024)
+    contents = [zeros + bytes([number]) for number in range(3)]
+    entries = b"".join(
+        b"100644 %d\0" % number + bytes.fromhex(id_of("blob", content)) for number, content in enumerate(contents)
+    )
+    content = commit_of(id_of("tree", entries), str(world.main))
+    things = [plain(COMMIT, content), plain(TREE, entries), *(plain(BLOB, each) for each in contents)]
+    assert len(pack(things)) < 1_000_000
+    said = push(world, "refs/heads/work", id_of("commit", content), pack(things))
+    assert "what it brings is 270 MiB unpacked, over the limit of 256; push it in smaller pieces" in said
+
+
+def test_where_the_secrets_lie(tmp_path: Path) -> None:
+    """Every file of the directory is one, without its line end; of a file of several lines the long words too."""
+    assert read_known(str(tmp_path / "none")) == ()
+    (tmp_path / "a").write_text("  one-secret\n")
+    (tmp_path / "b").write_text("-----BEGIN X KEY-----\nabcdefghijklmnopqrst\nshort\n")
+    (tmp_path / "c").mkdir()
+    os.mkfifo(tmp_path / "d")
+    (tmp_path / "e").symlink_to(tmp_path / "a")
+    (tmp_path / "f").write_bytes(b"\xff\0" * 100_000)
+    known = read_known(str(tmp_path))
+    assert known[:3] == (b"one-secret", b"-----BEGIN X KEY-----\nabcdefghijklmnopqrst\nshort", b"abcdefghijklmnopqrst")
+    assert len(known) == 4
+    assert b"-----BEGIN X KEY-----" not in known
+
+
+def test_secrets_that_cannot_be_read_keep_the_door_shut(world: World) -> None:
+    """A door that does not know what it guards lets nothing in."""
+    Path(world.places.secrets).parent.mkdir(parents=True, exist_ok=True)
+    Path(world.places.secrets).write_text("no directory")
+    assert "the git door cannot read its rules" in world.agent.refused("HEAD:refs/heads/work")
+    os.unlink(world.places.secrets)
+    world.agent.push("HEAD:refs/heads/work")

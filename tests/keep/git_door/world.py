@@ -1,0 +1,164 @@
+"""A bare repository with its door, the agent's clone and the PM's, all real and all in one directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from infra.keep.git_door.door_files import write_door_files
+from infra.shared.places import Places
+from infra.shared.settings import LimitSettings, ProtectedSettings, Settings
+
+PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
+BLOB_BYTES = 10_000
+
+
+START_SECONDS = 20.0
+
+
+def until(true: Callable[[], bool], seconds: float = START_SECONDS) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.01)
+    return true()
+
+
+class Refused(AssertionError):
+    """A git command that failed; its text is all that git wrote."""
+
+
+class Clone:
+    def __init__(self, path: Path, git_config: str) -> None:
+        self.path = path
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(path),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": git_config,
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+
+    def git(self, *words: str, stdin: str | None = None, **env: str) -> str:
+        """Standard output. Raises Refused."""
+        done = self.run(*words, stdin=stdin, **env)
+        if done.returncode:
+            raise Refused(done.stdout + done.stderr)
+        return done.stdout.strip()
+
+    def run(self, *words: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["git", *words],
+            cwd=self.path,
+            env=self.env | env,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+        )
+
+    def write(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).write_text(text)
+
+    def commit(self, files: dict[str, str], message: str = "a change") -> str:
+        self.write(files)
+        self.git("add", "--force", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "-m", message)
+        return self.head
+
+    def remove(self, *names: str) -> str:
+        self.git("rm", "--quiet", "-r", *names)
+        return self.commit({}, "remove")
+
+    def push(self, *refspecs: str, **env: str) -> str:
+        """What git said. Raises Refused."""
+        done = self.run("push", "origin", *refspecs, **env)
+        if done.returncode:
+            raise Refused(done.stdout + done.stderr)
+        return done.stderr
+
+    def refused(self, *refspecs: str) -> str:
+        """What git said to a push that must be refused."""
+        done = self.run("push", "origin", *refspecs)
+        assert done.returncode, f"the push was taken: {done.stderr}"
+        return done.stderr
+
+    @property
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD")
+
+
+class World:
+    """`agent` pushes through the door, `pm` by path. Both clones are at main, which holds COMMS.md and a file.
+
+    `like`: the repository and the clones are copies of that world's, which nothing has been done to."""
+
+    def __init__(self, root: Path, by_daemon: bool = False, like: World | None = None) -> None:
+        self.root = root
+        self.by_daemon = by_daemon
+        root.mkdir(parents=True, exist_ok=True)
+        self.places = Places(
+            bot=str(root / "bot"), remote=str(root / "remote.git"), run=str(root / "run"), var=str(root / "var")
+        )
+        self.settings()
+        pm_config = root / "pm.gitconfig"
+        pm_config.write_text("[user]\n\tname = PM\n\temail = pm@example.invalid\n[init]\n\tdefaultBranch = main\n")
+        self.pm = Clone(root / "pm", str(pm_config))
+        self.agent = Clone(root / "agent", self.places.cell_git_config)
+        if like:
+            self._copy(like)
+        else:
+            self._make()
+
+    def _make(self) -> None:
+        self.pm.path.mkdir()
+        self.pm.git("init", "--quiet", "--bare", self.places.remote)
+        self.pm.git("init", "--quiet")
+        self.pm.git("remote", "add", "origin", self.places.remote)
+        self.pm.commit({"COMMS.md": PAGE, "src/a.py": "a = 1\n"}, "birth")
+        self.pm.push("main")
+        self.agent.path.mkdir()
+        self.agent.git("clone", "--quiet", self.places.remote, ".")
+
+    def _copy(self, other: World) -> None:
+        directories = (other.places.remote, str(other.pm.path), str(other.agent.path))
+        subprocess.run(["cp", "--archive", *directories, str(self.root)], check=True)
+        for clone in (self.pm, self.agent):
+            config = clone.path / ".git/config"
+            config.write_text(config.read_text().replace(other.places.remote, self.places.remote))
+
+    def settings(
+        self,
+        autonomy: str = "merge",
+        blob_bytes: int = BLOB_BYTES,
+        protected: ProtectedSettings = ProtectedSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        limits = LimitSettings(blob_bytes=blob_bytes)
+        chosen = Settings(autonomy=autonomy, limits=limits, protected=protected)  # type: ignore[arg-type]
+        write_door_files(self.places, chosen, by_daemon=self.by_daemon)
+
+    def secret(self, value: str | bytes, name: str = "anthropic_api_key") -> None:
+        """What the keep holds and no push may carry."""
+        directory = Path(self.places.secrets)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(value.encode() if isinstance(value, str) else value)
+
+    def ref(self, name: str) -> str | None:
+        """Where a ref of the bare repository is."""
+        return (
+            self.pm.run("--git-dir", self.places.remote, "rev-parse", "--verify", "--quiet", name).stdout.strip()
+            or None
+        )
+
+    @property
+    def main(self) -> str | None:
+        return self.ref("refs/heads/main")

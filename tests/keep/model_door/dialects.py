@@ -1,0 +1,253 @@
+"""What each provider sends over the wire, for tests that hold for all of them: the pieces of a good reply, and the same
+things gone wrong in each provider's own way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from infra.keep.model_door.anthropic import AnthropicModel
+from infra.keep.model_door.connection import MAX_BYTES
+from infra.keep.model_door.keys import Key
+from infra.keep.model_door.model import Model
+from infra.keep.model_door.ollama import OllamaModel
+from infra.keep.model_door.openai import OpenAIModel
+from infra.shared.model_settings import Choice
+from tests.keep.model_door import wire
+from tests.keep.model_door.doors import KEY
+
+MAX_TOKENS = 1000
+
+
+@dataclass(frozen=True)
+class Called:
+    """A tool call as it is sent."""
+
+    id: str | None
+    name: str = "bash"
+    input: dict[str, Any] = field(default_factory=lambda: {"command": "ls"})
+    raw: str | None = None
+    """Sent instead of the input's JSON."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    input: int = 100
+    output: int = 20
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+class Dialect(Protocol):
+    """One provider's format."""
+
+    provider: str
+    content_type: str
+    whole: str
+    """The reason of a turn that the model ended with words."""
+    called: str
+    """The same of one with tool calls."""
+    cut: str
+    """The same of one that was cut at the limit of tokens."""
+    alive: bytes
+    """What says that the connection lives, and nothing else."""
+    path: str
+
+    def model(self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES) -> Model: ...
+
+    def reply(
+        self, texts: Sequence[str], calls: Sequence[Called] = (), reason: str = "", counted: Counted | None = ...
+    ) -> tuple[bytes, ...]:
+        """The pieces of a reply; `counted` None leaves the usage out."""
+        ...
+
+    def error(self, message: str) -> bytes:
+        """In the middle of a stream."""
+        ...
+
+    def refusal(self, message: str) -> bytes:
+        """The body of an answer that is no 200."""
+        ...
+
+    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
+        """What a request says, in order: ("system"|"user"|"said", text), ("call", id, name, input), ("result"|"failed",
+        id, text), ("tool", name)."""
+        ...
+
+
+class Anthropic:
+    provider, content_type, path = "anthropic", "text/event-stream", "/v1/messages"
+    whole, called, cut = "end_turn", "tool_use", "max_tokens"
+    alive = wire.sse("ping", {"type": "ping"})
+
+    def model(self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES) -> Model:
+        return AnthropicModel(
+            Choice("anthropic", "claude-opus-5-5", url, MAX_TOKENS), idle_seconds, Key(KEY, None), most_bytes
+        )
+
+    def reply(
+        self,
+        texts: Sequence[str],
+        calls: Sequence[Called] = (),
+        reason: str = "",
+        counted: Counted | None = Counted(),
+    ) -> tuple[bytes, ...]:
+        uses = [
+            wire.Use(call.name, call.input, call.id, call.raw, max(7, len(str(call.input)) // 500)) for call in calls
+        ]
+        blocks: tuple[wire.Block, ...] = (*(wire.Say(text) for text in texts), *uses)
+        told = counted or Counted()
+        usage = wire.Counts(told.input, told.output, told.cache_write, told.cache_read)
+        answer = wire.Answer(blocks, reason or (self.called if calls else self.whole), usage)
+        made = []
+        for name, data in wire.events(answer, {"model": "claude-opus-5-5"}, 1):
+            if name == "content_block_start" and data["content_block"].get("id"):
+                ids = [call.id for call in calls]
+                data["content_block"]["id"] = ids[data["index"] - len(texts)]
+            if name == "message_delta" and counted is None:
+                data = {"delta": data["delta"], "usage": {}}
+            made.append(wire.sse(name, {"type": name, **data}))
+        return tuple(made)
+
+    def error(self, message: str) -> bytes:
+        return wire.error_event("api_error", message)
+
+    def refusal(self, message: str) -> bytes:
+        return json.dumps({"type": "error", "error": {"type": "some_error", "message": message}}).encode()
+
+    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
+        made: list[tuple[str, ...]] = [("system", block["text"]) for block in body.get("system", [])]
+        for message in body["messages"]:
+            for block in message["content"]:
+                match block["type"]:
+                    case "text":
+                        made.append(("said" if message["role"] == "assistant" else "user", block["text"]))
+                    case "tool_use":
+                        made.append(("call", block["id"], block["name"], json.dumps(block["input"])))
+                    case "tool_result":
+                        kind = "failed" if block.get("is_error") else "result"
+                        made.append((kind, block["tool_use_id"], block["content"]))
+        return [*made, *(("tool", tool["name"]) for tool in body.get("tools", []))]
+
+
+class OpenAI:
+    provider, content_type, path = "openai", "text/event-stream", "/chat/completions"
+    whole, called, cut = "stop", "tool_calls", "length"
+    alive = b": keep-alive\n\n"
+
+    def model(self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES) -> Model:
+        return OpenAIModel(Choice("openai", "gpt-6.1-terra", url, MAX_TOKENS), idle_seconds, Key(KEY, None), most_bytes)
+
+    def reply(
+        self,
+        texts: Sequence[str],
+        calls: Sequence[Called] = (),
+        reason: str = "",
+        counted: Counted | None = Counted(),
+    ) -> tuple[bytes, ...]:
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        deltas += [{"content": text[at : at + 7]} for text in texts for at in range(0, len(text), 7)]
+        for index, call in enumerate(calls):
+            head = {"index": index, "id": call.id, "type": "function"}
+            deltas.append({"tool_calls": [{**head, "function": {"name": call.name, "arguments": ""}}]})
+            raw = json.dumps(call.input) if call.raw is None else call.raw
+            for at in range(0, len(raw), max(7, len(raw) // 500)):
+                part = {"arguments": raw[at : at + max(7, len(raw) // 500)]}
+                deltas.append({"tool_calls": [{"index": index, "function": part}]})
+        chunks = [self._chunk([{"index": 0, "delta": delta, "finish_reason": None}]) for delta in deltas]
+        end = reason or (self.called if calls else self.whole)
+        chunks.append(self._chunk([{"index": 0, "delta": {}, "finish_reason": end}]))
+        if counted:
+            usage = {
+                "prompt_tokens": counted.input + counted.cache_read + counted.cache_write,
+                "completion_tokens": counted.output,
+                "total_tokens": 1,
+                "prompt_tokens_details": {
+                    "cached_tokens": counted.cache_read,
+                    "cache_write_tokens": counted.cache_write,
+                },
+            }
+            chunks.append(self._chunk([], usage))
+        return (*chunks, b"data: [DONE]\n\n")
+
+    def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
+        told = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-6.1-terra"}
+        return b"data: " + json.dumps(told | {"choices": choices, "usage": usage}).encode() + b"\n\n"
+
+    def error(self, message: str) -> bytes:
+        return b"data: " + json.dumps({"error": {"message": message, "type": "server_error"}}).encode() + b"\n\n"
+
+    def refusal(self, message: str) -> bytes:
+        return json.dumps({"error": {"message": message, "type": "some_error", "param": None, "code": None}}).encode()
+
+    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
+        made: list[tuple[str, ...]] = []
+        for message in body["messages"]:
+            content = message["content"] or []
+            texts = [content] if isinstance(content, str) else [part["text"] for part in content]
+            if message["role"] == "tool":
+                made.append(_result(message["tool_call_id"], "".join(texts)))
+                continue
+            kind = "said" if message["role"] == "assistant" else message["role"]
+            made += [(kind, text) for text in texts]
+            for call in message.get("tool_calls", []):
+                function = call["function"]
+                made.append(("call", call["id"], function["name"], json.dumps(json.loads(function["arguments"]))))
+        return [*made, *(("tool", tool["function"]["name"]) for tool in body.get("tools", []))]
+
+
+class Ollama:
+    provider, content_type, path = "ollama", "application/x-ndjson", "/api/chat"
+    whole, called, cut = "stop", "stop", "length"
+    alive = b"\n"
+
+    def model(self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES) -> Model:
+        return OllamaModel(Choice("ollama", "qwen3", url, MAX_TOKENS), idle_seconds, 8192, most_bytes)
+
+    def reply(
+        self,
+        texts: Sequence[str],
+        calls: Sequence[Called] = (),
+        reason: str = "",
+        counted: Counted | None = Counted(),
+    ) -> tuple[bytes, ...]:
+        lines = [self._line({"content": text[at : at + 7]}) for text in texts for at in range(0, len(text), 7)]
+        for index, call in enumerate(calls):
+            function = {"index": index, "name": call.name, "arguments": "HERE"}
+            line = self._line({"content": "", "tool_calls": [{"id": call.id or "", "function": function}]})
+            raw = json.dumps(call.input) if call.raw is None else call.raw
+            lines.append(line.replace(b'"HERE"', raw.encode()))
+        counts = {"prompt_eval_count": counted.input, "eval_count": counted.output} if counted else {}
+        lines.append(self._line({"content": ""}, done=True, done_reason=reason or self.whole, **counts))
+        return tuple(lines)
+
+    def _line(self, message: dict[str, Any], done: bool = False, **more: Any) -> bytes:
+        told = {"model": "qwen3", "created_at": "2026-11-01T00:00:00Z", "message": {"role": "assistant", **message}}
+        return json.dumps(told | {"done": done} | more).encode() + b"\n"
+
+    def error(self, message: str) -> bytes:
+        return json.dumps({"error": message}).encode() + b"\n"
+
+    def refusal(self, message: str) -> bytes:
+        return json.dumps({"error": message}).encode()
+
+    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
+        made: list[tuple[str, ...]] = []
+        for message in body["messages"]:
+            if message["role"] == "tool":
+                made.append(_result(message["tool_call_id"], message["content"]))
+                continue
+            kind = "said" if message["role"] == "assistant" else message["role"]
+            made += [(kind, message["content"])] if message["content"] else []
+            for call in message.get("tool_calls", []):
+                made.append(("call", call["id"], call["function"]["name"], json.dumps(call["function"]["arguments"])))
+        return [*made, *(("tool", tool["function"]["name"]) for tool in body.get("tools", []))]
+
+
+def _result(id: str, text: str) -> tuple[str, ...]:
+    return ("failed", id, text.removeprefix("ERROR: ")) if text.startswith("ERROR: ") else ("result", id, text)
+
+
+DIALECTS: tuple[Dialect, ...] = (Anthropic(), OpenAI(), Ollama())

@@ -1,0 +1,425 @@
+"""The door with Anthropic's real SDK, against a loopback server that speaks the provider's streaming format.
+
+One door and one server serve almost all tests, because the SDK takes its time to load; each test says what the
+server does next."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cell.loop.model_client import ModelFailure
+from infra.shared.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    REFUSAL,
+    TOOL_USE,
+    Completion,
+    Message,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+from tests.keep.model_door.doors import KEY, ROOT, DoorProcess, a_request
+from tests.keep.model_door.wire import (
+    Answer,
+    Broken,
+    Counts,
+    Reaction,
+    Say,
+    Silence,
+    Status,
+    Think,
+    Use,
+    Whole,
+    Wire,
+    error_event,
+    sse,
+)
+
+IDLE_SECONDS = 3.0
+HELLO = Answer((Say("hello"),))
+CALLS = Answer((Say("I act."), Use("bash", {"command": "rm -rf build"}), Use("bash", {"command": "ls"})))
+SECRET = "words-of-the-conversation-4711"
+
+
+def settings(wire: Wire, **more: Any) -> dict[str, Any]:
+    model = {"provider": "anthropic", "base_url": wire.url, "idle_seconds": IDLE_SECONDS, "max_tokens": 1000}
+    return {"model": model, "budget": {"daily_usd": 1000}} | more
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Wire]:
+    with Wire(lambda request: HELLO) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def door(wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
+    process = DoorProcess(tmp_path_factory.mktemp("door"), settings(wire), key=f"{KEY}\n")
+    with process:
+        # Before the SDK is there: that is what the runner's preflight waits for.
+        assert process.get("/health")["sdk"] == "loading"
+        process.complete()
+        assert process.get("/health")["sdk"] == "ready"
+        yield process
+
+
+def ask(door: DoorProcess, wire: Wire, reaction: Reaction, *messages: Message) -> Completion:
+    wire.reply = lambda request: reaction
+    return door.complete(a_request(SECRET, messages=messages))
+
+
+def last_settled(door: DoorProcess) -> dict[str, Any]:
+    return [line for line in door.ledger() if line["event"] == "settled"][-1]
+
+
+# --- what works
+
+
+def test_a_turn_with_parallel_calls_and_its_results_go_both_ways(door: DoorProcess, wire: Wire) -> None:
+    """Text, two calls, two results of which one is an error, and the end."""
+    said = ask(door, wire, CALLS)
+    first, second = (block for block in said.content if isinstance(block, ToolUse))
+    results = (ToolResult(first.id, "gone"), ToolResult(second.id, "no such file", is_error=True))
+
+    end = ask(door, wire, HELLO, Message("assistant", said.content), Message("user", results))
+
+    assert said.stop_reason == TOOL_USE
+    assert [block.input for block in (first, second)] == [{"command": "rm -rf build"}, {"command": "ls"}]
+    assert (end.content, end.stop_reason, end.model) == ((Text("hello"),), END_TURN, "claude-opus-5-5")
+    sent = wire.requests[-1].body
+    assert sent["stream"] is True
+    assert sent["model"] == "claude-opus-5-5"
+    assert [block["type"] for block in sent["messages"][1]["content"]] == ["text", "tool_use", "tool_use"]
+    assert [block.get("is_error", False) for block in sent["messages"][2]["content"]] == [False, True]
+    assert json.dumps(sent).count("cache_control") == 4
+    assert sent["system"][0]["text"] == "You are an agent."
+
+
+def test_any_text_comes_through_as_it_is(door: DoorProcess, wire: Wire) -> None:
+    """Characters that some take for line ends, cut anywhere into pieces."""
+    text = "Grüße\u2028and\u2029more\x85of\x0b\x0c\x1cit\r\n\n\ndata: x\n\nevent: error\n\n世界😀" * 3
+    said = ask(door, wire, Answer((Say(text, pieces=len(text)), Use("bash", {"command": text}, piece_length=1))))
+
+    assert said.content[0] == Text(text)
+    assert isinstance(said.content[1], ToolUse)
+    assert said.content[1].input == {"command": text}
+
+
+def test_thoughts_go_back_to_the_provider_and_not_to_the_runner(door: DoorProcess, wire: Wire) -> None:
+    """A turn's thoughts come back with its results as long as nothing before them has changed."""
+    said = ask(door, wire, Answer((Think("signed-thought"), Use("bash", {"command": "ls"}))))
+    assert [type(block) for block in said.content] == [ToolUse]
+    call = said.content[0]
+    assert isinstance(call, ToolUse)
+    rest = (Message("assistant", said.content), Message("user", (ToolResult(call.id, "x"),)))
+
+    ask(door, wire, HELLO, *rest)
+    turn = wire.requests[-1].body["messages"][1]["content"]
+    assert [block["type"] for block in turn] == ["thinking", "tool_use"]
+    assert turn[0] == {"type": "thinking", "thinking": "", "signature": "signed-thought"}
+
+    door.complete(a_request("another directive", messages=rest))
+    assert [block["type"] for block in wire.requests[-1].body["messages"][1]["content"]] == ["tool_use"]
+
+
+def test_calls_of_a_megabyte_and_two_hundred_at_once_come_through(door: DoorProcess, wire: Wire) -> None:
+    """Size alone is no fault."""
+    large = {"content": "x" * 1_000_000}
+    said = ask(door, wire, Answer((Use("write_file", large, piece_length=64),)))
+    assert isinstance(said.content[0], ToolUse)
+    assert said.content[0].input == large
+
+    many = ask(door, wire, Answer(tuple(Use("bash", {"command": str(number)}) for number in range(200))))
+    assert len({block.id for block in many.content if isinstance(block, ToolUse)}) == 200
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "content"),
+    [
+        (Answer(CALLS.blocks, stop_reason="max_tokens"), MAX_TOKENS, (Text("I act."),)),
+        (
+            Answer((Say("I"), Use("bash", {}, raw='{"command": "rm')), stop_reason="max_tokens"),
+            MAX_TOKENS,
+            (Text("I"),),
+        ),
+        (Answer(CALLS.blocks, stop_reason="end_turn"), END_TURN, (Text("I act."),)),
+        (Answer((), stop_reason="refusal"), REFUSAL, ()),
+        (Answer((Say("No."),), stop_reason="refusal"), REFUSAL, (Text("No."),)),
+    ],
+)
+def test_calls_of_a_turn_that_ended_otherwise_are_dropped(
+    door: DoorProcess, wire: Wire, answer: Answer, reason: str, content: tuple[Text, ...]
+) -> None:
+    """Only stop reason tool_use lets a call through; the text is kept and the usage is what the provider said."""
+    said = ask(door, wire, answer)
+
+    assert (said.content, said.stop_reason) == (content, reason)
+    assert last_settled(door)["measured"] is True
+
+
+# --- faults
+
+CUT_ARGUMENTS = Use("bash", {}, raw='{"command": "rm -rf build"')
+
+FAULTS: dict[str, tuple[Reaction, str, bool]] = {
+    # name: what the server does, the failure's type, whether the provider has said what it charges
+    "bad request": (Status(400, "invalid_request_error", "messages: bad"), "invalid_request", True),
+    "too long": (Status(400, "invalid_request_error", "prompt is too long: 2 > 1"), "context_overflow", True),
+    "out of credit": (Status(400, "invalid_request_error", "Your credit balance is too low"), "budget_exhausted", True),
+    "bad key": (Status(401, "authentication_error", f"invalid key {KEY}"), "authentication", True),
+    "billing": (Status(402, "billing_error", "pay"), "budget_exhausted", True),
+    "forbidden": (Status(403, "permission_error", "no"), "authentication", True),
+    "unknown model": (Status(404, "not_found_error", "model: x"), "invalid_request", True),
+    "too large": (Status(413, "request_too_large", "big"), "context_overflow", True),
+    "rate limit": (Status(429, "rate_limit_error", "slow"), "rate_limited", True),
+    "spend limit": (
+        Status(429, "rate_limit_error", "no", details={"error_code": "enforced_spend_limit_reached"}),
+        "budget_exhausted",
+        True,
+    ),
+    "server error": (Status(500, "api_error", "oops"), "provider_error", True),
+    "bad gateway": (Status(502, body=b"<html>bad gateway</html>"), "provider_error", True),
+    "unavailable": (Status(503, body=b""), "unavailable", True),
+    "overloaded": (Status(529, "overloaded_error", "busy"), "unavailable", True),
+    "an error that is a list": (Status(400, body=b'[1, "x"]'), "invalid_request", True),
+    "an error that is a word": (Status(500, body=b'{"error": "x"}'), "provider_error", True),
+    "an error of numbers": (Status(429, body=b'{"error": {"type": 5, "message": {}}}'), "rate_limited", True),
+    "overloaded after 200": (
+        Broken(CALLS, 9, extra=error_event("overloaded_error", "busy")), "unavailable", False,
+    ),
+    "error at the end": (Broken(CALLS, -1, extra=error_event("api_error", "oops")), "provider_error", True),
+    "error that is no json": (Broken(CALLS, 3, extra=b"event: error\ndata: oops\n\n"), "provider_error", False),
+    "ends before anything": (Broken(CALLS, 0), "provider_error", False),
+    "ends in a call": (Broken(CALLS, 9), "provider_error", False),
+    "ends before message_delta": (Broken(CALLS, -2), "provider_error", False),
+    "ends before message_stop": (Broken(CALLS, -1), "provider_error", True),
+    "no message_delta": (Broken(CALLS, drop=("message_delta",)), "provider_error", False),
+    "no message_start": (Broken(CALLS, drop=("message_start",)), "provider_error", False),
+    "no block starts": (Broken(CALLS, drop=("content_block_start",)), "provider_error", False),
+    "no block stops": (Broken(CALLS, drop=("content_block_stop",)), "provider_error", True),
+    "cut in a call": (Broken(CALLS, 9, then="cut"), "unavailable", False),
+    "reset in a call": (Broken(CALLS, 9, then="reset"), "unavailable", False),
+    "reset at once": (Broken(CALLS, 0, then="reset"), "unavailable", False),
+    "an event that is no json": (
+        Broken(CALLS, 3, extra=b"event: message_delta\ndata: {oops\n\n"), "provider_error", False,
+    ),
+    "an event of another shape": (
+        Broken(CALLS, 3, extra=sse("content_block_delta", {"type": "content_block_delta", "index": "one"})),
+        "provider_error",
+        False,
+    ),
+    "arguments cut": (Answer((CUT_ARGUMENTS,)), "provider_error", True),
+    "arguments with a comma missing": (Answer((Use("bash", {}, raw='{"a": 1 "b": 2}'),)), "provider_error", True),
+    "a key twice": (Answer((Use("bash", {}, raw='{"a": 1, "a": 2}'),)), "provider_error", True),
+    "one good and one cut call": (Answer((Use("bash", {"a": 1}), CUT_ARGUMENTS)), "provider_error", True),
+    "the same id twice": (Answer((Use("bash", {}, id="t1"), Use("bash", {}, id="t1"))), "provider_error", True),
+    "unknown stop reason": (Answer(CALLS.blocks, stop_reason="pause_turn"), "provider_error", True),
+    "empty reply": (Answer(()), "provider_error", True),
+    "a page with 200": (Whole("text/html", b"<html>log in first</html>"), "provider_error", True),
+    "json with 200": (Whole("application/json", b'{"type": "message", "content": []}'), "provider_error", False),
+    "an empty stream": (Whole("text/event-stream", b""), "provider_error", False),
+    "a redirect": (Status(302, headers=(("location", "/x"),), body=b""), "provider_error", True),
+    "a redirect that keeps the method": (Status(307, headers=(("location", "/x"),), body=b""), "provider_error", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_a_typed_failure_and_no_call_comes_of_it(door: DoorProcess, wire: Wire, name: str) -> None:
+    """Each fault differs in one thing from a reply that works; the ledger has its type, and the worst case where the
+    provider never said what it charges; and the door completes the next conversation."""
+    reaction, type, measured = FAULTS[name]
+    with pytest.raises(ModelFailure) as caught:
+        ask(door, wire, reaction)
+
+    line = last_settled(door)
+    assert (caught.value.type, line["error"], line["measured"]) == (type, type, measured), caught.value
+    assert len(caught.value.message) < 1000
+    if not measured:
+        assert line["usd"] >= 1000 * 20 / 1e6
+    assert ask(door, wire, HELLO).content == (Text("hello"),)
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("2", 2.0), ("61", 61.0), ("1e9", 300.0), ("soon", None)])
+def test_the_provider_s_wait_reaches_the_runner_bounded(
+    door: DoorProcess, wire: Wire, header: str, seconds: float | None
+) -> None:
+    """The SDK itself waits for nothing; one request was made."""
+    count = len(wire.requests)
+    with pytest.raises(ModelFailure) as caught:
+        ask(door, wire, Status(429, "rate_limit_error", "slow", headers=(("retry-after", header),)))
+
+    assert caught.value.retry_after_seconds == seconds
+    assert len(wire.requests) == count + 1
+
+
+def test_no_redirect_is_followed(door: DoorProcess, wire: Wire) -> None:
+    """Neither with a new address nor on the same server: no second request is made."""
+    with Wire(lambda request: HELLO) as trap:
+        for code in (301, 302, 303, 307, 308):
+            count = len(wire.requests)
+            with pytest.raises(ModelFailure, match=f"status {code}"):
+                ask(door, wire, Status(code, headers=(("location", f"{trap.url}/v1/messages"),), body=b""))
+            assert len(wire.requests) == count + 1
+        assert trap.requests == []
+
+
+def test_silence_in_all_its_forms_is_given_up(door: DoorProcess, wire: Wire) -> None:
+    """Neither pings nor single bytes count as life, before the first event or after; a reply that keeps coming
+    slowly, for longer than the limit in all, is heard to its end."""
+    quiet: dict[str, Reaction] = {
+        "silence": Silence(),
+        "silence later": Broken(CALLS, 4, then="silence"),
+        "pings": Broken(CALLS, 0, then="pings"),
+        "pings later": Broken(CALLS, 4, then="pings"),
+        "bytes": Broken(CALLS, 4, then="bytes"),
+        "slow": Answer((Say("slow"),), pause=(2, IDLE_SECONDS * 0.6)),
+    }
+    wire.reply = lambda request: next(quiet[name] for name in quiet if f"be {name}\n" in request["system"][1]["text"])
+    heard: dict[str, str] = {}
+
+    def call(name: str) -> None:
+        try:
+            heard[name] = door.complete(a_request(f"be {name}")).stop_reason
+        except ModelFailure as failure:
+            heard[name] = f"{failure.type}: {failure.message}"
+
+    threads = [threading.Thread(target=call, args=(name,)) for name in quiet]
+    for thread in threads:
+        thread.start()
+    health = door.get("/health")
+    for thread in threads:
+        thread.join()
+
+    assert health["status"] == "ok"
+    assert heard.pop("slow") == END_TURN
+    assert len(heard) == 5
+    for outcome in heard.values():
+        assert outcome.startswith("unavailable: no new content from the provider for 3 s")
+
+
+# --- money and secrets, after all that
+
+
+def test_the_ledger_is_the_provider_s_bill(door: DoorProcess, wire: Wire) -> None:
+    """Token by token and class by class, over every reply that came to its end; and the day's sum is the ledger's."""
+    lines = [line for line in door.ledger() if line["event"] == "settled"]
+    good = [line for line in lines if line["stop_reason"] is not None]
+    before = len(good)
+    wire.billed.clear()
+    for counts in (Counts(10, 20, 30, 40), Counts(1, 2, 0, 0), Counts(0, 1, 5, 100_000)):
+        ask(door, wire, Answer((Say("x"),), usage=counts))
+
+    good = [line for line in door.ledger() if line["event"] == "settled" and line["stop_reason"] is not None][before:]
+    bill = wire.total()
+    assert sum(line["input_tokens"] for line in good) == bill.input
+    assert sum(line["output_tokens"] for line in good) == bill.output
+    assert sum(line["cache_write_tokens"] for line in good) == bill.cache_write
+    assert sum(line["cache_read_tokens"] for line in good) == bill.cache_read
+    assert [line["usd"] for line in good] == [
+        pytest.approx((10 * 4 + 20 * 20 + 30 * 5 + 40 * 0.2) / 1e6),
+        pytest.approx((1 * 4 + 2 * 20) / 1e6),
+        pytest.approx((1 * 20 + 5 * 5 + 100_000 * 0.2) / 1e6),
+    ]
+    every = [line for line in door.ledger() if line["event"] == "settled"]
+    budget = door.get("/v1/budget")
+    assert budget["spent_usd"] == pytest.approx(sum(line["usd"] for line in every))
+    assert (budget["calls"], budget["open_calls"]) == (len(every), 0)
+    assert budget["failed_calls"] == sum(line["error"] is not None for line in every)
+
+
+def test_the_key_and_the_conversation_are_nowhere_but_on_the_wire(door: DoorProcess, wire: Wire) -> None:
+    """Not in log, ledger, health or failures, even when the provider echoes the key; the control is that both were
+    sent."""
+    with pytest.raises(ModelFailure) as caught:
+        ask(door, wire, Status(401, "authentication_error", f"the key {KEY} is not valid"))
+
+    assert "[key]" in caught.value.message
+    seen = door.log() + Path(door.places.ledger).read_text() + json.dumps(door.get("/health")) + str(caught.value)
+    assert KEY not in seen
+    assert SECRET not in seen
+    assert "authorization" not in seen.lower()
+    assert wire.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    assert SECRET in json.dumps(wire.requests[-1].body)
+    for line in door.log().splitlines():
+        json.loads(line)
+
+
+def test_calls_at_the_same_time_stay_within_the_limit(wire: Wire, tmp_path: Path) -> None:
+    """Sixteen callers against a budget for a few calls: what the provider bills stays within it, and is not zero.
+
+    This door's environment would send the SDK elsewhere, as somebody else, through a proxy and with a debug log; the
+    control shows that the SDK alone falls for it."""
+    limit = 0.2
+    with Wire(lambda request: HELLO) as trap:
+        env = {
+            "ANTHROPIC_BASE_URL": trap.url,
+            "ANTHROPIC_API_KEY": "sk-from-the-environment",
+            "ANTHROPIC_AUTH_TOKEN": "token-from-the-environment",
+            "ANTHROPIC_CUSTOM_HEADERS": "x-smuggled: yes",
+            "ANTHROPIC_LOG": "debug",
+            "HTTP_PROXY": trap.url,
+            "http_proxy": trap.url,
+            "ALL_PROXY": trap.url,
+            "SSLKEYLOGFILE": str(tmp_path / "tls-keys"),
+            "HOME": str(tmp_path),
+        }
+        (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password from-netrc\n")
+        (tmp_path / ".netrc").chmod(0o600)
+        wire.reply = lambda request: Answer((Say("x"),), usage=Counts(2000, 900, 300, 100))
+        wire.billed.clear()
+        first = len(wire.requests)
+        door = DoorProcess(tmp_path / "door", settings(wire, budget={"daily_usd": limit}), key=KEY, **env)
+        outcomes: list[str] = []
+        with door:
+            threads = [threading.Thread(target=_call, args=(door, outcomes)) for _ in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            budget = door.get("/v1/budget")
+        trapped = list(trap.requests)
+        control = subprocess.run(
+            [sys.executable, "-c", CONTROL], env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)} | env, check=False,
+            capture_output=True, timeout=60,
+        )  # fmt: skip
+        assert trap.requests, control.stderr
+
+    bill = wire.total()
+    billed_usd = (bill.input * 4 + bill.output * 20 + bill.cache_write * 5 + bill.cache_read * 0.2) / 1e6
+    assert 0 < billed_usd <= limit
+    assert budget["spent_usd"] == pytest.approx(billed_usd)
+    assert outcomes.count("done") == len(wire.billed)
+    assert set(outcomes) == {"done", "budget_exhausted"}
+    assert trapped == []
+    for request in wire.requests[first:]:
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+        assert not {"x-smuggled", "x-api-key", "proxy-authorization"} & set(request.headers)
+    assert "from-the-environment" not in door.log()
+    assert '"environment.ignored"' in door.log()
+    assert "Request options" not in door.log()
+    assert trap.requests[0].headers["x-smuggled"] == "yes"
+
+
+CONTROL = """
+import anthropic
+client = anthropic.Anthropic(max_retries=0)
+client.messages.create(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}])
+"""
+
+
+def _call(door: DoorProcess, outcomes: list[str]) -> None:
+    try:
+        door.complete(a_request())
+    except ModelFailure as failure:
+        outcomes.append(failure.type)
+    else:
+        outcomes.append("done")

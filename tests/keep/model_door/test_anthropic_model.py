@@ -1,0 +1,114 @@
+"""Anthropic's adapter with the real SDK, inside the test's own process: what needs short limits or no server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from infra.keep.model_door.anthropic import AnthropicModel
+from infra.keep.model_door.background import load_all
+from infra.keep.model_door.keys import Key
+from infra.keep.model_door.model import NOTHING, CallFailure
+from infra.shared.conversation import END_TURN, Completion, Text
+from infra.shared.model_settings import Choice, ModelSettings
+from tests.keep.model_door.doors import KEY, a_request
+from tests.keep.model_door.wire import Answer, Broken, Reaction, Say, Think, Wire
+
+IDLE_SECONDS = 0.6
+
+
+def a_model(url: str, idle_seconds: float, key: Key) -> AnthropicModel:
+    choice = Choice("anthropic", "claude-opus-5-5", url, ModelSettings().max_tokens)
+    return AnthropicModel(choice, idle_seconds, key)
+
+
+def ask(url: str, idle_seconds: float = 10.0) -> Completion:
+    model = a_model(url, idle_seconds, Key(KEY, None))
+
+    async def call() -> Completion:
+        load_all(model.loads)
+        try:
+            return (await model.prepare(a_request()).make()).completion
+        finally:
+            await (await model.client.value()).close()
+
+    return asyncio.run(call())
+
+
+def hear(reaction: Reaction, idle_seconds: float = 10.0) -> Completion:
+    with Wire(lambda request: reaction) as wire:
+        return ask(wire.url, idle_seconds)
+
+
+def test_a_model_that_thinks_in_silence_is_waited_for() -> None:
+    """Thoughts come with their text withheld, so an open block of them has more time; any other silence has not."""
+    pause = (2, IDLE_SECONDS * 2)
+    thoughtful = Answer((Think("sig"), Say("At last.")), pause=pause)
+
+    assert hear(thoughtful, IDLE_SECONDS).content == (Text("At last."),)
+    with pytest.raises(CallFailure, match=r"no new content from the provider for 0\.6 s"):
+        hear(Answer((Say("At last."),), pause=pause), IDLE_SECONDS)
+
+
+def test_thinking_for_ever_is_given_up() -> None:
+    """More time is not all the time."""
+    with pytest.raises(CallFailure) as caught:
+        hear(Broken(Answer((Think("sig"),)), 2, then="pings"), IDLE_SECONDS)
+
+    assert caught.value.type == "unavailable"
+    assert caught.value.usage is not None
+    assert caught.value.usage.output_tokens == ModelSettings().max_tokens
+    assert not caught.value.measured
+
+
+def test_a_provider_that_cannot_be_reached_costs_nothing() -> None:
+    """Nothing was sent, so nothing is charged; the same call to a listening server is completed."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+
+    with pytest.raises(CallFailure) as caught:
+        ask(f"http://127.0.0.1:{port}")
+
+    assert (caught.value.type, caught.value.usage) == ("unavailable", NOTHING)
+    assert "ConnectError" in caught.value.message
+    assert hear(Answer((Say("x"),))).stop_reason == END_TURN
+
+
+def test_a_server_that_does_not_speak_tls_is_unavailable() -> None:
+    """The key is not sent to a server that cannot prove who it is."""
+    with Wire(lambda request: Answer((Say("x"),))) as wire:
+        with pytest.raises(CallFailure) as caught:
+            ask(wire.url.replace("http://", "https://"))
+        assert wire.requests == []
+
+    assert (caught.value.type, caught.value.usage) == ("unavailable", NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("key", "url", "type"),
+    [
+        (Key(None, "no key there"), "http://127.0.0.1:1", "authentication"),
+        (Key(KEY, None), "http://provider.example", "invalid_request"),
+    ],
+)
+def test_a_call_that_cannot_work_is_not_prepared(key: Key, url: str, type: str) -> None:
+    """Neither the SDK nor the budget has anything to do with it."""
+    model = a_model(url, 10.0, key)
+
+    with pytest.raises(CallFailure) as caught:
+        model.prepare(a_request())
+
+    assert (caught.value.type, caught.value.message) == (type, model.problem)
+
+
+def test_a_mistake_in_a_test_s_reply_is_raised_in_the_test() -> None:
+    """The server of these tests hides no failure of the callable that drives it."""
+
+    def reply(request: object) -> Reaction:
+        raise LookupError("no such reply")
+
+    with pytest.raises(LookupError), Wire(reply) as wire, pytest.raises(CallFailure, match="no such reply"):
+        ask(wire.url)

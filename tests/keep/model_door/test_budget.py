@@ -1,0 +1,373 @@
+"""The day's budget: decisions, the ledger under them, and both together under any history."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.keep.ledger.budget import Budget, Cost, opened, problem_with_call, settled
+from infra.keep.ledger.ledger import Ledger, Line, Opened, Settled, lines_of_day, replay
+from infra.keep.ledger.prices import FREE, Rates, Tariff, dollars
+from infra.keep.model_door.accounts import UNITS_KEPT, Accounts
+from infra.keep.model_door.model import CallFailure
+from infra.shared.conversation import Spent, Usage
+
+DAY, NEXT_DAY = "2026-01-31", "2026-02-01"
+NOON = 1769860800.0
+"""2026-01-31T12:00:00Z"""
+LIMIT = Cost(nano_usd=1000, tokens=500)
+AMPLE = Cost(nano_usd=10**12, tokens=10**12)
+TARIFF = Tariff(Rates(input=2_000_000, output=5_000_000, cache_write=3_000_000, cache_read=1_000_000))
+"""2, 5, 3 and 1 nano-dollars a token."""
+
+
+def an_opening(id: str, nano: int = 100, tokens: int = 50, day: str = DAY) -> Opened:
+    return Opened(
+        time=f"{day}T12:00:00.000Z", day=day, id=id, unit="u", provider="p", model="m",
+        worst_usd=dollars(nano), worst_tokens=tokens,
+    )  # fmt: skip
+
+
+def an_end(id: str, nano: int = 10, tokens: int = 5, day: str = DAY, error: str | None = None) -> Settled:
+    return Settled(
+        time=f"{day}T12:00:01.000Z", day=day, id=id, unit="u", provider="p", model="m", input_tokens=tokens,
+        output_tokens=0, cache_write_tokens=0, cache_read_tokens=0, usd=dollars(nano), duration_ms=1, error=error,
+    )  # fmt: skip
+
+
+def test_a_call_up_to_the_limit_is_allowed_and_one_more_is_not() -> None:
+    """Spent, reserved and the new worst case may together reach the limit, and not pass it."""
+    budget = opened(Budget(DAY, LIMIT, spent=Cost(300, 100)), "a", Cost(300, 100))
+
+    assert problem_with_call(budget, Cost(400, 300)) is None
+    assert problem_with_call(budget, Cost(401, 1)) is not None
+    assert problem_with_call(budget, Cost(1, 301)) is not None
+
+
+def test_a_refusal_names_spent_reserved_limit_and_the_day_s_end() -> None:
+    """The PM reads in it what was spent, what is reserved, which setting to raise, and when the day ends."""
+    budget = opened(Budget(DAY, Cost(10**10, 1000), spent=Cost(9 * 10**9, 900)), "a", Cost(5 * 10**8, 50))
+
+    problem = problem_with_call(budget, Cost(10**9, 10)) or ""
+
+    for part in ("$9.0000 and 900", "$0.5000 and 50", "$10.0000 and 1000", "budget.daily_usd", f"{NEXT_DAY}T00:00:00Z"):
+        assert part in problem
+    assert "alone" not in problem
+    assert "alone" in (problem_with_call(budget, Cost(1, 1001)) or "")
+
+
+def test_the_end_of_a_call_replaces_its_worst_case() -> None:
+    """Settling frees the reservation and counts what was really used; a second settling changes nothing."""
+    budget = opened(Budget(DAY, LIMIT), "a", Cost(900, 400))
+
+    after = settled(budget, "a", Cost(10, 4), failed=False)
+
+    assert (after.spent, after.reserved, after.calls, after.failed) == (Cost(10, 4), Cost(), 1, 0)
+    assert settled(after, "a", Cost(10, 4), failed=True) == after
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["open", "settle", "crash"]), st.integers(0, 300), st.integers(0, 150), st.floats(0, 1)),
+    max_size=60,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(steps)
+def test_no_history_passes_the_limit(history: list[tuple[str, int, int, float]]) -> None:
+    """Whatever is opened, settled and cut off by crashes, what was really used stays within both limits."""
+    lines: list[Line] = []
+    budget = Budget(DAY, LIMIT)
+    used = Cost()
+    for number, (step, nano, tokens, share) in enumerate(history):
+        under_way = sorted(budget.open)
+        if step == "open" and problem_with_call(budget, Cost(nano, tokens)) is None:
+            lines.append(an_opening(str(number), nano, tokens))
+            budget = opened(budget, str(number), Cost(nano, tokens))
+        elif step == "settle" and under_way:
+            worst = budget.open[under_way[0]]
+            actual = Cost(int(worst.nano_usd * share), int(worst.tokens * share))
+            used = used.plus(actual)
+            lines.append(an_end(under_way[0], *actual))
+            budget = settled(budget, under_way[0], actual, failed=False)
+        elif step == "crash":
+            # Calls under way may have used all that they could; nobody will ever say.
+            assert replay(_reread(lines), DAY, LIMIT) == budget
+            budget = replay(_reread(lines), DAY, LIMIT)
+        assert used.plus(budget.reserved).within(LIMIT)
+        assert budget.spent == used
+
+
+def _reread(lines: list[Line]) -> list[Line]:
+    return [msgspec.json.decode(msgspec.json.encode(line), type=Line) for line in lines]
+
+
+def test_the_ledger_gives_back_what_was_written(tmp_path: Path) -> None:
+    """Every line is one JSON object, and a budget read from them is the one that was in memory."""
+    ledger = Ledger(str(tmp_path / "var" / "ledger.jsonl"))
+    for line in (an_opening("a"), an_opening("b"), an_end("a"), an_opening("c"), an_end("c", error="unavailable")):
+        ledger.append(line)
+
+    budget = ledger.budget(DAY, LIMIT)
+    ledger.close()
+
+    assert budget == Budget(DAY, LIMIT, Cost(20, 10), {"b": Cost(100, 50)}, calls=3, failed=1)
+    written = (tmp_path / "var" / "ledger.jsonl").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in written] == ["opened", "opened", "settled", "opened", "settled"]
+    assert (tmp_path / "var" / "ledger.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("forged", [{"worst_usd": -1e6}, {"worst_tokens": -(10**9)}, {"worst_usd": 1e308}])
+def test_an_opening_that_no_door_wrote_gives_no_budget(forged: dict[str, float], tmp_path: Path) -> None:
+    """A ledger may come from a stranger's archive: less than nothing, or more than any call costs, is no line."""
+    path = tmp_path / "ledger.jsonl"
+    opening = msgspec.to_builtins(an_opening("forged")) | forged
+    path.write_bytes(msgspec.json.encode(opening) + b"\n" + msgspec.json.encode(an_opening("a")) + b"\n")
+
+    assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
+
+
+@pytest.mark.parametrize("forged", [{"usd": -1e6}, {"input_tokens": -(10**9)}, {"cache_read_tokens": -1}])
+def test_an_end_that_no_door_wrote_gives_nothing_back(forged: dict[str, float], tmp_path: Path) -> None:
+    """What such a call could take stays reserved."""
+    path = tmp_path / "ledger.jsonl"
+    end = msgspec.to_builtins(an_end("a")) | forged
+    path.write_bytes(msgspec.json.encode(an_opening("a")) + b"\n" + msgspec.json.encode(end) + b"\n")
+
+    assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
+
+
+@pytest.mark.parametrize("line", [b'{"event":"opened","time":"\xff"}', b'{"x":' + b"[" * 100_000, b" " * (3 << 20)])
+def test_a_line_that_cannot_be_read_at_all_keeps_no_door_shut(line: bytes, tmp_path: Path) -> None:
+    """Whatever stands in a ledger, the door opens with it and counts what it knows."""
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(
+        b"\n".join([msgspec.json.encode(an_opening("a")), line, msgspec.json.encode(an_opening("b")), line])
+    )
+
+    assert set(Ledger(str(path)).budget(DAY, LIMIT).open) == {"a", "b"}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 400), st.sampled_from([b"", b"\0" * 30, b"\xff\xfe{"]))
+def test_a_torn_last_line_neither_counts_nor_harms(cut: int, garbage: bytes) -> None:
+    """After a power cut in mid line the lines before it count, what is written next counts, and nothing is removed."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/ledger.jsonl"
+        ledger = Ledger(path)
+        ledger.append(an_opening("a"))
+        ledger.append(an_end("a"))
+        ledger.close()
+        whole = Path(path).read_bytes()
+        torn = msgspec.json.encode(an_opening("torn"))[:-1][:cut] + garbage
+        Path(path).write_bytes(whole + torn)
+
+        ledger = Ledger(path)
+        before = ledger.budget(DAY, LIMIT)
+        ledger.append(an_opening("b"))
+        after = ledger.budget(DAY, LIMIT)
+        ledger.close()
+
+        assert before == Budget(DAY, LIMIT, Cost(10, 5), {}, calls=1)
+        assert after == opened(before, "b", Cost(100, 50))
+        assert Path(path).read_bytes().startswith(whole + torn)
+
+
+def test_only_the_asked_day_is_read_and_the_rest_is_left_alone(tmp_path: Path) -> None:
+    """Days do not mix, not even when a clock was put back for a while; long-past lines are not looked at."""
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(str(path))
+    old = [an_opening(f"old-{number}", day="2025-06-01") for number in range(6000)]
+    for line in [*old, an_opening("a"), an_opening("n", day=NEXT_DAY), an_opening("b"), an_end("n", day=NEXT_DAY)]:
+        os.write(ledger._descriptor, msgspec.json.encode(line) + b"\n")
+
+    with open(path, "rb") as file:
+        assert [line.id for line in lines_of_day(file.fileno(), DAY)] == ["a", "b"]
+        assert [line.id for line in lines_of_day(file.fileno(), NEXT_DAY)] == ["n", "n"]
+        assert len(lines_of_day(file.fileno(), "2025-06-01")) == 6000
+    ledger.close()
+
+
+class Clock:
+    """A wall clock that is set by hand."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_calls_at_the_same_time_cannot_pass_the_limit_together(tmp_path: Path) -> None:
+    """Of a hundred calls that all ask at once, so many are let through as fit, and the ledger says the same."""
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(10**9, 500), AMPLE, {("p", "m"): FREE}, Clock(NOON))
+
+    async def ask() -> list[object]:
+        calls = (accounts.open("p", "m", "u", Usage(input_tokens=60)) for _ in range(100))
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    outcomes = asyncio.run(ask())
+    reread = ledger.budget(DAY, LIMIT)
+    ledger.close()
+
+    assert sum(isinstance(outcome, Opened) for outcome in outcomes) == 500 // 60
+    refused = [outcome for outcome in outcomes if isinstance(outcome, CallFailure)]
+    assert {failure.type for failure in refused} == {"budget_exhausted"}
+    assert {failure.retry_after_seconds for failure in refused} == {12 * 3600}
+    assert reread.reserved.tokens == 480
+
+
+def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
+    """At midnight UTC the sums start anew; a call that spans it counts on the day it began; a clock put back finds
+    the old day as it was."""
+    clock = Clock(NOON + 12 * 3600 - 1)
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, clock)
+
+    async def live() -> None:
+        call = await accounts.open("p", "m", "u", Usage(input_tokens=200, output_tokens=80))
+        with pytest.raises(CallFailure) as caught:
+            await accounts.open("p", "m", "u", Usage(input_tokens=100))
+        assert caught.value.retry_after_seconds == 1
+        clock.now += 2
+        assert (await accounts.today())["day"] == NEXT_DAY
+        other = await accounts.open("p", "m", "u", Usage(input_tokens=300))
+        await accounts.settle(call, Usage(1, 2, 3, 4), 5, "end_turn")
+        today = await accounts.today()
+        assert (today["spent_tokens"], today["reserved_tokens"], today["open_calls"]) == (0, 300, 1)
+        await accounts.settle(other, None, 5, failure=CallFailure("unavailable", "gone", usage=None))
+        clock.now -= 2
+        before = await accounts.today()
+        assert before["day"] == DAY
+        assert (before["spent_usd"], before["spent_tokens"], before["open_calls"]) == (
+            dollars(1 * 2 + 10 + 9 + 4),
+            10,
+            0,
+        )
+
+    asyncio.run(live())
+    ledger.close()
+    last = msgspec.json.decode((tmp_path / "ledger.jsonl").read_bytes().splitlines()[-1], type=Settled)
+    assert (last.day, last.usd, sum(last.usage), last.measured, last.error) == (
+        NEXT_DAY, dollars(900), 300, False, "unavailable",
+    )  # fmt: skip
+
+
+def test_a_call_that_no_day_has_room_for_is_told_so(tmp_path: Path) -> None:
+    """Waiting for the next day would not help, so none is proposed."""
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
+
+    with pytest.raises(CallFailure) as caught:
+        asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
+
+    ledger.close()
+    assert caught.value.retry_after_seconds is None
+    assert "This call alone" in caught.value.message
+
+
+def test_no_call_is_made_that_cannot_be_written_down(tmp_path: Path) -> None:
+    """A ledger that takes no line refuses the call and reserves nothing; one that does, lets it through."""
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
+    full = os.open("/dev/full", os.O_WRONLY)
+    kept = os.dup(ledger._descriptor)
+    os.dup2(full, ledger._descriptor)
+
+    async def ask() -> None:
+        await accounts.open("p", "m", "u", Usage(input_tokens=10))
+
+    with pytest.raises(CallFailure) as caught:
+        asyncio.run(ask())
+    os.dup2(kept, ledger._descriptor)
+    asyncio.run(ask())
+
+    for descriptor in (full, kept):
+        os.close(descriptor)
+    ledger.close()
+    assert caught.value.type == "unavailable"
+    assert "No space left" in caught.value.message
+    assert asyncio.run(_reserved(accounts)) == 10
+
+
+async def _reserved(accounts: Accounts) -> int:
+    return int((await accounts.today())["reserved_tokens"])
+
+
+def test_one_unit_takes_no_more_than_it_may(tmp_path: Path) -> None:
+    """Others go on; a door that is started again, a name that was forgotten, and a new day change nothing."""
+    clock = Clock(NOON)
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+
+    def restarted() -> Accounts:
+        return Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), {("p", "m"): TARIFF}, clock)
+
+    async def refused(accounts: Accounts, unit: str, tokens: int) -> CallFailure:
+        with pytest.raises(CallFailure) as caught:
+            await accounts.open("p", "m", unit, Usage(input_tokens=tokens))
+        return caught.value
+
+    async def live() -> None:
+        accounts = restarted()
+        call = await accounts.open("p", "m", "greedy", Usage(input_tokens=400))
+        assert accounts.spent("greedy") == Spent(0.0, 0.0), "reserved is not spent"
+        failure = await refused(accounts, "greedy", 101)
+        assert (failure.type, failure.retry_after_seconds) == ("unit_budget_exhausted", None)
+        assert "budget.unit_tokens" in failure.message
+        assert (await accounts.today())["open_calls"] == 1, "a refused call is not reserved"
+        await accounts.settle(call, Usage(input_tokens=450), 1, "end_turn")
+        assert accounts.spent("greedy") == Spent(0.0004, 0.9)  # of the day's 10**6 tokens, rounded
+        for number in range(UNITS_KEPT + 1):
+            await accounts.settle(await accounts.open("p", "m", f"u{number}", Usage(1)), Usage(1), 1)
+        assert (await refused(accounts, "greedy", 51)).type == "unit_budget_exhausted"
+        clock.now += 86400
+        assert (await refused(accounts, "greedy", 51)).type == "unit_budget_exhausted"
+        assert (await refused(restarted(), "greedy", 51)).type == "unit_budget_exhausted"
+        await restarted().open("p", "m", "greedy", Usage(input_tokens=50))
+        assert (await refused(restarted(), "greedy", 1)).type == "unit_budget_exhausted", "its worst case is kept"
+        assert "alone" in (await refused(accounts, "other", 501)).message
+
+    asyncio.run(live())
+    ledger.close()
+
+
+def test_a_unit_begins_anew_after_two_days_without_a_restart(tmp_path: Path) -> None:
+    """While the same directives stay open, or none, the name of the unit is the same for as long as the door runs."""
+    clock = Clock(NOON)
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), {("p", "m"): TARIFF}, clock)
+
+    async def live() -> None:
+        yesterdays = await accounts.open("p", "m", "u", Usage(input_tokens=200))
+        clock.now += 86400
+        todays = await accounts.open("p", "m", "u", Usage(input_tokens=200))
+        await accounts.settle(yesterdays, Usage(input_tokens=200), 1, "end_turn")
+        with pytest.raises(CallFailure):
+            await accounts.open("p", "m", "u", Usage(input_tokens=101))
+        clock.now += 86400
+        await accounts.settle(todays, Usage(input_tokens=200), 1, "end_turn")
+        await accounts.open("p", "m", "u", Usage(input_tokens=300))
+        clock.now += 2 * 86400
+        await accounts.open("p", "m", "u", Usage(input_tokens=500))
+
+    asyncio.run(live())
+    ledger.close()
+
+
+def test_the_day_comes_before_the_unit(tmp_path: Path) -> None:
+    """Who may not call today is told when that ends, whatever the unit has left."""
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    accounts = Accounts(ledger, Cost(1000, 500), Cost(1000, 100), {("p", "m"): TARIFF}, Clock(NOON))
+    with pytest.raises(CallFailure) as caught:
+        asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
+    ledger.close()
+    assert caught.value.type == "budget_exhausted"

@@ -1,0 +1,347 @@
+"""What holds for every provider that is reached by network: a good reply comes through whole, and whatever a server
+does otherwise is a typed failure or a well-formed completion.
+
+Each adapter runs with its real library, in the test's own process, against a loopback server."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Callable
+
+import pytest
+
+from infra.keep.model_door.background import load_all
+from infra.keep.model_door.connection import MAX_BYTES
+from infra.keep.model_door.model import NOTHING, Answer, CallFailure
+from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, Request, Text, ToolResult, ToolUse, Usage
+from infra.shared.conversation import MAX_TOKENS as CUT
+from tests.keep.model_door import dialects
+from tests.keep.model_door.dialects import DIALECTS, Called, Counted, Dialect
+from tests.keep.model_door.doors import KEY, a_request
+from tests.keep.model_door.peer import Answer as Sent
+from tests.keep.model_door.peer import Peer
+
+IDLE_SECONDS = 10.0
+SHORT_SECONDS = 1.0
+CALLS = (Called("call_1", input={"command": "rm -rf build"}), Called("call_2", input={"command": "ls"}))
+EARLIER = (
+    Message("assistant", (ToolUse("call_0", "bash", {"command": "true"}),)),
+    Message("user", (ToolResult("call_0", ""),)),
+)
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.provider)
+
+
+def ask(
+    dialect: Dialect,
+    url: str,
+    request: Request | None = None,
+    idle_seconds: float = IDLE_SECONDS,
+    most_bytes: int = MAX_BYTES,
+) -> Answer:
+    model = dialect.model(url, idle_seconds, most_bytes)
+
+    async def call() -> Answer:
+        load_all(model.loads)
+        try:
+            return await model.prepare(request or a_request(messages=EARLIER)).make()
+        finally:
+            client = await model.loads[0].value()
+            await (client.aclose() if hasattr(client, "aclose") else client.close())
+
+    return asyncio.run(call())
+
+
+def hear(dialect: Dialect, sent: Sent, idle_seconds: float = IDLE_SECONDS) -> Answer:
+    with Peer(dialect.content_type, lambda body: sent) as peer:
+        return ask(dialect, peer.url, idle_seconds=idle_seconds)
+
+
+def heard(dialect: Dialect, *calls: Called, texts: tuple[str, ...] = (), reason: str = "") -> Completion:
+    return hear(dialect, Sent(dialect.reply(texts, calls, reason))).completion
+
+
+def fail(dialect: Dialect, sent: Sent, idle_seconds: float = IDLE_SECONDS) -> CallFailure:
+    with pytest.raises(CallFailure) as caught:
+        hear(dialect, sent, idle_seconds)
+    assert len(caught.value.message) < 1500
+    return caught.value
+
+
+# --- what works
+
+
+@every_dialect
+def test_text_beside_two_calls_comes_through_with_ids_and_usage(dialect: Dialect) -> None:
+    """Characters that some take for line ends as well, and each token in its class."""
+    text = "Grüße\u2028and\x85of\x0b\r\n\n\ndata: x\n\n世界😀"
+    calls = (CALLS[0], Called("call_2", "write_file", {"content": text, "n": 1.5, "deep": {"a": [None, True]}}))
+    counted = Counted(10, 20) if dialect.provider == "ollama" else Counted(10, 20, cache_read=30, cache_write=40)
+
+    answer = hear(dialect, Sent(dialect.reply((text,), calls, counted=counted)))
+
+    uses = tuple(ToolUse(call.id or "", call.name, call.input) for call in calls)
+    assert answer.completion.content == (Text(text), *uses)
+    assert answer.completion.stop_reason == TOOL_USE
+    assert answer.completion.usage == Usage(10, 20, counted.cache_write, counted.cache_read)
+    assert answer.measured
+
+
+@every_dialect
+def test_a_conversation_goes_out_in_order_and_whole(dialect: Dialect) -> None:
+    """System texts, parallel calls with text beside them, results of which one is an error and one empty; what is
+    nothing but white space is left out."""
+    uses = (ToolUse("call_1", "bash", {"command": "ä"}), ToolUse("call_2", "bash", {}))
+    results = (Text("Hurry."), ToolResult("call_1", ""), ToolResult("call_2", "no such file", is_error=True))
+    messages = (Message("assistant", (Text("I act."), *uses)), Message("user", results), Message("user", (Text(" "),)))
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
+        ask(dialect, peer.url, a_request("go", messages=messages)._replace(system=("You are an agent.", "")))
+        sent = peer.requests[-1]
+
+    assert sent.path == dialect.path
+    assert sent.body["stream"] is True
+    assert dialect.sent(sent.body) == [
+        ("system", "You are an agent."),
+        ("user", "Continue."),
+        ("said", "I act."),
+        ("call", "call_1", "bash", json.dumps({"command": "ä"})),
+        ("call", "call_2", "bash", "{}"),
+        ("result", "call_1", ""),
+        ("failed", "call_2", "no such file"),
+        ("user", "Hurry."),
+        ("tool", "bash"),
+    ]
+
+
+@every_dialect
+def test_a_cut_call_is_no_call(dialect: Dialect) -> None:
+    """At the limit of tokens the calls are dropped, whole ones as well; the words stay."""
+    said = heard(dialect, *CALLS, texts=("I act.",), reason=dialect.cut)
+
+    assert (said.content, said.stop_reason) == ((Text("I act."),), CUT)
+    assert heard(dialect, texts=("Done.",)).stop_reason == END_TURN
+
+
+@every_dialect
+def test_a_megabyte_of_arguments_and_two_hundred_calls_come_through(dialect: Dialect) -> None:
+    """Size alone is no fault."""
+    large = {"content": "x" * 1_000_000}
+    many = [Called(f"call_{n}", input={"command": str(n)}) for n in range(1, 201)]
+
+    assert heard(dialect, Called("call_1", input=large)).content == (ToolUse("call_1", "bash", large),)
+    assert len(heard(dialect, *many).content) == 200
+
+
+@every_dialect
+def test_arguments_may_be_nested_deep(dialect: Dialect) -> None:
+    """As deep as the limit; one level more is a broken reply."""
+    assert heard(dialect, Called("call_3", raw=_nested(64))).stop_reason == TOOL_USE
+
+
+@every_dialect
+def test_what_keeps_a_connection_alive_is_passed_over(dialect: Dialect) -> None:
+    """Between any two pieces of a reply, and pieces cut anywhere."""
+    pieces = dialect.reply(("Hello.",), CALLS)
+    with_life = tuple(part for piece in pieces for part in (dialect.alive, piece))
+    bytewise = b"".join(pieces)
+    cut = tuple(bytewise[at : at + 11] for at in range(0, len(bytewise), 11))
+
+    for each in (with_life, cut):
+        assert len(hear(dialect, Sent(each)).completion.content) == 3
+
+
+@every_dialect
+def test_without_usage_the_worst_case_is_assumed(dialect: Dialect) -> None:
+    """The completion stands, but what it cost is not measured; the reservation is what counts."""
+    answer = hear(dialect, Sent(dialect.reply(("Hello.",), counted=None)))
+
+    assert answer.completion.content == (Text("Hello."),)
+    assert not answer.measured
+    if dialect.provider != "anthropic":  # which tells the input's tokens first
+        assert answer.completion.usage.output_tokens == dialects.MAX_TOKENS
+
+
+# --- faults
+
+
+def _broken(dialect: Dialect, *calls: Called, reason: str = "") -> Sent:
+    return Sent(dialect.reply(("I act.",), calls, reason))
+
+
+def _nested(levels: int) -> str:
+    return '{"a": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
+
+
+Fault = Callable[[Dialect], Sent]
+BROKEN: dict[str, Fault] = {
+    "arguments cut": lambda d: _broken(d, CALLS[0], Called("call_3", raw='{"command": "rm -rf build"')),
+    "arguments with a comma missing": lambda d: _broken(d, Called("call_3", raw='{"a": 1 "b": 2}')),
+    "arguments that are a list": lambda d: _broken(d, Called("call_3", raw='["ls"]')),
+    "a key twice": lambda d: _broken(d, Called("call_3", raw='{"a": 1, "a": 2}')),
+    "a number that is none": lambda d: _broken(d, Called("call_3", raw='{"a": NaN}')),
+    "half a character": lambda d: _broken(d, Called("call_3", raw='{"a": "\\ud800"}')),
+    "deeper than anybody reads": lambda d: _broken(d, Called("call_3", raw="[" * 9_999 + "]" * 9_999)),
+    "deeper than anybody after the door goes": lambda d: _broken(d, Called("call_3", raw=_nested(65))),
+    "an id twice": lambda d: _broken(d, Called("call_3"), Called("call_3")),
+    "an id of before": lambda d: _broken(d, Called("call_0")),
+    "no name": lambda d: _broken(d, Called("call_3", name="")),
+    "an unknown reason": lambda d: _broken(d, *CALLS, reason="flagged"),
+    "nothing at all": lambda d: Sent(d.reply(())),
+    "an error in the stream": lambda d: Sent((*d.reply(("I",), CALLS)[:2], d.error("oops"))),
+    "no json": lambda d: Sent((*d.reply(("I",))[:1], b"data: {oops\n\n")),
+    "bytes that are no text": lambda d: Sent((*d.reply(("I",))[:1], b'data: {"a": "\xff\xfe"}\n\n{"a": "\xff"}\n')),
+    "another shape": lambda d: Sent((b'data: {"type": "message_start", "choices": 7}\n\n{"message": 5}\n',)),
+    "a list": lambda d: Sent((b"data: [1]\n\n[1]\n",)),
+    "more after the end": lambda d: Sent((d.reply(("I",))[0],) * 2),
+}  # fmt: skip
+
+
+@every_dialect
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_reply_that_is_wrong_is_a_failure(dialect: Dialect, name: str) -> None:
+    """No call comes of it, and no traceback."""
+    failure = fail(dialect, BROKEN[name](dialect))
+
+    assert failure.type == "provider_error", failure.message
+
+
+@every_dialect
+def test_a_missing_id_fails_or_is_made_up(dialect: Dialect) -> None:
+    """Older Ollama servers give none; from the others it is damage."""
+    if dialect.provider == "ollama":
+        said = heard(dialect, Called(None), Called(None))
+        assert len({block.id for block in said.content if isinstance(block, ToolUse)}) == 2
+    else:
+        assert fail(dialect, _broken(dialect, Called(None))).type == "provider_error"
+
+
+@every_dialect
+@pytest.mark.parametrize("then", ["end", "reset"])
+def test_a_reply_that_breaks_off_anywhere_is_a_failure(dialect: Dialect, then: str) -> None:
+    """After each of its pieces but the last; what may be charged is not taken for measured unless it was told."""
+    pieces = dialect.reply(("I act.",), CALLS)
+    for count in range(len(pieces) - 1):
+        failure = fail(dialect, Sent(pieces[:count], then))
+        assert failure.type in ("provider_error", "unavailable")
+        assert failure.usage != NOTHING
+        if not failure.measured and failure.usage is not None:
+            assert failure.usage.output_tokens == dialects.MAX_TOKENS
+
+
+@every_dialect
+@pytest.mark.parametrize(
+    ("content_type", "body", "costs"),
+    [
+        ("text/html", b"<html>log in first</html>", False),
+        ("application/json", b'{"choices": []}', True),
+    ],
+)
+def test_an_answer_of_another_kind_is_a_failure(dialect: Dialect, content_type: str, body: bytes, costs: bool) -> None:
+    """A page comes from something in between and costs nothing; JSON may be a reply that is charged for."""
+    failure = fail(dialect, Sent((body,), content_type=content_type))
+
+    assert (failure.type, failure.usage) == ("provider_error", None if costs else NOTHING)
+    assert content_type in failure.message
+
+
+@every_dialect
+def test_what_is_compressed_or_without_end_is_given_up(dialect: Dialect) -> None:
+    """A few bytes could stand for gigabytes; and no line, no text and no number of lines is read for ever."""
+    reply = gzip.compress(b"".join(dialect.reply(("Hello.",))))
+    assert "compressed" in fail(dialect, Sent((reply,), headers=(("content-encoding", "gzip"),))).message
+
+    for endless in (b" " * (1 << 18), dialect.reply(("words " * 100,))[-3], dialect.alive * 1000):
+        peer = Peer(dialect.content_type, _saying(Sent((dialect.reply(("words",))[0], endless), "endless")))
+        with peer, pytest.raises(CallFailure) as caught:
+            ask(dialect, peer.url, idle_seconds=60.0, most_bytes=1 << 20)
+        assert caught.value.type == "provider_error", caught.value.message
+
+
+def _saying(sent: Sent) -> Callable[[object], Sent]:
+    return lambda body: sent
+
+
+@every_dialect
+@pytest.mark.parametrize("then", ["silence", "alive", "silence at once"])
+def test_silence_is_given_up(dialect: Dialect, then: str) -> None:
+    """Also when the connection is kept alive."""
+    pieces = dialect.reply(("Hello.",))
+    sent = {
+        "silence": Sent(pieces[:1], "silence"),
+        "alive": Sent((*pieces[:1], dialect.alive), "endless", pause=0.05),
+        "silence at once": Sent((), "silence"),
+    }[then]
+    failure = fail(dialect, sent, SHORT_SECONDS)
+    assert (failure.type, failure.measured) == ("unavailable", False)
+    assert failure.message.startswith("no new content from the provider for 1 s")
+
+
+@every_dialect
+def test_a_slow_reply_is_heard_to_its_end(dialect: Dialect) -> None:
+    """It takes longer than a silence may, and is none."""
+    slow = Sent(dialect.reply(("Hello, hello, hello, hello.",)), pause=SHORT_SECONDS / 5)
+    assert hear(dialect, slow, SHORT_SECONDS).completion.stop_reason == END_TURN
+
+
+STATUSES = {
+    "bad request": (400, "no", "invalid_request"),
+    "too long": (400, "the input exceeds the context length", "context_overflow"),
+    "out of money": (429, "you have reached your usage limit: billing", "budget_exhausted"),
+    "bad key": (401, "no", "authentication"),
+    "forbidden": (403, "no", "authentication"),
+    "unknown model": (404, "model not found", "invalid_request"),
+    "too large": (413, "no", "context_overflow"),
+    "rate limit": (429, "slow down", "rate_limited"),
+    "server error": (500, "no", "provider_error"),
+    "bad gateway": (502, "", "provider_error"),
+    "unavailable": (503, "busy", "unavailable"),
+    "redirect": (302, "", "provider_error"),
+    "redirect that keeps the method": (307, "", "provider_error"),
+}
+
+
+@every_dialect
+@pytest.mark.parametrize("name", STATUSES)
+def test_a_refusal_is_typed_and_costs_nothing(dialect: Dialect, name: str) -> None:
+    """One request is made, whatever the library would like; the wait that is asked for comes through."""
+    status, message, type = STATUSES[name]
+    body = dialect.refusal(message) if message else b"<html>no</html>"
+    headers = (("retry-after", "7"), ("location", "/elsewhere"))
+    sent = Sent((body,), status=status, content_type="application/json" if message else "text/html", headers=headers)
+    with Peer(dialect.content_type, lambda _: sent) as peer, pytest.raises(CallFailure) as caught:
+        ask(dialect, peer.url)
+
+    assert (caught.value.type, caught.value.usage) == (type, NOTHING), caught.value.message
+    assert caught.value.retry_after_seconds == (None if status < 400 else 7.0)
+    assert message in caught.value.message
+    assert len(peer.requests) == 1
+
+
+@every_dialect
+@pytest.mark.parametrize(
+    "body", [b"", b"[1]", b'{"error": 5}', b'{"error": {"message": {}, "type": 7}}', b"\xff", b"{"]
+)
+def test_a_refusal_in_any_shape_is_typed(dialect: Dialect, body: bytes) -> None:
+    """The status alone tells enough."""
+    sent = Sent((body,), status=429, content_type="application/json")
+
+    assert fail(dialect, sent).type == "rate_limited"
+
+
+@every_dialect
+def test_nothing_of_the_environment_and_no_key_but_its_own_is_sent(
+    dialect: Dialect, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The key as its provider wants it, and never in a failure; to Ollama none at all."""
+    failing = Sent((dialect.refusal(f"bad key {KEY}"),), status=401, content_type="application/json")
+    with Peer(dialect.content_type, lambda _: failing) as peer, pytest.raises(CallFailure) as caught:
+        ask(dialect, peer.url)
+
+    sent = peer.requests[0].headers
+    assert sent.get("authorization") == (None if dialect.provider == "ollama" else f"Bearer {KEY}")
+    assert sent["accept-encoding"] == "identity"
+    if dialect.provider != "ollama":
+        assert KEY not in caught.value.message
+    assert KEY not in "".join(capfd.readouterr())

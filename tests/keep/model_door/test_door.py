@@ -1,0 +1,475 @@
+"""The door as a process, with the scripted model: how it starts, answers, refuses, ends, and keeps its budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.cell.loop.model_client import ModelFailure, health
+from infra.shared.conversation import END_TURN, TOOL_USE, Message, Spent, Text, ToolUse, request_to_dict
+from infra.shared.exit_codes import Exit
+from infra.shared.people import Person
+from infra.shared.repository.git import Git
+from tests.keep.model_door.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
+
+SCRIPT = """
+scenes:
+  - name: slow
+    when: {directive: "^be slow"}
+    replies:
+      - {text: "At last.", delay_seconds: 60}
+  - name: short
+    when: {directive: "^be short"}
+    replies:
+      - {text: "Yes.", delay_seconds: 0.02}
+  - name: fail
+    when: {directive: "^fail"}
+    replies:
+      - error: {type: rate_limited, message: "slow down", times: 1, retry_after_seconds: 7}
+      - text: "Now."
+  - name: act
+    replies:
+      - text: "I act."
+        tools: [{name: bash, input: {command: "true"}}]
+"""
+
+
+def scripted(directory: Path, budget: dict[str, Any] | None = None, **model: Any) -> DoorProcess:
+    """A door, not started, whose script stands beside its settings."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "script.yaml").write_text(SCRIPT)
+    return DoorProcess(
+        directory, {"model": {"script": "script.yaml", "max_tokens": 100} | model, "budget": budget or {}}
+    )
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
+    """One door for the tests that leave it as it was."""
+    with scripted(tmp_path_factory.mktemp("door")) as started:
+        yield started
+
+
+def test_the_door_says_that_it_is_well(door: DoorProcess) -> None:
+    """Health needs no call; the runner's own client reads it."""
+    expected = {"status": "ok", "provider": "scripted", "model": "demo", "problem": None}
+
+    assert door.get("/health") == expected
+    assert health(door.places.model_socket, 5.0) == expected
+
+
+def test_the_door_gives_out_what_the_watcher_wrote(tmp_path: Path) -> None:
+    """The last word is read anew each time; without one there is nothing to know; what is no word is a failure."""
+    with scripted(tmp_path / "door") as door:
+        assert door.get("/v1/probe") == {"probe": ""}
+        for word in ("0" * 32, "f" * 32):
+            Path(door.places.probe).write_text(word)
+            assert door.get("/v1/probe") == {"probe": word}
+        Path(door.places.probe).write_bytes(b"\xff" * 32)
+        status, content = door.http("GET", "/v1/probe")
+        assert (status, json.loads(content)["error"]["type"]) == (503, "unavailable")
+        Path(door.places.probe).write_text("x" * 10_000)
+        assert door.get("/v1/probe") == {"probe": "x" * 200}
+
+
+def test_a_conversation_is_completed(door: DoorProcess) -> None:
+    """A tool call comes back whole, and the next turn follows from the conversation."""
+    said = door.complete()
+    assert said.stop_reason == TOOL_USE
+    assert said.content == (Text("I act."), ToolUse("scripted-0-0", "bash", {"command": "true"}))
+
+    end = door.complete(a_request(messages=(Message("assistant", said.content),)))
+    assert end.stop_reason == END_TURN
+
+
+def test_a_failure_of_the_model_reaches_the_runner_as_it_is(door: DoorProcess) -> None:
+    """Type, message and wait; the next try goes on."""
+    with pytest.raises(ModelFailure) as caught:
+        door.complete(a_request("fail"))
+
+    assert (caught.value.type, caught.value.message, caught.value.retry_after_seconds) == (
+        "rate_limited",
+        "slow down",
+        7,
+    )
+    assert door.complete(a_request("fail")).content == (Text("Now."),)
+
+
+def test_a_request_that_is_none_is_refused(door: DoorProcess) -> None:
+    """400 with what is wrong; the door lives on; nothing is written to the ledger."""
+    before = len(door.ledger()) if os.path.exists(door.places.ledger) else 0
+    status, answer = door.post(b'{"system": 5}')
+
+    assert status == 400
+    assert answer["error"]["type"] == "invalid_request"
+    assert "$.system" in answer["error"]["message"]
+    assert answer["error"]["retry_after_seconds"] is None
+    assert len(door.ledger()) == before
+
+
+def test_a_body_over_the_limit_is_refused(door: DoorProcess) -> None:
+    """A conversation that no provider takes is an overflow, whatever is in it; one below the limit is read."""
+    status, answer = door.post(b" " * (40 * 1024 * 1024))
+    assert (status, answer["error"]["type"]) == (413, "context_overflow")
+
+    large = json.dumps(request_to_dict(a_request("x" * 5_000_000))).encode()
+    assert door.post(large)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/", 404), ("GET", "/v1/complete", 405), ("POST", "/health", 405), ("PUT", "/v1/complete", 405)],
+)
+def test_other_requests_are_told_what_the_door_answers(door: DoorProcess, method: str, path: str, status: int) -> None:
+    """Also these answers have the one form of errors."""
+    found, content = door.http(method, path, b"{}")
+
+    error = json.loads(content)["error"]
+    assert (found, error["type"]) == (status, "invalid_request")
+    assert "POST /v1/complete" in error["message"]
+
+
+def test_the_socket_is_open_to_those_whom_its_directory_lets_in(door: DoorProcess) -> None:
+    """Who may speak to the door is settled by the run directory."""
+    assert stat.S_IMODE(os.stat(door.places.model_socket).st_mode) == 0o666
+
+
+def test_a_second_door_on_the_same_socket_leaves(door: DoorProcess) -> None:
+    """It says why and does the first no harm."""
+    second = subprocess.run(
+        door.process.args,  # type: ignore[union-attr]
+        cwd="/",
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
+        capture_output=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+
+    assert second.returncode == Exit.CONFLICT
+    assert b"is in use by another program" in second.stderr
+    assert door.get("/health")["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "named"),
+    [
+        ({"model": {"provider": "oracle"}}, Exit.CONFIG, "oracle"),
+        ({"modle": {}}, Exit.CONFIG, "modle"),
+        ({"model": {"script": "missing.yaml"}}, Exit.CONFIG, "missing.yaml"),
+        ({"model": {"script": "bad.yaml"}}, Exit.CONFIG, "scene 'x'"),
+    ],
+)
+def test_a_door_that_cannot_start_says_why(tmp_path: Path, settings: dict[str, Any], status: int, named: str) -> None:
+    """Settings and scripts are read before anything else; the exit status tells which kind it is."""
+    (tmp_path / "bad.yaml").write_text('scenes: [{name: x, when: {comms: "("}, replies: []}]')
+    door = DoorProcess(tmp_path, settings)
+
+    assert door.launch().wait(DEADLINE_SECONDS) == status
+    assert named in json.loads(door.log().splitlines()[-1])["reason"]
+    assert not os.path.lexists(door.places.model_socket)
+    door.stop()
+
+
+def test_a_ledger_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
+    """No door without accounts."""
+    door = scripted(tmp_path)
+    os.makedirs(door.places.ledger)
+
+    assert door.launch().wait(DEADLINE_SECONDS) == Exit.FAILURE
+    assert "ledger.jsonl must be readable and writable" in door.log()
+    assert not os.path.lexists(door.places.model_socket)
+    door.stop()
+
+
+def test_the_door_comes_with_a_script_of_its_own(tmp_path: Path) -> None:
+    """Without any setting it plays the demonstration's script."""
+    with DoorProcess(tmp_path, {}) as door:
+        assert door.complete(a_request("zzz no scene is for this")).stop_reason in (END_TURN, TOOL_USE)
+
+
+def test_the_log_is_json_and_holds_no_word_of_a_conversation(door: DoorProcess) -> None:
+    """One object a line; calls are logged by their counts."""
+    door.complete(a_request("secret-directive-4711"))
+
+    lines = [json.loads(line) for line in door.log().splitlines()]
+    settled = [line for line in lines if line["event"] == "call.settled"]
+    assert settled[-1]["output_tokens"] > 0
+    assert "secret-directive-4711" not in door.log()
+    assert "secret-directive-4711" not in Path(door.places.ledger).read_text()
+    assert "GET /health" not in door.log()
+
+
+# --- waiting and leaving
+
+
+def test_a_door_that_nobody_asks_sleeps(tmp_path: Path) -> None:
+    """It does not look ten times a second whether something is to be done: years of that are somebody's current."""
+    with scripted(tmp_path) as door:
+        assert door.process is not None
+        waking = door.process.pid
+        _wait_for(lambda: not _wakings_within(waking, 1.0))
+        door.complete(a_request("be short"))
+        assert door.signal(signal.SIGTERM) == Exit.OK
+
+
+def _wakings_within(pid: int, seconds: float) -> int:
+    before = psutil.Process(pid).num_ctx_switches().voluntary
+    time.sleep(seconds)
+    return psutil.Process(pid).num_ctx_switches().voluntary - before
+
+
+@pytest.mark.parametrize("in_mid_call", [False, True])
+def test_the_door_leaves_when_asked(tmp_path: Path, in_mid_call: bool) -> None:
+    """SIGTERM ends it with 0, also in the middle of a call; the caller is told; no socket stays; the call that was
+    under way keeps its worst case over the restart."""
+    told: list[str] = []
+    with scripted(tmp_path) as door:
+        if in_mid_call:
+            caller = threading.Thread(target=_slow_call, args=(door, told))
+            caller.start()
+            _wait_for(lambda: door.get("/v1/budget")["open_calls"] == 1)
+        assert door.signal(signal.SIGTERM) == Exit.OK
+        if in_mid_call:
+            caller.join(DEADLINE_SECONDS)
+            assert told == ["unavailable"]
+        assert not os.path.lexists(door.places.model_socket)
+        assert '"level": "error"' not in door.log()
+
+        door.start()
+        assert door.get("/v1/budget")["open_calls"] == in_mid_call
+
+
+def _slow_call(door: DoorProcess, told: list[str]) -> None:
+    try:
+        door.complete(a_request("be slow"))
+    except ModelFailure as failure:
+        told.append(failure.type)
+
+
+def _wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# --- budget
+
+
+def test_a_call_over_the_budget_is_refused_with_the_figures(tmp_path: Path) -> None:
+    """Until the limit calls are made; then the runner is told what was spent, the limit, and when the day ends."""
+    with scripted(tmp_path, {"daily_tokens": 400}) as door:
+        made = 0
+        while made < 100:
+            try:
+                door.complete(a_request("be short"))
+            except ModelFailure as failure:
+                refused = failure
+                break
+            made += 1
+        budget = door.get("/v1/budget")
+
+    assert made >= 1
+    assert refused.type == "budget_exhausted"
+    for part in (f"{budget['spent_tokens']} tokens", "400 tokens", budget["ends_at"]):
+        assert part in refused.message
+    assert refused.retry_after_seconds is not None
+    assert 0 < refused.retry_after_seconds <= 86400
+    assert (budget["calls"], budget["failed_calls"], budget["limit_tokens"]) == (made, 0, 400)
+    assert budget["spent_tokens"] == sum(_tokens(line) for line in door_ledger(door, "settled")) <= 400
+
+
+def test_a_unit_over_its_own_budget_is_refused_and_others_are_not(tmp_path: Path) -> None:
+    """Each answer says how much is used up. No other name and no restart of the door makes a new unit: the PM does."""
+    pm = Git(str(tmp_path), Person("PM", "pm@example.invalid"))
+    page = "# COMMS\n\n## Directives\n\n- [ ] be short\n\n## Reports\n"
+    refused: list[ModelFailure] = []
+    shares: list[Spent] = []
+    budget = {"daily_tokens": 100_000, "unit_tokens": 400}
+
+    def publish(door: DoorProcess, page: str) -> None:
+        pm("init", "--quiet", "--bare", door.places.remote)
+        bare = pm.with_env(GIT_DIR=door.places.remote)
+        blob = bare("hash-object", "-w", "--stdin", stdin=page.encode())
+        tree = bare("mktree", stdin=f"100644 blob {blob}\tCOMMS.md\n".encode())
+        bare("update-ref", "refs/heads/main", bare("commit-tree", tree, "-m", "x"))
+
+    def ask(door: DoorProcess) -> None:
+        try:
+            shares.append(door.complete(a_request("be short", unit=f"a new name {len(shares)}")).spent)
+        except ModelFailure as failure:
+            refused.append(failure)
+
+    with scripted(tmp_path, budget) as door:
+        publish(door, page)
+        while not refused and len(shares) < 100:
+            ask(door)
+    with scripted(tmp_path, budget) as door:
+        publish(door, page + "\n### main@0123456789ab: still at it\n\nnews\n")
+        ask(door)
+        assert len(refused) == 2, "neither a restart nor a report is other work"
+        publish(door, page.replace("- [ ] be short", "- [ ] be short\n- [ ] be quick"))
+        other = door.complete(a_request("be short"))
+
+    assert {(failure.type, failure.retry_after_seconds) for failure in refused} == {("unit_budget_exhausted", None)}
+    assert "budget.unit_tokens" in refused[0].message
+    assert len(shares) > 1
+    assert [each.unit for each in shares] == sorted({each.unit for each in shares})
+    assert 0 < shares[-1].unit <= 1
+    assert other.spent.unit < shares[-1].unit
+
+
+def door_ledger(door: DoorProcess, event: str) -> list[dict[str, Any]]:
+    lines = []
+    for text in Path(door.places.ledger).read_text().splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        lines += [line] if line["event"] == event else []
+    return lines
+
+
+def _tokens(line: dict[str, Any]) -> int:
+    classes = ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens")
+    return sum(line[name] for name in classes)
+
+
+def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
+    """Eight callers at once and a door that is killed at random moments: what was used and what may have been used
+    stay within the limit over all of its lives, and every call that was answered is in the ledger."""
+    chance = random.Random(4711)
+    answered: list[int] = []
+    enough = threading.Event()
+    limit = 30_000  # enough for all lives: each kill costs the worst case of the calls that it cut
+    door = scripted(tmp_path, {"daily_tokens": limit})
+
+    def call() -> None:
+        while not enough.is_set():
+            try:
+                usage = door.complete(a_request("be short")).usage
+            except ModelFailure as failure:
+                enough.wait(0.05 if failure.type == "budget_exhausted" else 0.005)
+            else:
+                answered.append(sum(usage))
+
+    callers = [threading.Thread(target=call) for _ in range(8)]
+    try:
+        door.start()
+        for caller in callers:
+            caller.start()
+        for _ in range(4):
+            count = len(answered)
+            _wait_for(lambda count=count: len(answered) > count + 2)
+            time.sleep(chance.random() * 0.05)
+            door.signal(signal.SIGKILL)
+            with open(door.places.ledger, "ab") as ledger:
+                ledger.write(b'{"event":"opened","id":"torn","wor')
+            door.start()
+            before = door.get("/v1/budget")
+            assert before["spent_tokens"] + before["reserved_tokens"] <= limit
+        _wait_for(lambda: _is_refused(door))
+    finally:
+        enough.set()
+        for caller in callers:
+            caller.join(DEADLINE_SECONDS)
+        door.stop()
+
+    opened = {line["id"]: line["worst_tokens"] for line in door_ledger(door, "opened")}
+    settled = {line["id"]: _tokens(line) for line in door_ledger(door, "settled")}
+    assert set(settled) <= set(opened)
+    assert sum(settled.get(id, worst) for id, worst in opened.items()) <= limit
+    assert sum(answered) <= sum(settled.values())
+    assert len(opened) > len(settled) >= len(answered) > 8
+
+
+def _is_refused(door: DoorProcess) -> bool:
+    try:
+        door.complete(a_request("be short"))
+    except ModelFailure as failure:
+        return failure.type == "budget_exhausted"
+    return False
+
+
+# --- what is wrong with the key or the price, before any SDK is needed
+
+
+@pytest.mark.parametrize(
+    ("key", "mode", "named"),
+    [(None, 0, "no key at"), (" \n", 0o600, "is empty"), (KEY, 0o644, "mode 0644")],
+)
+def test_a_door_without_a_good_key_starts_and_says_so(tmp_path: Path, key: str | None, mode: int, named: str) -> None:
+    """Health and every call name the problem; nothing is reserved and nothing sent."""
+    door = DoorProcess(tmp_path, {"model": {"provider": "anthropic", "base_url": "http://127.0.0.1:1"}})
+    if key is not None:
+        door.write_key(key, mode)
+    with door:
+        problem = door.get("/health")["problem"]
+        with pytest.raises(ModelFailure) as caught:
+            door.complete()
+        budget = door.get("/v1/budget")
+
+    assert named in problem
+    assert (caught.value.type, caught.value.message) == ("authentication", problem)
+    assert budget["calls"] == 0
+    assert KEY not in problem + door.log()
+
+
+def test_a_model_without_a_price_is_not_called(tmp_path: Path) -> None:
+    """Nobody could keep it within the budget; the refusal says which setting is missing."""
+    model = {"provider": "anthropic", "name": "claude-opus-99", "base_url": "http://127.0.0.1:1"}
+    with DoorProcess(tmp_path, {"model": model}, key=KEY) as door:
+        with pytest.raises(ModelFailure) as caught:
+            door.complete()
+        status, _ = door.http("GET", "/v1/budget")
+        problem = door.get("/health")["problem"]
+
+    assert caught.value.type == "invalid_request"
+    assert "model.prices" in caught.value.message
+    assert "claude-opus-99" in caught.value.message
+    assert (status, problem) == (400, caught.value.message)
+
+
+def test_a_model_without_a_price_is_called_when_the_pm_allows_it(tmp_path: Path) -> None:
+    """Its tokens are bounded all the same."""
+    model = {"provider": "anthropic", "name": "claude-opus-99", "base_url": "http://127.0.0.1:1"}
+    settings = {"model": model, "budget": {"unpriced": True, "daily_tokens": 10}}
+    with DoorProcess(tmp_path, settings, key=KEY) as door:
+        with pytest.raises(ModelFailure) as caught:
+            door.complete()
+        status, _ = door.http("GET", "/v1/budget")
+
+    assert (caught.value.type, status) == ("budget_exhausted", 200)
+
+
+@pytest.mark.parametrize(
+    ("keys", "provider"),
+    [
+        ((), "scripted"),
+        (("anthropic_api_key",), "anthropic"),
+        (("openai_api_key",), "openai"),
+        (("openai_api_key", "anthropic_api_key"), "anthropic"),
+    ],
+)
+def test_auto_is_whoever_has_a_key(tmp_path: Path, keys: tuple[str, ...], provider: str) -> None:
+    """The same settings think by script without a key, on Claude with one, else on OpenAI's; nothing is called."""
+    door = DoorProcess(tmp_path, {})
+    for name in keys:
+        door.write_key(KEY, name=name)
+    try:
+        door.start()
+        assert door.get("/health")["provider"] == provider
+    finally:
+        door.stop()

@@ -1,0 +1,209 @@
+"""Which model is asked when one has failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.cell.loop.model_client import ModelFailure
+from infra.keep.model_door.rotation import (
+    BEGIN_SECONDS,
+    MOST_WAIT_SECONDS,
+    PASSING,
+    PAUSE_SECONDS,
+    REFUSED_KEY,
+    TRIES,
+    Failed,
+    Try,
+    decisive,
+    next_try,
+)
+from infra.shared.conversation import ERROR_TYPES, Text
+from tests.keep.model_door.dialects import Ollama, OpenAI
+from tests.keep.model_door.doors import KEY, DoorProcess, a_request
+from tests.keep.model_door.peer import Answer, Peer
+
+SLOW_DOWN, AWAY, TOO_LONG = "rate_limited", "unavailable", "context_overflow"
+
+
+def walk(outcomes: list[tuple[str, float | None]], models: int, seconds_each: float = 0.0) -> list[Try]:
+    """The tries of a call whose tries fail with these outcomes."""
+    failed: list[Failed] = []
+    made: list[Try] = []
+    while (following := next_try(failed, models, seconds_each * len(failed))) and len(failed) < len(outcomes):
+        made.append(following)
+        failed.append(Failed(following.model, *outcomes[len(failed)]))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "models", "order"),
+    [
+        ([(AWAY, None)] * 9, 2, [0, 0, 1, 1]),
+        ([(AWAY, None)] * 9, 3, [0, 0, 1, 1, 2, 2]),
+        ([(AWAY, None)] * 9, 1, [0]),
+        ([("authentication", None)] + [(AWAY, None)] * 9, 2, [0, 1, 1]),
+        ([("authentication", None)] * 9, 3, [0, 1, 2]),
+        ([(AWAY, None), ("authentication", None), (AWAY, None)], 2, [0, 0, 1]),
+        ([(TOO_LONG, None)] * 9, 2, [0]),
+        ([(AWAY, None), (AWAY, None), (TOO_LONG, None), (AWAY, None)], 3, [0, 0, 1]),
+        ([(SLOW_DOWN, 300.0)] * 9, 2, [0, 1]),
+    ],
+)
+def test_the_order_is_twice_each(outcomes: list[tuple[str, float | None]], models: int, order: list[int]) -> None:
+    """p1 p1 p2 p2; one model alone once; a refused key and a long wait go on at once; what does not pass ends it."""
+    assert [one.model for one in walk(outcomes, models)] == order
+
+
+def test_the_wait_is_what_the_provider_asks_for() -> None:
+    """Before the second try of a model alone, and bounded."""
+    tries = walk([(SLOW_DOWN, 7.0), (SLOW_DOWN, 7.0), (AWAY, None), (AWAY, None)], 2)
+
+    assert [one.wait_seconds for one in tries] == [0.0, 7.0, 0.0, PAUSE_SECONDS]
+
+
+outcomes = st.tuples(
+    st.sampled_from(sorted(ERROR_TYPES)), st.none() | st.floats(0, 1000, allow_nan=False)
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(outcomes, min_size=40, max_size=40), st.integers(1, 9), st.floats(0, 400, allow_nan=False))
+def test_whatever_fails_the_tries_are_few_and_in_order(
+    failing: list[tuple[str, float | None]], models: int, seconds: float
+) -> None:
+    """At most two of each model, never back, never past what ends a call, never late, never a long wait; and the
+    failure that is told is one that happened."""
+    tries = walk(failing, models, seconds)
+    places = [one.model for one in tries]
+
+    assert places == sorted(places)
+    assert places[0] == 0
+    assert all(places.count(place) <= TRIES for place in places)
+    assert all(after - before <= 1 for before, after in pairwise(places))
+    assert all(one.wait_seconds <= MOST_WAIT_SECONDS for one in tries)
+    assert all(seconds * count <= BEGIN_SECONDS for count in range(1, len(tries)))
+    assert all(type in PASSING | {REFUSED_KEY} for type, _ in failing[: len(tries) - 1])
+    told = decisive([Failed(one.model, *outcome) for one, outcome in zip(tries, failing, strict=False)])
+    assert told == (len(tries) - 1 if failing[len(tries) - 1][0] not in PASSING | {REFUSED_KEY} else 0)
+
+
+# --- the door
+
+FIRST, SECOND = OpenAI(), Ollama()
+REFUSED = {status: Answer((FIRST.refusal("not now"),), status=status) for status in (401, 429, 503)}
+HELLO = Answer(SECOND.reply(("hello",)))
+
+
+class Providers:
+    """Two servers, and a door that knows both."""
+
+    def __init__(self, directory: Path) -> None:
+        self.first_says: list[Answer] = []
+        self.first = Peer(FIRST.content_type, lambda body: self.first_says.pop(0))
+        self.second = Peer(SECOND.content_type, lambda body: HELLO)
+        model = {
+            "provider": "openai",
+            "base_url": self.first.url,
+            "then": [{"provider": "ollama", "base_url": self.second.url, "name": "small", "max_tokens": 77}],
+        }
+        self.door = DoorProcess(directory, {"model": model}, key=KEY, key_name="openai_api_key")
+
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in self.door.ledger() if line["event"] == event]
+
+
+@pytest.fixture(scope="module")
+def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
+    made = Providers(tmp_path_factory.mktemp("door"))
+    with made.first, made.second, made.door:
+        yield made
+
+
+def test_the_next_model_answers_when_the_first_is_away(providers: Providers) -> None:
+    """Each try is reserved and settled by itself, under the price of its own model; the log says what failed."""
+    wait = Answer((FIRST.refusal("slow down"),), status=429, headers=(("retry-after", "0"),))
+    providers.first_says = [wait, REFUSED[503]]
+    said = providers.door.complete(a_request("go"))
+
+    opened, settled = providers.lines("opened")[-3:], providers.lines("settled")[-3:]
+    assert said.content == (Text("hello"),)
+    assert [(line["provider"], line["model"]) for line in opened] == [("openai", "gpt-6.1-terra")] * 2 + [
+        ("ollama", "small")
+    ]
+    assert [line["error"] for line in settled] == ["rate_limited", "unavailable", None]
+    assert opened[0]["worst_usd"] > 0.0 == opened[2]["worst_usd"]
+    assert providers.second.requests[-1].body["options"]["num_predict"] == 77
+    assert '"error": "rate_limited", "event": "model.failed"' in providers.door.log()
+
+
+def test_a_model_that_is_asked_for_is_asked_first(providers: Providers) -> None:
+    """Then the others, in the PM's order; one that the PM has not named is refused by its name."""
+    assert providers.door.complete(a_request("go")._replace(model="small")).content == (Text("hello"),)
+    assert providers.lines("opened")[-1]["model"] == "small"
+    with pytest.raises(ModelFailure, match="no model 'large' in the PM's settings") as caught:
+        providers.door.complete(a_request("go")._replace(model="large"))
+    assert caught.value.type == "invalid_request"
+
+
+def test_a_refused_key_goes_on_and_shows_in_health(providers: Providers) -> None:
+    """Until the provider takes it again."""
+    providers.first_says = [REFUSED[401]]
+    assert providers.door.complete(a_request("go")).content == (Text("hello"),)
+    health = providers.door.get("/health")
+    assert health["problem"].startswith("openai: the provider refused with status 401")
+    assert health["then"] == ["ollama small"]
+
+    providers.first_says = [Answer(FIRST.reply(("back",)))]
+    assert providers.door.complete(a_request("go")).content == (Text("back"),)
+    assert providers.door.get("/health")["problem"] is None
+
+
+def test_a_completion_without_usage_counts_as_the_worst_case(providers: Providers) -> None:
+    """The words come through; the ledger has all that was reserved, and that nobody measured it."""
+    providers.first_says = [Answer(FIRST.reply(("hello",), counted=None))]
+    said = providers.door.complete(a_request("go"))
+
+    opened, settled = providers.lines("opened")[-1], providers.lines("settled")[-1]
+    assert said.content == (Text("hello"),)
+    assert (settled["error"], settled["measured"], settled["usd"]) == (None, False, opened["worst_usd"])
+
+
+def test_what_another_model_would_not_make_better_is_told_at_once(providers: Providers) -> None:
+    """No second model is asked."""
+    asked = len(providers.second.requests)
+    providers.first_says = [Answer((FIRST.refusal("the input exceeds the context length"),), status=400)]
+    with pytest.raises(ModelFailure, match="exceeds the context length") as caught:
+        providers.door.complete(a_request("go"))
+
+    assert caught.value.type == "context_overflow"
+    assert len(providers.second.requests) == asked
+
+
+def test_when_all_fail_the_first_failure_is_told_with_the_others_words(tmp_path: Path) -> None:
+    """Nobody listens at either address: type and wait are the first one's; a model without a price is not asked."""
+    model = {
+        "provider": "openai",
+        "base_url": "http://127.0.0.1:1",
+        "then": [
+            {"provider": "openai", "name": "gpt-unheard-of", "base_url": "http://127.0.0.1:1"},
+            {"provider": "ollama", "base_url": "http://127.0.0.1:1"},
+        ],
+    }
+    with DoorProcess(tmp_path, {"model": model}, key=KEY, key_name="openai_api_key") as door:
+        with pytest.raises(ModelFailure) as caught:
+            door.complete()
+        problem = door.get("/health")["problem"]
+        lines = [json.loads(line) for line in Path(door.places.ledger).read_text().splitlines()]
+
+    assert caught.value.type == "unavailable"
+    assert "of the other models: ollama qwen3: unavailable: the connection" in caught.value.message
+    assert [line["model"] for line in lines if line["event"] == "opened"] == ["gpt-6.1-terra"] * 2 + ["qwen3"] * 2
+    assert "no price is known for the model 'gpt-unheard-of'" in problem

@@ -1,0 +1,190 @@
+"""The scripted model: how a script is read, and which reply comes next."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from infra.keep.model_door.model import CallFailure
+from infra.keep.model_door.script import Script, ScriptError, choose, parse_script, read_script, turns
+from infra.keep.model_door.scripted import DEMO, ScriptedModel
+from infra.shared.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    OPENING_PREFIX,
+    TOOL_USE,
+    Completion,
+    Message,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+from tests.keep.model_door.doors import a_request
+
+GOOD = """
+scenes:
+  - name: greet
+    when: {directive: "^say hello", not_comms: "already greeted"}
+    replies:
+      - text: "Hello first."
+        tools: [{name: bash, input: {command: "true"}}, {name: bash, input: {command: "ls"}}]
+      - error: {type: unavailable, message: "busy", times: 2, retry_after_seconds: 1.5}
+      - text: "Done."
+  - name: told
+    when: {now: "exit code 1"}
+    replies:
+      - {text: "It failed.", stop_reason: max_tokens}
+  - name: rest
+    replies:
+      - {}
+"""
+
+
+def test_a_script_is_read_into_scenes() -> None:
+    """The control of the refusals below: this script is a good one, and so is the one that comes with the door."""
+    assert [scene.name for scene in parse_script(GOOD, "s").scenes] == ["greet", "told", "rest"]
+    assert read_script(DEMO).scenes
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("replies:", "answers:", "answers"),
+        ("when:", "if:", "if"),
+        ("times: 2", "times: twice", "$.scenes[0].replies[1].error.times"),
+        ("times: 2", "times: 0", "$.scenes[0].replies[1].error.times"),
+        ("type: unavailable", "type: tired", "tired"),
+        ("stop_reason: max_tokens", "stop_reason: bored", "bored"),
+        ('"^say hello"', '"(unclosed"', "scene 'greet': when.directive"),
+        ('text: "Done."', "text: 1.10", "$.scenes[0].replies[2].text"),
+        ("- error:", "- text: both\n        error:", "replies[1] has an error and more"),
+        ("scenes:", "scenes: [", "cannot be understood"),
+        ("name: greet", "nome: greet", "nome"),
+    ],
+)
+def test_a_mistake_in_a_script_is_named_when_it_is_read(before: str, after: str, named: str) -> None:
+    """Unknown keys, wrong types and patterns that are none are refused, with the scene and the key."""
+    assert before in GOOD
+    with pytest.raises(ScriptError) as caught:
+        parse_script(GOOD.replace(before, after, 1), "my-script.yaml")
+
+    assert named in str(caught.value)
+    assert "my-script.yaml" in str(caught.value)
+
+
+def test_a_script_that_is_not_there_is_named() -> None:
+    """A missing file says which setting names it."""
+    with pytest.raises(ScriptError, match=r"/nowhere/script.yaml.*model.script"):
+        read_script("/nowhere/script.yaml")
+
+
+def an_assistant(id: str) -> Message:
+    return Message("assistant", (ToolUse(id, "bash", {}),))
+
+
+def a_result(id: str, content: str = "") -> Message:
+    return Message("user", (ToolResult(id, content),))
+
+
+def test_the_opening_calls_of_the_runner_are_no_turns_of_the_model() -> None:
+    """Only what the model said counts, with tool calls or without."""
+    opening = (an_assistant(f"{OPENING_PREFIX}1"), a_result(f"{OPENING_PREFIX}1", "now"))
+    later = (an_assistant("scripted-0-0"), a_result("scripted-0-0"), Message("assistant", (Text("and"),)))
+
+    assert turns(a_request()) == 0
+    assert turns(a_request(messages=opening)) == 0
+    assert turns(a_request(messages=opening + later)) == 2
+
+
+@pytest.mark.parametrize(
+    ("directive", "result", "scene"),
+    [
+        ("say hello to everyone", "", "greet"),
+        ("please say hello", "", "rest"),
+        ("say hello\n- [ ] already greeted", "", "rest"),
+        ("anything", "exit code 1\n", "told"),
+        ("anything", "exit code 0\n", "rest"),
+    ],
+)
+def test_the_first_scene_that_is_for_the_conversation_is_played(directive: str, result: str, scene: str) -> None:
+    """A scene asks about the first open directive, the page, and the first tool result; all that it asks must hold."""
+    opening = (
+        an_assistant("opening-1"),
+        a_result("opening-1", result),
+        an_assistant("x"),
+        a_result("x", "exit code 1"),
+    )
+
+    assert choose(parse_script(GOOD, "s"), a_request(directive, messages=opening)).scene == scene
+
+
+def play(script: Script, times: int) -> list[Completion | CallFailure]:
+    """The conversation that comes of calling the model again and again, its failures included."""
+    model = ScriptedModel("m", script, max_tokens=1000)
+    heard: list[Completion | CallFailure] = []
+    messages: tuple[Message, ...] = ()
+    for _ in range(times):
+        try:
+            said = asyncio.run(model.prepare(a_request("say hello", messages=messages)).make()).completion
+        except CallFailure as failure:
+            heard.append(failure)
+            continue
+        heard.append(said)
+        results = tuple(ToolResult(block.id, "") for block in said.content if isinstance(block, ToolUse))
+        messages += (Message("assistant", said.content), Message("user", results or (Text("go on"),)))
+    return heard
+
+
+def test_a_scene_is_played_to_its_end_and_says_so() -> None:
+    """Replies come in order with the same ids each time; a failure is shown so many times and then passed over; past
+    the end the model ends its turn and says why."""
+    first, busy, busy_again, done, past, past_again = play(parse_script(GOOD, "s"), 6)
+
+    assert isinstance(first, Completion)
+    assert first.stop_reason == TOOL_USE
+    assert [block.id for block in first.content if isinstance(block, ToolUse)] == ["scripted-0-0", "scripted-0-1"]
+    for failure in (busy, busy_again):
+        assert isinstance(failure, CallFailure)
+        assert (failure.type, failure.message, failure.retry_after_seconds) == ("unavailable", "busy", 1.5)
+    assert isinstance(done, Completion)
+    assert (done.content, done.stop_reason) == ((Text("Done."),), END_TURN)
+    for end in (past, past_again):
+        assert isinstance(end, Completion)
+        assert end.stop_reason == END_TURN
+        assert "no more replies (scene 'greet'" in str(end.content)
+
+
+def test_a_conversation_without_a_scene_is_told_so() -> None:
+    """No scene is an ended turn with a reason, not a failure."""
+    (said,) = play(parse_script("scenes: []", "s"), 1)
+
+    assert isinstance(said, Completion)
+    assert said.stop_reason == END_TURN
+    assert "no scene" in str(said.content)
+
+
+def test_a_restarted_model_goes_on_where_it_was() -> None:
+    """The next reply follows from the conversation alone."""
+    script = parse_script(GOOD, "s")
+    messages = (an_assistant("scripted-0-0"), a_result("scripted-0-0"))
+
+    played = choose(script, a_request("say hello", messages=messages))
+
+    assert played.turn == 1
+    assert played.reply is not None
+    assert played.reply.text == "Done."
+    assert [error.message for _, error in played.errors] == ["busy"]
+
+
+def test_a_stop_reason_can_be_set_and_tokens_are_counted() -> None:
+    """The reason that the script sets wins, and usage is four bytes a token, within what was announced."""
+    model = ScriptedModel("m", parse_script(GOOD, "s"), max_tokens=5)
+    request = a_request("x", messages=(an_assistant("opening-1"), a_result("opening-1", "exit code 1")))
+
+    call = model.prepare(request)
+    said = asyncio.run(call.make()).completion
+
+    assert said.stop_reason == MAX_TOKENS
+    assert said.usage.output_tokens == 5
+    assert said.usage.input_tokens == call.most.input_tokens > 20

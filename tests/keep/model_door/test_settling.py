@@ -1,0 +1,94 @@
+"""What the door writes down, and tells the runner, of calls that nobody counted: in the test's own process, with a
+model made by hand and a real ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from infra.keep.ledger.budget import Cost
+from infra.keep.ledger.ledger import Ledger
+from infra.keep.ledger.prices import FREE
+from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.failures import failure_of
+from infra.keep.model_door.model import NOTHING, Answer
+from infra.model_door import Door
+from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
+from tests.keep.model_door.doors import a_request
+
+MOST = Usage(1000, 100)
+
+
+class Hand:
+    """A model that does as it is told, and its one call."""
+
+    provider, name, problem, loads = "openai", "m", None, ()
+    most = MOST
+
+    def __init__(self, does: Answer | Exception) -> None:
+        self._does = does
+
+    def prepare(self, request: Request) -> Hand:
+        return self
+
+    async def make(self) -> Answer:
+        if isinstance(self._does, Exception):
+            raise self._does
+        return self._does
+
+
+def opened(directory: Path, model: Hand) -> Door:
+    limit = Cost(10**12, 10**6)
+    ledger = Ledger(str(directory / "ledger.jsonl"))
+    return Door([model], Accounts(ledger, limit, limit, {("openai", "m"): FREE}, lambda: 1_800_000_000.0))
+
+
+def last_line(directory: Path) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads((directory / "ledger.jsonl").read_text().splitlines()[-1])
+    return line
+
+
+def test_a_bug_in_a_call_settles_it_at_its_worst(tmp_path: Path) -> None:
+    """The reservation is not left open for the day: what was paid is not known, and the exception goes on."""
+    door = opened(tmp_path, Hand(OverflowError("a bug")))
+
+    async def call() -> dict[str, Any]:
+        with pytest.raises(OverflowError, match="a bug"):
+            await door.call(a_request())
+        assert door.accounts
+        return await door.accounts.today()
+
+    today = asyncio.run(call())
+
+    assert (today["open_calls"], today["reserved_tokens"], today["failed_calls"]) == (0, 0, 1)
+    line = last_line(tmp_path)
+    assert (line["event"], line["measured"], today["spent_tokens"]) == ("settled", False, sum(MOST))
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_worst_case_is_not_told_as_a_count(tmp_path: Path, measured: bool) -> None:
+    """The ledger has it; the runner, who reckons with counts, hears of none."""
+    counted = Usage(10, 2) if measured else MOST
+    answer = Answer(Completion((Text("Hello."),), END_TURN, "m", counted), measured)
+
+    said = asyncio.run(opened(tmp_path, Hand(answer)).call(a_request()))
+
+    assert said.usage == (counted if measured else Usage())
+    line = last_line(tmp_path)
+    assert line["measured"] is measured
+    assert sum(line[name] for name in Usage._fields) == sum(counted)
+
+
+def test_an_address_that_the_client_refuses_is_a_failure() -> None:
+    """Nothing was sent, and the next model may be asked."""
+    try:
+        httpx2.URL("http://a" + "b" * 70_000)
+    except httpx2.InvalidURL as error:
+        failure = failure_of(error, MOST, True, 1.0, lambda _: "provider_error")
+    assert failure is not None
+    assert (failure.type, failure.usage) == ("unavailable", NOTHING)

@@ -1,0 +1,266 @@
+"""Candidates: clones of this project's own tree with one thing changed in a commit, and the rehearsal as a process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from infra.keep.rehearsal import verdict
+from infra.keep.rehearsal.verdict import Verdict
+from infra.shared.people import Person
+from infra.shared.repository.git import Git
+
+PROJECT = str(Path(__file__).parents[3])
+TREE = ("infra", "spec", "SYSTEM.md", "COMMS.md", ".gitignore", ".gitattributes")
+SOMEBODY = Person("somebody", "somebody@example.invalid")
+BRANCH = "candidate"
+ENOUGH_SECONDS = 60.0
+"""For candidates that need not be waited for: a busy machine gets no verdict wrong by it."""
+
+
+def make_template(root: str) -> str:
+    """A repository of one commit with the tree that is tested; gives its path."""
+    template = f"{root}/template"
+    os.makedirs(template)
+    for name in TREE:
+        source = f"{PROJECT}/{name}"
+        if os.path.isdir(source):
+            shutil.copytree(source, f"{template}/{name}", ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, f"{template}/{name}")
+    git = Git(template, SOMEBODY)
+    git("init", "--quiet", "--template=", "--initial-branch", BRANCH)
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "this version")
+    return template
+
+
+class Bench:
+    """Where candidates are made and rehearsed, with a scratch directory that has to be empty after each."""
+
+    def __init__(self, template: str, root: str) -> None:
+        self.checkout = f"{root}/checkout"
+        Git(root)("clone", "--quiet", "--template=", "--no-hardlinks", template, self.checkout)
+        self.git = Git(self.checkout, SOMEBODY)
+        # A unix socket's path must be short, and a test's own directory may not be.
+        self.scratch = tempfile.mkdtemp(prefix="mf-", dir="/tmp")
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def replace(self, path: str, old: str, new: str) -> None:
+        """Change the one place in a file of the candidate that reads `old`."""
+        with open(f"{self.checkout}/{path}", encoding="utf-8") as file:
+            text = file.read()
+        assert text.count(old) == 1, f"{path} has {text.count(old)} times: {old}"
+        with open(f"{self.checkout}/{path}", "w", encoding="utf-8") as file:
+            file.write(text.replace(old, new))
+
+    def commit(self) -> str:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "a change")
+        return self.git("rev-parse", "HEAD")
+
+    def start(self, seconds: float = ENOUGH_SECONDS, **other: Any) -> subprocess.Popen[bytes]:
+        given = {"checkout": self.checkout, "branch": BRANCH, "commit": "", "scratch": self.scratch} | other
+        given["commit"] = given["commit"] or self.git("rev-parse", "HEAD")
+        process = subprocess.Popen(
+            verdict.command(**given, seconds=seconds),
+            cwd="/",
+            env=verdict.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._started.append(process)
+        return process
+
+    def rehearse(self, seconds: float = ENOUGH_SECONDS, **other: Any) -> Verdict:
+        """The verdict, once it is seen that nothing is left of the rehearsal."""
+        process = self.start(seconds, **other)
+        stdout, stderr = process.communicate(timeout=verdict.longest_seconds(seconds))
+        assert stderr == b"", stderr.decode()
+        self.nothing_is_left()
+        return verdict.read_verdict(stdout, process.returncode)
+
+    def nothing_is_left(self) -> None:
+        assert os.listdir(self.scratch) == []
+        assert self.running() == []
+
+    def running(self) -> list[psutil.Process]:
+        """Processes that have to do with the scratch directory, by their directory or command line."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                words = " ".join([process.cwd(), *process.cmdline()])
+                if self.scratch in words and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def until(self, words: str, seconds: float = 30.0) -> psutil.Process:
+        """The process within a rehearsal whose command line has these words."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for process in self.running():
+                try:
+                    if words in " ".join(process.cmdline()):
+                        return process
+                except psutil.Error:
+                    continue
+            time.sleep(0.01)
+        raise AssertionError(f"no process with {words!r} within {seconds:g} s")
+
+    def gone(self, seconds: float = 10.0) -> None:
+        """All processes of the rehearsal end within this time."""
+        deadline = time.monotonic() + seconds
+        while self.running():
+            assert time.monotonic() < deadline, self.running()
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.terminate()
+                process.communicate(timeout=30)
+        for stray in self.running():
+            stray.send_signal(signal.SIGKILL)
+        shutil.rmtree(self.scratch)
+
+
+LIVE = "def live(here: Home) -> int:\n"
+
+BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
+    # what: file, old, new, step, words of the reason or the transcript
+    "cannot be imported": (
+        "infra/runner.py",
+        "import sys\n",
+        "import sys\nimport no_such_module\n",
+        "boot",
+        "No module named 'no_such_module'",
+    ),
+    "dies after SUCCESS": (
+        "infra/runner.py",
+        LIVE,
+        f"{LIVE}    sys.exit(3)\n",
+        "directive",
+        "ended with exit status 3",
+    ),
+    "cannot write files": (
+        "infra/cell/loop/file_tools.py",
+        "    encoded = content.encode()\n",
+        "    raise OSError('no ink')\n    encoded = content.encode()\n",
+        "write",
+        "no ink",
+    ),
+    "commits and never pushes": (
+        "infra/cell/loop/bash_tool.py",
+        '["bash", "-c", given["command"]]',
+        '["bash", "-c", given["command"].replace("git push", "true")]',
+        "push",
+        "not on main",
+    ),
+    "reports and never ticks": (
+        "infra/cell/runner/page.py",
+        "report.ticks, home)",
+        "(), home)",
+        "report",
+        "is not ticked",
+    ),
+    "leaves without a signal": (
+        "infra/cell/loop/hop_tools.py",
+        "        write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))\n",
+        "",
+        "bootstrap",
+        "ended with exit status 0",
+    ),
+    "cannot use its bootstrap tool": (
+        "infra/cell/loop/hop_tools.py",
+        "        tip = _tip(git, branch)\n",
+        "        raise ToolTrouble('no legs')\n",
+        "bootstrap",
+        "no legs",
+    ),
+    "asks for another branch": (
+        "infra/cell/loop/hop_tools.py",
+        "Signal(SignalName.BOOTSTRAP, branch))",
+        'Signal(SignalName.BOOTSTRAP, "other"))',
+        "bootstrap",
+        "asks for other",
+    ),
+    "prints without end": (
+        "infra/runner.py",
+        LIVE,
+        f"{LIVE}    while True:\n        print('x' * 100_000)\n",
+        "bounds",
+        "printed over 4 MiB",
+    ),
+    "writes a file without end": (
+        "infra/runner.py",
+        LIVE,
+        f"{LIVE}    with open('logs/large', 'wb') as file:\n        file.write(bytes(65 << 20))\n",
+        "directive",
+        "File too large",
+    ),
+    "says SUCCESS for another boot": (
+        "infra/cell/runner/start.py",
+        "SUCCESS, boot.branch, boot.commit, boot.id)",
+        'SUCCESS, boot.branch, boot.commit, "0" * 32)\n    os.kill(os.getpid(), signal.SIGALRM)',
+        "boot",
+        "ended with SIGALRM",
+    ),
+    "comes up only once": (
+        "infra/runner.py",
+        LIVE,
+        f"{LIVE}    os.rename('SYSTEM.md', 'logs/SYSTEM.md')\n",
+        "restart",
+        "SYSTEM.md cannot be read",
+    ),
+}
+
+SLOW: Mapping[str, tuple[str, str, str, str, str]] = {
+    # What is only found out by waiting for it.
+    "hangs before SUCCESS": (
+        "infra/cell/runner/start.py",
+        "    command = _start_command()",
+        "    time.sleep(600)\n    command = _start_command()",
+        "boot",
+        "not seen within",
+    ),
+    "ignores directives": (
+        "infra/cell/runner/work.py",
+        "        underway = self._home.page.ticks_underway()\n",
+        "        return []\n        underway = self._home.page.ticks_underway()\n",
+        "directive",
+        "never asked",
+    ),
+    "does not report": (
+        "infra/cell/runner/unit.py",
+        "        case End.COMPLETED:\n",
+        "        case End.COMPLETED:\n            return\n",
+        "report",
+        "no heading of Reports",
+    ),
+    "signals and stays": (
+        "infra/runner.py",
+        "    return work.until_handed_over(here)",
+        "    work.until_handed_over(here)\n    while True:\n        time.sleep(600)",
+        "leave",
+        "still runs",
+    ),
+    "does not obey SIGTERM": (
+        "infra/cell/runner/stop.py",
+        "    signal.signal(signal.SIGTERM, asked)",
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+        "stop",
+        "after SIGTERM",
+    ),
+}

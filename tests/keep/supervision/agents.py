@@ -1,0 +1,225 @@
+"""A small agent for the watcher's tests: a real bare repository whose `infra/runner.py` is a few lines that do
+what the branch's file `behaviour` says, and the real watcher as a child process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from infra.shared import arguments, watcher_file
+from infra.shared.people import Person
+from infra.shared.places import Places
+from infra.shared.programs import keep_command, keep_environment
+from infra.shared.repository.git import Git
+from infra.shared.repository.tip import read_file
+from infra.shared.signals import Signal, SignalName, write_signal
+from infra.shared.watcher_file import WatcherFile
+
+PM = Person("PM", "pm@example.invalid")
+T = TypeVar("T")
+
+RUNNER = """
+import json, os, signal, socket, subprocess, sys, threading, time
+
+BOOT = json.loads(os.environ["MINIFRAM_BOOT"])
+BOT = BOOT["places"]["bot"]
+os.makedirs("logs", exist_ok=True)
+
+def say(word, boot_id=BOOT["id"]):
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%03dZ" % (int(now * 1000) % 1000)
+    with open("logs/bootstrap.log", "a") as log:
+        log.write(f"{stamp} {word} {BOOT['branch']} {BOOT['commit']} {boot_id}\\n")
+
+def ask(name, target):
+    with open(f"{BOT}/.signal/.tmp", "w") as file:
+        file.write(target + "\\n")
+    os.rename(f"{BOT}/.signal/.tmp", f"{BOT}/.signal/{name}")
+
+def serve():
+    say("BOOTSTRAPPING")
+    say("SUCCESS")
+    while True:
+        time.sleep(60)
+
+LIES = {}
+
+def lie(**lies):
+    # What probes are told from now on in place of the truth; silent=True: nothing; hung=True: a broken promise.
+    LIES.update(lies)
+
+def told_by_git():
+    words = ["git", "ls-remote", "--refs", BOOT["remote_url"], "refs/minifram/probe/*"]
+    listed = subprocess.run(words, capture_output=True, text=True, timeout=4).stdout
+    return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
+
+def told_by_model_door():
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(4)
+        door.connect(BOOT["places"]["run"] + "/model.sock")
+        door.sendall(b"GET /v1/probe HTTP/1.0\\r\\nHost: model-door\\r\\n\\r\\n")
+        received = b"".join(iter(lambda: door.recv(65536), b""))
+    return json.loads(received.partition(b"\\r\\n\\r\\n")[2])["probe"]
+
+def answer_probes(server):
+    kept = []
+    while True:
+        client, _ = server.accept()
+        if LIES.get("silent"):
+            kept.append(client)
+            continue
+        try:
+            asked = json.loads(client.makefile().readline())
+        except (OSError, ValueError):
+            client.close()
+            continue
+        doors = {"git": "", "model": ""}
+        try:
+            if asked["doors"]:
+                doors = {"git": told_by_git(), "model": told_by_model_door()}
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            doors["trouble"] = str(error)
+        heart = {"doing": "serving", "age": 1e6 if LIES.get("hung") else 0, "within": 60}
+        truth = {name: BOOT[name] for name in ("branch", "commit")} | {"boot_id": BOOT["id"], "pid": os.getpid()}
+        answer = truth | doors | {"probe": asked["probe"], "heart": heart} | LIES
+        try:
+            client.sendall(json.dumps(answer).encode() + b"\\n")
+        except OSError:
+            pass
+        client.close()
+
+CONTROL = socket.socket(socket.AF_UNIX)
+CONTROL.bind("\\0minifram-" + BOOT["id"])
+CONTROL.listen(16)
+threading.Thread(target=answer_probes, args=(CONTROL,), daemon=True).start()
+
+exec(open("behaviour").read())
+"""
+
+
+def within(seconds: float, look: Callable[[], T | None], what: str) -> T:
+    """The first thing `look` finds; fails the test when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not seen within {seconds:g} s: {what}")
+        time.sleep(0.01)
+
+
+class Agent:
+    """One agent under test."""
+
+    def __init__(self, directory: Path, behaviour: str = "serve()", settings: str = "") -> None:
+        self.directory = directory
+        # A unix socket's path must be short, and a test's own directory may not be.
+        self.run = tempfile.mkdtemp(prefix="mf-")
+        self.places = Places(
+            bot=str(directory / "bot"), remote=str(directory / "remote.git"), run=self.run, var=str(directory / "var")
+        )
+        self.settings = directory / "minifram.yaml"
+        # These runners live no whole life, and so would live through no rehearsal.
+        limits = "limits: {grace_seconds: 1, boot_seconds: 5, hops: 1000}\n"
+        self.settings.write_text("rehearse: false\n" + (settings or limits))
+        self.clone = directory / "pm"
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", self.places.remote], check=True)
+        subprocess.run(["git", "init", "-q", "-b", "main", self.clone], check=True)
+        self.git = Git(str(self.clone), PM)
+        self.git("remote", "add", "origin", self.places.remote)
+        (self.clone / "infra").mkdir()
+        (self.clone / "infra/__init__.py").write_text("")
+        (self.clone / "infra/runner.py").write_text(RUNNER)
+        (self.clone / ".gitignore").write_text("logs/\n__pycache__/\n")
+        (self.clone / "COMMS.md").write_text("# COMMS\n\n## Directives\n\n## Reports\n")
+        self.commit(behaviour)
+        self.git("push", "-q", "origin", "main")
+        self.watcher: subprocess.Popen[bytes] | None = None
+
+    def commit(self, behaviour: str) -> str:
+        (self.clone / "behaviour").write_text(behaviour)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", behaviour.splitlines()[0][:50])
+        return self.git("rev-parse", "HEAD")
+
+    def branch(self, name: str, behaviour: str) -> str:
+        """A pushed branch with a clone of its own where the watcher looks for it."""
+        self.git("checkout", "-q", "-b", name, "main")
+        commit = self.commit(behaviour)
+        self.git("push", "-q", "origin", name)
+        self.git("checkout", "-q", "main")
+        subprocess.run(["git", "clone", "-q", "-b", name, self.places.remote, self.places.checkout(name)], check=True)
+        return commit
+
+    def start(self, program: str = "infra.watcher") -> subprocess.Popen[bytes]:
+        words = arguments.words(str(self.settings), self.places)
+        with open(self.directory / "watcher.err", "ab") as errors:
+            self.watcher = subprocess.Popen(
+                keep_command(program, *words), env=keep_environment(), cwd="/", stderr=errors, stdout=errors
+            )
+        return self.watcher
+
+    def stop(self) -> int:
+        """Ask the watcher to stop; its exit status."""
+        assert self.watcher
+        self.watcher.send_signal(signal.SIGTERM)
+        return self.watcher.wait(20)
+
+    def ask(self, name: SignalName, target: str) -> None:
+        write_signal(self.places.signals, Signal(name, target))
+
+    def state(self) -> WatcherFile:
+        try:
+            return watcher_file.decode(Path(self.places.watcher_state).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return WatcherFile()
+
+    def serving(self, branch: str = "main", but: str = "", seconds: float = 30.0) -> WatcherFile:
+        """The state once `branch` has said SUCCESS in a boot other than `but`."""
+
+        def look() -> WatcherFile | None:
+            state = self.state()
+            return state if (state.phase, state.branch) == ("running", branch) and state.boot_id != but else None
+
+        return within(seconds, look, f"{branch} running; now {self.state()}")
+
+    def comms(self) -> str:
+        return read_file(Git(self.places.remote), "refs/heads/main", "COMMS.md") or ""
+
+    def told(self, words: str) -> str:
+        return within(30.0, lambda: self.comms() if words in self.comms() else None, f"{words!r} in COMMS.md")
+
+    def log(self) -> str:
+        return Path(self.places.watcher_log).read_text()
+
+    def close(self) -> None:
+        """End everything that the test started, by its pid."""
+        if self.watcher and self.watcher.poll() is None:
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.watcher.kill()
+                self.watcher.wait()
+        shutil.rmtree(self.run, ignore_errors=True)
+        pid = self.state().runner_pid
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it is over by now
+            if pid and self.places.bot.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+
+
+HOPELESS = (
+    'say("BOOTSTRAPPING"); raise SystemExit(1)',
+    "limits: {grace_seconds: 1, boot_seconds: 0.02}\n",
+)
+"""Behaviour and settings of an agent whose every runner fails: main dies, and safe mode is given no time to come up."""
+PYTHON = sys.executable

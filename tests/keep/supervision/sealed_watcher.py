@@ -1,0 +1,36 @@
+"""A watcher whose seal is played: it cannot be proved while a file of the cell's, or one of the machine's, says why.
+
+Run as a program, with a watcher's words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from infra.keep.supervision.zones import plain_directories
+from infra.shared import arguments, processes
+from infra.watcher import watch
+
+FROM_WITHIN, FROM_WITHOUT = "in-the-way", "unsealed"
+"""Names in the agent's directory: the pid of who keeps the proof from being made, or a reason that no process has."""
+
+
+def main(argv: list[str]) -> int:
+    given = arguments.parser("watcher", "A watcher with a played seal.").parse_args(argv)
+    places = arguments.places(given)
+
+    def proof() -> str:
+        if os.path.exists(f"{places.bot}/{FROM_WITHOUT}"):
+            return "the rules are gone"
+        try:
+            pid = int(Path(places.bot, FROM_WITHIN).read_text())
+        except FileNotFoundError:
+            return ""
+        return "no port is left" if processes.start_time(pid) else ""
+
+    return watch(plain_directories(given.settings, places)._replace(proof=proof, proof_seconds=0.1))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,176 @@
+"""A main that cannot live, with real processes and real git: who leads instead, what the PM reads, and the way back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from infra.keep.supervision.versions import version_of
+from infra.shared.repository.git import Git
+from infra.shared.signals import SignalName
+from infra.shared.watcher_file import WatcherFile
+from tests.keep.supervision.agents import Agent, within
+
+pytestmark = pytest.mark.heavy
+MakeAgent = Callable[..., Agent]
+SETTINGS = "limits: {grace_seconds: 1, boot_seconds: 1.5, probation_seconds: 0.5}\n"
+GOOD = "serve()"
+WAYS = {
+    "cannot be imported": "import no_such_module",
+    "ends at once with status 0": 'say("BOOTSTRAPPING")',
+    "hangs": "time.sleep(600)",
+    "says SUCCESS and dies": 'say("BOOTSTRAPPING"); say("SUCCESS"); time.sleep(0.1); os.kill(os.getpid(), 9)',
+    "forges another's SUCCESS": 'say("BOOTSTRAPPING", "0" * 32); say("SUCCESS", "0" * 32); time.sleep(600)',
+}
+
+
+def rung(agent: Agent, name: str, commit: str = "") -> WatcherFile:
+    """The state once this rung serves."""
+
+    def look() -> WatcherFile | None:
+        state = agent.state()
+        return state if (state.phase, state.rung) == ("running", name) and commit in ("", state.commit) else None
+
+    return within(30.0, look, f"{name} serving; now {agent.state()}")
+
+
+def grown(make_agent: MakeAgent) -> tuple[Agent, str]:
+    """An agent whose first main has shown that it can live; and that main."""
+    agent = make_agent(GOOD, SETTINGS)
+    agent.start()
+    agent.serving()
+    good = within(10.0, lambda: agent.state().goods, "a good version")
+    return agent, good[0].commit
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, way: str) -> None:
+    """Whatever is wrong with it: it is tried, pinned, and the PM reads why; main itself stays as the PM left it, until
+    the PM mends it, and then it leads at once."""
+    agent, good = grown(make_agent)
+    (agent.clone / "infra/runner.py").write_text((agent.clone / "infra/runner.py").read_text() + f"# {way}\n")
+    bad = agent.commit(WAYS[way])
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    bad = agent.git("rev-parse", "HEAD")
+    agent.git("push", "-q", "origin", "main")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    state = rung(agent, "last good", good)
+    assert [(pin.branch, pin.version) for pin in state.pins] == [("main", version_of(agent.git, bad).id)]
+    assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, an earlier version leads")
+    assert agent.git("ls-remote", "origin", "main").split()[0] != good
+    assert agent.git("merge-base", "--is-ancestor", bad, "origin/main") == ""
+
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    (agent.clone / "infra/runner.py").write_text((agent.clone / "infra/runner.py").read_text() + "# mended\n")
+    agent.commit(GOOD)
+    agent.git("push", "-q", "origin", "main")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    assert rung(agent, "main").commit == agent.git("rev-parse", "HEAD")
+
+
+def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(make_agent: MakeAgent) -> None:
+    """Nor do reports on main, which change no version, bring it back."""
+    agent, good = grown(make_agent)
+    (agent.clone / "infra/runner.py").write_text("raise SystemExit(3)\n")
+    agent.commit("broken")
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    agent.git("push", "-q", "origin", "main")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    rung(agent, "last good", good)
+    assert agent.watcher
+    agent.watcher.kill()
+    agent.watcher.wait()
+    first, begun = agent.state().boot_id, agent.log().count("watcher.started")
+    agent.start()
+    within(10.0, lambda: agent.log().count("watcher.started") > begun, "a second watcher")
+    assert rung(agent, "last good", good).boot_id == first, "the runner outlived it"
+    agent.stop()
+    failures = agent.log().count('"rung": "main"')
+    agent.start()
+    within(10.0, lambda: agent.state().boot_id not in ("", first) and rung(agent, "last good", good), "a fresh start")
+    assert agent.log().count('"rung": "main"') == failures, "a pinned version was led again"
+    Git(agent.places.remote)("update-ref", "refs/minifram/retry", "refs/heads/main")
+    within(10.0, lambda: not agent.state().pins, "no pins")
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    within(10.0, lambda: agent.log().count('"rung": "main"') > failures, "another try")
+    rung(agent, "last good", good)
+    assert Git(agent.places.remote)("for-each-ref", "refs/minifram/retry") == ""
+
+
+def test_a_main_that_has_lived_is_not_pinned_for_being_killed(make_agent: MakeAgent) -> None:
+    """Three kill -9 from outside: it is started again each time, and nothing else leads in its place."""
+    agent, _ = grown(make_agent)
+    for _ in range(3):
+        before = agent.state()
+        os.kill(before.runner_pid, signal.SIGKILL)
+        agent.serving(but=before.boot_id)
+    state = rung(agent, "main")
+    assert (state.pins, state.strikes) == ((), ())
+    assert [boot.outcome for boot in state.boots[-4:]] == ["died", "died", "died", "success"]
+
+
+def push(agent: Agent, words: str, behaviour: str) -> str:
+    """Another version of main, by the PM."""
+    (agent.clone / "infra/version").write_text(words)
+    agent.commit(behaviour)
+    agent.git("pull", "-q", "--rebase", "origin", "main")
+    agent.git("push", "-q", "origin", "main")
+    return agent.git("rev-parse", "HEAD")
+
+
+def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeAgent) -> None:
+    """These runners never look at main: it has its time, is ended, and the PM reads so; nobody is blamed."""
+    agent = make_agent(GOOD, SETTINGS.replace("limits: {", "limits: {make_way_seconds: 1, "))
+    agent.start()
+    first = agent.serving()
+    commit = push(agent, "two", GOOD)
+    within(10.0, lambda: agent.state().make_way_by, "the time by which it is to be gone")
+    state = agent.serving(but=first.boot_id)
+    assert state.version == version_of(agent.git, commit).id
+    assert (state.strikes, state.boots[0].outcome, state.make_way_by) == ((), "left", "")
+    assert "did not make way for main, now at" in agent.told("is ended, main leads")
+
+
+def test_a_version_that_the_pm_reverted_does_not_lead_again(make_agent: MakeAgent) -> None:
+    """It was the last that had served its probation; when the next main cannot live, the one before it leads."""
+    settings = SETTINGS.replace("limits: {", "limits: {make_way_seconds: 0.1, ")
+    agent = make_agent(GOOD, settings)
+    agent.start()
+    first = agent.serving()
+    good = within(10.0, lambda: agent.state().goods, "a good version")[0]
+    unwanted = push(agent, "two", GOOD)
+    agent.serving(but=first.boot_id)
+    within(10.0, lambda: len(agent.state().goods) == 2, "two good versions")
+    agent.git("revert", "--no-edit", unwanted)
+    push(agent, "three", "import no_such_module")
+    state = rung(agent, "last good")
+    assert state.version == good.id
+    assert state.withdrawn == (version_of(agent.git, unwanted).id,)
+
+
+def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -> None:
+    """Nothing was ever good: the image's own runner serves, on the shared main, and the PM reads why."""
+    agent = make_agent("import no_such_module", SETTINGS)
+    agent.start()
+    state = rung(agent, "safe mode")
+    assert state.main.id == state.pins[0].version
+    agent.told("is pinned, safe mode leads")
+    assert "no_such_module" in agent.comms()
+
+
+def test_a_bad_branch_is_not_led_twice(make_agent: MakeAgent) -> None:
+    """The same version again is refused with the reason; the PM may allow it."""
+    agent, _ = grown(make_agent)
+    agent.branch("bad", "import no_such_module")
+    agent.ask(SignalName.BOOTSTRAP, "bad")
+    agent.told("bad failed, main leads again")
+    agent.serving("main")
+    launches = agent.log().count('"branch": "bad"')
+    agent.ask(SignalName.BOOTSTRAP, "bad")
+    agent.told("this very version failed at")
+    agent.serving("main")
+    assert agent.log().count('"rung": "branch"') == 2, "one launch, and one that was refused"
+    assert launches

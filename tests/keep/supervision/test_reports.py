@@ -1,0 +1,138 @@
+"""What is told to the PM: in order, together, once, and never without end."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import structlog
+
+from infra.keep.supervision.reports import DIFFERENT_NAMES, LONGEST_DELAY, MOST_KEPT, TOGETHER, Reports
+from infra.keep.supervision.states import Instant, Tell
+from infra.shared.repository.git import Git
+from infra.shared.repository.page_text import ARCHIVE, PageBounds
+from infra.shared.repository.tip import read_file
+from tests.keep.supervision.agents import Agent
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent(tmp_path)
+
+
+def reports(agent: Agent) -> Reports:
+    return Reports(agent.places, structlog.stdlib.get_logger())
+
+
+def at(seconds: float) -> Instant:
+    return Instant(seconds, 1_700_000_000.0 + seconds)
+
+
+def commits(agent: Agent) -> int:
+    return int(Git(agent.places.remote)("rev-list", "--count", "main"))
+
+
+def told(agent: Agent) -> list[str]:
+    git = Git(agent.places.remote)
+    archive = read_file(git, "refs/heads/main", ARCHIVE) or ""
+    return re.findall(r"-number-(\d+)-", archive + agent.comms())
+
+
+def test_what_waits_is_told_in_one_commit_and_in_order(agent: Agent) -> None:
+    """A push each would take too long where many wait."""
+    mine, before = reports(agent), commits(agent)
+    for number in range(TOGETHER + 2):
+        mine.add(Tell(f"watcher: x {number}", f"-number-{number}-", f"file:{number}"), at(0))
+    mine.send(at(0))
+    assert told(agent) == [str(number) for number in range(TOGETHER + 2)]
+    assert (commits(agent), mine.untold) == (before + 2, ())
+
+
+def test_after_a_death_only_what_was_not_told_is(agent: Agent) -> None:
+    """The first watcher told some and did not live to note it; the second goes on with all that it had noted."""
+    first = reports(agent)
+    for number in range(3):
+        first.add(Tell(f"watcher: x {number}", f"-number-{number}-"), at(0))
+    noted = first.untold
+    first.send(at(0))
+    second = reports(agent)
+    second.take_up(noted)
+    second.add(Tell("watcher: x 3", "-number-3-", "file:3"), at(1))
+    second.send(at(1))
+    assert told(agent) == ["0", "1", "2", "3"]
+    before = commits(agent)
+    third = reports(agent)
+    third.take_up(noted)
+    third.send(at(2))
+    assert (commits(agent), third.untold) == (before, ())
+
+
+def test_a_repository_that_is_away_is_asked_again_after_a_growing_while(agent: Agent) -> None:
+    """Nothing is lost, and no second is spent on an attempt that was made a moment ago."""
+    mine = reports(agent)
+    mine.add(Tell("watcher: x", "-number-0-"), at(0))
+    os.rename(agent.places.remote, f"{agent.places.remote}.away")
+    mine.send(at(0))
+    os.rename(f"{agent.places.remote}.away", agent.places.remote)
+    mine.send(at(0.5))
+    assert (told(agent), len(mine.untold)) == ([], 1)
+    mine.send(at(LONGEST_DELAY))
+    assert (told(agent), mine.untold) == (["0"], ())
+
+
+def test_more_than_can_be_kept_is_said(agent: Agent) -> None:
+    """The oldest are kept, and the last one says that there is more in the log."""
+    mine = reports(agent)
+    for number in range(MOST_KEPT + 10):
+        mine.add(Tell(f"watcher: x {number}", f"-number-{number}-"), at(0))
+    mine.send(at(0))
+    assert told(agent) == [str(number) for number in range(MOST_KEPT)]
+    assert agent.comms().count("some reports are in the log alone") == 1
+
+
+def test_the_same_signal_is_one_report(agent: Agent) -> None:
+    """However often it is found."""
+    mine = reports(agent)
+    for _ in range(2):
+        mine.add(Tell("watcher: x", "-number-0-", "file:0"), at(0))
+    mine.send(at(0))
+    assert told(agent) == ["0"]
+
+
+def test_the_same_trouble_is_counted(agent: Agent) -> None:
+    """It is told the 1st, 2nd, 4th, 8th … time: a flood of bad signals costs a few commits and a few lines."""
+    mine, before = reports(agent), commits(agent)
+    size = len(agent.comms())
+    for number in range(500):
+        mine.add(Tell("watcher: a signal was refused", "its text is no branch", f"file:{number}"), at(number / 20))
+        mine.send(at(number / 20))
+    assert commits(agent) - before == 9
+    assert len(agent.comms()) - size < 2000
+    assert "for the 256th time since 2023-11-14T22:13:20.000Z" in agent.comms()
+    mine.add(Tell("watcher: a signal was refused", "once more"), at(100_000))
+    mine.send(at(100_000))
+    assert agent.comms().count("once more") == 1, "after a quiet time it is news"
+
+
+def test_other_names_do_not_make_it_another_trouble(agent: Agent) -> None:
+    """The agent chooses what it asks for; a few names are told each, of many the number is."""
+    mine, before = reports(agent), commits(agent)
+    for number in range(300):
+        mine.add(
+            Tell(f"watcher: b{number} leads nowhere, main leads again", "There is no clone of it."), at(number / 10)
+        )
+        mine.send(at(number / 10))
+    assert commits(agent) - before == DIFFERENT_NAMES + 5
+
+
+def test_the_page_stays_short(agent: Agent) -> None:
+    """However much is told, the page keeps its bounds, and the archive has the rest."""
+    mine = Reports(agent.places, structlog.stdlib.get_logger(), PageBounds(5, 2000))
+    for number in range(40):
+        mine.add(Tell(f"watcher: x {number}", f"-number-{number}- {'words ' * 30}"), at(number))
+    mine.send(at(40))
+    assert len(agent.comms()) <= 2000
+    assert agent.comms().count("-number-") == 5
+    assert told(agent) == [str(number) for number in range(40)]

@@ -1,0 +1,111 @@
+"""The hook that has the directories of changed refs on the disk before a push is answered."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from infra.shared.repository import durable_refs
+from infra.shared.repository.git import Git
+from tests.shared.repository.history import bare_repository, commit, plain
+
+
+class Site:
+    """A bare repository with the hook, a clone, and a `sync` on PATH that notes what it is given and ends badly."""
+
+    def __init__(self, root: Path) -> None:
+        self.bare: Git = bare_repository(root / "remote.git")
+        self.commit = commit(self.bare, {"a": "1"})
+        self.hooks = root / "remote.git/hooks"
+        self.hooks.mkdir(exist_ok=True)
+        (self.hooks / durable_refs.HOOK).write_text(durable_refs.SCRIPT)
+        (self.hooks / durable_refs.HOOK).chmod(0o755)
+        programs = root / "bin"
+        programs.mkdir()
+        self._noted = root / "noted"
+        (programs / "sync").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >>'{self._noted}'\nexit 1\n")
+        (programs / "sync").chmod(0o755)
+        self.path = f"{programs}:{os.environ['PATH']}"
+        self.clone = root / "clone"
+        plain(str(root), "clone", "--quiet", self.bare.directory, str(self.clone))
+
+    def push(self, *refspecs: str) -> str:
+        """What git said; the push must succeed."""
+        done = plain(str(self.clone), "push", "origin", *refspecs, PATH=self.path)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def synced(self) -> list[str]:
+        """What each call was given since the last look."""
+        lines = self._noted.read_text().splitlines() if self._noted.exists() else []
+        self._noted.unlink(missing_ok=True)
+        return lines
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_all_directories_of_a_changed_ref_are_synced(site: Site) -> None:
+    """Those above it too: git may just have made them. A deletion may also have replaced packed-refs."""
+    site.push("HEAD:refs/heads/a/b/c")
+    assert site.synced() == ["-- refs/heads/a/b refs/heads/a refs/heads refs"]
+    plain(site.bare.directory, "pack-refs", "--all")
+    site.push(":refs/heads/a/b/c")
+    assert site.synced()[-1] == "-- . refs/heads refs"
+
+
+def test_a_disk_that_cannot_sync_fails_no_push(site: Site) -> None:
+    """git has changed the ref by then, and to say otherwise would be wrong."""
+    site.push("HEAD:refs/heads/x")
+    assert site.synced()
+    assert site.bare("rev-parse", "refs/heads/x") == site.commit
+
+
+@pytest.mark.parametrize("name", ["$(touch${IFS}mark)/x", "`>mark`/x", ";touch;mark;/x", "a'b\"/-x", "über/x"])
+def test_names_of_refs_are_no_commands(site: Site, name: str) -> None:
+    """git allows in a name what a shell would run."""
+    site.push(f"HEAD:refs/heads/{name}")
+    assert site.synced() == [f"-- refs/heads/{os.path.dirname(name)} refs/heads refs"]
+    assert not os.path.exists(f"{site.bare.directory}/mark")
+
+
+def test_many_refs_of_one_directory_are_one_sync(site: Site) -> None:
+    """So that a transaction of thousands fits on a command line."""
+    orders = [f"create refs/heads/many/{number} {site.commit}" for number in range(200)]
+    text = "".join(f"{order}\n" for order in orders)
+    done = plain(site.bare.directory, "update-ref", "--stdin", stdin=text, PATH=site.path)
+    assert done.returncode == 0, done.stderr
+    assert site.synced() == ["-- refs/heads/many refs/heads refs"]
+
+
+def test_nothing_is_synced_for_a_push_that_is_refused(site: Site) -> None:
+    """Only what was committed is worth it."""
+    (site.hooks / "pre-receive").write_text("#!/bin/sh\nexit 1\n")
+    (site.hooks / "pre-receive").chmod(0o755)
+    done = plain(str(site.clone), "push", "origin", "HEAD:refs/heads/x", PATH=site.path)
+    assert done.returncode == 1
+    assert site.synced() == []
+
+
+NEED_NOT_LAST = {"supervision/probe.py", "rehearsal/scene.py"}
+"""A challenge is made anew for each question, and a scratch repository goes with its rehearsal."""
+
+
+def test_refs_that_are_to_last_are_moved_in_one_place() -> None:
+    """Whoever called git's update-ref beside it would be answered before the ref is on the disk."""
+    infra = Path(durable_refs.__file__).parents[2]
+    calls = {str(path.relative_to(infra)) for path in infra.rglob("*.py") if '"update-ref"' in path.read_text()}
+    assert calls == {"repository/durable_refs.py", *NEED_NOT_LAST}
+
+
+def test_our_own_orders_are_carried_out_all_or_none(site: Site) -> None:
+    """As git's own transactions are, and names that would lead elsewhere are refused by git."""
+    durable_refs.update_refs(site.bare, f"create refs/a/b/c {site.commit}", f"update refs/heads/y {site.commit}")
+    assert site.bare("rev-parse", "refs/a/b/c", "refs/heads/y") == f"{site.commit}\n{site.commit}"
+    durable_refs.update_refs(site.bare, "delete refs/a/b/c", "delete refs/heads/was-never-there")
+    assert site.bare("for-each-ref", "refs/a") == ""
+    assert site.synced() == [], "no hook is run for it"

@@ -1,0 +1,372 @@
+"""A branch that several people move: one suite for both sides of it, the bare repository's and a clone's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from infra.shared.people import AGENT
+from infra.shared.repository.git import SAFE_SETTINGS, Git, GitError
+from infra.shared.repository.tip import ATTEMPTS, BareTip, CloneTip, Tip, TipBusy, advance, edit_file, read_file
+from tests.shared.repository.history import bare_repository, commit, contents, parents, plain
+
+
+class Shared(NamedTuple):
+    """A bare repository with one commit, and one side's view of its main."""
+
+    bare: Git
+    first: str
+    tip: Tip
+
+    def at(self) -> str:
+        return plain(self.bare.directory, "rev-parse", "refs/heads/main").stdout.strip()
+
+    def move(self, commit: str) -> None:
+        """Somebody else moves main, wherever it is."""
+        plain(self.bare.directory, "update-ref", "refs/heads/main", commit)
+
+    def next(self, content: str, *parents: str) -> str:
+        """A commit that this side could move main to."""
+        return commit(self.tip.git, {"a": content}, *parents, branch="local")
+
+
+# A lock that stays is found out at once, where git would wait for it.
+IMPATIENT = {f"GIT_CONFIG_VALUE_{[key for key, _ in SAFE_SETTINGS].index('core.filesRefLockTimeout')}": "0"}
+
+
+def a_clone(bare: Git, directory: Path) -> Git:
+    plain(directory.parent, "clone", "--quiet", "--template=", bare.directory, str(directory))
+    return Git(str(directory), AGENT, IMPATIENT)
+
+
+@pytest.fixture(params=["bare", "clone"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Shared:
+    bare = bare_repository(tmp_path / "remote.git")
+    first = commit(bare, {"a": "1"})
+    if request.param == "bare":
+        return Shared(bare, first, BareTip(Git(bare.directory, AGENT, IMPATIENT)))
+    return Shared(bare, first, CloneTip(a_clone(bare, tmp_path / "clone")))
+
+
+def test_a_look_shows_where_it_is_now(shared: Shared) -> None:
+    """Also after somebody else moved it; the commit is there to work with."""
+    assert shared.tip.look() == shared.first
+    second = commit(shared.bare, {"a": "2"}, shared.first)
+    assert shared.tip.look() == second
+    assert read_file(shared.tip.git, second, "a") == "2"
+    shared.move(shared.first)
+    assert shared.tip.look() == shared.first
+
+
+def test_a_move_from_where_it_is_goes_through(shared: Shared) -> None:
+    """It is there for everybody."""
+    second = shared.next("2", shared.tip.look())
+    assert shared.tip.move(shared.first, second) is True
+    assert shared.at() == shared.tip.look() == second
+    assert contents(shared.bare, second) == {"a": "2"}
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_a_lost_race_is_false_and_moves_nothing(shared: Shared, looked: bool) -> None:
+    """Somebody else was first, whether or not we know of it yet."""
+    ours = shared.next("ours", shared.tip.look())
+    theirs = commit(shared.bare, {"a": "theirs"}, shared.first)
+    assert not looked or shared.tip.look() == theirs
+    assert shared.tip.move(shared.first, ours) is False
+    assert shared.at() == theirs
+
+
+def test_a_tip_that_was_taken_back_is_a_lost_race(shared: Shared) -> None:
+    """Our commit would fit on it, but it was built on another one."""
+    second = commit(shared.bare, {"a": "2"}, shared.first)
+    ours = shared.next("3", shared.tip.look())
+    shared.move(shared.first)
+    assert shared.tip.move(second, ours) is False
+    assert shared.at() == shared.first
+
+
+def test_a_move_that_somebody_made_already_is_made(shared: Shared) -> None:
+    """Our own that went through although its answer was lost: it must not be done twice."""
+    second = shared.next("2", shared.tip.look())
+    assert shared.tip.move(shared.first, second) is True
+    assert shared.tip.move(shared.first, second) is True
+
+
+def test_a_commit_that_is_not_there_is_an_error(shared: Shared) -> None:
+    """Not a lost race: trying again would not help."""
+    shared.tip.look()
+    with pytest.raises(GitError):
+        shared.tip.move(shared.first, "0123" * 10)
+    assert shared.at() == shared.first
+
+
+def test_a_branch_that_is_not_there_is_an_error(shared: Shared) -> None:
+    """Nobody has made it, or somebody has deleted it."""
+    assert shared.tip.look() == shared.first
+    plain(shared.bare.directory, "update-ref", "-d", "refs/heads/main")
+    with pytest.raises(GitError, match="main"):
+        shared.tip.look()
+
+
+def test_an_advance_is_built_on_what_is_there(shared: Shared) -> None:
+    """The new commit is on the tip, and its commit is given back."""
+    edit = edit_file(shared.tip.git, "a", lambda text: text + "+", "more")
+    new = advance(shared.tip, edit)
+    assert (shared.at(), parents(shared.bare, new)) == (new, [shared.first])
+    assert contents(shared.bare, new) == {"a": "1+"}
+
+
+@pytest.mark.parametrize("answer", [None, "seen"])
+def test_an_advance_may_leave_it(shared: Shared, answer: str | None) -> None:
+    """No commit, or the one that is there, changes nothing."""
+    assert advance(shared.tip, lambda seen: seen if answer else None) == shared.first
+    assert shared.at() == shared.first
+
+
+def test_an_advance_that_loses_is_built_anew_on_the_winner(shared: Shared) -> None:
+    """Both changes are there in the end."""
+    seen_commits: list[str] = []
+
+    def edit(seen: str) -> str | None:
+        seen_commits.append(seen)
+        if len(seen_commits) <= 2:
+            commit(shared.bare, {"a": "1", str(len(seen_commits)): "theirs"}, seen)
+        return edit_file(shared.tip.git, "a", lambda text: text + "+", "more")(seen)
+
+    new = advance(shared.tip, edit)
+    assert len(seen_commits) == 3
+    assert contents(shared.bare, new) == {"a": "1+", "2": "theirs"}
+    assert shared.at() == new
+
+
+def test_trouble_in_the_making_leaves_the_tip(shared: Shared) -> None:
+    """What the maker of the commit raises comes through."""
+
+    def fail(seen: str) -> str | None:
+        raise LookupError(seen)
+
+    with pytest.raises(LookupError, match=shared.first):
+        advance(shared.tip, fail)
+    assert shared.at() == shared.first
+
+
+class EverBusy:
+    """A tip that somebody else moves before each of our moves."""
+
+    def __init__(self) -> None:
+        self.git = Git("/")
+        self.moves = 0
+
+    def look(self) -> str:
+        return str(self.moves)
+
+    def move(self, old: str, new: str) -> bool:
+        self.moves += 1
+        return False
+
+
+def test_losing_for_ever_ends() -> None:
+    """After so many attempts the caller is told, and may try later."""
+    tip = EverBusy()
+    with pytest.raises(TipBusy, match=f"{ATTEMPTS} attempts"):
+        advance(tip, lambda seen: f"after {seen}")
+    assert tip.moves == ATTEMPTS
+
+
+def test_a_lock_that_somebody_left_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """In the repository itself, where it can be looked at and removed."""
+    bare = bare_repository(tmp_path / "remote.git")
+    first = commit(bare, {"a": "1"})
+    second = commit(bare, {"a": "2"}, first, branch="local")
+    tip = BareTip(Git(bare.directory, AGENT, IMPATIENT))
+    lock = Path(f"{bare.directory}/refs/heads/main.lock")
+    lock.touch()
+    with pytest.raises(GitError, match=r"main\.lock': File exists"):
+        tip.move(first, second)
+    lock.unlink()
+    assert tip.move(first, second)
+
+
+@pytest.mark.parametrize(
+    "words", ["no reports today", "fetch first", "! [rejected] (non-fast-forward)", "cannot lock ref"]
+)
+def test_a_door_that_declines_is_an_error_with_its_words(tmp_path: Path, words: str) -> None:
+    """A refusal is never taken for a lost race, even if it uses the words of one."""
+    bare = bare_repository(tmp_path / "remote.git")
+    first = commit(bare, {"a": "1"})
+    hook = Path(bare.directory) / "hooks/pre-receive"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    tip = CloneTip(a_clone(bare, tmp_path / "clone"))
+    asked: list[str] = []
+
+    def edit(seen: str) -> str | None:
+        asked.append(seen)
+        return edit_file(tip.git, "a", lambda text: text + "+", "more")(seen)
+
+    with pytest.raises(GitError, match="pre-receive hook declined") as declined:
+        advance(tip, edit)
+    assert f"remote: {words}" in declined.value.stderr
+    assert asked == [first]
+    hook.unlink()
+    assert advance(tip, edit) == tip.look() != first
+
+
+def test_a_declined_push_over_a_moved_tip_is_tried_on_the_new_one(tmp_path: Path) -> None:
+    """The refusal may have been about what is no longer so."""
+    bare = bare_repository(tmp_path / "remote.git")
+    first = commit(bare, {"a": "1"})
+    second = commit(bare, {"a": "1", "b": ""}, first, branch="other")
+    hook = Path(bare.directory) / "hooks/pre-receive"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\nrm hooks/pre-receive; echo {second} > refs/heads/main; exit 1\n")
+    hook.chmod(0o755)
+    tip = CloneTip(a_clone(bare, tmp_path / "clone"))
+    new = advance(tip, edit_file(tip.git, "a", lambda text: text + "+", "more"))
+    assert contents(bare, new) == {"a": "1+", "b": ""}
+
+
+def test_a_push_whose_answer_is_lost_is_not_repeated(tmp_path: Path) -> None:
+    """The connection ends after the door has moved main: what was to be there is there."""
+    bare = bare_repository(tmp_path / "remote.git")
+    commit(bare, {"a": "1"})
+    clone = a_clone(bare, tmp_path / "clone")
+    plain(clone.directory, "config", "remote.origin.receivepack", "sh -c 'git-receive-pack \"$1\"; exit 1' --")
+    new = advance(CloneTip(clone), edit_file(clone, "a", lambda text: text + "+", "more"))
+    assert plain(clone.directory, "push", "origin", f"{new}:refs/heads/x").returncode != 0, (
+        "the control: no answer lost"
+    )
+    assert plain(bare.directory, "rev-list", "--count", "main").stdout == "2\n"
+    assert contents(bare, "main") == {"a": "1+"}
+
+
+WRITER = """
+import sys
+from infra.repository.git import AGENT, Git
+from infra.repository.tip import BareTip, CloneTip, TipBusy, advance, edit_file
+side, directory, name, rounds = sys.argv[1:]
+git = Git(directory, AGENT)
+tip = BareTip(git) if side == "bare" else CloneTip(git)
+for round in range(int(rounds)):
+    for patience in range(4):
+        try:
+            advance(tip, edit_file(git, "COMMS.md", lambda text: text + f"{name} {round}\\n", f"{name} {round}"))
+            break
+        except TipBusy:
+            print(f"{name} met the others at every attempt", file=sys.stderr)
+    else:
+        sys.exit("no luck at all")
+"""
+
+
+def all_at_once(places: list[tuple[str, str]], rounds: int) -> None:
+    """Processes that each add so many lines to the same file of the same branch."""
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, side, directory, str(index), str(rounds)])
+        for index, (side, directory) in enumerate(places)
+    ]
+    assert [writer.wait(100) for writer in writers] == [0] * len(places)
+
+
+def check_nothing_is_lost(bare: Git, writers: int, rounds: int) -> None:
+    lines = contents(bare, "main")["COMMS.md"].splitlines()
+    for index in range(writers):
+        own = [line for line in lines if line.startswith(f"{index} ")]
+        assert own == [f"{index} {round}" for round in range(rounds)]
+    assert len(lines) == writers * rounds
+    assert plain(bare.directory, "rev-list", "--count", "main").stdout == f"{writers * rounds + 1}\n"
+
+
+def race(tmp_path: Path, sides: str, rounds: int) -> None:
+    bare = bare_repository(tmp_path / "remote.git")
+    commit(bare, {"a": "1"})
+    places = []
+    for index, side in enumerate(sides.split()):
+        clone = a_clone(bare, tmp_path / f"clone{index}").directory if side == "clone" else bare.directory
+        places.append((side, clone))
+    all_at_once(places, rounds)
+    check_nothing_is_lost(bare, len(places), rounds)
+
+
+def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Four processes on one file of one branch: every line of each, in its order, one commit each."""
+    race(tmp_path, "bare clone clone bare", 4)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("side", ["bare", "clone"])
+def test_many_at_once_lose_nothing_for_long(tmp_path: Path, side: str) -> None:
+    """The same for longer, each side alone: the most contention that there can be."""
+    race(tmp_path, f"{side} {side} {side} {side}", 25)
+
+
+@pytest.mark.parametrize("looks", [1, 2, 9])
+def test_a_look_outlasts_somebody_else_s(tmp_path: Path, looks: int) -> None:
+    """While another fetch in the same clone holds the ref's lock we look again, though not for ever."""
+    bare = bare_repository(tmp_path / "remote.git")
+    first = commit(bare, {"a": "1"})
+    clone = a_clone(bare, tmp_path / "clone")
+    second = commit(bare, {"a": "2"}, first)
+    lock = Path(clone.directory, ".git/refs/remotes/origin/main.lock")
+    lock.touch()
+    # Each fetch starts this at the other end; the lock is gone before the fetch after so many.
+    script = tmp_path / "upload-pack"
+    script.write_text(f"""#!/bin/sh
+echo >> '{tmp_path}/fetches'
+[ $(wc -l < '{tmp_path}/fetches') -le {looks} ] || rm -f '{lock}'
+exec git-upload-pack "$@"
+""")
+    script.chmod(0o755)
+    plain(clone.directory, "config", "remote.origin.uploadpack", str(script))
+    if looks < 9:
+        assert CloneTip(clone).look() == second
+    else:
+        with pytest.raises(GitError, match="cannot lock ref"):
+            CloneTip(clone).look()
+
+
+def test_two_in_one_clone_lose_nothing(tmp_path: Path) -> None:
+    """The agent may fetch in the very clone from which the runner reports."""
+    bare = bare_repository(tmp_path / "remote.git")
+    commit(bare, {"a": "1"})
+    clone = a_clone(bare, tmp_path / "clone").directory
+    all_at_once([("clone", clone), ("clone", clone)], 4)
+    check_nothing_is_lost(bare, 2, 4)
+
+
+def test_a_look_leaves_no_other_trace(tmp_path: Path) -> None:
+    """No FETCH_HEAD that would surprise the agent's own git, no tags, no other branch."""
+    bare = bare_repository(tmp_path / "remote.git")
+    first = commit(bare, {"a": "1"})
+    clone = a_clone(bare, tmp_path / "clone")
+    second = commit(bare, {"a": "2"}, first)
+    commit(bare, {"a": "3"}, second, branch="other")
+    plain(bare.directory, "tag", "v1", second)
+    assert CloneTip(clone).look() == second
+    refs = plain(clone.directory, "for-each-ref", "--format=%(refname)").stdout.split()
+    assert refs == ["refs/heads/main", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]
+    assert not os.path.exists(f"{clone.directory}/.git/FETCH_HEAD")
+
+
+def test_a_tip_need_not_be_main(tmp_path: Path) -> None:
+    """Both sides take the name of any branch."""
+    bare = bare_repository(tmp_path / "remote.git")
+    first = commit(bare, {"a": "1"})
+    commit(bare, {"a": "1"}, first, branch="feature/x")
+    sides: list[Callable[[], Tip]] = [
+        lambda: BareTip(bare, "feature/x"),
+        lambda: CloneTip(a_clone(bare, tmp_path / "clone"), "feature/x"),
+    ]
+    for side in sides:
+        tip = side()
+        new = advance(tip, edit_file(tip.git, "a", lambda text: text + "+", "more"))
+        assert plain(bare.directory, "rev-parse", "feature/x").stdout.strip() == new
+    assert plain(bare.directory, "rev-parse", "main").stdout.strip() == first
+    assert contents(bare, "feature/x") == {"a": "1++"}

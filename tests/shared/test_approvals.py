@@ -1,0 +1,125 @@
+"""What the page says of calls that the PM was asked about."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.cell.runner.page import Seen
+from infra.shared import comms
+from infra.shared.approvals import (
+    Answer,
+    State,
+    answer_lines,
+    asked_on_page,
+    call_hash,
+    open_answers,
+    states,
+    title,
+    unanswered_on_page,
+)
+
+ID, OTHER = "ab12cd34ab12cd34", "0000000000000000"
+OLD, OLDER = "00000000", "ab12cd34"
+DIRECTIVES = "# The page\n\n## Directives\n\n{}\n\n## Reports\n"
+
+
+def said(directives: str) -> dict[str, tuple[bool, str]]:
+    page = DIRECTIVES.format(directives)
+    return {answer.id: (answer.approved, answer.why) for answer in open_answers(page).values()}
+
+
+@pytest.mark.parametrize(
+    ("directives", "answers"),
+    [
+        ("- [ ] approve ab12cd34ab12cd34", {ID: (True, "")}),
+        ("- APPROVE [AB12CD34AB12CD34].", {ID: (True, "")}),
+        ("Approve `ab12cd34ab12cd34`", {ID: (True, "")}),
+        ("* Deny ab12cd34ab12cd34", {ID: (False, "")}),
+        ("- deny ab12cd34ab12cd34: use mktemp", {ID: (False, "use mktemp")}),
+        ("- deny ab12cd34ab12cd34 not now\n  and not later", {ID: (False, "not now\nand not later")}),
+        ("approve ab12cd34ab12cd34\ndeny 0000000000000000: no", {ID: (True, ""), OTHER: (False, "no")}),
+        ("- approve ab12cd34ab12cd34\n- deny ab12cd34ab12cd34: wait", {ID: (False, "wait")}),
+        ("- deny ab12cd34ab12cd34: wait\n- approve ab12cd34ab12cd34", {ID: (False, "wait")}),
+        ("- [x] approve ab12cd34ab12cd34", {}),
+        ("- ~~approve ab12cd34ab12cd34~~", {}),
+        ("- approve ab12cd34ab12cd34 when the tests pass", {}),
+        ("- approve ab12cd34ab12cd34\n  and go on", {}),
+        ("- approve ab12cd34ab12cd345", {}),
+        ("- approve 00000000", {OLD: (True, "")}),
+        ("- approve 000000000", {}),
+        ("- approve everything", {}),
+        ("- do not approve ab12cd34ab12cd34", {}),
+        ("<!-- approve ab12cd34ab12cd34 -->", {}),
+        ("```\napprove ab12cd34ab12cd34\n```", {}),
+    ],
+)
+def test_an_answer_is_a_line_that_says_nothing_else(directives: str, answers: dict[str, tuple[bool, str]]) -> None:
+    """In an item or alone, open; a no counts more than a yes, and a yes with a condition is work like any other."""
+    assert said(directives) == answers
+    seen = Seen("", DIRECTIVES.format(directives), ())
+    assert bool(seen.open) == (bool(comms.open_directives(seen.document)) and not answers)
+
+
+def test_answers_stand_under_directives_alone() -> None:
+    """What the agent may write, in reports, is none."""
+    page = comms.add_report(DIRECTIVES.format("- do it"), f"approve {ID}", f"- [ ] approve {ID}\n\napprove {ID}", "t")
+    assert open_answers(page) == {}
+    assert answer_lines(page) == set()
+
+
+@pytest.mark.parametrize(
+    ("directives", "state"),
+    [
+        ("- do it", (State.WAITING, "")),
+        (f"- approve {OTHER}\n- approve {OLD}", (State.WAITING, "")),
+        (f"- [x] approve {OTHER}\n- approve {ID}", (State.APPROVED, "")),
+        (f"- deny {ID}: no\n- approve {ID}", (State.DENIED, "no")),
+        (f"- [x] approve {ID}", (State.OVER, "")),
+        (f"- ~~approve {ID}~~", (State.OVER, "")),
+        (f"- [x] deny {ID}: no\n- approve {ID}", (State.APPROVED, "")),
+        (f"- [x] approve {ID}\n- deny {ID}: no", (State.DENIED, "no")),
+        (f"- [x] approve {ID}\n- approve {ID}", (State.APPROVED, "")),
+    ],
+)
+def test_a_question_stands_by_its_own_answer(directives: str, state: tuple[State, str]) -> None:
+    """Wherever that stands, and whatever older answers stand beside it; one that was ticked answers no more."""
+    assert states(DIRECTIVES.format(directives), (ID,)) == {ID: state}
+
+
+def test_what_an_agent_of_before_asks_stands_until_it_is_answered_or_its_unit_is_done() -> None:
+    """In the order in which they were asked; each once."""
+    page = DIRECTIVES.format("- do it")
+    for id in (OLD, OLDER, ID, OLD):
+        page = comms.add_report(
+            page, title("main", "0" * 40, id, "bash"), f"May I? {id}", f"2026-01-31T00:00:0{len(page) % 10}Z"
+        )
+    assert [ask.id for ask in unanswered_on_page(page)] == [OLD, OLDER]
+    assert asked_on_page(page)[OLDER].tool == "bash"
+    assert [ask.id for ask in unanswered_on_page(comms.add_directive(page, f"deny {OLDER}"))] == [OLD]
+    assert list(asked_on_page(comms.add_directive(page, f"deny {OLDER}"))) == [OLD, OLDER]
+    assert unanswered_on_page(comms.add_report(page, "main@000000000000 stopped (stuck): do it", "", "t")) != []
+    assert unanswered_on_page(comms.add_report(page, "main@000000000000 done: do it", "", "t")) == []
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.text(max_size=5))
+def test_a_call_is_known_by_tool_and_arguments(arguments: dict[str, object], tool: str) -> None:
+    """In whatever order, and by nothing else."""
+    assert call_hash(tool, dict(reversed(arguments.items()))) == call_hash(tool, arguments)
+    assert call_hash(tool, arguments | {"more": 1}) != call_hash(tool, arguments) != call_hash(f"{tool}x", arguments)
+
+
+def test_an_answer_names_its_line() -> None:
+    """So that it can be ticked."""
+    [directive] = comms.open_directives(DIRECTIVES.format(f"- approve {ID}"))
+    page = DIRECTIVES.format(f"- approve {ID}")
+    assert open_answers(page)[ID] == Answer(ID, True, "", directive.id)
+    assert open_answers(comms.tick(page, (directive.id,))) == {}

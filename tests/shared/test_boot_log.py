@@ -1,0 +1,183 @@
+"""Lines of the boot log: evidence that is read whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.shared import boot_log
+from infra.shared.boot_log import BootLine, append_line, format_line, parse_line
+from infra.shared.clock import timestamp
+
+LINES = st.builds(
+    BootLine,
+    time=st.integers(0, 4_000_000_000_000).map(lambda milliseconds: timestamp(milliseconds / 1000)),
+    word=st.sampled_from(boot_log.WORDS),
+    branch=st.text("aZ0._+/-", min_size=1, max_size=20),
+    commit=st.one_of(st.just("-"), st.binary(min_size=20, max_size=20).map(bytes.hex)),
+    boot_id=st.binary(min_size=16, max_size=16).map(bytes.hex),
+    details=st.dictionaries(
+        st.text("az_", min_size=1, max_size=8),
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+        max_size=3,
+    ),
+)
+
+
+def a_line(**overrides: object) -> BootLine:
+    line = BootLine("2026-01-31T10:42:12.345Z", boot_log.SUCCESS, "main", "c" * 40, "0" * 32, {"ms": "75"})
+    return line._replace(**overrides)  # type: ignore[arg-type]
+
+
+def test_the_form_is_the_one_that_people_read() -> None:
+    """Time, word, branch, commit, boot id, details, apart by one space (DESIGN §5)."""
+    line = a_line(details={"why": "no such file: /bot/a b\n"})
+    written = f"2026-01-31T10:42:12.345Z SUCCESS main {'c' * 40} {'0' * 32} why=no%20such%20file:%20/bot/a%20b%0A\n"
+    assert format_line(line) == written
+
+
+@settings(max_examples=100, deadline=None)
+@given(LINES)
+def test_every_line_comes_back(line: BootLine) -> None:
+    """Whatever a detail holds, it is one line of plain characters, and reads back the same."""
+    text = format_line(line)
+    assert text.isascii()
+    assert text.count("\n") == 1
+    assert text.endswith("\n")
+    assert parse_line(text) == line
+
+
+@settings(max_examples=60, deadline=None)
+@given(LINES, st.data())
+def test_a_part_of_a_line_is_no_line(line: BootLine, data: st.DataObject) -> None:
+    """Only the newline tells that a line is whole: cut anywhere, also in its details, it is nobody's evidence."""
+    text = format_line(line)
+    cut = data.draw(st.integers(0, len(text) - 1))
+    assert parse_line(text[:cut]) is None
+    assert parse_line(text[:cut] + text) is None or cut == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    LINES,
+    st.integers(0, 200),
+    st.integers(0, 3),
+    st.text(st.sampled_from("2aZ .%=\n\r\0\u2028\x1c٣é\udcff"), max_size=4),
+)
+def test_garbage_never_raises(line: BootLine, at: int, taken: int, put: str) -> None:
+    """The log is the cell's to write: anything may stand there, nearly right above all."""
+    text = format_line(line)
+    broken = text[:at] + put + text[at + taken :]
+    for garbage in (broken, broken + "\n", put, f"{put}\n"):
+        found = parse_line(garbage)
+        assert found is None or parse_line(format_line(found)) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}\n",
+        format_line(a_line()) * 2,
+        format_line(a_line()) + "\n",
+        format_line(a_line()).replace(" main", "  main"),
+        format_line(a_line()).replace("SUCCESS", "success"),
+        format_line(a_line()).replace("SUCCESS", "SUCCESSFUL"),
+        format_line(a_line()).replace("Z", ""),
+        format_line(a_line()).replace("2026", "٢٠٢٦"),
+        format_line(a_line(commit="c" * 39)),
+        format_line(a_line(commit="C" * 40)),
+        format_line(a_line(boot_id="0" * 33)),
+        format_line(a_line(branch="")),
+        format_line(a_line(branch="a b")),
+        format_line(a_line()).replace("\n", "\r\n"),
+        format_line(a_line()).replace("\n", "\x1e"),
+        " " + format_line(a_line()),
+    ],
+    ids=ascii,
+)
+def test_a_line_in_another_form_is_none(text: str) -> None:
+    """Near is not enough; the same line in the right form is read."""
+    assert parse_line(text) is None
+    assert parse_line(format_line(a_line())) == a_line()
+
+
+def test_words_that_are_no_text_are_told_all_the_same() -> None:
+    """A failure is reported even when its reason holds bytes of a strange file name."""
+    text = format_line(a_line(word=boot_log.FAILED, details={"why": "cannot read '\udcff'"}))
+    line = parse_line(text)
+    assert line is not None
+    assert line.details == {"why": r"cannot read '\udcff'"}
+
+
+def test_the_log_and_its_directory_are_made(tmp_path: Path) -> None:
+    """A first boot finds no logs/."""
+    path = tmp_path / "logs/bootstrap.log"
+    append_line(str(path), a_line())
+    append_line(str(path), a_line(word=boot_log.FAILED))
+    assert [parse_line(text) for text in path.read_text().splitlines(keepends=True)] == [
+        a_line(),
+        a_line(word=boot_log.FAILED),
+    ]
+
+
+WRITER = """
+import sys
+from infra.contract.boot_log import BootLine, append_line
+for number in range(200):
+    details = {"n": str(number), "x": "y" * 600}
+    append_line(sys.argv[1], BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", sys.argv[2] * 32, details))
+"""
+
+
+def test_two_writers_never_mix_their_lines(tmp_path: Path) -> None:
+    """Each line is one append: with two processes at once all lines are whole and none is missing."""
+    path = tmp_path / "bootstrap.log"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, letter]) for letter in "ab"]
+    assert [writer.wait(30) for writer in writers] == [0, 0]
+    # One that looks while the other is writing may take that line for a torn one, and leave an empty line.
+    lines = [parse_line(text) for text in path.read_text().splitlines(keepends=True) if text != "\n"]
+    for letter in "ab":
+        own = [line.details["n"] for line in lines if line and line.boot_id == letter * 32]
+        assert own == [str(number) for number in range(200)]
+    assert len(lines) == 400
+
+
+def test_a_line_that_was_cut_takes_no_other_with_it(tmp_path: Path) -> None:
+    """After a torn write the next line begins on a line of its own."""
+    path = tmp_path / "bootstrap.log"
+    path.write_text(format_line(a_line())[:-20])
+    append_line(str(path), a_line())
+    assert [parse_line(text) for text in path.read_text().splitlines(keepends=True)] == [None, a_line()]
+
+
+def test_a_link_is_not_written_through(tmp_path: Path) -> None:
+    """The log of a checkout is the agent's: a link there must not lead our writing elsewhere."""
+    other = tmp_path / "other"
+    other.write_text("mine\n")
+    (tmp_path / "bootstrap.log").symlink_to(other)
+    with pytest.raises(OSError, match="symbolic links"):
+        append_line(str(tmp_path / "bootstrap.log"), a_line())
+    assert other.read_text() == "mine\n"
+
+
+def test_a_full_disk_is_an_error_not_half_a_line(tmp_path: Path) -> None:
+    """When only a part of the line goes in, the writer is told."""
+    script = """
+import resource, sys
+from infra.contract.boot_log import BootLine, append_line
+resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))
+try:
+    append_line(sys.argv[1], BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", "0" * 32))
+except OSError as error:
+    print("refused", error.filename)
+"""
+    path = str(tmp_path / "bootstrap.log")
+    said = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    assert said.stdout == f"refused {path}\n"
+    assert os.path.getsize(path) == 50

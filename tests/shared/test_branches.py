@@ -1,0 +1,207 @@
+"""Names of branches and refs: what is let through is harmless for git, for paths and for command lines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from infra.shared.branches import MAIN, MAX_LENGTH, RESCUE, problem_with_branch, problem_with_ref
+from infra.shared.places import CONTAINER, Places
+
+CLOSE_CALLS = st.text(st.sampled_from("abZ09._+-/~^:@{}\\ \n\x00é"), max_size=12)
+"""Mostly refused, and just not refused often enough."""
+PARTS = st.sampled_from(
+    [".", "..", "/", "a", "B-", "_", "+", ".lock", "lock", "minifram", "mind", "refs/", "HEAD", "-", "@"]
+)
+NAMES = st.one_of(CLOSE_CALLS, st.lists(PARTS, max_size=5).map("".join))
+
+
+def test_a_branch_is_not_deeper_than_anybody_looks() -> None:
+    """Each part but the last is a directory of the repository, and whoever searches that goes only so deep."""
+    assert problem_with_branch("/".join("a" * 12)) is None
+    assert "flatter" in str(problem_with_branch("/".join("a" * 13)))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(NAMES, min_size=30, max_size=30))
+def test_git_accepts_every_branch_name_that_is_allowed(names: list[str]) -> None:
+    """A name that we allow is one that git takes as a branch, unchanged."""
+    allowed = [name for name in names if problem_with_branch(name) is None]
+    assume(allowed)
+    # One process for many names: the shell passes each on as it is.
+    script = 'for name; do git check-ref-format --branch "$name" || exit 1; done'
+    said = subprocess.run(["sh", "-c", script, "sh", *allowed], capture_output=True, text=True, check=False)
+    assert said.stdout.split("\n")[:-1] == allowed, said.stderr
+
+
+@settings(max_examples=200, deadline=None)
+@given(NAMES)
+def test_an_allowed_branch_stays_in_its_own_directory(name: str) -> None:
+    """The clone of an allowed branch lies below the bot's directory and is nobody else's."""
+    if problem_with_branch(name) is not None:
+        with pytest.raises(ValueError, match="branch name"):
+            CONTAINER.checkout(name)
+        return
+    checkout = CONTAINER.checkout(name)
+    assert os.path.normpath(checkout) == checkout
+    assert checkout.startswith("/bot/")
+    assert checkout.split("/").index("minifram") == checkout.count("/")
+    assert not checkout.startswith(("/bot/mind/", "/bot/."))
+
+
+REFUSED_BRANCHES = [
+    "",
+    "--upload-pack=x",
+    "-b",
+    "-",
+    "../x",
+    "x/../y",
+    "a..b",
+    "a//b",
+    "/a",
+    "a/",
+    "a.",
+    ".a",
+    "a/.b",
+    "x.lock",
+    "x.lock/y",
+    "refs/heads/x",
+    "HEAD",
+    "@",
+    "@{-1}",
+    "a@{1}",
+    "main~1",
+    "main^",
+    "a:b",
+    "a?b",
+    "a*b",
+    "a[b",
+    "a\\b",
+    "a b",
+    "a\tb",
+    "main\n",
+    "main\r",
+    "a\nb",
+    "\x1b[31mred",
+    "a\x00b",
+    "a\x7fb",
+    "é",
+    "\u202eniam",
+    "\udcff",
+    "a" * 300,
+    "x" * (MAX_LENGTH + 1),
+    "mind",
+    "minifram",
+    "a/minifram",
+    "main/minifram",
+    "minifram/a",
+    "0" * 40,
+    "c0ffee" * 6 + "C0FF",
+    "a" * 64,
+]
+
+
+@pytest.mark.parametrize("name", REFUSED_BRANCHES, ids=ascii)
+def test_a_name_that_could_do_harm_is_refused_with_a_reason(name: str) -> None:
+    """The reason is one line of plain characters, names what was given, and is short whatever was given."""
+    problem = problem_with_branch(name)
+    assert problem is not None
+    assert problem.isascii() or "…" in problem
+    assert problem.isprintable()
+    assert len(problem) < 300
+    assert not name or ascii(name[:10])[1:-1] in problem
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        MAIN,
+        f"{RESCUE}20260131T104212345Z",
+        "improve-reports",
+        "a/b/c",
+        "v1.2+x_y",
+        "A",
+        "9",
+        "0" * 39,
+        "a" * 63,
+        "x" * MAX_LENGTH,
+    ],
+)
+def test_an_ordinary_name_is_allowed(name: str) -> None:
+    """What people and the agent call their branches passes."""
+    assert problem_with_branch(name) is None
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "main",
+        "main~1",
+        "main^",
+        "main^2~3",
+        "HEAD~2",
+        "0" * 40,
+        "abc1234",
+        "refs/heads/x",
+        "snapshot/v1.2",
+        "origin/main",
+        "a~1^",
+    ],
+)
+def test_a_ref_to_roll_back_to_may_be_a_branch_tag_commit_or_ancestor(ref: str) -> None:
+    """Rollback takes any ref (seed 001), so long as it is written plainly."""
+    assert problem_with_ref(ref) is None
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "",
+        "-1",
+        "--all",
+        "a..b",
+        "a...b",
+        "main^{tree}",
+        "@{-1}",
+        "@{upstream}",
+        "main@{yesterday}",
+        ":/fix",
+        "main:COMMS.md",
+        "^main",
+        "~1",
+        "a b",
+        "main\n",
+        "main\x00",
+        "\x1b[2J",
+        "é",
+        "a" * (MAX_LENGTH + 1),
+        "main~1x",
+        "main~-1",
+    ],
+    ids=ascii,
+)
+def test_a_ref_that_is_more_than_a_name_is_refused(ref: str) -> None:
+    """Ranges, reflogs, searches, files and options are no versions."""
+    problem = problem_with_ref(ref)
+    assert problem is not None
+    assert problem.isprintable()
+
+
+def test_a_long_run_of_marks_is_judged_at_once() -> None:
+    """The length is looked at first, and no pattern tries a text in exponentially many ways."""
+    assert problem_with_ref("a" + "~^" * 100_000 + "!") is not None
+    assert problem_with_ref("a" + "~^" * 90 + "!") is not None
+    assert problem_with_branch("a" + "/b" * 90 + "!") is not None
+
+
+def test_places_hang_off_four_paths() -> None:
+    """Every path is below one of the four trees, so a plain directory serves as well as the container."""
+    places = Places(bot="/w/bot", remote="/w/remote.git", run="/w/run", var="/w/var")
+    for name in dir(Places):
+        if isinstance(getattr(Places, name), property):
+            assert getattr(places, name).startswith(("/w/bot/", "/w/run/", "/w/var/")), name
+    assert places.main_checkout == "/w/bot/main/minifram"

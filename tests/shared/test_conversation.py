@@ -1,0 +1,162 @@
+"""What runner and model door say to each other: it survives the wire, and nothing else passes for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.shared.conversation import (
+    ERROR_TYPES,
+    MOST_TOKENS,
+    STOP_REASONS,
+    Completion,
+    Message,
+    Request,
+    Spent,
+    Text,
+    Tool,
+    ToolResult,
+    ToolUse,
+    Usage,
+    block_from_dict,
+    completion_from_dict,
+    completion_to_dict,
+    request_from_dict,
+    request_to_dict,
+)
+
+WORDS = st.text(max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
+    max_leaves=3,
+)
+OBJECTS = st.dictionaries(WORDS, VALUES, max_size=2)
+TEXTS = st.builds(Text, WORDS)
+USES = st.builds(ToolUse, WORDS, WORDS, OBJECTS)
+RESULTS = st.builds(ToolResult, WORDS, WORDS, st.booleans())
+
+
+def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(strategy, max_size=2).map(tuple)
+
+
+MESSAGES = st.builds(Message, st.sampled_from(["user", "assistant"]), some(TEXTS | USES | RESULTS))
+REQUESTS = st.builds(Request, some(WORDS), some(MESSAGES), some(st.builds(Tool, WORDS, WORDS, OBJECTS)), WORDS)
+COUNTS = st.integers(0, MOST_TOKENS)
+COMPLETIONS = st.builds(
+    Completion,
+    some(TEXTS | USES),
+    st.sampled_from(STOP_REASONS),
+    WORDS,
+    st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS),
+    st.builds(Spent, st.floats(0, 2), st.floats(0, 2)),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(REQUESTS)
+def test_a_request_comes_through_the_wire(request: Request) -> None:
+    """As JSON and back it is the same value, half surrogates and all."""
+    assert request_from_dict(json.loads(json.dumps(request_to_dict(request)))) == request
+
+
+@settings(max_examples=40, deadline=None)
+@given(COMPLETIONS)
+def test_a_completion_comes_through_the_wire(completion: Completion) -> None:
+    """As JSON and back it is the same value."""
+    assert completion_from_dict(json.loads(json.dumps(completion_to_dict(completion)))) == completion
+
+
+REQUEST = Request(
+    ("system",),
+    (
+        Message("user", (Text("Continue."),)),
+        Message("assistant", (Text("I look."), ToolUse("1", "bash", {"command": "ls"}))),
+        Message("user", (ToolResult("1", "a b", True),)),
+    ),
+    (Tool("bash", "Run a command", {"type": "object"}),),
+    "unit",
+)
+COMPLETION = Completion((Text("Done."), ToolUse("2", "bash", {})), "tool_use", "a-model", Usage(1, 2, 3, 4))
+
+
+def broken(whole: Any, path: tuple[str | int, ...], value: object) -> Any:
+    """`whole` with the value at `path` replaced, or taken away if the new value is `...`."""
+    copy = json.loads(json.dumps(whole))
+    held = copy
+    for step in path[:-1]:
+        held = held[step]
+    if value is ...:
+        del held[path[-1]]
+    else:
+        held[path[-1]] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        (("system",), [..., None, "system", [3], {"a": 1}]),
+        (("messages",), [..., None, "x", {}, [3], ["x"], [None]]),
+        (("messages", 0, "role"), [..., None, "system", [], 3]),
+        (("messages", 0, "content"), [..., None, "Continue.", {}, ["x"], [3]]),
+        (("messages", 0, "content", 0, "type"), [..., None, "image", [], {}]),
+        (("messages", 0, "content", 0, "text"), [..., None, 3, ["x"]]),
+        (("messages", 1, "content", 1, "input"), [..., None, "x", []]),
+        (("messages", 1, "content", 1, "id"), [..., None, 1]),
+        (("messages", 2, "content", 0, "content"), [..., None, ["x"], 1]),
+        (("messages", 2, "content", 0, "is_error"), [..., None, "false", 0]),
+        (("tools",), [..., None, "x", {}, [3], ["x"]]),
+        (("tools", 0, "name"), [..., None, 3]),
+        (("tools", 0, "input_schema"), [..., None, "x", []]),
+        (("unit",), [None, 3, []]),
+    ],
+    ids=str,
+)
+def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
+    """The door answers a stranger's request with a reason, whatever it sent."""
+    whole = request_to_dict(REQUEST)
+    assert request_from_dict(whole) == REQUEST
+    for value in values:
+        with pytest.raises(ValueError, match=r"\w"):
+            request_from_dict(broken(whole, path, value))
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        (("content",), [..., None, "x", {}, [3], [{"type": "image"}]]),
+        (("content", 0), [{"type": "tool_result", "tool_use_id": "1", "content": "", "is_error": False}]),
+        (("stop_reason",), [..., None, "stop", [], 3]),
+        (("model",), [..., None, 3]),
+        (("usage",), [..., None, "x", [1], {"tokens": 3}]),
+        (("usage", "input_tokens"), [None, "3", 1.5, True, -1, MOST_TOKENS + 1]),
+    ],
+    ids=str,
+)
+def test_a_completion_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
+    """The runner takes nothing for a model's answer that is not one."""
+    whole = completion_to_dict(COMPLETION)
+    assert completion_from_dict(whole) == COMPLETION
+    for value in values:
+        with pytest.raises(ValueError, match=r"\w"):
+            completion_from_dict(broken(whole, path, value))
+
+
+@pytest.mark.parametrize("raw", [None, 3, "x", [], ["x"], {}, {"type": []}])
+def test_what_is_no_object_at_all_is_a_value_error(raw: Any) -> None:
+    """At every level."""
+    for read in (request_from_dict, completion_from_dict, block_from_dict):
+        with pytest.raises(ValueError, match=r"\w"):
+            read(raw)
+
+
+def test_each_error_has_a_status_of_its_own() -> None:
+    """The door's status alone tells the runner what happened."""
+    assert len(set(ERROR_TYPES.values())) == len(ERROR_TYPES)
+    assert all(400 <= status < 600 for status in ERROR_TYPES.values())

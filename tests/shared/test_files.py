@@ -1,0 +1,188 @@
+"""Files that are replaced whole: a reader sees the old or the new, whatever happens to the writer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from infra.shared.files import make_directories, sync_tree, write_whole
+from infra.shared.life_file import SLEEPING, Life, write_life
+
+FILL = """
+import resource, signal, sys
+from infra.contract.files import make_directories, sync_tree, write_whole
+path, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    write_whole(path, b"n" * size)
+except OSError as error:
+    print(error.strerror)
+else:
+    print("written")
+"""
+
+
+def fill(path: Path, size: int, limit: int) -> str:
+    """What a process says that replaces `path` while the kernel bounds its files by `limit`."""
+    words = [sys.executable, "-c", FILL, str(path), str(size), str(limit)]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
+    """The new content, the asked mode, no temporary file."""
+    path = tmp_path / "state.json"
+    write_whole(str(path), b"old")
+    write_whole(str(path), b"new\x00\xff", 0o600)
+    assert path.read_bytes() == b"new\x00\xff"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["state.json"]
+
+
+def test_a_write_that_meets_a_limit_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    """Cut short by the kernel: old content, no temporary file, an OSError; with room it succeeds."""
+    path = tmp_path / "state.json"
+    path.write_bytes(b"old")
+    assert fill(path, size=100_000, limit=50_000) == "File too large"
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["state.json"])
+    assert fill(path, size=10_000, limit=50_000) == "written"
+    assert path.read_bytes() == b"n" * 10_000
+
+
+def test_a_full_disk_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    """The same with a file system that is really full, where this user may mount one of its own."""
+    mount = f"mount -t tmpfs -o size=64k tmpfs '{tmp_path}'"
+    if subprocess.run(["unshare", "--mount", "sh", "-c", mount], capture_output=True, check=False).returncode:
+        # No right to mount: a bound on the size of files is the nearest that is left.
+        (tmp_path / "state.json").write_bytes(b"old")
+        assert fill(tmp_path / "state.json", size=100_000, limit=65_536) == "File too large"
+        assert (tmp_path / "state.json").read_bytes() == b"old"
+        return
+    script = f"""{mount} && printf old > '{tmp_path}/state.json' || exit 1
+"$@" || exit 1
+cat '{tmp_path}/state.json' | head -c 10; echo; ls -A '{tmp_path}'"""
+    for size, said in ((100_000, ["No space left on device", "old"]), (10_000, ["written", "nnnnnnnnnn"])):
+        words = [sys.executable, "-c", FILL, str(tmp_path / "state.json"), str(size), "0"]
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", script, "sh", *words], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines() == [*said, "state.json"]
+
+
+def test_a_link_is_replaced_not_followed(tmp_path: Path) -> None:
+    """What the link led to stays as it is."""
+    target, path = tmp_path / "target", tmp_path / "path"
+    target.write_bytes(b"target")
+    path.symlink_to(target)
+    write_whole(str(path), b"new")
+    assert not path.is_symlink()
+    assert (path.read_bytes(), target.read_bytes()) == (b"new", b"target")
+
+
+def test_a_directory_in_the_way_is_an_error_and_stays(tmp_path: Path) -> None:
+    """The rename fails; the temporary file is gone."""
+    (tmp_path / "path").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_whole(str(tmp_path / "path"), b"new")
+    assert os.listdir(tmp_path) == ["path"]
+
+
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
+    """Nothing is made that nobody asked for."""
+    with pytest.raises(FileNotFoundError):
+        write_whole(str(tmp_path / "none/path"), b"new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_name_without_a_directory_is_written_where_the_process_is(tmp_path: Path) -> None:
+    """The temporary file lies beside it, not at the root of the file system."""
+    script = "from infra.shared.files import write_whole; write_whole('here', b'new')"
+    root = os.getcwd()
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": root}, check=True)
+    assert (tmp_path / "here").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("left", ["file", "fifo", "link"])
+def test_what_lies_at_the_temporary_name_is_removed_and_never_opened(tmp_path: Path, left: str) -> None:
+    """A killed writer's rest, a pipe that would block and a link that leads away are all the same to us."""
+    other = tmp_path / "other"
+    other.write_bytes(b"other")
+    temporary = tmp_path / f".path.{os.getpid()}.{threading.get_ident()}.tmp"
+    match left:
+        case "file":
+            temporary.write_bytes(b"x" * 100)
+            temporary.chmod(0o666)
+        case "fifo":
+            os.mkfifo(temporary)
+        case "link":
+            temporary.symlink_to(other)
+    write_whole(str(tmp_path / "path"), b"new", 0o600)
+    assert (tmp_path / "path").read_bytes() == b"new"
+    assert (tmp_path / "path").stat().st_mode & 0o777 == 0o600
+    assert other.read_bytes() == b"other"
+    assert sorted(os.listdir(tmp_path)) == ["other", "path"]
+
+
+def test_threads_and_readers_never_see_a_part(tmp_path: Path) -> None:
+    """Several writers of one path and a reader: each read is one writer's whole content."""
+    path = tmp_path / "state"
+    contents = {bytes([65 + number]) * 50_000 for number in range(3)}
+    write_whole(str(path), min(contents))
+    troubles: list[BaseException] = []
+
+    def write(content: bytes) -> None:
+        try:
+            for _ in range(15):
+                write_whole(str(path), content)
+        except BaseException as trouble:
+            troubles.append(trouble)
+            raise
+
+    writers = [threading.Thread(target=write, args=(content,)) for content in contents]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert path.read_bytes() in contents
+    for writer in writers:
+        writer.join()
+    assert troubles == []
+    assert os.listdir(tmp_path) == ["state"]
+
+
+def test_directories_that_are_missing_are_made(tmp_path: Path) -> None:
+    """Each with the mode that is asked for; those that are there stay, and a file in the way is an error."""
+    (tmp_path / "there").mkdir(mode=0o755)
+    for _ in range(2):
+        make_directories(str(tmp_path / "there/a/b"), 0o700)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("there", "there/a", "there/a/b")]
+    assert modes == [0o755, 0o700, 0o700]
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        make_directories(str(tmp_path / "file/a"))
+
+
+def test_a_tree_is_synced_with_all_that_is_in_it(tmp_path: Path) -> None:
+    """Nothing that only looks like a part of it is followed: that is somebody else's."""
+    (tmp_path / "tree/a").mkdir(parents=True)
+    (tmp_path / "tree/a/file").write_text("x")
+    (tmp_path / "tree/away").symlink_to("/")
+    sync_tree(str(tmp_path / "tree"))
+    (tmp_path / "tree/a/link").symlink_to("file")
+    with pytest.raises(OSError, match="symbolic links"):
+        sync_tree(str(tmp_path / "tree"))
+
+
+def test_the_life_file_says_what_it_is(tmp_path: Path) -> None:
+    """One JSON object with its schema; any words may stand in it."""
+    write_life(str(tmp_path / "life.json"), Life(SLEEPING, "2026-01-31T10:42:12.345Z", unit="é\n\udcff"))
+    raw = json.loads((tmp_path / "life.json").read_text())
+    assert raw["schema"] == "minifram.life/1"
+    assert Life(**{key: raw[key] for key in Life._fields}) == Life(
+        SLEEPING, "2026-01-31T10:42:12.345Z", unit="é\n\udcff"
+    )

@@ -1,0 +1,169 @@
+"""Moments, command lines, the watcher's memory, the first words of reports, and what importing them costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.shared import arguments, report_titles, watcher_file
+from infra.shared.clock import timestamp
+from infra.shared.exit_codes import Exit
+from infra.shared.places import CONTAINER, Places
+from infra.shared.watcher_file import BootRecord, Request, Trouble, WatcherFile, decode, encode
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 4_102_444_800_000))
+def test_a_moment_is_written_to_its_millisecond(milliseconds: int) -> None:
+    """A float of seconds is a hair beside its milliseconds; what is written is not one less."""
+    written = timestamp(milliseconds / 1000)
+    assert written.endswith(f".{milliseconds % 1000:03d}Z")
+    assert len(written) == 24
+
+
+def test_moments_are_utc() -> None:
+    """Known ones, and the turn of a second."""
+    assert timestamp(0) == "1970-01-01T00:00:00.000Z"
+    assert timestamp(1_769_856_132.345) == "2026-01-31T10:42:12.345Z"
+    assert timestamp(59.9996) == "1970-01-01T00:01:00.000Z"
+
+
+PATHS = st.text(st.characters(exclude_characters="\0"), max_size=12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(PATHS, st.builds(Places, PATHS, PATHS, PATHS, PATHS))
+def test_a_command_line_carries_every_path(settings_path: str, places: Places) -> None:
+    """Also one that begins like an option, or is empty."""
+    given = arguments.parser("program", "A program.").parse_args(arguments.words(settings_path, places))
+    assert given.settings == settings_path
+    assert arguments.places(given) == places
+
+
+def test_without_options_the_places_are_the_container_s() -> None:
+    """Only the settings must be said."""
+    given = arguments.parser("program", "A program.").parse_args(["--settings", "/etc/minifram.yaml"])
+    assert arguments.places(given) == CONTAINER
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--setting", "x"], ["--settings", "x", "--nest", "y"], ["--settings", "x", "y"]]
+)
+def test_a_command_line_that_is_not_understood_ends_with_usage(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Missing, shortened, unknown and stray words are all the caller's mistake."""
+    with pytest.raises(SystemExit) as left:
+        arguments.parser("program", "A program.").parse_args(words)
+    assert left.value.code == Exit.USAGE
+    assert "usage: program" in capsys.readouterr().err
+
+
+TEXT = st.text(max_size=8)
+NUMBERS = st.integers(0, 2**31)
+RECORDS = st.builds(BootRecord, **dict.fromkeys(BootRecord.__struct_fields__, TEXT))
+STATES = st.builds(
+    WatcherFile,
+    **dict.fromkeys(("phase", "since", "until", "branch", "commit", "boot_id", "handled"), TEXT),
+    runner_pid=NUMBERS,
+    runner_started=st.floats(allow_nan=False, allow_infinity=False),
+    failures=NUMBERS,
+    pending=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
+    boots=st.lists(RECORDS, max_size=2).map(tuple),
+    troubles=st.lists(st.builds(Trouble, at=TEXT, text=TEXT), max_size=2).map(tuple),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STATES)
+def test_the_watcher_remembers_what_it_knew(state: WatcherFile) -> None:
+    """Every field comes back; the file is plain JSON."""
+    content = encode(state)
+    assert json.loads(content)["schema"] == watcher_file.SCHEMA
+    assert decode(content) == state
+
+
+def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
+    """A trouble may quote bytes of a strange file name; the rest is kept as it is."""
+    state = WatcherFile(boot_id="é", troubles=(Trouble(at="", text="cannot read 'a\udcff'"),))
+    assert decode(encode(state)) == WatcherFile(boot_id="é", troubles=(Trouble(at="", text="cannot read 'a?'"),))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00" * 100,
+        b"null",
+        b"[]",
+        b"{",
+        encode(WatcherFile(branch="main"))[:-30],
+        encode(WatcherFile()).replace(b'"phase": "starting"', b'"phase": 3'),
+        encode(WatcherFile()).replace(b'"boots": []', b'"boots": [{}]'),
+        b'{"phase": "\xff"}',
+        b'{"extra": ' + b"[" * 100_000,
+    ],
+    ids=lambda content: ascii(content[:30]),
+)
+def test_what_is_no_watcher_state_is_a_value_error(content: bytes) -> None:
+    """A damaged memory is told apart from an empty one; a whole one is read."""
+    with pytest.raises(ValueError, match="not a watcher state"):
+        decode(content)
+    assert decode(b"{}") == WatcherFile()
+
+
+def test_a_state_of_another_schema_is_refused() -> None:
+    """The message names both."""
+    with pytest.raises(ValueError, match=r"schema 'minifram.watcher/2'; this version reads 'minifram.watcher/1'"):
+        decode(encode(WatcherFile(schema="minifram.watcher/2")))
+
+
+def test_what_a_newer_watcher_adds_does_not_disturb() -> None:
+    """A field that this version does not know is passed over, as the schema still has the same name."""
+    assert decode(b'{"branch": "main", "mood": "good"}') == WatcherFile(branch="main")
+
+
+def test_reports_begin_with_the_branch_and_the_commit_s_first_twelve() -> None:
+    """What people's tools look for."""
+    commit = "c0ffee" * 6 + "c0ff"
+    head = "feature@c0ffeec0ffee"
+    assert report_titles.version("feature", commit) == head
+    assert report_titles.done("feature", commit, "\n\n  Do this.\nThen that.") == f"{head} done: Do this."
+    assert report_titles.stopped("feature", commit, "Do this.", "budget") == f"{head} stopped (budget): Do this."
+    assert report_titles.validated("feature", commit, "tests pass") == f"{head} validated: tests pass"
+    assert report_titles.not_validated("feature", commit, "1 failed") == f"{head} not validated: 1 failed"
+    assert report_titles.merged("feature", commit, "d" * 40) == f"{head} merged into main as {'d' * 12}"
+    assert report_titles.watcher("main died") == "watcher: main died"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=8).map(lambda text: text * 30))
+def test_a_title_is_one_line_of_bounded_length(directive: str) -> None:
+    """Whatever the directive holds, also when it is empty."""
+    line = report_titles.first_line(directive)
+    assert len(line) <= 100
+    assert len(line.splitlines()) <= 1
+
+
+CHEAP = """boot boot_log places branches clock files signals life_file exit_codes sockets report_titles
+conversation"""
+COSTLY = """argparse asyncio dataclasses hashlib http inspect logging msgspec pathlib subprocess tempfile threading
+urllib yaml"""
+
+
+def imported(*modules: str) -> set[str]:
+    """What importing these brings into a fresh interpreter."""
+    script = "import sys; [__import__(name) for name in sys.argv[1:]]; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-S", "-c", script, *modules], capture_output=True, text=True, check=True)
+    return set(said.stdout.split())
+
+
+def test_what_the_runner_imports_first_is_cheap() -> None:
+    """The start of the runner is measured: these leaves bring in nothing that costs more than they do."""
+    assert imported(*(f"infra.shared.{name}" for name in CHEAP.split())) & set(COSTLY.split()) == set()
+    assert {"argparse", "subprocess"} <= imported("infra.shared.arguments", "infra.shared.repository.git")

@@ -1,0 +1,58 @@
+"""The wall between host, keep and cell, read from the imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = {"infra.watcher": "keep", "infra.git_door": "keep", "infra.model_door": "keep", "infra.seal": "keep"} | {
+    "infra.runner": "cell"
+}
+ALLOWED = {"shared": set(), "keep": {"shared"}, "cell": {"shared"}, "host": {"shared"}}
+READ_BY_THE_HOST = ("infra.keep.ledger", "infra.cell.loop.replay", "infra.cell.loop.recorded")
+
+
+def zone(module: str) -> str:
+    parts = module.split(".")
+    return PROGRAMS.get(module) or ("host" if parts[0] == "host" else parts[1] if len(parts) > 1 else "shared")
+
+
+def folder(module: str) -> str:
+    return module if module in PROGRAMS else module.rpartition(".")[0]
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    """(importing module, imported module) for every import of ours, wherever in a file it stands."""
+    files = [path for top in ("infra", "host") for path in (ROOT / top).rglob("*.py")]
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+    for name, path in names.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((name, alias.name) for alias in node.names if alias.name in names)
+            elif isinstance(node, ast.ImportFrom) and node.module in names:
+                inner = (f"{node.module}.{alias.name}" for alias in node.names)
+                yield from ((name, found if found in names else node.module) for found in inner)
+
+
+def test_no_zone_imports_another_but_as_the_architecture_says() -> None:
+    """Keep and cell share only `shared`, which imports nothing else; the host reads the ledger and replays runs."""
+    wrong = {
+        f"{one} imports {other}"
+        for one, other in imports()
+        if zone(other) not in {zone(one), *ALLOWED[zone(one)]}
+        and not (zone(one) == "host" and other.startswith(READ_BY_THE_HOST))
+    }
+    assert wrong == set()
+
+
+def test_no_circle_of_folders() -> None:
+    """Each folder can be read after those that it imports."""
+    edges: dict[str, set[str]] = {}
+    for one, other in imports():
+        if folder(one) != folder(other) and zone(one) != "host":  # whose folders still hold each other
+            edges.setdefault(folder(one), set()).add(folder(other))
+    while leaves := set().union(*edges.values()) - edges.keys():
+        edges = {one: rest for one, others in edges.items() if (rest := others - leaves)}
+    assert edges == {}
