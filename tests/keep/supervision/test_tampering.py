@@ -12,7 +12,7 @@ import pytest
 
 from infra.cell.runner.home import link_signals
 from infra.keep.supervision.checkouts import Ready
-from infra.keep.supervision.planted import Planted, planted
+from infra.keep.supervision.tampering import Tampering, tampering
 from infra.shared.boot import Boot
 from tests.cell.runner.cell import limits
 from tests.keep.supervision.agents import Agent
@@ -33,8 +33,8 @@ def as_the_agent(main: Main, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-def found(main: Main) -> frozenset[Planted]:
-    return planted(str(main.path / ".git"), main.agent.places.remote)
+def found(main: Main) -> frozenset[Tampering]:
+    return tampering(str(main.path / ".git"), main.agent.places.remote)
 
 
 def _write(name: str, text: str) -> Callable[[Main], None]:
@@ -211,7 +211,7 @@ def test_an_ordinary_life_leaves_nothing(main: Main) -> None:
     (main.path / ".git/index.lock").touch()
     assert not found(main)
     main.git("config", "alias.st", "x")
-    assert found(main) == {Planted("the setting 'alias.st'", "x")}
+    assert found(main) == {Tampering("the setting 'alias.st'", "x")}
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_any_path_of_origin_is_known_again(tmp_path: Path, name: str) -> None:
     origin, clone = tmp_path / name, tmp_path / "clone"
     subprocess.run(["git", "init", "-q", "--bare", origin], check=True)
     subprocess.run(["git", "clone", "-q", origin, clone], check=True, stderr=subprocess.DEVNULL)
-    assert not planted(f"{clone}/.git", str(origin))
-    assert planted(f"{clone}/.git", f"{origin}x") == {Planted("the setting 'remote.origin.url'", str(origin))}
+    assert not tampering(f"{clone}/.git", str(origin))
+    assert tampering(f"{clone}/.git", f"{origin}x") == {Tampering("the setting 'remote.origin.url'", str(origin))}
 
 
 def test_what_another_git_writes_by_itself_is_not_left_by_anybody(main: Main) -> None:

@@ -28,7 +28,7 @@ _EXCLUDED = (b"", b"/.signal")
 _MOST_BYTES = 16 << 20
 
 
-class Planted(NamedTuple):
+class Tampering(NamedTuple):
     """Something that git follows, and no fresh clone has."""
 
     where: str
@@ -36,12 +36,12 @@ class Planted(NamedTuple):
     content: str = ""
 
 
-def planted(directory: str, remote_url: str) -> frozenset[Planted]:
+def tampering(directory: str, remote_url: str) -> frozenset[Tampering]:
     """All of it in this `.git`, none for a clone of `remote_url` in ordinary use. Raises OSError."""
     return frozenset(_look(directory, remote_url))
 
 
-def _look(directory: str, remote_url: str) -> Iterator[Planted]:
+def _look(directory: str, remote_url: str) -> Iterator[Tampering]:
     with os.scandir(directory) as entries:
         for entry in entries:
             is_usual = (
@@ -50,35 +50,35 @@ def _look(directory: str, remote_url: str) -> Iterator[Planted]:
                 else entry.is_file(follow_symlinks=False) and _FILES.fullmatch(entry.name)
             )
             if not is_usual and not entry.name.endswith(".lock"):  # these are looked after elsewhere
-                yield Planted(f".git/{_shown(entry.name)}")
+                yield Tampering(f".git/{_shown(entry.name)}")
     for name in _names(f"{directory}/hooks"):
         if not name.endswith(".sample"):
-            yield Planted(f"the hook {_shown(name)}")
+            yield Tampering(f"the hook {_shown(name)}")
     for name in _names(f"{directory}/branches"):
-        yield Planted(f".git/branches/{_shown(name)}")
+        yield Tampering(f".git/branches/{_shown(name)}")
     for name in _names(f"{directory}/info"):
         if name not in _INFO:
-            yield Planted(f".git/info/{_shown(name)}")
+            yield Tampering(f".git/info/{_shown(name)}")
     for line in _content(f"{directory}/info/exclude").splitlines():
         if line.strip() not in _EXCLUDED and not line.startswith(b"#"):
-            yield Planted("a line in .git/info/exclude", line.decode(errors="replace"))
+            yield Tampering("a line in .git/info/exclude", line.decode(errors="replace"))
     for name in ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/remotes"):
         if os.path.islink(f"{directory}/{name}"):
-            yield Planted(f".git/{name} as a link")
+            yield Tampering(f".git/{name} as a link")
     for name in ("refs", "logs"):
         for where, directories, files in os.walk(f"{directory}/{name}"):
             for each in (*directories, *files):
                 mode = os.lstat(f"{where}/{each}").st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                    yield Planted(f".git/{name}/…/{_shown(each)}, which is no file")
+                    yield Tampering(f".git/{name}/…/{_shown(each)}, which is no file")
     for name in _NOT_THERE:
         if os.path.lexists(f"{directory}/{name}"):
-            yield Planted(f".git/{name}")
+            yield Tampering(f".git/{name}")
     if b" refs/replace/" in _content(f"{directory}/packed-refs"):
-        yield Planted("a replaced object")
+        yield Tampering("a replaced object")
     for key, value in _settings(_content(f"{directory}/config").decode(errors="surrogateescape")):
         if not _is_usual(key, value, remote_url):
-            yield Planted(f"the setting {_shown(key)}", value)
+            yield Tampering(f"the setting {_shown(key)}", value)
 
 
 def _names(directory: str) -> list[str]:

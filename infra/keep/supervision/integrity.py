@@ -41,7 +41,7 @@ def listing(shared: Git, commit: str) -> bytes:
     return shared.raw("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
 
 
-def is_genuine(git: Git, listed: bytes) -> bool:
+def is_intact(git: Git, listed: bytes) -> bool:
     """The files are those of the listing, and no others that could lead. Bytecode is removed.
 
     Raises GitError, OSError."""
