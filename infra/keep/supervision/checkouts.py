@@ -126,10 +126,12 @@ def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
-        found = tampering(f"{checkout}/.git", cell.remote_url)
+        found = tampering(f"{checkout}/.git", cell.remote_url, cell.identity)
         if found:
             half = _half_clone(cell)
-            found -= tampering(f"{half}/.git", cell.remote_url)  # another git may write something of its own
+            found -= tampering(
+                f"{half}/.git", cell.remote_url, cell.identity
+            )  # another git may write something of its own
             if found:
                 what = ", ".join(sorted({each.where for each in found})[:_MOST_TOLD])
                 return _in_its_place(

@@ -98,8 +98,8 @@ LEFT: dict[str, Callable[[Main], object]] = {
     "where a branch goes": _set("branch.main.pushRemote", "/tmp"),
     "where a branch comes from": _set("branch.main.remote", "/tmp"),
     "one line": _append("[alias] st = !touch /tmp/x\n"),
-    "continued": _append("[user]\n\tname = a\\\n[alias] b = c\n"),
-    "commented": _append('[user]\n\tname = "a" # b\n'),
+    "behind a line that goes on": _append("[user]\n\tname = a\\\nb\n[alias] b = c\n"),
+    "unreadable": _append('[user]\n\tname = "a\n'),
     "without a value": _append("[core]\n\tbare\n"),
     "config.worktree": _write("config.worktree", "[alias]\n\tst = x\n"),
     "hook": _write("hooks/post-checkout", "#!/bin/sh\n"),
@@ -146,6 +146,14 @@ def test_what_git_would_follow_does_not_reach_the_next_main(main: Main, name: st
     assert main.kept("THE WORK")
     assert "minifram.aside-" in ready.rescued
     assert main.bring(WALL + 2) == Ready(ready.commit)
+
+
+@pytest.mark.parametrize("text", ["[user]\n\tname = a\\\n[alias] b = c\n", '[user]\n\tname = "a" # b\n'])
+def test_a_usual_setting_is_one_however_it_is_written(main: Main, text: str) -> None:
+    """Git's own reading counts: a line that goes on holds no other setting, and a comment is none."""
+    _append(text)(main)
+    assert "alias" not in main.git("config", "--list", "--name-only", "--local")
+    assert not found(main)
 
 
 def test_several_are_told_by_name_and_no_value(main: Main) -> None:
