@@ -33,8 +33,10 @@ _PART = 1 << 16
 _RM_SECONDS = 120.0
 
 
-class NotPlain(OSError):
-    """There is something else than a regular file, or one that is larger than it may be."""
+class NotPlain(OSError, ValueError):
+    """There is something else than a regular file, or one that is larger than it may be.
+
+    A ValueError too, as content that makes no sense is: most readers treat both alike."""
 
 
 class Entry(NamedTuple):
@@ -48,6 +50,8 @@ class Unseen(NamedTuple):
 
     path: str
     why: str
+    at_bound: bool = False
+    """The walk's own bound ended the look."""
 
 
 class Piece(NamedTuple):
@@ -164,7 +168,9 @@ class Below:
                             if left < 0 or time.monotonic() > until:
                                 looked = min(most, most - left - 1)
                                 yield Unseen(
-                                    path, f"holds more than is looked through at once ({looked:,} entries were)"
+                                    path,
+                                    f"holds more than is looked through at once ({looked:,} entries were)",
+                                    at_bound=True,
                                 )
                                 return
                             yield entry
@@ -173,7 +179,7 @@ class Below:
                             if entry.status.st_dev == device and deeper:
                                 waiting.append((entry.path, deeper - 1))
                             elif entry.status.st_dev == device:
-                                yield Unseen(entry.path, "lies too deep to be looked into")
+                                yield Unseen(entry.path, "lies too deep to be looked into", at_bound=True)
             except OSError as error:
                 yield Unseen(where, error.strerror or str(error))
             finally:
@@ -384,10 +390,14 @@ class Below:
 _NOT_PLAIN = "{} is no regular file, which minifram never puts there; find out what did, and remove it"
 
 
-def below_directory_of(path: str) -> tuple[Below, str]:
-    """For a single file whose directory is ours: the way to it, and its name."""
-    directory, _, name = path.rpartition("/")
-    return Below(directory or "/"), name
+def opened_file(path: str) -> BinaryIO:
+    """`Below.opened` for one file in a directory that is ours."""
+    return Below(os.path.dirname(path)).opened(os.path.basename(path))
+
+
+def whole_file(path: str, most: int = MOST_WHOLE) -> bytes:
+    """`Below.whole` for one file in a directory that is ours."""
+    return Below(os.path.dirname(path)).whole(os.path.basename(path), most)
 
 
 def takes(status: os.stat_result) -> int:

@@ -21,7 +21,7 @@ from infra.keep.environments.order import Order
 from infra.keep.environments.removal import alone_in, remove, unfinished
 from infra.keep.environments.requirements import BadRequirements, Requirements, fingerprint, this_runtime, understand
 from infra.shared.files import sync_directory, write_whole
-from infra.shared.safe_files import below_directory_of
+from infra.shared.safe_files import Below
 
 REQUIREMENTS = "requirements.txt"
 """In an environment: what pip was given."""
@@ -58,8 +58,7 @@ def install(asked: Order, environ: dict[str, str], began: float) -> Answer:
 def _installed(asked: Order, wanted: Requirements, environ: dict[str, str], until: float) -> str:
     """The interpreter of the environment. Raises PipFailed and OSError."""
     for directory in (os.path.dirname(asked.wheels), asked.wheels, asked.environments):
-        below, name = below_directory_of(directory)
-        below.make_directory(name)
+        Below(os.path.dirname(directory)).make_directory(directory)
         os.chmod(directory, 0o700)
     wanted_hash = fingerprint(wanted, this_runtime())
     with alone_in(asked.environments, until):
