@@ -16,12 +16,12 @@ from typing import NamedTuple
 from infra.keep.supervision import integrity, rescue
 from infra.keep.supervision.tampering import tampering
 from infra.shared.branches import MAIN
-from infra.shared.cell_files import set_aside_unless
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import AGENT
 from infra.shared.places import Places
 from infra.shared.processes import KEEPS_GIT
 from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.safe_files import Below
 
 ROUNDS = 3
 """A new main may cease to ignore a file that the old one ignored: then it is saved in a second round."""
@@ -46,6 +46,10 @@ class Cell(NamedTuple):
     places: Places
     remote_url: str
     identity: Identity = OURS
+
+    @property
+    def files(self) -> Below:
+        return Below(self.places.bot, self.identity)
 
     def git(self, directory: str) -> Git:
         """Git as the agent: its clones push through the door that its configuration names."""
@@ -114,7 +118,7 @@ def _wanted(places: Places, commit: str) -> _Wanted:
 
 def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
     checkout = cell.places.main_checkout
-    set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
+    cell.files.set_aside(os.path.dirname(checkout), unless=stat.S_ISDIR)
     for path in (cell.places.bot, os.path.dirname(checkout), checkout, f"{checkout}/.git"):
         mode = _mode(path)
         if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:  # an agent can take its own rights from it
