@@ -214,8 +214,8 @@ def test_a_reply_with_any_damage_is_a_completion_or_broken(
         assert len(uses) == 2
 
 
-def test_nothing_of_the_environment_reaches_the_sdk(tmp_path: Path) -> None:
-    """It would send elsewhere, as somebody else, through a proxy; the control shows that the SDK alone falls for it."""
+def test_nothing_of_the_environment_reaches_the_client(tmp_path: Path) -> None:
+    """It would send elsewhere, through a proxy; the control shows that the library alone falls for it."""
     dialect = OpenAI()
     with (
         Peer(dialect.content_type, lambda body: Answer(dialect.reply(("hello",)))) as peer,
@@ -234,7 +234,6 @@ def test_nothing_of_the_environment_reaches_the_sdk(tmp_path: Path) -> None:
         }
         model = {"provider": "openai", "base_url": peer.url}
         with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key", **env) as door:
-            assert door.get("/health")["sdk"] == "loading"
             end = door.complete(a_request("words-of-the-conversation"))
             line = door.ledger()[-1]
             log = door.log()
@@ -244,7 +243,6 @@ def test_nothing_of_the_environment_reaches_the_sdk(tmp_path: Path) -> None:
             capture_output=True, timeout=60,
         )  # fmt: skip
         assert trap.requests, control.stderr
-        assert trap.requests[0].headers["x-smuggled"] == "yes"
 
     sent = peer.requests[0]
     assert (end.content, end.stop_reason) == ((Text("hello"),), END_TURN)
@@ -258,7 +256,6 @@ def test_nothing_of_the_environment_reaches_the_sdk(tmp_path: Path) -> None:
 
 
 CONTROL = """
-import openai
-client = openai.OpenAI(max_retries=0)
-client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}], stream=True)
+import httpx2
+httpx2.post("http://provider.invalid/", json={})
 """
