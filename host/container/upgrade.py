@@ -199,7 +199,7 @@ def _begin(
             old=Image(found.image, found.version),
             new=new,
             by_hand=kept is not None,
-            rung=state.rung if state else "",
+            rung=state.level if state else "",
             bring=switching.to_bring(kept, memory) if kept is not None else None,
         )
         switch_files.write_journal(home, journal)

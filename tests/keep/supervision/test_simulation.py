@@ -65,7 +65,7 @@ def test_the_same_seed_is_the_same_world() -> None:
 
 def forgetful(state: State, event: Event, now: Instant) -> Decision:
     """Knows nothing of versions that failed."""
-    return decide(replace(state, strikes=(), pins=()), event, now)
+    return decide(replace(state, version_failures=(), pins=()), event, now)
 
 
 def careless(state: State, event: Event, now: Instant) -> Decision:
