@@ -15,7 +15,7 @@ from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.page import told
+from infra.shared.repository.page import reported
 from infra.shared.repository.page_text import PAGE
 
 LOOKED_AT = "refs/minifram/page"
@@ -41,9 +41,9 @@ def look(places: Places) -> Tell | None:
     main = resolve_commit(git, f"refs/heads/{MAIN}")
     if main is None or resolve_commit(git, LOOKED_AT):
         return None
-    found = (
-        [] if ID in told(git, WATCHER) else [*_forged(_lines(git, main)), *_renamed(git, main), *_branches(git, main)]
-    )
+    found: list[str] = []
+    if ID not in reported(git, WATCHER):
+        found = [*_forged(_lines(git, main)), *_renamed(git, main), *_branches(git, main)]
     if not found:
         update_refs(git, f"update {LOOKED_AT} {main}")
         return None
@@ -100,8 +100,7 @@ def _branches(git: Git, main: str) -> Iterator[str]:
         if name in (MAIN, MIND) or name.startswith(RESCUE):
             continue
         try:
-            anchor = graph.anchor(commit)
-            if graph.held(commit) != (graph.held(anchor) if anchor else ()):
+            if not graph.has_pages_of(commit, graph.anchor(commit)):
                 yield f"the branch {_shown(name)} has a page of its own; take it with 'minifram merge', not by hand"
         except (GitError, TooTangled):
             continue

@@ -3,8 +3,6 @@ what is there, in the bare repository, so that a PM or an agent who pushes meanw
 
 from __future__ import annotations
 
-import time
-
 from infra.keep.examination import returning
 from infra.keep.git_door.decide import is_second_page, protecting_on_main
 from infra.keep.supervision.versions import version_of
@@ -13,13 +11,10 @@ from infra.shared.branches import MAIN
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository import page
-from infra.shared.repository.bounded_git import BoundedGit, TooMuch
 from infra.shared.repository.changes import changes
-from infra.shared.repository.git import Git, resolve_commit
-from infra.shared.repository.page_text import USUAL, Entry, PageBounds
-from infra.shared.repository.tip import BareTip, advance, rollback_commit
-from infra.shared.repository.tip import Entry as TreeEntry
-from infra.shared.repository.trailers import said_by
+from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
+from infra.shared.repository.page_text import USUAL, PageBounds, ReportEntry
+from infra.shared.repository.tip import BareTip, TreeEntry, advance, rollback_commit
 from infra.shared.watcher_file import Report
 
 _SIGNAL_FILE = "Signal-File"
@@ -30,14 +25,14 @@ _LOOKED_BACK = 200
 def report(places: Places, *told: Report, bounds: PageBounds = USUAL) -> None:
     """Put reports onto the page in one commit, which names them. Raises GitError, TipBusy, OSError."""
     more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-    entries = [Entry(each.at, each.title, each.text) for each in told]
+    entries = [ReportEntry(each.at, each.title, each.text) for each in told]
     git = Git(places.remote, WATCHER)
     page.write_reports(git, f"COMMS: {told[0].title}{more}", entries, [each.id for each in told], (), bounds)
 
 
 def told(places: Places) -> frozenset[str]:
     """The ids of the reports that the last commits of main tell. Raises GitError."""
-    return page.told(Git(places.remote), WATCHER)
+    return page.reported(Git(places.remote), WATCHER)
 
 
 def roll_back(
@@ -58,7 +53,7 @@ def roll_back(
         raise PermissionError(f"autonomy is {autonomy}: only the PM moves main")
     git = Git(places.remote, WATCHER)
     # The git door takes no commit from others in the watcher's name.
-    done = said_by(git, WATCHER, _SIGNAL_FILE, f"refs/heads/{MAIN}", _LOOKED_BACK).get(signal_file)
+    done = page.said_by(git, WATCHER, _SIGNAL_FILE, f"refs/heads/{MAIN}", _LOOKED_BACK).get(signal_file)
     if done:
         return done
     why = f"The tree of {target}; COMMS.md is kept. Asked for by the agent."
@@ -84,7 +79,8 @@ def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) ->
     """How the files stand at `seen` that the git door would not let the agent change as `target` has them.
 
     The target is the agent's to choose, and may be something that the door never let onto main."""
-    git = BoundedGit(places.remote, time.monotonic() + _LOOK_SECONDS, {"GIT_DIR": places.remote})
+    bounds = GitLimits(answer_bytes=32 << 20)
+    git = Git(places.remote, env={"GIT_DIR": places.remote}, limits=bounds).within(_LOOK_SECONDS)
     wanted = resolve_commit(git, target)
     if wanted is None:
         return {}

@@ -91,7 +91,7 @@ class SharedMain:
         try:
             listed = self._git("for-each-ref", "--sort=-committerdate", shown, GOODS).splitlines()
         except GitError as error:
-            self._log.error("goods.unknown", reason=brief(error))
+            self._log.error("known_good.unknown", reason=brief(error))
             return ()
         return tuple(Version(commit=commit, id=id) for id, _, commit in (line.partition(" ") for line in listed))
 
@@ -102,22 +102,22 @@ class SharedMain:
         except (GitError, OSError) as error:
             self._log.error("repository.not_settled", reason=brief(error))
 
-    def settle(self, goods: tuple[Version, ...], retry_decided: bool) -> None:
+    def settle(self, known_good: tuple[Version, ...], retry_decided: bool) -> None:
         """What was decided is remembered: good versions stay in the repository, and what was asked for goes, as each
         request counts once."""
         try:
-            if goods != self._kept:
-                self._kept = goods
-                self.keep(goods)
+            if known_good != self._kept:
+                self._kept = known_good
+                self.keep(known_good)
             if self._retry_seen and retry_decided:
                 update_refs(self._git, f"delete {RETRY_REF}")
                 self._retry_seen = False
         except (GitError, LookupError, OSError) as error:
             self._log.error("repository.not_settled", reason=brief(error))
 
-    def keep(self, goods: tuple[Version, ...]) -> None:
+    def keep(self, known_good: tuple[Version, ...]) -> None:
         """Have the shared repository keep these commits, whatever becomes of main. Raises GitError, OSError."""
-        wanted = {f"{GOODS}/{good.id}": good.commit for good in goods}
+        wanted = {f"{GOODS}/{good.id}": good.commit for good in known_good}
         listed = self._git("for-each-ref", "--format=%(refname) %(objectname)", GOODS).splitlines()
         there = dict(line.split(" ", 1) for line in listed)
         orders = [f"update {ref} {commit}" for ref, commit in wanted.items() if there.get(ref) != commit]
