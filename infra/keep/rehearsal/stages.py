@@ -20,11 +20,11 @@ from infra.keep.rehearsal.findings import CandidateTime, Outage, Stage, Unfit
 from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
 from infra.shared import comms
 from infra.shared.boot_log import BOOTSTRAPPING, FAILED, SUCCESS
-from infra.shared.cell_files import tail
 from infra.shared.life_file import SLEEPING
 from infra.shared.places import LIFE_FILE
 from infra.shared.repository.git import GitError, resolve_commit
 from infra.shared.repository.tip import TipBusy
+from infra.shared.safe_files import Below
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
 
 TICK_SECONDS = 0.01
@@ -139,7 +139,7 @@ class Rehearsal:
         if not self._doors.calls():
             return Stage.DIRECTIVE, "the model was never asked about the open directive"
         if not done.pushed:
-            there = tail(f"{player.checkout}/{scratch.NOTE}").decode(errors="replace")
+            there = player.files.tail(f"{player.checkout}/{scratch.NOTE}", 1 << 16).decode(errors="replace")
             if there != scratch.NOTE_TEXT:
                 return Stage.WRITE, f"the model's write_file did not make {scratch.NOTE} in the checkout"
             return Stage.PUSH, f"{scratch.NOTE} is in the checkout, but what was committed is not on main"
@@ -157,7 +157,8 @@ class Rehearsal:
 
     def _signalled(self) -> bool:
         """Raises Unfit for a signal that asks for something else, and when the tool was refused."""
-        content = tail(f"{self._scratch.places.signals}/{SignalName.BOOTSTRAP.value}", MAX_BYTES + 1)
+        places = self._scratch.places
+        content = Below(places.bot).tail(f"{places.signals}/{SignalName.BOOTSTRAP.value}", MAX_BYTES + 1)
         if content.endswith(b"\n"):
             try:
                 target = read_signal(SignalName.BOOTSTRAP, content).target
@@ -241,6 +242,6 @@ def _came_up(player: Candidate, stage: Stage) -> bool:
 def _sleeps(player: Candidate) -> bool:
     """By its own word, which counts for nothing but the moment at which it is asked to end."""
     try:
-        return bool(json.loads(tail(f"{player.checkout}/{LIFE_FILE}", 4096))["doing"] == SLEEPING)
+        return bool(json.loads(player.files.tail(f"{player.checkout}/{LIFE_FILE}", 4096))["doing"] == SLEEPING)
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
