@@ -22,7 +22,7 @@ from infra.shared.exit_codes import Exit
 from infra.shared.processes import sweep
 from infra.shared.repository.git import Git, GitError
 from infra.shared.verdicts import findings
-from infra.shared.verdicts.findings import Answer, Run
+from infra.shared.verdicts.findings import Findings, Run
 
 GIT_SECONDS = 60.0
 OURS_OF_FIVE = 2
@@ -54,7 +54,7 @@ def main(apart: bool) -> int:
     try:
         answer = examine(wanted, pack)
     except (OSError, GitError) as error:
-        answer = Answer(outage=f"it could not be examined: {str(error)[:500]}")
+        answer = Findings(outage=f"it could not be examined: {str(error)[:500]}")
     sys.stdout.buffer.write(findings.to_json(answer) + b"\n")
     sys.stdout.buffer.flush()
     return Exit.OK
@@ -68,7 +68,7 @@ def _take_little() -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (ours, ours))
 
 
-def examine(wanted: Plan, pack: bytes) -> Answer:
+def examine(wanted: Plan, pack: bytes) -> Findings:
     """Raises OSError, GitError."""
     place = tempfile.gettempdir()
     if len(place) > ROOM - 20:
@@ -77,7 +77,7 @@ def examine(wanted: Plan, pack: bytes) -> Answer:
     try:
         places = _check_out(root, wanted, pack)
         asked = wanted.settings
-        answer = Answer(rehearsed=True) if asked.rehearsed else Answer()
+        answer = Findings(rehearsed=True) if asked.rehearsed else Findings()
         if asked.rehearse and not asked.rehearsed:
             answer = _rehearse(places, wanted)
         return answer if answer.rehearsed is False or answer.outage else _test(places, wanted, answer)
@@ -105,7 +105,7 @@ def _check_out(root: str, wanted: Plan, pack: bytes) -> Checkouts:
     return places
 
 
-def _rehearse(places: Checkouts, wanted: Plan) -> Answer:
+def _rehearse(places: Checkouts, wanted: Plan) -> Findings:
     """Raises OSError."""
     seconds = wanted.settings.rehearsal_seconds
     # In the container another user's environment may be closed to us; then it is rehearsed with what the image has.
@@ -121,15 +121,15 @@ def _rehearse(places: Checkouts, wanted: Plan) -> Answer:
         said, _ = process.communicate()
     found = rehearsals.read_verdict(said, process.returncode)
     if found.fit is None:
-        return Answer(outage=f"it could not be rehearsed: {found.why}")
-    return Answer(rehearsed=found.fit, rehearsal=found.why, transcript=found.transcript)
+        return Findings(outage=f"it could not be rehearsed: {found.why}")
+    return Findings(rehearsed=found.fit, rehearsal=found.why, transcript=found.transcript)
 
 
 _REHEARSED = "examined"
 """What the rehearsal calls the branch; it knows of no other."""
 
 
-def _test(places: Checkouts, wanted: Plan, answer: Answer) -> Answer:
+def _test(places: Checkouts, wanted: Plan, answer: Findings) -> Findings:
     """Raises OSError."""
     end = time.monotonic() + wanted.settings.seconds
     chosen = wanted.selection
