@@ -21,7 +21,7 @@ from infra.shared.people import AGENT
 from infra.shared.places import Places
 from infra.shared.processes import KEEPS_GIT
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.safe_files import Below
+from infra.shared.safe_files import Below, Entry
 
 ROUNDS = 3
 """A new main may cease to ignore a file that the old one ignored: then it is saved in a second round."""
@@ -243,14 +243,12 @@ def _fetch(git: Git, wanted: str) -> None:
 
 _MOST_TOLD = 5
 _GLANCE_SECONDS = 10.0
+_REFS_DEPTH, _MOST_REFS = 200, 100_000
 
 
 def _remove_stale_locks(checkout: str) -> None:
     """Locks of git processes that are gone: nothing of the agent's runs between two runners."""
-    git_directory = f"{checkout}/.git"
-    places = [(git_directory, os.listdir(git_directory))]
-    places += [(directory, files) for directory, _, files in os.walk(f"{git_directory}/refs")]  # follows no link
-    for directory, names in places:
-        for name in names:
-            if name.endswith(".lock"):
-                os.unlink(f"{directory}/{name}")
+    git = Below(f"{checkout}/.git")
+    for entry in git.walk(depth=_REFS_DEPTH, most=_MOST_REFS, enter=lambda entry: entry.path.startswith("refs")):
+        if isinstance(entry, Entry) and entry.path.endswith(".lock") and not git.unlink(entry.path):
+            raise OSError(f"{checkout}/.git/{entry.path} cannot be removed")

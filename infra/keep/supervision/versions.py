@@ -12,6 +12,7 @@ from infra.shared.places import BODY, VERSION, Places
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGES
+from infra.shared.safe_files import Below
 from infra.shared.watcher_file import Version
 
 RETRY_REF = "refs/minifram/retry"
@@ -70,18 +71,7 @@ class Mainline:
 
     def _loose(self) -> str:
         """The ref's own file, which a ref that ever moves has."""
-        try:
-            descriptor = os.open(
-                f"{self._remote}/refs/heads/{MAIN}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            )
-        except OSError:
-            return ""
-        try:
-            content = os.read(descriptor, 64)
-        except OSError:
-            return ""
-        finally:
-            os.close(descriptor)
+        content = Below(self._remote).tail(f"refs/heads/{MAIN}", 64)
         return content[:40].decode() if _COMMIT.fullmatch(content) else ""
 
     def retry_asked(self) -> bool:
