@@ -185,7 +185,7 @@ class WatchedAgent:
 
         def look() -> WatcherFile | None:
             state = self.state()
-            return state if (state.phase, state.rung) == ("running", rung) and state.boot_id != before else None
+            return state if (state.phase, state.level) == ("running", rung) and state.boot_id != before else None
 
         return within(PATIENCE_SECONDS, look, f"{rung} serving; now {self.state()}")
 

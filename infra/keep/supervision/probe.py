@@ -11,9 +11,9 @@ import socket
 from math import inf
 from typing import NamedTuple
 
+from infra.shared.active import Runner
 from infra.shared.branches import MAIN
 from infra.shared.control import MAX_BYTES, REFS, Answer, Question, brief, question_line, read_answer
-from infra.shared.leading import Runner
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError

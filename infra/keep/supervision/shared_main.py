@@ -60,7 +60,7 @@ class SharedMain:
         try:
             return self._mainline.kept()
         except GitError as error:
-            self._log.error("goods.unknown", reason=brief(error))
+            self._log.error("known_good.unknown", reason=brief(error))
             return ()
 
     def begin(self) -> None:
@@ -70,12 +70,12 @@ class SharedMain:
         except (GitError, OSError) as error:
             self._log.error("repository.not_settled", reason=brief(error))
 
-    def settle(self, goods: tuple[Version, ...], retry_decided: bool) -> None:
+    def settle(self, known_good: tuple[Version, ...], retry_decided: bool) -> None:
         """What was decided is remembered: good versions stay in the repository, what was asked for is taken away."""
         try:
-            if goods != self._kept:
-                self._kept = goods
-                self._mainline.keep(goods)
+            if known_good != self._kept:
+                self._kept = known_good
+                self._mainline.keep(known_good)
             if self._retry_seen and retry_decided:
                 self._mainline.forget_retry()
                 self._retry_seen = False

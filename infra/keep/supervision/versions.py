@@ -82,10 +82,10 @@ class Mainline:
         """Each asking counts once. Raises GitError, OSError."""
         update_refs(Git(self._remote), f"delete {RETRY_REF}")
 
-    def keep(self, goods: tuple[Version, ...]) -> None:
+    def keep(self, known_good: tuple[Version, ...]) -> None:
         """Have the shared repository keep these commits, whatever becomes of main. Raises GitError, OSError."""
         git = Git(self._remote)
-        wanted = {f"{GOODS}/{good.id}": good.commit for good in goods}
+        wanted = {f"{GOODS}/{good.id}": good.commit for good in known_good}
         there = dict(
             line.split(" ", 1) for line in git("for-each-ref", "--format=%(refname) %(objectname)", GOODS).splitlines()
         )

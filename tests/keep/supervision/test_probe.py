@@ -24,8 +24,8 @@ from msgspec.structs import replace
 from infra.keep.supervision import probe
 from infra.keep.supervision.probe import Challenge, Probe, Reply, judge, judge_doors, judge_runner
 from infra.shared import control
+from infra.shared.active import Runner
 from infra.shared.control import Answer, Heartbeat
-from infra.shared.leading import Runner
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError
@@ -500,4 +500,4 @@ def test_a_lie_is_found(make_agent: Callable[..., Agent], lie: str, words: str) 
     agent.start()
     told = agent.told(words)
     assert "was not seen to be well within 1.5 s" in told
-    assert "success" not in [boot.outcome for boot in agent.state().boots if boot.rung == "main"]
+    assert "success" not in [boot.outcome for boot in agent.state().boots if boot.level == "main"]

@@ -17,7 +17,7 @@ from infra.shared.watcher_file import Version
 class Unsyncable(Mainline):
     """A repository whose refs move, and whose directories the disk does not take."""
 
-    def keep(self, goods: tuple[Version, ...]) -> None:
+    def keep(self, known_good: tuple[Version, ...]) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
