@@ -131,7 +131,7 @@ def _signals(agent: Agent, rounds: int) -> list[int]:
         _killed(agent, dice, 0.6, lambda hopped=hopped: _await_hops(agent, hopped))  # type: ignore[misc]
     Path(agent.places.bot, "enough").touch()
     agent.start()
-    within(PATIENCE_SECONDS, lambda: agent.state().phase == "running" and agent.state().pending is None, "a last boot")
+    within(PATIENCE_SECONDS, lambda: agent.state().phase == "running" and agent.state().request is None, "a last boot")
     lines = Path(agent.places.bot, "history").read_text().splitlines()
     agent.stop()
     found = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.stamps import progress
 from bench.tables import Figure, Table, Verdict
-from infra.keep.supervision import states
+from infra.keep.supervision.decide.events import Launched
 from tests.keep.supervision.simulation import play, possible
 from tests.keep.supervision.test_simulation import SEEDS
 
@@ -24,9 +24,9 @@ def run(directory: Path, rounds: int | None) -> Figure:
     for seed in worlds:
         progress("simulated", f"world {seed + 1} of {len(worlds)}")
         world = play(seed, YEARS)
-        events += world.events
+        events += world.count
         seen += world.seen
-        launches += sum(count for name, count in world.seen.items() if name.endswith(f" {states.Launched.__name__}"))
+        launches += sum(count for name, count in world.seen.items() if name.endswith(f" {Launched.__name__}"))
     took, cpu = time.perf_counter() - began, time.process_time() - cpu_began
     years = YEARS * len(worlds)
     can = possible()

@@ -6,10 +6,11 @@ from __future__ import annotations
 import structlog
 
 from infra.keep.examination import returning
+from infra.keep.supervision.decide.events import Event, LaunchFailed, MainSeen, RetryAsked
 from infra.keep.supervision.following import brief
-from infra.keep.supervision.states import Event, MainMoved, MainSeen, MainUnseen, RetryAsked
 from infra.keep.supervision.versions import Mainline
 from infra.keep.supervision.withdrawn import Withdrawals
+from infra.shared.branches import MAIN
 from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError
 from infra.shared.watcher_file import Version
@@ -33,12 +34,12 @@ class SharedMain:
             return MainSeen(main, reason, self._withdrawn(main))
         except (GitError, LookupError) as error:
             self._log.error("main.unseen", reason=brief(error))
-            return MainUnseen(brief(error))
+            return LaunchFailed(MAIN, f"main could not be read: {brief(error)}")
 
     def look(self) -> list[Event]:
         """News; cheap enough for every look."""
         moved = self._mainline.moved()
-        return [*([MainMoved(moved, self._withdrawn(moved))] if moved else []), *self.asked()]
+        return [*([MainSeen(moved, withdrawn=self._withdrawn(moved))] if moved else []), *self.asked()]
 
     def _withdrawn(self, main: Version) -> tuple[str, ...] | None:
         try:
