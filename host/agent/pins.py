@@ -22,9 +22,9 @@ from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.exit_codes import Exit
 from infra.shared.places import VERSION
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 
 RETRY_REF = "refs/minifram/retry"

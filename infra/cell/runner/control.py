@@ -148,9 +148,9 @@ def _told_by_git(origin: str) -> str:
 
     Not in the checkout: what a unit of work does to its clone says nothing about the door."""
     from infra.shared.control import DOOR_SECONDS, MAX_BYTES, REFS
-    from infra.shared.repository.git import Git, Limits
+    from infra.shared.repository.git import Git, GitLimits
 
-    git = Git("/", limits=Limits(answer_bytes=MAX_BYTES // 2))
+    git = Git("/", limits=GitLimits(answer_bytes=MAX_BYTES // 2))
     listed = git("ls-remote", "--refs", "--end-of-options", origin, f"{REFS}/*", timeout=DOOR_SECONDS)
     return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
 

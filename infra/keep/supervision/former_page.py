@@ -19,7 +19,7 @@ from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.page import told
+from infra.shared.repository.page import reported
 from infra.shared.repository.page_text import PAGE
 
 LOOKED_AT = "refs/minifram/page"
@@ -46,7 +46,7 @@ def look(places: Places) -> Tell | None:
     main = resolve_commit(git, f"refs/heads/{MAIN}")
     if main is None:
         return None
-    if ID not in told(git, WATCHER):
+    if ID not in reported(git, WATCHER):
         found = [*_forged(_lines(git, main)), *_renamed(git, main), *_branches(git, main)]
         if found:
             more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
@@ -106,8 +106,7 @@ def _branches(git: Git, main: str) -> Iterable[str]:
             continue
         try:
             commit = git("rev-parse", f"refs/heads/{name}")
-            anchor = graph.anchor(commit)
-            if graph.held(commit) == (graph.held(anchor) if anchor else ()):
+            if graph.has_pages_of(commit, graph.anchor(commit)):
                 continue
         except (GitError, TooTangled):
             continue

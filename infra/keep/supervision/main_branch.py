@@ -3,8 +3,6 @@ what is there, in the bare repository, so that a PM or an agent who pushes meanw
 
 from __future__ import annotations
 
-import time
-
 from infra.keep.examination import returning
 from infra.keep.git_door.decide import is_second_page, protecting_on_main
 from infra.keep.supervision.versions import version_of
@@ -13,28 +11,25 @@ from infra.shared.branches import MAIN
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository import page
-from infra.shared.repository.bounded_git import BoundedGit, TooMuch
 from infra.shared.repository.changes import changes
-from infra.shared.repository.git import Git, resolve_commit
-from infra.shared.repository.page import write_reports
-from infra.shared.repository.page_text import USUAL, Entry, PageBounds
-from infra.shared.repository.tip import BareTip, advance, rollback_commit
-from infra.shared.repository.tip import Entry as TreeEntry
-from infra.shared.repository.trailers import said_by
+from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
+from infra.shared.repository.page import said_by, write_reports
+from infra.shared.repository.page_text import USUAL, PageBounds, ReportEntry
+from infra.shared.repository.tip import BareTip, TreeEntry, advance, rollback_commit
 from infra.shared.watcher_file import Report
 
 
 def report(places: Places, *told: Report, bounds: PageBounds = USUAL) -> None:
     """Put reports onto the page in one commit, which names them. Raises GitError, TipBusy, OSError."""
     more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-    entries = [Entry(each.at, each.title, each.text) for each in told]
+    entries = [ReportEntry(each.at, each.title, each.text) for each in told]
     git = Git(places.remote, WATCHER)
     write_reports(git, f"COMMS: {told[0].title}{more}", entries, [each.id for each in told], (), bounds)
 
 
 def told(places: Places) -> frozenset[str]:
     """The ids of the reports that the last commits of main tell. Raises GitError."""
-    return page.told(Git(places.remote), WATCHER)
+    return page.reported(Git(places.remote), WATCHER)
 
 
 def _marked(git: Git, trailer: str) -> dict[str, str]:
@@ -92,7 +87,9 @@ def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) ->
     """How the files stand at `seen` that the git door would not let the agent change as `target` has them.
 
     The target is the agent's to choose, and may be something that the door never let onto main."""
-    git = BoundedGit(places.remote, time.monotonic() + _LOOK_SECONDS, {"GIT_DIR": places.remote})
+    git = Git(places.remote, env={"GIT_DIR": places.remote}, limits=GitLimits(answer_bytes=32 << 20)).within(
+        _LOOK_SECONDS
+    )
     wanted = resolve_commit(git, target)
     if wanted is None:
         return {}
