@@ -36,7 +36,7 @@ from infra.keep.supervision.decide.events import (
     Tell,
     TimeIsUp,
 )
-from infra.keep.supervision.decide.state import BOOTSTRAP, Hop, Instant, Patience, Phase, State
+from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Patience, Phase, State
 from infra.shared import watcher_file
 from infra.shared.active import Level, Runner
 from infra.shared.watcher_file import BootRecord, Pin, Request, Version, VersionFailures
@@ -524,7 +524,7 @@ def test_a_launch_that_the_seal_forbids_is_the_last() -> None:
 def test_a_branch_that_leads_again_and_again_for_nothing_is_dropped() -> None:
     """Six hops in ten minutes and main is what it was: the seventh is refused, and told. Another branch, or a main that
     has become another version, may."""
-    hops = tuple(Hop(float(number), "better", "") for number in range(6))
+    hops = tuple((float(number), "better", "") for number in range(6))
     ready = a_state(phase=Phase.RUNNING, request=a_request(), hops=hops)
     state, actions = decide(ready, Died("a" * 32, "exit status 0"), at(100))
     assert kinds(actions) == [Sweep, LookAtMain, Tell]
@@ -539,7 +539,7 @@ def test_a_branch_that_leads_again_and_again_for_nothing_is_dropped() -> None:
     assert kinds(decide(ready, Died("a" * 32, "exit status 0"), at(700))[1]) == [Sweep, Launch]
     starting = a_state(phase=Phase.STARTING, runner=None)
     state = launched(starting, a_runner(level=Level.BRANCH), "bootstrap", at(1))
-    assert state.hops == (Hop(1.0, "main", ""),)
+    assert state.hops == ((1.0, "main", ""),)
 
 
 def test_stop_ends_a_row_of_failures() -> None:

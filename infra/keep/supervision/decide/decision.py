@@ -137,21 +137,23 @@ def _retry(state: State, now: Instant) -> Decision:
     if state.phase is Phase.WAITING:
         return succession.next_up(state, "restart: the PM asked for it", now)
     if runner and runner.level in (Level.GOOD, Level.SAFE) and state.may_fail():
-        return runs.end(replace(state, request=_main_requested(f"retry at {timestamp(now.wall)}")), runner, now)
+        return _replaced(state, runner, f"retry at {timestamp(now.wall)}", now)
     return state, []
 
 
-def _main_requested(identity: str) -> Request:
-    return Request(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=identity)
+def _replaced(state: State, runner: Runner, identity: str, now: Instant) -> Decision:
+    """By main."""
+    request = Request(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=identity)
+    return runs.end(replace(state, request=request), runner, now)
 
 
 def _displaced(state: State, runner: Runner, now: Instant) -> Decision:
     """It had its time to make way for main. The PM hears of it; its version is not blamed."""
     commit = state.main.commit[:12]
     why = f"{named(runner)} did not make way for main, now at {commit}, within {state.patience.make_way:g} s"
-    request = _main_requested(f"main at {commit} {timestamp(now.wall)}")
     title = report_titles.watcher(f"{named(runner)} is ended, main leads")
-    state, actions = runs.end(replace(state, request=request).noted(why, now), runner, now)
+    identity = f"main at {commit} {timestamp(now.wall)}"
+    state, actions = _replaced(state.noted(why, now), runner, identity, now)
     return state, [*actions, Tell(title, f"{why}. Its work in progress was interrupted.")]
 
 

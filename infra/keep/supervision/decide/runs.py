@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from infra.keep.services.restarts import delay_seconds, worth_reporting
 from infra.keep.supervision.decide import events, succession
 from infra.keep.supervision.decide.events import Action, Decision, Died, End, LaunchFailed, StartRunner, Sweep, Tell
-from infra.keep.supervision.decide.state import BOOTS_KEPT, BOOTSTRAP, Instant, Phase, State, named
+from infra.keep.supervision.decide.state import BOOTS_KEPT, Instant, Phase, State, named
 from infra.keep.supervision.decide.succession import STABLE_SECONDS, TRIES, UNWATCHED, credited, is_answered, next_up
 from infra.shared import report_titles, watcher_file
 from infra.shared.active import Level, Runner
@@ -18,7 +18,7 @@ from infra.shared.watcher_file import BootRecord
 
 def started(state: State, event: events.Started, now: Instant) -> Decision:
     """The watcher begins: adopt the runner of an earlier one, or record that it is gone."""
-    if event.launched and state.request and is_answered(state.request, event.launched):
+    if is_answered(state.request, event.launched):
         state = state.settled()
     runner = event.found
     if runner is None:
@@ -70,8 +70,7 @@ def attempted(state: State, event: events.LaunchReady, now: Instant) -> Decision
 
 def launched(state: State, runner: Runner, now: Instant) -> Decision:
     """The process of the recorded attempt runs; it has to become well."""
-    reason = BOOTSTRAP if runner.branch == MAIN else state.boots[-1].reason
-    if state.request and is_answered(state.request, runner.branch, reason):
+    if is_answered(state.request, runner.branch):
         state = state.settled()
     if runner.level is Level.BRANCH:
         state = succession.hopped(state, runner.branch, now)
@@ -125,7 +124,7 @@ def failed(state: State, branch: str, guilty: Runner | None, why: str, last_word
         served = any(boot.id == runner.boot_id and boot.outcome == "success" for boot in state.boots)
         state = state.recorded(runner.boot_id, "died" if served else "failed", why, now)
     state = replace(state.noted(why, now), runner=None, failed="")
-    if state.request and is_answered(state.request, branch):
+    if is_answered(state.request, branch):
         state = state.settled()
     text = f"{why}."
     if last_words.strip():  # as a block that markdown leaves alone

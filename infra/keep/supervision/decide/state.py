@@ -51,16 +51,6 @@ class Patience(NamedTuple):
     """From a change of main to the end of a runner that does not make way by itself."""
 
 
-class Hop(NamedTuple):
-    """A branch was launched."""
-
-    at: float
-    """Monotonic."""
-    branch: str
-    main: str
-    """The version that main held."""
-
-
 class State(Remembered, frozen=True):
     """With what an earlier watcher remembered."""
 
@@ -87,7 +77,8 @@ class State(Remembered, frozen=True):
     stopping: bool = False
     broken: str = ""
     """Why the seal does not hold; then nothing is launched any more."""
-    hops: tuple[Hop, ...] = ()
+    hops: tuple[tuple[float, str, str], ...] = ()
+    """Launches of branches: when (monotonic), which branch, and the version that main held."""
 
     def entered(self, phase: Phase, now: Instant, deadline: float | None = None) -> State:
         """A phase begins, and has to end by `deadline`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from infra.keep.supervision.decide.events import Decision, Launch, Leave, LookAtMain, RollBack, Sweep, Tell
-from infra.keep.supervision.decide.state import BOOTSTRAP, Hop, Instant, Phase, State
+from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Phase, State
 from infra.shared import report_titles
 from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
@@ -142,12 +142,12 @@ def next_up(state: State, reason: str, now: Instant) -> Decision:
         return state, [Sweep(), RollBack(request.target)]
     if request.target == MAIN:
         return state, [Sweep(), LookAtMain(BOOTSTRAP)]
-    since = now.monotonic - HOPS_SECONDS
-    hops = [hop for hop in state.hops if hop.at >= since and (hop.branch, hop.main) == (request.target, state.main.id)]
-    if len(hops) < state.patience.hops:
+    lately = [hop for at, *hop in state.hops if at >= now.monotonic - HOPS_SECONDS]
+    hops = lately.count([request.target, state.main.id])
+    if hops < state.patience.hops:
         return state, [Sweep(), Launch(request.target, BOOTSTRAP, launched_for=state.main.body)]
     # The branch and main hand over to each other, and main never changes.
-    why = f"{request.target} led {len(hops)} times in {HOPS_SECONDS / 60:.0f} minutes, and main is unchanged"
+    why = f"{request.target} led {hops} times in {HOPS_SECONDS / 60:.0f} minutes, and main is unchanged"
     told = Tell(report_titles.watcher(f"{request.target} leads nowhere, main leads again"), f"{why}.")
     return state.noted(why, now).settled(), [Sweep(), LookAtMain(f"fallback: {why}"), told]
 
@@ -192,12 +192,12 @@ def asked(state: State, request: Request, now: Instant) -> Decision:
 
 
 def hopped(state: State, branch: str, now: Instant) -> State:
-    return replace(state, hops=(*state.hops, Hop(now.monotonic, branch, state.main.id))[-HOPS_KEPT:])
+    return replace(state, hops=(*state.hops, (now.monotonic, branch, state.main.id))[-HOPS_KEPT:])
 
 
-def is_answered(request: Request, branch: str, reason: str = BOOTSTRAP) -> bool:
-    """This launch is the one that was requested."""
-    return request.name == SignalName.BOOTSTRAP.value and request.target == branch and reason == BOOTSTRAP
+def is_answered(request: Request | None, branch: str) -> bool:
+    """A launch of this branch is what was requested."""
+    return request is not None and request.name == SignalName.BOOTSTRAP.value and request.target == branch
 
 
 def watched(state: State, now: Instant) -> State:
