@@ -1,6 +1,6 @@
 """The real watcher with its steps timed: `python timed_watcher.py SPANS-FILE <the watcher's arguments>`.
 
-Only the functions that `supervision.world` calls are wrapped, so each span is one step of the watcher's loop."""
+Only the functions that the watcher calls are wrapped, so each span is one step of the watcher's loop."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def main(words: list[str]) -> int:
     from infra.keep.supervision import checkouts, inbox, launching, memory
     from infra.keep.supervision.bounds import Bounds
     from infra.keep.supervision.health import Health
+    from infra.keep.supervision.observe import Observer
     from infra.keep.supervision.shared_main import SharedMain
-    from infra.keep.supervision.world import World
     from infra.shared import boot_files, processes
 
     output = os.open(words[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -54,7 +54,7 @@ def main(words: list[str]) -> int:
     timed(Services, "tend", "look at the doors")
     timed(inbox, "claim", "claim the signal file")
     timed(inbox, "forget", "delete the claimed file")
-    timed(World, "_wait", WAIT)
+    timed(Observer, "_wait", WAIT)
     timed(boot_files, "boot_words", "read the boot log")
     timed(boot_files, "last_words", "read the error log")
     timed(memory, "save", "write watcher.json durably")

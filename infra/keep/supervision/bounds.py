@@ -20,8 +20,9 @@ from infra.keep.limits.findings import Finding, Remedy
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision import clearing
 from infra.keep.supervision.checkouts import Cell
+from infra.keep.supervision.decide.events import Event, MustEnd, Observed
+from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
-from infra.keep.supervision.states import Event, Exceeded, Observed, Phase, State
 from infra.shared import processes
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
@@ -92,7 +93,7 @@ class Bounds:
             case Remedy.TIDY:
                 return told + self._tidy(state, at, short=True)
             case Remedy.END if finding.runner:
-                return [Exceeded(finding.runner.boot_id, finding.text)]
+                return [MustEnd(finding.runner.boot_id, f"it took too much: {finding.text}")]
         return told
 
     def _tell(self, key: str, title: str, text: str, at: float) -> list[Event]:

@@ -17,9 +17,11 @@ from infra.keep.environments import shelf
 from infra.keep.environments.choose import Install
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.services.services import Services
-from infra.keep.supervision import checkouts, ladder
+from infra.keep.supervision import checkouts
+from infra.keep.supervision.decide.events import Launch
+from infra.keep.supervision.decide.state import State
+from infra.keep.supervision.decide.succession import pin_of
 from infra.keep.supervision.preparation import Preparation, Step
-from infra.keep.supervision.states import Launch, State
 from infra.keep.supervision.versions import candidate_of
 from infra.keep.supervision.zones import Zones
 from infra.shared import boot_files, processes
@@ -82,7 +84,7 @@ class Launcher:
         version = nobody.version
         if launch.level is Level.BRANCH:
             version = self._version(launch.branch, ready.commit)
-            pin = ladder.pin_of(state, version)
+            pin = pin_of(state, version)
             if pin:
                 what_to_do = "change it, or the PM allows it again with 'minifram retry'"
                 raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
