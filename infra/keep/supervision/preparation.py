@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import structlog
 
-from infra.keep.environments import answer, order
+from infra.keep.environments import request, result
 from infra.keep.rehearsal import verdict
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision.decide.events import Launch, Preparing
@@ -82,8 +82,9 @@ class Preparation:
         return (branch, commit) in self._fit
 
     def installing(self, checkout: str, seconds: float) -> Step:
-        asked = order.Order(checkout, self._places.environments, self._places.wheels, seconds)
-        words = dies_with_us(keep_command("infra.keep.environments.install", *order.to_words(asked)))
+        places = self._places
+        asked = request.InstallRequest(places.bot, checkout, places.environments, places.wheels, seconds)
+        words = dies_with_us(keep_command("infra.keep.environments.install", *request.to_words(asked)))
         env = keep_environment() | {"HOME": "/nonexistent"}
         return Step("its environment is installed", words, env, seconds + GRACE_SECONDS, _installed)
 
@@ -196,8 +197,8 @@ class Preparation:
 
 
 def _installed(said: bytes, status: int) -> tuple[str, bool, str]:
-    found = answer.read_answer(said, status)
-    if isinstance(found, answer.Installed):
+    found = result.read_result(said, status)
+    if isinstance(found, result.Installed):
         return "", False, ""
     return f"its requirements could not be installed: {found.error}", not found.outage, found.words
 
