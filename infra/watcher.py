@@ -20,7 +20,7 @@ from infra.keep.supervision.zones import Zones, plain_directories
 from infra.shared import arguments
 from infra.shared.exit_codes import Exit
 from infra.shared.log import log_as_json
-from infra.shared.settings import SettingsError, read_settings
+from infra.shared.settings_file import SettingsError, read_settings
 
 
 def main(argv: list[str]) -> int:

@@ -1,6 +1,6 @@
 """Approvals: what the PM answers under Directives, and how a question stands by that. Pure.
 
-The question itself is a record of the keep's (`contract.questions`); the page shows it and is never read back for it.
+The question itself is a record of the keep's (`shared.questions`); the page shows it and is never read back for it.
 An answer is a directive that says `approve ID` or `deny ID: why`, and nothing else."""
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from infra.keep.git_door.door_files import write_door_files
 from infra.keep.rehearsal.findings import Outage, as_outage
 from infra.keep.rehearsal.scratch import Scratch
 from infra.keep.services.services import OPEN_SECONDS, Service, begin, doors
-from infra.shared.settings import read_settings
+from infra.shared.settings_file import read_settings
 from infra.shared.sockets import connect
 
 ANSWER_SECONDS = 5.0
