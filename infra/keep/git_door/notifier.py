@@ -21,7 +21,7 @@ MAX_CLIENTS = 500
 
 class Notifier:
     def __init__(self, server: socket.socket, remote: str, poll_seconds: float, request_socket: str = "") -> None:
-        """`request_socket`: where the door's other half listens; when it is gone, this one ends and is started again."""
+        """`request_socket`: where the door's other half listens; when it is gone, this one ends to be started again."""
         self._request_socket = request_socket
         self._server, self._remote, self._poll_seconds = server, remote, poll_seconds
         self._log = structlog.get_logger().bind(remote=remote)
