@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from host.agent.paths import DEFAULT_AGENT, Home, home_of, known_agents
 from host.errors import Trouble
 from infra.shared.exit_codes import Exit
+
+Say = Callable[[str], None]
+"""Tells the PM how a command goes on."""
 
 
 class Caller(NamedTuple):

@@ -146,7 +146,7 @@ def _podman(caller: Caller, home: Home) -> Iterator[Result]:
 
 
 def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
-    from host.container import base, choice
+    from host.container import choice, image
     from host.container.podman import PodmanError
     from host.container.words import VERSION
     from host.display import counted
@@ -154,7 +154,7 @@ def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
     podman = choice.podman_of(caller, found)
     try:
         built = podman("image", "ls", f"--filter=label={VERSION}", "--quiet").split()
-        is_there = base.look(podman, f"{base.NAME}:{base.recipe()}") is not None
+        is_there = image.look(podman, image.base_name(caller.root)) is not None
     except PodmanError as error:
         yield Result("image", FAIL, str(error))
         return

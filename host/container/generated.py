@@ -13,7 +13,7 @@ from typing import NamedTuple
 from host.agent import up as running
 from host.agent.consent import Consent, require
 from host.agent.paths import Home
-from host.container import base, choice, control, image, kube, quadlet
+from host.container import choice, control, image, kube, quadlet
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import Sealing, sealing
@@ -68,7 +68,7 @@ def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = Non
     keys = running.keys_in_use(home)
     try:
         made = image.known(podman, caller.root, settings.podman.base)
-        if made is None or (complete and base.look(podman, made.name) is None):
+        if made is None or (complete and image.look(podman, made.name) is None):
             what = (
                 f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
             )

@@ -19,7 +19,7 @@ from host.agent.paths import Home, known_agents
 from host.agent.start import UP_SECONDS, Before, Running
 from host.agent.up import PODMAN, Readiness
 from host.agent.watcher import DOWN_SECONDS, Say
-from host.container import base, choice, control, lifecycle, proof, serving, switch_files, switching
+from host.container import choice, control, image, lifecycle, proof, serving, switch_files, switching
 from host.container.inspection import Seen
 from host.container.lifecycle import Container, Ship, as_trouble
 from host.container.machine import Machine
@@ -106,7 +106,7 @@ def go_back(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgra
         if found.version == done.old.version:
             return _as_it_is(home, found)
         require(home, ready.settings, ready.sandbox, "upgrade --back", consent)
-        if base.look(podman, done.old.name) is None:
+        if image.look(podman, done.old.name) is None:
             raise Trouble(Exit.NOT_FOUND, f"the image {done.old.name} is not there any more; nothing was changed")
         ready = ready._replace(ship=Ship(podman, machine, done.old, caller.root, caller.network))
         return _told(home, _begin(caller, ready, found, done.old, done.memory, say, limits))

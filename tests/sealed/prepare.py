@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from host.container import base, image
+from host.container import image
 from host.container.machine import Machine, look
 from host.container.podman import FETCHING, Podman, PodmanError, call, environment
 from host.errors import Trouble
@@ -77,9 +77,8 @@ def unpack_newer(machine: Machine, place: Path, say: Callable[[str], None]) -> N
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="newer-", dir=place.parent) as name:
         tar, root = Path(name, "files.tar"), Path(name, "root")
-        words = ("--quiet", "--mode=unshare", "--variant=extract", f"--include={','.join(PACKAGES)}", NEWER, str(tar))
-        sources = "\n".join(base.sources(NEWER)).encode()
-        call((machine.mmdebstrap, *words, "-"), base.for_apt(os.environ), sources, MINUTES * 60)
+        command = (f"{ROOT}/{image.SCRIPT}", NEWER, "extract", str(tar), *PACKAGES)
+        call(command, environment(os.environ, fetching=True), seconds=MINUTES * 60)
         root.mkdir()
         call(
             ("tar", "-xf", str(tar), "-C", str(root), "--no-same-owner", "--exclude=./usr/share", "--exclude=./dev"),
