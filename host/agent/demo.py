@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -33,6 +34,7 @@ from host.agent.demo_scene import (
     until,
     wall,
 )
+from host.context import Say
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from infra.shared.places import LIFE_FILE
@@ -48,12 +50,14 @@ HELLO = "Write src/hello.py that prints hello, with a test."
 class Stage:
     """Where the demo is told: each line with the seconds since it began."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
+    def __init__(self, out: TextIO, say: Say = lambda _: None) -> None:
+        """Each title is told to `say`, too."""
+        self._out, self._say = out, say
         self._began = time.monotonic()
 
     def title(self, text: str) -> None:
         self._print(f"\n{self._clock()}  {text}")
+        self._say(text)
 
     def say(self, text: str) -> None:
         self._print(f"{self._clock()}    {text}")
@@ -78,7 +82,7 @@ def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
     Gives Exit.OK, or Exit.FAILURE with the step that was not seen."""
     directory = Path(keep_at or tempfile.mkdtemp(prefix="minifram-demo-")).absolute()
     stage = Stage(out)
-    scene = scene_apart(directory) if sandbox == "process" else scene_in_container(directory, sandbox)
+    scene = scene_apart(directory) if sandbox == "process" else scene_in_container(directory, sandbox, "", os.environ)
     try:
         play_whole(scene, stage)
         _close(scene, stage)

@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -63,10 +63,12 @@ def scene_apart(directory: Path) -> Scene:
     return Scene(directory, places, directory / "pm", env, AGENT, "process")
 
 
-def scene_in_container(directory: Path, sandbox: str, agent: str = "", base: str | None = None) -> Scene:
+def scene_in_container(
+    directory: Path, sandbox: str, agent: str, environ: Mapping[str, str], base: str | None = None
+) -> Scene:
     """An agent among the PM's own: podman's images and volumes are where the PM's other containers have theirs."""
     directory.mkdir(parents=True, exist_ok=True)
-    own = {name: os.environ[name] for name in os.environ if name.startswith("XDG_") or name in HANDED_ON}
+    own = {name: environ[name] for name in environ if name.startswith("XDG_") or name in HANDED_ON}
     env = keep_environment() | own | {"NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
     agent = agent or f"{AGENT}-{time.strftime('%Y%m%d-%H%M%S')}"
     places = home_of(agent, env, os.getuid()).places

@@ -29,7 +29,7 @@ OVER = frozenset(["created", "configured", "initialized", "exited", "stopped", "
 """Statuses of a container in which nothing of it runs."""
 
 
-class Seen(NamedTuple):
+class ContainerState(NamedTuple):
     """A container as podman tells of it."""
 
     id: str
@@ -55,11 +55,11 @@ class Seen(NamedTuple):
         return self.status not in OVER
 
 
-def seen(told: dict[str, Any]) -> Seen:
+def state_of(told: dict[str, Any]) -> ContainerState:
     """From one element of `podman container inspect`."""
     state = told.get("State") or {}
     labels = (told.get("Config") or {}).get("Labels") or {}
-    return Seen(
+    return ContainerState(
         id=str(told.get("Id", "")),
         status=str(state.get("Status", "")),
         pid=int(state.get("Pid") or 0),

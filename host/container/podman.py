@@ -14,6 +14,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple
 
+from host.context import Say
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
+
 HANDED_ON = frozenset(
     [
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR"),
@@ -38,13 +42,14 @@ TELL_SECONDS = 10.0
 """How often a long piece of work shows that it goes on."""
 
 
-class PodmanError(Exception):
+class PodmanError(Trouble):
     """podman, or a program that works for it, did not do what it was asked; carries what it said."""
 
     def __init__(self, words: tuple[str, ...], status: int, said: str) -> None:
         self.words, self.status, self.said = words, status, said.strip()
         shown = self.said[-SAID_CHARS:] or "it gave no reason"
-        super().__init__(f"'{' '.join(words[:3])} …' ended with {status}: {shown}")
+        text = f"'{' '.join(words[:3])} …' ended with {status}: {shown}; 'minifram doctor' checks podman"
+        super().__init__(Exit.FAILURE, text)
 
 
 class Podman(NamedTuple):
@@ -161,7 +166,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def telling(say: Callable[[str], None], what: str) -> Callable[[float], None]:
+def telling(say: Say, what: str) -> Callable[[float], None]:
     """For `meanwhile`: the PM sees that it goes on."""
     return lambda seconds: say(f"still {what}, {seconds:.0f} s so far")
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from host.agent.generate import unit_path
 from host.agent.paths import Home
-from host.container.generated import unit_path
 from host.container.podman import Podman
 from host.container.quadlet import quoted, unit
 from host.container.words import Image, Sealing, create_words, sealing, volume_words

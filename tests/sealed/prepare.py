@@ -14,7 +14,7 @@ from pathlib import Path
 
 from host.container import image
 from host.container.machine import Machine, look
-from host.container.podman import FETCHING, Podman, PodmanError, call, environment
+from host.container.podman import FETCHING, Podman, call, environment
 from host.errors import Trouble
 from infra.shared.exit_codes import Exit
 from tests.sealed.project import ROOT, Project
@@ -61,14 +61,14 @@ def here() -> int:
     try:
         image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
         unpack_newer(machine, Path(os.environ["HOME"], PLACE), say)
-    except (Trouble, PodmanError) as trouble:
+    except Trouble as trouble:
         say(str(trouble))
         return 1
     return 0
 
 
 def unpack_newer(machine: Machine, place: Path, say: Callable[[str], None]) -> None:
-    """A directory that one can change the root to; nothing is installed or set up. Raises Trouble and PodmanError."""
+    """A directory that one can change the root to; nothing is installed or set up. Raises Trouble."""
     if place.exists():
         return
     if not machine.mmdebstrap:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from host.agent.paths import home_of
-from host.container.proof import scratch_of
+from host.agent.proof import scratch_of
 from host.container.words import names
 from tests.sealed.project import Project
 from tests.sealed.rootless import Ended

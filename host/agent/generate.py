@@ -15,7 +15,7 @@ from host.agent.consent import Consent, require
 from host.agent.paths import Home
 from host.container import choice, control, image, kube, quadlet
 from host.container.machine import Machine
-from host.container.podman import Podman, PodmanError
+from host.container.podman import Podman
 from host.container.words import Sealing, sealing
 from host.context import Caller, as_option
 from host.errors import Trouble
@@ -66,22 +66,17 @@ def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = Non
     assert machine is not None  # noqa: S101 - what choosing podman means
     podman = choice.podman_of(caller, machine)
     keys = running.keys_in_use(home)
-    try:
-        made = image.known(podman, caller.root, settings.podman.base)
-        if made is None or (complete and image.look(podman, made.name) is None):
-            what = (
-                f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
-            )
-            raise Trouble(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
-        held = control.keys_held(podman, home) if complete and kind == QUADLET and keys else keys
-        if lost := [f"{variable_of(key)}=…" for key in keys if key not in held]:
-            raise Trouble(
-                Exit.NOT_FOUND,
-                f"podman holds no key for agent {home.agent!r} ('minifram down' takes it away); "
-                f"put it there with: export {' '.join(lost)} && minifram up{own}",
-            )
-    except PodmanError as error:
-        raise Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None
+    made = image.known(podman, caller.root, settings.podman.base)
+    if made is None or (complete and image.look(podman, made.name) is None):
+        what = f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
+        raise Trouble(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
+    held = control.keys_held(podman, home) if complete and kind == QUADLET and keys else keys
+    if lost := [f"{variable_of(key)}=…" for key in keys if key not in held]:
+        raise Trouble(
+            Exit.NOT_FOUND,
+            f"podman holds no key for agent {home.agent!r} ('minifram down' takes it away); "
+            f"put it there with: export {' '.join(lost)} && minifram up{own}",
+        )
     return Now(home, sealing(home, settings, machine, made, caller.root, keys, caller.network), podman, machine)
 
 
