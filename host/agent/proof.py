@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from host.agent.demo import Stage, play_whole
-from host.agent.demo_scene import DemoFailed, scene_in_container
+from host.agent.demo import Narration, play_whole
+from host.agent.demo_agent import DemoFailed, agent_in_container
 from host.agent.paths import Home, home_of
 from host.container import control
 from host.container.podman import Podman
@@ -31,16 +31,16 @@ def prove(caller: Caller, home: Home, podman: Podman, image: Image, base: str | 
     say(f"proving {image.name} by the demo's life, with an agent that is made for that")
     with _alone_with(log, home) as output:
         shutil.rmtree(directory, ignore_errors=True)
-        stage = Stage(output, say)
-        scene = scene_in_container(Path(directory), "podman", agent, caller.environ, base)
+        story = Narration(output, say)
+        played = agent_in_container(Path(directory), "podman", agent, caller.environ, base)
         try:
             _clear(podman, scratch)
-            (caller.proof or play_whole)(scene, stage, lambda: _check_version(podman, scratch, image))
+            (caller.proof or play_whole)(played, story, lambda: _check_version(podman, scratch, image))
             _clear(podman, scratch)
         except (DemoFailed, Trouble, OSError) as error:
             why = as_trouble(error) or error
-            stage.title(f"FAILED: {why}")
-            stage.show(f"Left until the next proof: {directory}, and the agent: 'minifram logs --agent {agent}'")
+            story.title(f"FAILED: {why}")
+            story.show(f"Left until the next proof: {directory}, and the agent: 'minifram logs --agent {agent}'")
             raise Trouble(
                 Exit.FAILURE,
                 f"the image {image.name} is not taken: its proof failed; {why}. All of it stands in {log}. "

@@ -19,7 +19,7 @@ from host.context import Caller  # noqa: E402
 
 def proof_by(script: str, *_: object) -> None:
     """A shell's word instead of a whole demo; it is told of Ctrl-C as a demo's commands are."""
-    from host.agent.demo_scene import DemoFailed
+    from host.agent.demo_agent import DemoFailed
 
     with subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from host.container import seccomp
 from host.container.words import MIB, NETWORKS, Limits, Scratch, Sealing, create_words
 from infra.shared.places import CONTAINER
+from tests.sealed import profile as seccomp
 from tests.sealed.inside.attempts import attempts
 from tests.sealed.inside.calls import Attempt
 from tests.sealed.rootless import Rootless, prepared
@@ -65,9 +65,9 @@ class Cages:
     def __init__(self, user: Rootless) -> None:
         self.user = user
         shutil.copytree(PROGRAMS, user.scratch / PROGRAMS.name, ignore=shutil.ignore_patterns("__pycache__"))
-        user.put("seccomp.json", seccomp.text())
+        user.put("seccomp.json", seccomp.TEXT)
         user.put("hosts", (ROOT / "podman/hosts").read_text())
-        user.put("marked.json", json.dumps(seccomp.profile(MARK)))
+        user.put("marked.json", json.dumps(seccomp.marked(MARK)))
 
     def sealed(
         self,
