@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from host.agent import keep_files, sealed, switch_files
+from host.agent import sealed, switch_files
 from host.agent import start as starting
 from host.agent import up as running
 from host.agent import watcher as watching
@@ -32,6 +32,7 @@ from infra.shared.repository.git import GitError
 from infra.shared.repository.page import told, write_reports
 from infra.shared.repository.page_text import PAGE, USUAL, Entry
 from infra.shared.repository.tip import TipBusy
+from infra.shared.safe_files import whole_file
 from infra.shared.watcher_file import RUNNING, SAFE_RUNG
 
 REASON_CHARS, REASON_LINES = 2000, 12
@@ -243,7 +244,7 @@ class Switch:
         """A watcher that cannot read the memory of before sets it aside, and begins without."""
         memory = self._journal.memory or ""
         try:
-            set_aside = keep_files.whole(f"{self._home.places.watcher_state}.unreadable")
+            set_aside = whole_file(f"{self._home.places.watcher_state}.unreadable")
         except (OSError, ValueError):
             return
         forgotten = switching.was_forgotten(memory)

@@ -13,15 +13,15 @@ import shutil
 import stat
 from typing import NamedTuple
 
-from infra.keep.supervision import genuine, rescue
-from infra.keep.supervision.planted import planted
+from infra.keep.supervision import integrity, rescue
+from infra.keep.supervision.tampering import tampering
 from infra.shared.branches import MAIN
-from infra.shared.cell_files import set_aside_unless
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import AGENT
 from infra.shared.places import Places
 from infra.shared.processes import KEEPS_GIT
 from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.safe_files import Below
 
 ROUNDS = 3
 """A new main may cease to ignore a file that the old one ignored: then it is saved in a second round."""
@@ -43,6 +43,10 @@ class Cell(NamedTuple):
     places: Places
     remote_url: str
     identity: Identity = OURS
+
+    @property
+    def files(self) -> Below:
+        return Below(self.places.bot, self.identity)
 
     def git(self, directory: str) -> Git:
         """Git as the agent: its clones push through the door that its configuration names."""
@@ -81,7 +85,7 @@ def _wanted(places: Places, commit: str) -> _Wanted:
     if found is None:
         raise CheckoutError(f"{places.remote} has no branch main; push one")
     try:
-        return _Wanted(found, genuine.listing(shared, found))
+        return _Wanted(found, integrity.listing(shared, found))
     except GitError as error:
         if not _DAMAGED.search(error.stderr):
             raise
@@ -118,7 +122,7 @@ def _branch_ready(cell: Cell, branch: str) -> Ready:
 
 def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
     checkout = cell.places.main_checkout
-    set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
+    cell.files.set_aside(os.path.dirname(checkout), unless=stat.S_ISDIR)
     for path in (cell.places.bot, os.path.dirname(checkout), checkout, f"{checkout}/.git"):
         _open_up(path)
     if not _is_plain_clone(checkout):
@@ -126,10 +130,12 @@ def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
-        found = planted(f"{checkout}/.git", cell.remote_url)
+        found = tampering(f"{checkout}/.git", cell.remote_url, cell.identity)
         if found:
             half = _half_clone(cell)
-            found -= planted(f"{half}/.git", cell.remote_url)  # another git may write something of its own
+            found -= tampering(
+                f"{half}/.git", cell.remote_url, cell.identity
+            )  # another git may write something of its own
             if found:
                 what = ", ".join(sorted({each.where for each in found})[:_MOST_TOLD])
                 return _in_its_place(
@@ -178,7 +184,7 @@ def _is_right(git: Git, status: rescue.Status, wanted: _Wanted) -> bool:
     if wanted.listing is None:
         return not status.dirty
     nothing_staged = not status.dirty or git.ok("diff-index", "--cached", "--quiet", wanted.commit, "--")
-    return nothing_staged and genuine.is_genuine(git, wanted.listing)
+    return nothing_staged and integrity.is_intact(git, wanted.listing)
 
 
 def _open_up(path: str) -> None:
