@@ -119,8 +119,8 @@ def _play(agent: DemoAgent, story: Narration) -> None:
     story.say("the new behaviour is visible in the report:")
     story.show(improved)
 
-    for letter, branch, directive in (("c.", "cannot-start", BROKEN), ("  ", "starts-then-dies", DYING)):
-        story.title(f"{letter} A bad upgrade: {branch}")
+    for branch, directive in (("cannot-start", BROKEN), ("starts-then-dies", DYING)):
+        story.title(f"c. A bad upgrade: {branch}")
         _directed(agent, story, directive)
         (_follow_fall if branch == "starts-then-dies" else _follow_refusal)(agent, story, branch)
         _done(agent, story, directive, 60)
@@ -149,7 +149,7 @@ def _play(agent: DemoAgent, story: Narration) -> None:
 @contextlib.contextmanager
 def _alive(agent: DemoAgent, story: Narration) -> Iterator[None]:
     """Set up, run, and whatever happens take down."""
-    story.title(f"An agent is born in {agent.directory}")
+    story.title(f"A new agent in {agent.directory}")
     settings = minifram(agent, "init", "--sandbox", agent.sandbox, "--model", "scripted", "--json")
     if agent.sandbox == "podman":
         file = Path(json.loads(settings)["settings"])
@@ -237,7 +237,7 @@ def _follow_refusal(agent: DemoAgent, story: Narration, branch: str) -> None:
 
     trouble = until(90, refused, f"{branch} refused", agent)
     back = until(5, lambda: main_since(agent, trouble.at), "main running again within 5 s", agent)
-    story.say(trouble.text)
+    story.say(f"refused: {trouble.text}")
     took = max(0.0, wall(back.started_at) - wall(trouble.at))
     story.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after the verdict")
     _show_report(agent, story, branch)
@@ -247,7 +247,7 @@ def _follow_fall(agent: DemoAgent, story: Narration, branch: str) -> None:
     fallen = until(90, lambda: newest_boot(agent, branch, "failed", "died"), f"{branch} failing", agent)
     back = until(5, lambda: main_after(agent, branch), "main running again within 5 s", agent)
     took = max(0.0, wall(back.started_at) - wall(fallen.ended_at))
-    story.say(fallen.detail)
+    story.say(f"it fell: {fallen.detail}")
     story.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after that end")
     _show_report(agent, story, branch)
 

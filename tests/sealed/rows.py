@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from host.container.words import MIB, NETWORKS, Limits, Scratch, Sealing, create_words
+from host.container.words import MIB, NETWORKS, ResourceLimits, Scratch, Sealing, create_words
 from infra.shared.places import CONTAINER
 from tests.sealed import profile as seccomp
 from tests.sealed.inside.attempts import attempts
@@ -92,7 +92,7 @@ class Cages:
             volumes=(),
             scratch=(*SHELVES, Scratch("/tmp", 0o1777, tmp_bytes, executable=True)),
             secrets=(),
-            limits=Limits(processes, open_files, None, None, None),
+            limits=ResourceLimits(processes, open_files, None, None, None),
             network=NETWORKS["none"],
             stop_seconds=1,
             log_driver="k8s-file",
