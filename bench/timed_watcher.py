@@ -32,7 +32,6 @@ def main(words: list[str]) -> int:
     from infra.keep.supervision.bounds import Bounds
     from infra.keep.supervision.health import Health
     from infra.keep.supervision.shared_main import SharedMain
-    from infra.keep.supervision.versions import Mainline
     from infra.keep.supervision.world import World
     from infra.shared import boot_files, processes
 
@@ -65,7 +64,7 @@ def main(words: list[str]) -> int:
     timed(processes, "spawn", LAUNCH)
     timed(processes, "start_time", "read the start time")
     timed(SharedMain, "look", "look at main's ref and for the PM's retry")
-    timed(Mainline, "keep", "git: keep the good versions")
+    timed(SharedMain, "keep", "git: keep the good versions")
     timed(launching, "candidate_of", "git: name the version")
     timed(shelf, "look", "look for its environment")
     timed(Health, "look", "health")

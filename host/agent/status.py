@@ -27,10 +27,11 @@ from infra.shared.life_file import SCHEMA as LIFE_SCHEMA
 from infra.shared.life_file import Life
 from infra.shared.model_settings import model_words
 from infra.shared.places import BODY, LIFE_FILE
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.safe_files import Below, opened_file
-from infra.shared.settings import Settings, SettingsError, read_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import WatcherFile
 

@@ -29,11 +29,11 @@ from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import GitError
-from infra.shared.repository.page import told, write_reports
-from infra.shared.repository.page_text import PAGE, USUAL, Entry
+from infra.shared.repository.page import reported, write_reports
+from infra.shared.repository.page_text import PAGE, USUAL, ReportEntry
 from infra.shared.repository.tip import TipBusy
 from infra.shared.safe_files import whole_file
-from infra.shared.watcher_file import RUNNING, SAFE_RUNG
+from infra.shared.watcher_file import RUNNING, SAFE_LEVEL
 
 REASON_CHARS, REASON_LINES = 2000, 12
 
@@ -210,7 +210,7 @@ class Switch:
         state = state_at(self._home)
         if not self._verdict and state:
             seconds = time.monotonic() - began
-            self._running = Running(ended.pid, state.branch, state.commit, state.boot_id, seconds, state.rung)
+            self._running = Running(ended.pid, state.branch, state.commit, state.boot_id, seconds, state.level)
 
     def _why_unsteady(self, began: float) -> str:
         """Empty when the same boot works for `steady` seconds on end, and not only in safe mode."""
@@ -224,7 +224,7 @@ class Switch:
             if state is None or state.phase != RUNNING or state.boot_id != boot:
                 boot, since = state.boot_id if state else "", now
             elif now - since >= steady:
-                is_worse = state.rung == SAFE_RUNG != self._journal.rung
+                is_worse = state.level == SAFE_LEVEL != self._journal.rung
                 return "neither main nor its last good version lives there, only safe mode" if is_worse else ""
             if now > deadline:
                 phase = state.phase if state else "without a word"
@@ -256,8 +256,8 @@ class Switch:
         """Put a report onto the page, unless the last commits of main hold it."""
         try:
             git = bare.open_repository(self._home, WATCHER)
-            if self._journal.id not in told(git, WATCHER):
-                entry = Entry(timestamp(time.time()), title, text)
+            if self._journal.id not in reported(git, WATCHER):
+                entry = ReportEntry(timestamp(time.time()), title, text)
                 write_reports(git, f"COMMS: {title}", [entry], [self._journal.id], (), USUAL)
         except (Trouble, GitError, TipBusy, OSError, comms.CommsError) as error:
             self._say(f"this could not be written to {PAGE} ({error}): {title}: {text}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -51,9 +50,3 @@ TERMINAL_REQUESTS = {
     for test in rule["args"]
     if test["value"] == 0xFFFF_FFFF
 }
-
-
-def marked(refusal: int) -> dict[str, Any]:
-    """The same profile, whose own refusals can be told from the kernel's."""
-    assert PROFILE["defaultErrnoRet"] == errno.EPERM
-    return PROFILE | {"defaultErrnoRet": refusal}

@@ -18,7 +18,7 @@ from infra.shared.comms import Directive
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import CloneTip, read_file
-from infra.shared.requests import Done, Later, Refused, Reply, Report, report_of
+from infra.shared.requests import AgentReport, Done, Later, Refused, Reply, report_of
 
 
 class Seen(NamedTuple):
@@ -46,7 +46,7 @@ class Page:
         self,
         git: Git,
         unsent: UnsentReports,
-        hand_over: Callable[[Report], Reply],
+        hand_over: Callable[[AgentReport], Reply],
         log: Log,
         pause: Callable[[float], None] = time.sleep,
         preface: str = "",
@@ -67,7 +67,7 @@ class Page:
         return Seen(commit, comms.with_sections(document or ""), missing)
 
     def report(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> bool:
-        """Report, and tick directives with it; True when all reports are on main.
+        """AgentReport, and tick directives with it; True when all reports are on main.
 
         What cannot be handed over now is handed over by a later `send`."""
         self._unsent.add(title, f"{self._preface}{text}", ticks)
@@ -106,7 +106,7 @@ class Page:
             self._pause(seconds)
         return self._try(request)
 
-    def _try(self, request: Report) -> Reply:
+    def _try(self, request: AgentReport) -> Reply:
         try:
             return self._hand_over(request)
         except OSError as error:

@@ -21,8 +21,8 @@ from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
 from infra.shared.places import BODY, VERSION
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import GitError
-from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.repository.tip import TipBusy
 
 RETRY_SECONDS = 10.0

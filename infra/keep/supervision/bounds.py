@@ -152,7 +152,7 @@ class Bounds:
         git, stay = Git(places.remote), []
         with self._clones.identity.acting():
             whole = whole_ones(places.environments)
-        for good in state.goods:
+        for good in state.known_good:
             for name in NAMES:
                 try:
                     text = read_file(git, good.commit, name)

@@ -18,8 +18,8 @@ from infra.cell.runner.home import UNSENT
 from infra.cell.runner.unsent import UnsentReports
 from infra.shared import comms
 from infra.shared.clock import timestamp
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
-from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.repository.page_text import PAGE
 from infra.shared.settings import CommsSettings
 from tests.cell.runner.cell import PROJECT, Cell, read, write

@@ -1,4 +1,4 @@
-"""The runner that leads, and on which rung of the ladder."""
+"""The runner that leads, and on which level of the ladder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 from infra.shared import watcher_file
 
 
-class Rung(Enum):
+class Level(Enum):
     """Of the ladder of who leads."""
 
-    BRANCH = watcher_file.BRANCH_RUNG
-    MAIN = watcher_file.MAIN_RUNG
-    GOOD = watcher_file.GOOD_RUNG
-    SAFE = watcher_file.SAFE_RUNG
+    BRANCH = watcher_file.BRANCH_LEVEL
+    MAIN = watcher_file.MAIN_LEVEL
+    GOOD = watcher_file.GOOD_LEVEL
+    SAFE = watcher_file.SAFE_LEVEL
 
 
 class Runner(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Runner(msgspec.Struct, frozen=True):
     pid: int
     started: float
     """The kernel's start time; with the pid it names one process for ever."""
-    rung: Rung = Rung.MAIN
+    level: Level = Level.MAIN
     version: str = ""
-    led_for: str = ""
-    """What main held when it was launched (`ladder.led_for`); when that is another, it is to make way."""
+    launched_for: str = ""
+    """What main held when it was launched (`ladder.launched_for`); when that is another, it is to make way."""

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.sealed.project import Project
 from host.agent.paths import home_of
 from host.container.words import names, secret_name
 from infra.keep.seal.capabilities import Held, parse_status
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
-from tests.sealed.project import Project
 
 DEADLINE_SECONDS = 60.0
 INIT = ("init", "--sandbox", "podman", "--model", "scripted")

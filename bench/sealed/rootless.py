@@ -13,12 +13,12 @@ import functools
 import os
 import pwd
 import resource
+import secrets
 import shutil
 import stat
 import subprocess
 import sysconfig
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,10 +103,10 @@ class Rootless:
 
     def put(self, name: str, text: str) -> Path:
         """Write a file that the user and its containers can read (the project itself may lie in a private place)."""
-        path = self.scratch / name
-        path.write_text(text)
-        path.chmod(0o644)
-        return path
+        path, half = self.scratch / name, self.scratch / f"{name}.{secrets.token_hex(4)}"
+        half.write_text(text)
+        half.chmod(0o644)
+        return half.rename(path)
 
     def directory(self, name: str) -> Path:
         """Make a directory of the user's own."""
@@ -114,6 +114,14 @@ class Rootless:
         path.mkdir()
         os.chown(path, self.uid, self.gid)
         return path
+
+    def once(self, name: str, make: Callable[[], object]) -> None:
+        """Call `make`, unless somebody who shares the scratch directory has done so."""
+        done = self.scratch / f"{name}.made"
+        with _locked(self.scratch / f"{name}.lock"):
+            if not done.exists():
+                make()
+                done.touch()
 
     def limits(self, *, nofile: int = 4096, nproc: int = 4096) -> list[str]:
         """Words for `podman run`: podman's own defaults lie above what an unprivileged caller may set."""
@@ -134,25 +142,29 @@ class Rootless:
     def python(self) -> Path:
         """One that this user can run, with the packages that are here already, pip among them."""
         venv = self.scratch / "venv"
-        if not venv.exists():
+
+        def make() -> None:
             _need(PYTHON, "python3.11")
             subprocess.run([PYTHON, "-I", "-m", "venv", "--without-pip", venv], check=True)
             into = venv / "lib/python3.11/site-packages"
             leave = shutil.ignore_patterns("anthropic", "mypy", "mypyc")  # most of the files; no command needs them
-            # With what was compiled: this user cannot write it there, and would compile it anew for each command.
+            # With what was compiled: this user cannot write it there, and would compile it for each command.
             shutil.copytree(sysconfig.get_path("purelib"), into, ignore=leave, dirs_exist_ok=True)
             subprocess.run(["chmod", "-R", "a+rX", venv], check=True)
+
+        self.once("venv", make)
         return venv / "bin/python"
 
 
 @contextlib.contextmanager
-def prepared() -> Iterator[Rootless]:
-    """A user who may run containers, with a scratch directory for as long as the tests last."""
+def prepared(run: str = "") -> Iterator[Rootless]:
+    """A user who may run containers, with a scratch directory for as long as the tests last. All who name the same
+    `run` share it."""
     _need("podman", "podman")
     _need("newuidmap", "uidmap")
     _need(_runtime()[-1], _runtime()[-1])
     if os.geteuid() == 0:
-        with _locked(Path("/run")):
+        with _locked(Path("/run/minifram-test.lock")):
             _prepare_machine()
             _prepare_user()
         user = pwd.getpwnam(USER)
@@ -163,11 +175,26 @@ def prepared() -> Iterator[Rootless]:
         runtime_dir = Path(os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{user.pw_uid}"))
         if not runtime_dir.is_dir():
             raise Unprepared(f"{runtime_dir} is missing: log in as {user.pw_name}, or set XDG_RUNTIME_DIR")
-    with _small_stacks(), tempfile.TemporaryDirectory(prefix="minifram-test-", dir=user.pw_dir) as place:
-        scratch = Path(place)
+    with _small_stacks(), _scratch(Path(user.pw_dir), run or secrets.token_hex(8)) as scratch:
         scratch.chmod(0o755)
         os.chown(scratch, user.pw_uid, user.pw_gid)
         yield Rootless(user.pw_name, user.pw_uid, user.pw_gid, Path(user.pw_dir), runtime_dir, scratch)
+
+
+@contextlib.contextmanager
+def _scratch(home: Path, run: str) -> Iterator[Path]:
+    """Gone when the last who uses it has ended."""
+    place = home / f"minifram-test-{run}"
+    with open(home / f".{place.name}.lock", "w") as users:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        place.mkdir(exist_ok=True)
+        try:
+            yield place
+        finally:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(place)
+                os.unlink(users.name)
 
 
 def _need(program: str, package: str) -> None:
@@ -198,11 +225,9 @@ def _small_stacks() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """One process at a time: workers of one test run would make the same user and the same image."""
-    with open(place / "minifram-test.lock", "w") as file:
-        if os.geteuid() == 0:  # for the user's own runs too
-            os.chown(file.fileno(), place.stat().st_uid, place.stat().st_gid)
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time: workers of one test run would make the same things."""
+    with open(path, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

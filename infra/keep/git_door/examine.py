@@ -1,12 +1,12 @@
-"""The verb `examine` of the request socket: a runner asks for the examination of its branch, again and again, until it
-reads how it ended. Only the watcher makes one."""
+"""The request `examine`: a runner asks for the examination of its branch, again and again, until it reads how that
+ended. Only the watcher makes one."""
 
 from __future__ import annotations
 
 import json
 import time
 
-from infra.keep.git_door.request_world import World
+from infra.keep.git_door.context import DoorContext
 from infra.shared.branches import MAIN
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git, resolve_commit
@@ -19,9 +19,9 @@ OUTAGE_SECONDS = 60.0
 """So old must a verdict be that says nothing of the branch, before it is examined again."""
 
 
-def examine(world: World, request: Examine) -> Reply:
+def examine(context: DoorContext, request: Examine) -> Reply:
     """Raises GitError."""
-    remote, branch = world.places.remote, request.branch
+    remote, branch = context.places.remote, request.branch
     git = Git(remote, WATCHER, {"GIT_DIR": remote}).within(GIT_SECONDS)
     commit, main = resolve_commit(git, f"refs/heads/{branch}"), resolve_commit(git, f"refs/heads/{MAIN}")
     if main is None or commit is None or commit != request.commit:
@@ -33,10 +33,10 @@ def examine(world: World, request: Examine) -> Reply:
         return Refused(str(conflict))
     content = refs.read_verdict(git, key)
     verdict = json.loads(content) if content else {}
-    if verdict and not steps.are_alike(git, verdict["main"], main):
-        verdict = {}
-    if verdict and not (verdict.get("outage") and time.time() - verdict.get("at", 0.0) > OUTAGE_SECONDS):
-        return Examination("examined", verdict)
+    if verdict and steps.are_alike(git, verdict["main"], main):
+        is_over = not verdict.get("outage") or time.time() - verdict.get("at", 0.0) <= OUTAGE_SECONDS
+        if is_over:
+            return Examination("examined", verdict)
     if not refs.has_room(git, branch):
         return Later(f"{refs.MOST_WAITING} examinations are waiting already; ask again when one is over")
     refs.ask(git, branch, commit)

@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
+from bench.sealed.project import Project
+from bench.sealed.rootless import BASE, Rootless, Unprepared, prepared
 from host.container import image
-from tests.sealed.project import Project
-from tests.sealed.rootless import BASE, Rootless, Unprepared, prepared
 
 ANSWER_SECONDS = 120.0
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import compileall
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.sealed import rootless
-from tests.sealed.rootless import Ended, Rootless
+from bench.sealed.rootless import Ended, Rootless
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache")
@@ -24,12 +20,14 @@ class Project:
         self.user = user
         self.root = user.scratch / name
         self.no_registry = user.put("registries.conf", "unqualified-search-registries = []\n")
-        shutil.copytree(source, self.root, ignore=LEFT_OUT)
-        self.open()
+        user.once(name, lambda: self._copy(source))
 
-    def compile(self) -> None:
-        """Once, where this user cannot write it: else each command would compile all that it imports."""
-        for part in ("host", "infra"):
+    def _copy(self, source: Path) -> None:
+        shutil.copytree(source, self.root, ignore=LEFT_OUT)
+        for part in (
+            "host",
+            "infra",
+        ):  # once, where this user cannot write: else each command would compile its imports
             assert compileall.compile_dir(self.root / part, quiet=1)
         self.open()
 
@@ -45,21 +43,3 @@ class Project:
 
     def minifram(self, *words: str, check: bool = True, timeout: float = 120.0) -> Ended:
         return self.user.run(*self.command("host", *words), check=check, timeout=timeout)
-
-
-@pytest.fixture(scope="session")
-def user() -> Iterator[Rootless]:
-    """An ordinary user who may run containers; without podman the tests fail and say what to install."""
-    try:
-        with rootless.prepared() as prepared:
-            yield prepared
-    except rootless.Unprepared as missing:
-        pytest.fail(str(missing), pytrace=False)
-
-
-@pytest.fixture(scope="session")
-def project(user: Rootless) -> Project:
-    """A copy of the project, made once."""
-    made = Project(user)
-    made.compile()
-    return made
