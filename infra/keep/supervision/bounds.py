@@ -14,7 +14,7 @@ import structlog
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.environments.store import paths_of, wanted_hash, whole_ones
 from infra.keep.limits import judge, room, sample
-from infra.keep.limits.findings import Finding, Remedy
+from infra.keep.limits.values import Finding, Remedy
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision import clearing
 from infra.keep.supervision.checkouts import Cell
