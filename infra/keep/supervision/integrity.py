@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 from infra.keep.supervision.rescue import directories_of, scratch_index
 from infra.shared.repository.git import Git
+from infra.shared.safe_files import Below, NotPlain
 
 INDEX = "genuine-index"
 """Beside the clone's own."""
@@ -113,18 +113,21 @@ def _holds(ours: Git, wanted: dict[bytes, Blob]) -> bool:
     fields = iter(ours.raw(*_AS_IT_IS, "diff-files", "--raw", "-z", "--no-abbrev").split(b"\0")[:-1])
     for field in fields:
         path, (before, after, *_, how) = next(fields), field.removeprefix(b":").split(b" ")
-        if how != b"M" or before != after or not _is_byte_for_byte(os.path.join(top, path), wanted[path]):
+        if (
+            how != b"M"
+            or before != after
+            or not _is_byte_for_byte(Below(ours.directory), os.fsdecode(path), wanted[path])
+        ):
             return False
     return True
 
 
-def _is_byte_for_byte(path: bytes, blob: Blob) -> bool:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return False
-        sum = hashlib.sha1(b"blob %d\0" % found.st_size, usedforsecurity=False)
-        while piece := file.read(1 << 20):
-            sum.update(piece)
+def _is_byte_for_byte(clone: Below, path: str, blob: Blob) -> bool:
+    try:
+        with clone.opened(path) as file:
+            sum = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+            while piece := file.read(1 << 20):
+                sum.update(piece)
+    except NotPlain:
+        return False
     return sum.hexdigest().encode() == blob.id

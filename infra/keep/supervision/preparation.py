@@ -21,15 +21,16 @@ from infra.keep.services.services import dies_with_us
 from infra.keep.supervision.states import Event, Launch, Prepared, Preparing
 from infra.shared import processes
 from infra.shared.active import Runner
+from infra.shared.boot_files import retire
 from infra.shared.identity import Identity
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment
+from infra.shared.safe_files import Below
 
 SCRATCH_CHARS = 84
 """The longest path of a scratch directory: sockets lie below it (unix(7))."""
 OUTPUT_BYTES = 256 * 1024
 _SCRATCH = ".rehearsal-"
-_LEFT = 100
 GRACE_SECONDS = 30.0
 """Over the time that a step may take by its own clock."""
 
@@ -55,6 +56,14 @@ class _Child(NamedTuple):
     output: int
     """Where its stdout goes: a file in memory, of bounded size."""
     began: float
+
+    def end(self) -> int:
+        """Its exit status; it is killed, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, 9)
+        os.close(self.pidfd)
+        os.close(self.output)
+        return self.process.wait()
 
 
 class Preparation:
@@ -122,19 +131,12 @@ class Preparation:
             child.process.kill()
         if not processes.is_over(child.pidfd):
             return []
-        status = child.process.wait()
-        said = os.pread(child.output, OUTPUT_BYTES, 0)
-        self._forget(child)
-        why, guilty, transcript = child.step.outcome(said, status)
-        runner = child.runner
-        self._log.info(
-            "preparation.ended",
-            what=child.step.what,
-            branch=runner.branch,
-            commit=runner.commit,
-            why_not=why,
-            seconds=round(time.monotonic() - child.began, 3),
-        )
+        self._child = None
+        said, runner = os.pread(child.output, OUTPUT_BYTES, 0), child.runner
+        why, guilty, transcript = child.step.outcome(said, child.end())
+        seconds = round(time.monotonic() - child.began, 3)
+        facts = {"what": child.step.what, "branch": runner.branch, "commit": runner.commit, "why_not": why}
+        self._log.info("preparation.ended", **facts, seconds=seconds)
         if not why:
             if child.step.outcome is _rehearsed:
                 self._fit.add((runner.branch, runner.commit))
@@ -143,48 +145,24 @@ class Preparation:
         return [Prepared(child.launch, named, runner if guilty else None, transcript)]
 
     def break_off(self, why: str) -> list[Event]:
-        """Whoever waits for it is told that nothing came of it."""
+        """End the step; the launch that waits for it fails for this reason."""
         launch = self._child.launch if self._child else None
         self.cancel()
         return [Prepared(launch, why)] if launch else []
 
     def cancel(self) -> None:
-        """Nobody waits for it any more."""
-        if self._child:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.process.pid, 9)
-            self._child.process.wait()
-            self._forget(self._child)
-
-    def _forget(self, child: _Child) -> None:
-        os.close(child.pidfd)
-        os.close(child.output)
-        self._child = None
+        """End the step; no launch waits for it any more."""
+        child, self._child = self._child, None
+        if child:
+            child.end()
 
     def _scratch(self) -> str:
-        """A fresh directory of the cell's, on a disk if its path can be short enough there."""
+        """A fresh directory of the cell's, on a disk if its path can be short enough there. Raises OSError."""
+        retire(Below(self._places.bot, self._cell), _SCRATCH)
         places = (self._places.bot, tempfile.gettempdir())
         where = next((path for path in places if len(path) + len(_SCRATCH) + 10 <= SCRATCH_CHARS), places[1])
         with self._cell.acting():
-            # A fresh name each time; what one that was killed left goes by a program, as a tree may be of any size.
-            left = [f"{where}/{name}" for name in os.listdir(where) if name.startswith(_SCRATCH)][:_LEFT]
-            made = tempfile.mkdtemp(prefix=_SCRATCH, dir=where)
-        if left and where == self._places.bot:
-            self._removed(left)
-        return made
-
-    def _removed(self, paths: list[str]) -> None:
-        with self._cell.acting():
-            subprocess.Popen(
-                dies_with_us(["rm", "-rf", "--", *paths]),
-                cwd="/",
-                env=keep_environment() | {processes.KEEPS_GIT: self._places.var},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                **self._cell.for_child,
-            )
+            return tempfile.mkdtemp(prefix=_SCRATCH, dir=where)
 
 
 def _installed(said: bytes, status: int) -> tuple[str, bool, str]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from infra.shared.identity import OURS, Identity
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below
 
 _FILES = re.compile(
     r"HEAD|[A-Z]+(_[A-Z]+)+|index|index\.stash\.[0-9]+|packed-refs(\.new)?|config|description|gc\.(log|pid)"
@@ -32,7 +33,6 @@ _NO_LINKS = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "r
 _NOT_THERE = ("objects/info/alternates", "objects/info/http-alternates", "refs/replace")
 _EXCLUDED = (b"", b"/.signal")
 """`/.signal` is the runner's own link to the signals (`infra.cell.runner.home`)."""
-_MOST_BYTES = 16 << 20
 _SETTINGS = re.compile(
     r"core\.repositoryformatversion\n0|core\.bare\nfalse"
     r"|core\.(filemode|logallrefupdates|symlinks|ignorecase|precomposeunicode)\n(true|false)"
@@ -71,7 +71,7 @@ def _look(directory: str, remote_url: str, cell: Identity) -> Iterator[Tampering
         for name in _names(f"{directory}/{where}"):
             if not (allowed and allowed.fullmatch(name)):
                 yield Tampering((words or f".git/{where}/") + _shown(name))
-    for line in _content(f"{directory}/info/exclude").splitlines():
+    for line in _content(directory, "info/exclude").splitlines():
         if line.strip() not in _EXCLUDED and not line.startswith(b"#"):
             yield Tampering("a line in .git/info/exclude", line.decode(errors="replace"))
     yield from (Tampering(f".git/{name} as a link") for name in _NO_LINKS if os.path.islink(f"{directory}/{name}"))
@@ -82,9 +82,9 @@ def _look(directory: str, remote_url: str, cell: Identity) -> Iterator[Tampering
                 mode = os.lstat(f"{where}/{each}").st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     yield Tampering(f".git/{name}/…/{_shown(each)}, which is no file")
-    if b" refs/replace/" in _content(f"{directory}/packed-refs"):
+    if b" refs/replace/" in _content(directory, "packed-refs"):
         yield Tampering("a replaced object")
-    for setting in _settings(_content(f"{directory}/config"), cell):
+    for setting in _settings(_content(directory, "config"), cell):
         key, _, value = setting.partition("\n")
         if not (value == remote_url if key == "remote.origin.url" else _SETTINGS.fullmatch(setting)):
             yield Tampering(f"the setting {_shown(key)}", value)
@@ -92,23 +92,15 @@ def _look(directory: str, remote_url: str, cell: Identity) -> Iterator[Tampering
 
 def _names(directory: str) -> list[str]:
     """Empty for what is no directory, which was reported already."""
-    try:
-        return os.listdir(directory) if stat.S_ISDIR(os.lstat(directory).st_mode) else []
-    except FileNotFoundError:
-        return []
+    return os.listdir(directory) if os.path.isdir(directory) and not os.path.islink(directory) else []
 
 
-def _content(path: str) -> bytes:
+def _content(git_directory: str, name: str) -> bytes:
     """Empty for what is not there. Raises OSError also for what is no regular file, or too long."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return Below(git_directory).whole(name)
     except FileNotFoundError:
         return b""
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
-            raise OSError(f"{path} is no regular file of at most {_MOST_BYTES >> 20} MiB")
-        return file.read(_MOST_BYTES)
 
 
 @lru_cache(maxsize=4)  # a restart finds the text of before and needs no git for it
