@@ -17,6 +17,7 @@ from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.places import Places
 from infra.shared.safe_files import Below
+from infra.shared.text import cut
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
@@ -158,4 +159,4 @@ class Following:
 def brief(words: object) -> str:
     """For a report and for an environment variable, whose sizes are bounded: agents make long and strange errors."""
     text = str(words).replace("\0", "?")
-    return text if len(text) <= BRIEF_CHARS else f"{text[:BRIEF_CHARS]}…"
+    return cut(text, BRIEF_CHARS)

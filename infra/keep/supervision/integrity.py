@@ -105,29 +105,26 @@ def _blobs(listed: bytes) -> dict[bytes, Blob]:
 def _holds(ours: Git, wanted: dict[bytes, Blob]) -> bool:
     """Every file is what its entry says. One that main holds in a form which its own attributes would not give it, with
     other ends of lines perhaps, looks changed to git and is compared byte by byte."""
-    top = os.fsencode(ours.directory)
+    checkout = Below(ours.directory)
     for path, blob in wanted.items():
         with contextlib.suppress(FileNotFoundError):
-            if blob.mode == _REPOSITORY and os.listdir(os.path.join(top, path)):  # the listing does not tell of it
+            if blob.mode == _REPOSITORY and checkout.names(os.fsdecode(path), 1):  # the listing does not tell of it
                 return False
     fields = iter(ours.raw(*_AS_IT_IS, "diff-files", "--raw", "-z", "--no-abbrev").split(b"\0")[:-1])
     for field in fields:
         path, (before, after, *_, how) = next(fields), field.removeprefix(b":").split(b" ")
-        if (
-            how != b"M"
-            or before != after
-            or not _is_byte_for_byte(Below(ours.directory), os.fsdecode(path), wanted[path])
-        ):
+        if how != b"M" or before != after or not _is_byte_for_byte(checkout, path, wanted[path]):
             return False
     return True
 
 
-def _is_byte_for_byte(clone: Below, path: str, blob: Blob) -> bool:
+def _is_byte_for_byte(checkout: Below, path: bytes, blob: Blob) -> bool:
     try:
-        with clone.opened(path) as file:
-            sum = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
-            while piece := file.read(1 << 20):
-                sum.update(piece)
+        file = checkout.opened(os.fsdecode(path))
     except NotPlain:
         return False
+    with file:
+        sum = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+        while piece := file.read(1 << 20):
+            sum.update(piece)
     return sum.hexdigest().encode() == blob.id
