@@ -5,9 +5,6 @@ What is fit is remembered by branch and commit, so that a launch that was put of
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +14,7 @@ import structlog
 
 from infra.keep.environments import answer, order
 from infra.keep.rehearsal import verdict
+from infra.keep.services.child import Child
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision.states import Event, Launch, Prepared, Preparing
 from infra.shared import processes
@@ -46,24 +44,13 @@ class Step(NamedTuple):
     """stdout and exit status -> why not (empty: done), whether the version is to blame, and a transcript."""
 
 
-class _Child(NamedTuple):
+class _Underway(NamedTuple):
     step: Step
     launch: Launch
     runner: Runner
     """The version that it is about."""
-    process: subprocess.Popen[bytes]
-    pidfd: int
-    output: int
-    """Where its stdout goes: a file in memory, of bounded size."""
+    child: Child
     began: float
-
-    def end(self) -> int:
-        """Its exit status; it is killed, if it still runs."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, 9)
-        os.close(self.pidfd)
-        os.close(self.output)
-        return self.process.wait()
 
 
 class Preparation:
@@ -73,7 +60,7 @@ class Preparation:
         self._places = places
         self._cell = cell
         self._log = log
-        self._child: _Child | None = None
+        self._underway: _Underway | None = None
         self._fit: set[tuple[str, str]] = set()
 
     def is_fit(self, branch: str, commit: str) -> bool:
@@ -93,68 +80,49 @@ class Preparation:
     def begin(self, step: Step, launch: Launch, runner: Runner) -> Preparing:
         """Raises OSError."""
         self.cancel()
-        # Known by it, should the watcher be killed: the next one ends it.
+        # The next watcher knows it by this and ends it, should this one be killed.
         env = step.env | {processes.KEEPS_GIT: self._places.var}
-        output = os.memfd_create("preparation", os.MFD_CLOEXEC)
-        try:
-            with self._cell.acting():
-                process = subprocess.Popen(
-                    step.command,
-                    cwd="/",
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                    **self._cell.for_child,
-                )
-            pidfd = os.pidfd_open(process.pid)
-        except OSError:
-            os.close(output)
-            raise
-        self._child = _Child(step, launch, runner, process, pidfd, output, time.monotonic())
-        self._log.info("preparation.began", what=step.what, branch=runner.branch, commit=runner.commit, pid=process.pid)
+        child = Child(step.command, env, OUTPUT_BYTES, self._cell)
+        self._underway = _Underway(step, launch, runner, child, time.monotonic())
+        self._log.info("preparation.began", what=step.what, branch=runner.branch, commit=runner.commit, pid=child.pid)
         return Preparing(launch.branch, step.seconds)
 
     def pids(self) -> frozenset[int]:
-        return frozenset({self._child.process.pid} if self._child else ())
+        return frozenset({self._underway.child.pid} if self._underway else ())
 
     def pidfds(self) -> list[int]:
-        return [self._child.pidfd] if self._child else []
+        return [self._underway.child.pidfd] if self._underway else []
 
     def look(self) -> list[Event]:
         """The outcome, once; never waits."""
-        child = self._child
-        if child is None:
+        if self._underway is None or not self._underway.child.is_over():
             return []
-        if os.fstat(child.output).st_size > OUTPUT_BYTES:
-            child.process.kill()
-        if not processes.is_over(child.pidfd):
-            return []
-        self._child = None
-        said, runner = os.pread(child.output, OUTPUT_BYTES, 0), child.runner
-        why, guilty, transcript = child.step.outcome(said, child.end())
-        seconds = round(time.monotonic() - child.began, 3)
-        facts = {"what": child.step.what, "branch": runner.branch, "commit": runner.commit, "why_not": why}
+        step, launch, runner, child, began = self._underway
+        why, guilty, transcript = step.outcome(child.said(), child.end())
+        child.forget()
+        self._underway = None
+        seconds = round(time.monotonic() - began, 3)
+        facts = {"what": step.what, "branch": runner.branch, "commit": runner.commit, "why_not": why}
         self._log.info("preparation.ended", **facts, seconds=seconds)
         if not why:
-            if child.step.outcome is _rehearsed:
+            if step.outcome is _rehearsed:
                 self._fit.add((runner.branch, runner.commit))
-            return [Prepared(child.launch)]
+            return [Prepared(launch)]
         named = f"{runner.branch}@{runner.commit[:12]} was not launched: {why}"
-        return [Prepared(child.launch, named, runner if guilty else None, transcript)]
+        return [Prepared(launch, named, runner if guilty else None, transcript)]
 
     def break_off(self, why: str) -> list[Event]:
         """End the step; the launch that waits for it fails for this reason."""
-        launch = self._child.launch if self._child else None
+        launch = self._underway.launch if self._underway else None
         self.cancel()
         return [Prepared(launch, why)] if launch else []
 
     def cancel(self) -> None:
         """End the step; no launch waits for it any more."""
-        child, self._child = self._child, None
-        if child:
-            child.end()
+        underway, self._underway = self._underway, None
+        if underway:
+            underway.child.end()
+            underway.child.forget()
 
     def _scratch(self) -> str:
         """A fresh directory of the cell's, on a disk if its path can be short enough there. Raises OSError."""
