@@ -73,7 +73,7 @@ STATES = st.builds(
     runner_pid=NUMBERS,
     runner_started=st.floats(allow_nan=False, allow_infinity=False),
     failures=NUMBERS,
-    pending=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
+    request=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
     boots=st.lists(RECORDS, max_size=2).map(tuple),
     troubles=st.lists(st.builds(Trouble, at=TEXT, text=TEXT), max_size=2).map(tuple),
 )
