@@ -48,10 +48,10 @@ HELLO = "Write src/hello.py that prints hello, with a test."
 
 
 class Narration:
-    """Where the demo is told: each line with the seconds since it began."""
+    """What the demo prints: each line with the seconds since it began."""
 
     def __init__(self, out: TextIO, say: Say = lambda _: None) -> None:
-        """Each title is told to `say`, too."""
+        """`say` gets each title, too."""
         self._out, self._say = out, say
         self._began = time.monotonic()
 

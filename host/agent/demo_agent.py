@@ -139,9 +139,9 @@ def minifram(agent: DemoAgent, *words: str, check: bool = True) -> str:
 
 
 def minifram_told(agent: DemoAgent, tell: Callable[[str], None], *words: str) -> None:
-    """A command that may take long: each line of its progress is told as it comes. Raises DemoFailed."""
+    """A command that may take long: each line of its progress is passed on as it comes. Raises DemoFailed."""
     command = keep_command("host", "--agent", agent.name, *words)
-    told: list[str] = []
+    said: list[str] = []
     with subprocess.Popen(
         command,
         cwd="/",
@@ -153,10 +153,10 @@ def minifram_told(agent: DemoAgent, tell: Callable[[str], None], *words: str) ->
     ) as process:
         assert process.stderr is not None  # noqa: S101 - it is a pipe
         for line in process.stderr:
-            told.append(line.rstrip())
-            tell(told[-1])
+            said.append(line.rstrip())
+            tell(said[-1])
     if process.returncode:
-        raise DemoFailed(f"`{' '.join(words)}` ended with {process.returncode}: {' '.join(told[-5:])}")
+        raise DemoFailed(f"`{' '.join(words)}` ended with {process.returncode}: {' '.join(said[-5:])}")
 
 
 def git(agent: DemoAgent, *words: str, fetch: bool = False) -> str:

@@ -41,7 +41,7 @@ BY_ITSELF = frozenset(
         *("--env-host", "--http-proxy", "--unsetenv-all", "--shm-size", "--read-only-tmpfs"),
     ]
 )
-"""How a pod is without being told, or near to it: 64 MB of shared memory, a writable /run that nothing is run from."""
+"""How a pod is by default, or near to it: 64 MB of shared memory, a writable /run that nothing is run from."""
 LIMITS = {"memory": "--memory", "cpu": "--cpus"}
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
