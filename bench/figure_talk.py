@@ -14,11 +14,11 @@ from bench.stamps import progress
 from bench.tables import TIMES_HEAD, Figure, Table, Verdict, times, times_row
 from infra.cell.loop import loop
 from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.context import Room
+from infra.cell.loop.context.context import Room
+from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Bounds, End
-from infra.cell.loop.outputs import Outputs
+from infra.cell.loop.loop import Bounds, End, Hooks
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
 from infra.cell.loop.toolbox import Toolbox
@@ -150,7 +150,7 @@ def _talk(work: Work, directory: Path, bounded: bool) -> Talk:
     limits = LimitSettings()
     model = _Model(work)
     chars = limits.output_chars if bounded else EVERYTHING
-    keep = Outputs(str(directory)).keep
+    keep = Spill(str(directory)).keep
     room = Room(limits.context_tokens, keep, lambda: "") if bounded else None
     outcome = _run(model, _toolbox(directory, chars), room)
     if outcome is not End.COMPLETED:
@@ -167,10 +167,10 @@ def _run(
     model: Callable[[Request], Completion],
     toolbox: Toolbox,
     room: Room | None,
-    record: Callable[[loop.Happening], None] = loop.unrecorded,
+    record: Callable[[loop.Event], None] = lambda event: None,
 ) -> End:
     request = Request(("You act.", "# The page"), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    return loop.run(model, request, toolbox, Bounds(1000, 3600.0), time.monotonic, record=record, room=room).end
+    return loop.run(model, request, toolbox, Bounds(1000, 3600.0), Hooks(record=record, room=room)).end
 
 
 def _replays(directory: Path, count: int) -> tuple[int, Sequence[float]]:
@@ -188,7 +188,7 @@ def _replays(directory: Path, count: int) -> tuple[int, Sequence[float]]:
             ("read_file", {"path": "none"}),
         )
         work = Work("", False, (*small[: number % 20], odd[number % 3], *small[:3]))
-        record: list[loop.Happening] = []
+        record: list[loop.Event] = []
         end = _run(_Model(work), toolbox, None, record.append)
         lines = [*as_lines(record), {"at": "", "kind": "ended", "run_id": "run-1", "end": end.value}]
         began = time.perf_counter()

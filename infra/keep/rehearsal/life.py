@@ -20,11 +20,11 @@ from infra.keep.rehearsal.scene import Candidate, Scene
 from infra.shared import comms
 from infra.shared.boot_log import BOOTSTRAPPING, FAILED, SUCCESS
 from infra.shared.cell_files import tail
-from infra.shared.life_file import SLEEPING
 from infra.shared.places import LIFE_FILE
 from infra.shared.repository.git import GitError, resolve_commit
 from infra.shared.repository.tip import TipBusy
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
+from infra.shared.status_file import SLEEPING
 
 TICK_SECONDS = 0.01
 GRACE_SECONDS = 5.0
