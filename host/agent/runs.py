@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from host.agent import cell_files
 from host.agent.paths import Home
 from host.errors import Trouble
+from infra.shared.clones import with_clones
 from infra.shared.exit_codes import Exit
+from infra.shared.safe_files import Below, Entry
 from infra.shared.secret_shapes import redacted, redacted_value
 
 DIRECTORY, SUFFIX = "logs/transcripts", ".jsonl"
@@ -78,10 +81,11 @@ def named(home: Home, run: str) -> tuple[str, str]:
 
 def _names(home: Home) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
-    for branch in cell_files.branches_with_checkouts(home.places.bot):
-        for name in cell_files.files_in(home.places.bot, f"{branch}/minifram/{DIRECTORY}", MOST_RUNS):
-            if name.endswith(SUFFIX):
-                yield branch, name.removesuffix(SUFFIX)
+    bot = Below(home.places.bot)
+    for branch in with_clones(bot)[0]:
+        for entry in bot.walk(f"{branch}/minifram/{DIRECTORY}", depth=0, most=MOST_RUNS, enter=lambda _: False):
+            if isinstance(entry, Entry) and entry.path.endswith(SUFFIX) and stat.S_ISREG(entry.status.st_mode):
+                yield branch, os.path.basename(entry.path).removesuffix(SUFFIX)
 
 
 def _path(branch: str, name: str) -> str:
@@ -89,7 +93,7 @@ def _path(branch: str, name: str) -> str:
 
 
 def _run(home: Home, branch: str, name: str) -> Run:
-    piece = cell_files.read_tail(home.places.bot, _path(branch, name), TAIL_BYTES)
+    piece = Below(home.places.bot).piece(_path(branch, name), TAIL_BYTES)
     lines = piece.content.splitlines() if piece else []
     told = [step for step in map(_step, lines) if step]
     last = told[-1] if told else Step("", "", {})
@@ -116,10 +120,11 @@ def _steps(home: Home, branch: str, name: str, most_bytes: int) -> Iterator[Step
 
 def _lines(home: Home, path: str, most_bytes: int) -> Iterator[bytes]:
     """Up to where the file ends now: it may be growing."""
-    last = cell_files.read_tail(home.places.bot, path, 0)
+    bot = Below(home.places.bot)
+    last = bot.piece(path, 0)
     end = min(last.end, most_bytes) if last else 0
     rest, offset, too_long = b"", 0, False
-    while offset < end and (piece := cell_files.read_from(home.places.bot, path, offset, PIECE_BYTES)):
+    while offset < end and (piece := bot.piece(path, PIECE_BYTES, offset)):
         if piece.end <= offset:
             return
         *whole, rest = (rest + piece.content).split(b"\n")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from host.agent import cell_files, keep_files, pins
+from host.agent import pins
 from host.agent import up as running
 from host.agent import watcher as watching
 from host.agent.paths import Home
@@ -25,9 +25,11 @@ from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.model_settings import model_words
 from infra.shared.places import BODY, LIFE_FILE
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.merge import changes_beyond_page
-from infra.shared.settings import Settings, SettingsError, read_settings
+from infra.shared.safe_files import Below, opened_file
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.signals import SignalName
 from infra.shared.status_file import SCHEMA as LIFE_SCHEMA
 from infra.shared.status_file import RunnerStatus
@@ -204,7 +206,7 @@ def spent_today(home: Home, settings: Settings, now: float) -> Spent:
     limits = settings.budget
     limit = Cost(round(limits.daily_usd * NANO), limits.daily_tokens)
     try:
-        with keep_files.opened(home.places.ledger) as file:
+        with opened_file(home.places.ledger) as file:
             budget = replay(lines_of_day(file.fileno(), day), day, limit)
     except FileNotFoundError:
         budget = replay([], day, limit)
@@ -223,7 +225,7 @@ def spent_today(home: Home, settings: Settings, now: float) -> Spent:
 
 def _refusal(home: Home) -> Trouble | None:
     try:
-        with keep_files.opened(f"{home.state}/{REFUSAL}") as file:
+        with opened_file(f"{home.state}/{REFUSAL}") as file:
             why, told_at = json.loads(file.read(LIFE_BYTES)), os.fstat(file.fileno()).st_mtime
     except (OSError, ValueError):
         return None
@@ -258,9 +260,8 @@ def life_of(home: Home, state: WatcherFile) -> RunnerStatus | None:
     """The words of the runner that leads on what it does; None when they are missing or make no sense."""
     if problem_with_branch(state.branch):
         return None
-    piece = cell_files.read_tail(home.places.bot, f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES)
     try:
-        raw: Any = json.loads(piece.content) if piece else None
+        raw: Any = json.loads(Below(home.places.bot).tail(f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES))
     except (ValueError, RecursionError):
         return None
     if not isinstance(raw, dict) or raw.get("schema") != LIFE_SCHEMA:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host.agent import keep_files
 from host.agent import start as starting
 from host.agent import watcher as watching
 from host.agent.paths import Home, secure_directory, secure_run_directory
@@ -26,7 +25,9 @@ from infra.shared.files import write_whole
 from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
 from infra.shared.providers import KEYS, provider_with, variable_of
-from infra.shared.settings import Settings, read_settings
+from infra.shared.safe_files import whole_file
+from infra.shared.settings import Settings
+from infra.shared.settings_file import read_settings
 from infra.shared.settings_trust import Difference, needing_consent
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def was_sealed(home: Home) -> bool:
     """Whether the agent ever ran in the container, or came from an archive that the PM did not accept as unsealed. An
     agent that has lived without a record of how counts as sealed."""
     try:
-        found = json.loads(keep_files.whole(home.started_file))
+        found = json.loads(whole_file(home.started_file))
     except FileNotFoundError:
         return any(map(_holds_something, (home.places.bot, home.state)))
     except ValueError:
@@ -382,7 +383,7 @@ def settings_needing_consent(home: Home, settings: Settings, sandbox: str) -> tu
 def _remembered(home: Home) -> dict[str, Any]:
     """With what the last `up` started; empty when that is not known (a convenience, never a condition)."""
     try:
-        found = json.loads(keep_files.whole(home.started_file))
+        found = json.loads(whole_file(home.started_file))
     except (FileNotFoundError, ValueError):
         return {}
     return found if isinstance(found, dict) and isinstance(found.get("settings"), dict) else {}

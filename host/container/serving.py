@@ -10,7 +10,7 @@ from host.agent import watcher as watching
 from host.agent.paths import Home
 from host.agent.start import Before, Running, Started
 from host.agent.watcher import POLL_SECONDS, Say
-from infra.shared.watcher_file import RUNNING, SAFE_RUNG, WatcherFile
+from infra.shared.watcher_file import RUNNING, SAFE_LEVEL, WatcherFile
 
 
 class Seen(NamedTuple):
@@ -45,10 +45,10 @@ def wait_until_serving(
             phase = state.phase if state else "without a word"
             return Seen(None, f"the agent did not work for {steady:g} s on end in {now - began:.0f} s ({phase})")
         time.sleep(POLL_SECONDS)
-    if state.rung == SAFE_RUNG != rung:
+    if state.level == SAFE_LEVEL != rung:
         return Seen(None, "neither main nor its last good version lives there, only safe mode")
     seconds = time.monotonic() - began
-    now_running = Running(running.pid, state.branch, state.commit, state.boot_id, seconds, state.rung)
+    now_running = Running(running.pid, state.branch, state.commit, state.boot_id, seconds, state.level)
     return Seen(now_running, "")
 
 

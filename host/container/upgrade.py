@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from host.agent import keep_files
 from host.agent import start as starting
 from host.agent import up as running
 from host.agent import watcher as watching
@@ -35,9 +34,10 @@ from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import GitError
-from infra.shared.repository.page import told, write_reports
-from infra.shared.repository.page_text import PAGE, USUAL, Entry
+from infra.shared.repository.page import reported, write_reports
+from infra.shared.repository.page_text import PAGE, USUAL, ReportEntry
 from infra.shared.repository.tip import TipBusy
+from infra.shared.safe_files import whole_file
 
 REASON_CHARS, REASON_LINES = 2000, 12
 
@@ -199,7 +199,7 @@ def _begin(
             old=Image(found.image, found.version),
             new=new,
             by_hand=kept is not None,
-            rung=state.rung if state else "",
+            rung=state.level if state else "",
             bring=switching.to_bring(kept, memory) if kept is not None else None,
         )
         switch_files.write_journal(home, journal)
@@ -397,9 +397,7 @@ class _Switch:
         """A watcher that cannot read the memory of before sets it aside, and begins without."""
         memory = self._journal.memory or ""
         try:
-            set_aside = keep_files.whole(f"{self._home.places.watcher_state}.unreadable").decode(
-                errors="surrogateescape"
-            )
+            set_aside = whole_file(f"{self._home.places.watcher_state}.unreadable").decode(errors="surrogateescape")
         except (OSError, ValueError):
             return
         forgotten = switching.was_forgotten(memory) if set_aside == memory else ""
@@ -441,8 +439,8 @@ def _is_needed_by_others(caller: Caller, image: Image) -> bool:
 def tell_once(home: Home, id: str, title: str, text: str, at: str) -> None:
     """Put a report onto the page, unless the last commits of main tell it. Raises Trouble, GitError, TipBusy."""
     git = bare.open_repository(home, WATCHER)
-    if id not in told(git, WATCHER):
-        write_reports(git, f"COMMS: {title}", [Entry(at, title, text)], [id], (), USUAL)
+    if id not in reported(git, WATCHER):
+        write_reports(git, f"COMMS: {title}", [ReportEntry(at, title, text)], [id], (), USUAL)
 
 
 def _last_words(podman: Podman, home: Home, since: str) -> str:

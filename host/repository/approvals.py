@@ -9,7 +9,6 @@ import json
 import os
 from typing import NamedTuple
 
-from host.agent import keep_files
 from host.agent.paths import Home
 from host.display import harmless, one_line
 from host.errors import Trouble
@@ -21,6 +20,7 @@ from infra.shared.exit_codes import Exit
 from infra.shared.questions import Question
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git
+from infra.shared.safe_files import whole_file
 from infra.shared.secret_shapes import redacted_value
 
 SHOWN_CHARS = 8000
@@ -77,7 +77,7 @@ def answer(git: Git, home: Home, id: str, approved: bool, why: str = "") -> Answ
     return Answered(talk.tell(git, text), asking)
 
 
-def _look(git: Git, home: Home) -> tuple[dict[str, approvals.Answer], list[Asking]]:
+def _look(git: Git, home: Home) -> tuple[dict[str, approvals.Decision], list[Asking]]:
     """What the PM says now, and what waits for it. Raises Trouble."""
     page = page_at(git, main_commit(git))
     try:
@@ -109,7 +109,7 @@ def _held(home: Home) -> list[Question]:
     found = []
     for name in names:
         try:
-            found.append(questions.decode(keep_files.whole(f"{directory}/{name}", questions.MOST_BYTES), name))
+            found.append(questions.decode(whole_file(f"{directory}/{name}", questions.MOST_BYTES), name))
         except FileNotFoundError:  # it is over since it was listed
             continue
     return sorted(found, key=lambda question: question.asked_at)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from infra.shared.branches import problem_with_branch
 from infra.shared.report_titles import version
+from infra.shared.text import cut
 
 MAX_BYTES = 256 << 10
 """Of one line, in either direction."""
@@ -25,7 +26,7 @@ class RequestError(ValueError):
     """A line that is no request, or no reply; says which field is wrong and what was expected."""
 
 
-class Report(NamedTuple):
+class AgentReport(NamedTuple):
     """A report for the page, and the directives that are done with it."""
 
     id: str
@@ -61,7 +62,7 @@ class Examine(NamedTuple):
     commit: str
 
 
-Request = Report | Ask | Examine
+Request = AgentReport | Ask | Examine
 
 
 class Done(NamedTuple):
@@ -70,7 +71,7 @@ class Done(NamedTuple):
     main: str
 
 
-class Question(NamedTuple):
+class QuestionState(NamedTuple):
     """How the question stands that an `Ask` asked."""
 
     id: str
@@ -97,13 +98,13 @@ class Later(NamedTuple):
     why: str
 
 
-Reply = Done | Question | Examination | Refused | Later
+Reply = Done | QuestionState | Examination | Refused | Later
 
 
 def encode_request(request: Request) -> bytes:
     """Raises RequestError when it is too long for one line."""
     match request:
-        case Report():
+        case AgentReport():
             fields: dict[str, Any] = {"do": "report", **request._asdict()}
         case Ask():
             fields = {"do": "ask", **request._asdict()}
@@ -118,7 +119,7 @@ def parse_request(line: bytes) -> Request:
     do = _text(fields, "do", 20)
     match do:
         case "report":
-            return Report(
+            return AgentReport(
                 id=_matching(fields, "id", _ID),
                 at=_matching(fields, "at", _TIME),
                 branch=_branch(fields),
@@ -162,7 +163,7 @@ def parse_reply(line: bytes) -> Reply:
         case {"later": _}:
             return Later(_text(fields, "later"))
         case {"id": _, "state": ("waiting" | "approved" | "denied") as state}:
-            return Question(_text(fields, "id", 64), state, _text(fields, "why"))
+            return QuestionState(_text(fields, "id", 64), state, _text(fields, "why"))
         case {"state": ("waiting" | "examined") as state}:
             verdict = fields.get("verdict")
             return Examination(state, verdict if _is_mapping(verdict) else {})
@@ -173,7 +174,9 @@ def is_time(text: str) -> bool:
     return bool(_TIME.fullmatch(text))
 
 
-def report_of(id: str, at: str, heading: str, text: str, ticks: tuple[str, ...], at_home: tuple[str, str]) -> Report:
+def report_of(
+    id: str, at: str, heading: str, text: str, ticks: tuple[str, ...], at_home: tuple[str, str]
+) -> AgentReport:
     """The report that a heading `branch@commit words` stands for; one without gets the branch and commit `at_home`.
 
     What is longer than a request may be is cut."""
@@ -181,7 +184,7 @@ def report_of(id: str, at: str, heading: str, text: str, ticks: tuple[str, ...],
     if match and not problem_with_branch(match["branch"]):
         at_home, heading = (match["branch"], match["commit"]), match["words"]
     text = text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 100]}\n\n[…] The rest is not in any report."
-    return Report(id, at, *at_home, heading[:TITLE_CHARS], text, ticks[:MAX_TICKS])
+    return AgentReport(id, at, *at_home, heading[:TITLE_CHARS], text, ticks[:MAX_TICKS])
 
 
 def id_of_heading(at: str, heading: str) -> str:
@@ -250,5 +253,4 @@ def _ticks(fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _shown(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 100 else f"{shown[:99]}..."
+    return cut(ascii(value), 100)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.sealed.rootless import Rootless
 from host.agent.paths import Home, home_of
 from host.container.image import PARTS
 from host.container.machine import Machine
@@ -24,7 +25,6 @@ from host.container.words import names, secret_name
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
-from tests.sealed.rootless import Rootless
 
 ENTRYPOINT = "podman/entrypoint"
 CONTAINERFILE = """\
@@ -44,17 +44,20 @@ class Workshop:
 
     def __init__(self, user: Rootless) -> None:
         self.user = user
-        self.place = user.directory("workshop")
+        self.place = user.scratch / "workshop"
         self.code = self.place / "code"
         self.project = self.place / "project"
         self.empty = user.put("registries.conf", "unqualified-search-registries = []\n")
+        self.python, self.path = str(user.python()), str(self.code)
+        user.once("workshop", self._make)
+
+    def _make(self) -> None:
         for name in ("host", "infra"):
             shutil.copytree(PROJECT / name, self.code / name)
             assert compileall.compile_dir(self.code / name, quiet=1)  # once, not at each command
         (self.code / "tests/host").mkdir(parents=True)
         shutil.copy(HERE / "launcher.py", self.code / "tests/host/launcher.py")
         write_project(self.project)
-        self.python, self.path = str(user.python()), str(self.code)
         self._give(self.place)
 
     def copy_project(self, place: Path) -> None:

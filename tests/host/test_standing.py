@@ -11,7 +11,7 @@ import psutil
 
 from host.agent import status as standing
 from infra.shared import watcher_file
-from infra.shared.settings import read_settings
+from infra.shared.settings_file import read_settings
 from infra.shared.status_file import WORKING, RunnerStatus, write_status
 from infra.shared.watcher_file import BootRecord, Trouble, WatcherFile
 from tests.host.desk import Desk
@@ -129,7 +129,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     assert len(ended.out.splitlines()) <= 24
 
     assert "main has other code" not in ended.out  # only COMMS.md has moved
-    desk.branch("improve", {"infra/new.py": "1\n"}, start="improve")
+    desk.branch("improve", {"infra/cell/new.py": "1\n"}, start="improve")
     desk.done("merge", "improve@TIP", "--unvalidated")
     assert f"main has other code ({desk.main()[:12]})" in desk.run("status").out
     desk.branch("improve", {"src/b.py": "1\n"})

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.sealed.project import ROOT, Project
+from bench.sealed.rootless import Rootless, Unprepared, prepared
 from host.container import base, image
 from host.container.machine import Machine, look
 from host.container.podman import FETCHING, Podman, PodmanError, call, environment
 from host.errors import Trouble
 from infra.shared.exit_codes import Exit
-from tests.sealed.project import ROOT, Project
-from tests.sealed.rootless import Rootless, Unprepared, prepared
 
 MINUTES = 30
 NEWER, PACKAGES = "trixie", ("podman", "systemd", "runc", "catatonit")

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.sealed.cages import Cages
 from host.container import seccomp
 from host.container.words import MIB
 from tests.sealed import libseccomp, rows
-from tests.sealed.rows import Cages, Row, Seen
+from tests.sealed.rows import Row, Seen
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 

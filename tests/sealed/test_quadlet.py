@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.sealed.agent import SealedAgent, born, until
+from bench.sealed.project import Project
+from bench.sealed.rootless import Rootless
 from host.agent.paths import Home
 from host.container.podman import Podman
 from host.container.quadlet import unit
@@ -20,9 +23,6 @@ from tests.host.test_container_machine import GOOD
 from tests.host.test_container_quadlet import sections, systemd_words
 from tests.host.test_container_words import a_sealing
 from tests.sealed.newer import Newer, Podman5
-from tests.sealed.project import Project
-from tests.sealed.rootless import Rootless
-from tests.sealed.sealed_agent import SealedAgent, born, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 

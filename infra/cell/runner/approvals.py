@@ -14,8 +14,8 @@ from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.retry import PAUSES_SECONDS
 from infra.shared import door
-from infra.shared.approvals import Answer, answer_lines, call_hash, open_answers
-from infra.shared.requests import Ask, Later, Question, Refused, Reply, RequestError
+from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
+from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply, RequestError
 
 AWAITING = "awaiting_approval"
 ASKED, APPROVED = "asked", "approved"
@@ -32,7 +32,7 @@ class Approvals:
         self._pause = pause
         self._waiting: dict[str, str] = {}
         """Calls by their hash, with the id of the question."""
-        self._told: set[Answer] = set()
+        self._told: set[Decision] = set()
         self.lines = set(answer_lines(seen.document))
         """Directives that are answers, to be ticked with the run."""
 
@@ -53,14 +53,14 @@ class Approvals:
         """What the PM says of this call; the keep asks when nobody has. Raises OSError: then nothing waits."""
         context, key = self._context, call_hash(tool, given)
         match self._put(Ask(tool, given, why, context.boot.branch, context.head_or_boot())):
-            case Question(id, "approved"):
+            case QuestionState(id, "approved"):
                 self._waiting.pop(key, None)
                 return Verdict(True, flags=(f"{APPROVED} {id}",))
-            case Question(id, "denied", said):
+            case QuestionState(id, "denied", said):
                 self._waiting.pop(key, None)
                 words = f"the PM denies this call ({id}){': ' if said else ''}{said}. {INSTEAD}"
                 return Verdict(False, words, DENIED, (f"{DENIED} {id}",))
-            case Question(id):
+            case QuestionState(id):
                 if self._waiting.get(key) != id:
                     context.log.info("approval.waits", id=id, tool=tool)
                 self._waiting[key] = id

@@ -22,7 +22,7 @@ from infra.shared.people import AGENT
 from infra.shared.places import LIFE_FILE
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git, GitError
-from infra.shared.requests import Reply, Report
+from infra.shared.requests import AgentReport, Reply
 
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
@@ -84,7 +84,7 @@ def runner_context(
     ask: Callable[[Request], Completion] | None = None,
     pause: Callable[[float], None] = time.sleep,
     heartbeat: LiveHeartbeat | None = None,
-    hand_over: Callable[[Report], Reply] | None = None,
+    hand_over: Callable[[AgentReport], Reply] | None = None,
 ) -> RunnerContext:
     """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's, and
     without `hand_over` reports go to the git door."""
@@ -100,7 +100,7 @@ def runner_context(
         with interruption:
             return complete(boot.places.model_socket, request, ask_seconds(boot))
 
-    def to_git_door(report: Report) -> Reply:
+    def to_git_door(report: AgentReport) -> Reply:
         return door.ask(boot.places.request_socket, report)
 
     preface = SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ""

@@ -19,7 +19,7 @@ from infra.shared.sockets import connect, control_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from infra.shared.control import Answer, Heartbeat, Question
+    from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 
 QUESTION_SECONDS = 1.0
 """Whoever connects has its question ready; the next one waits behind it."""
@@ -111,8 +111,8 @@ def _line(client: socket.socket) -> bytes:
     return received.partition(b"\n")[0]
 
 
-def answer(question: Question, boot: Boot, heart: LiveHeartbeat) -> Answer:
-    from infra.shared.control import Answer
+def answer(question: ProbeQuestion, boot: Boot, heart: LiveHeartbeat) -> ProbeAnswer:
+    from infra.shared.control import ProbeAnswer
 
     git = model = ""
     troubles = []
@@ -121,7 +121,7 @@ def answer(question: Question, boot: Boot, heart: LiveHeartbeat) -> Answer:
         troubles.append(trouble)
         model, trouble = _tried("model door", lambda: _told_by_model_door(boot.places.model_socket))
         troubles.append(trouble)
-    return Answer(
+    return ProbeAnswer(
         probe=question.probe,
         boot_id=boot.id,
         branch=boot.branch,
@@ -147,9 +147,9 @@ def _told_by_git(origin: str) -> str:
 
     Not in the checkout: what a unit of work does to its clone says nothing about the door."""
     from infra.shared.control import DOOR_SECONDS, MAX_BYTES, REFS
-    from infra.shared.repository.git import Git, Limits
+    from infra.shared.repository.git import Git, GitLimits
 
-    git = Git("/", limits=Limits(answer_bytes=MAX_BYTES // 2))
+    git = Git("/", limits=GitLimits(answer_bytes=MAX_BYTES // 2))
     listed = git("ls-remote", "--refs", "--end-of-options", origin, f"{REFS}/*", timeout=DOOR_SECONDS)
     return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
 

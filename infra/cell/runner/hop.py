@@ -14,8 +14,9 @@ from infra.shared import door, report_titles
 from infra.shared.branches import MAIN
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import GitError
-from infra.shared.repository.merge import MergeConflict, changes_beyond_page, merge_commit
+from infra.shared.repository.merge import MergeConflict, merge_commit
 from infra.shared.repository.tip import CloneTip, advance
 from infra.shared.requests import Examine, Reply
 from infra.shared.status_file import VALIDATING

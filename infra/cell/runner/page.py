@@ -20,7 +20,7 @@ from infra.shared.comms import Directive
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import CloneTip, read_file
-from infra.shared.requests import Done, Later, Refused, Reply, Report, report_of
+from infra.shared.requests import AgentReport, Done, Later, Refused, Reply, report_of
 
 
 class PageSeen(NamedTuple):
@@ -48,7 +48,7 @@ class Page:
         self,
         git: Git,
         state: State,
-        hand_over: Callable[[Report], Reply],
+        hand_over: Callable[[AgentReport], Reply],
         log: Log,
         pause: Callable[[float], None] = time.sleep,
         preface: str = "",
@@ -117,7 +117,7 @@ class Page:
             self._pause(seconds)
         return self._sent(request)
 
-    def _sent(self, request: Report) -> Reply:
+    def _sent(self, request: AgentReport) -> Reply:
         try:
             return self._hand_over(request)
         except OSError as error:

@@ -23,8 +23,8 @@ from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import BODY, VERSION
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.repository.tip import TipBusy
 from infra.shared.status_file import SLEEPING
 

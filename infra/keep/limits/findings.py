@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from infra.shared.leading import Runner
+from infra.shared.active import Runner
 
 
 class Rule(Enum):
@@ -20,7 +20,7 @@ class Remedy(Enum):
     TELL = "tell"
     """The PM is told; nothing is done."""
     TRIM_LOG = "trim log"
-    """`trim.trim_log` on `path`."""
+    """`Below.cut` of `path`."""
     TIDY = "tidy"
     """`room.choose` with room short, and `room.remove`."""
     END = "end"

@@ -47,9 +47,9 @@ from infra.keep.supervision.states import (
     Well,
 )
 from infra.shared import report_titles
+from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.leading import Rung, Runner
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import Request
 
@@ -149,7 +149,7 @@ def _retry(state: State, now: Instant) -> Decision:
     """Main is tried at once, unless somebody leads who was asked for."""
     if state.phase is Phase.WAITING:
         return succession.next_up(state, "restart: the PM asked for it", now)
-    stands_in = state.runner is not None and state.runner.rung in (Rung.GOOD, Rung.SAFE)
+    stands_in = state.runner is not None and state.runner.level in (Level.GOOD, Level.SAFE)
     if stands_in and state.runner and may_fail(state):
         asked = Request(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=f"retry at {timestamp(now.wall)}")
         return lives.end(replace(state, request=asked), state.runner, now)

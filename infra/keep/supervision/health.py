@@ -15,7 +15,7 @@ from infra.keep.supervision.following import Following
 from infra.keep.supervision.probe import Probe
 from infra.keep.supervision.states import Event, Phase, Served, State, Unwell, Well
 from infra.shared import processes
-from infra.shared.leading import Runner
+from infra.shared.active import Runner
 from infra.shared.places import Places
 from infra.shared.repository.git import GitError
 

@@ -22,11 +22,12 @@ from infra.keep.supervision.preparation import Preparation, Step
 from infra.keep.supervision.states import Launch, State
 from infra.keep.supervision.versions import candidate_of
 from infra.keep.supervision.zones import Zones
-from infra.shared import cell_files, processes
+from infra.shared import boot_files, processes
+from infra.shared.active import Level, Runner
 from infra.shared.boot import Boot
-from infra.shared.leading import Rung, Runner
 from infra.shared.places import ROOT
 from infra.shared.repository.git import GitError
+from infra.shared.safe_files import Below
 from infra.shared.settings import Settings, runner_limits, runner_policy
 
 VERSION_SECONDS = 30.0
@@ -69,17 +70,17 @@ class Launcher:
     def candidate(self, launch: Launch, state: State, wall: float) -> Candidate:
         """Make ready what `launch` names. Raises NotLaunched."""
         known = _known(launch, state)
-        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.rung, known, launch.led_for)
+        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.level, known, launch.launched_for)
         try:
             self._services.await_ports(self._settings.limits.door_seconds)
             ready = checkouts.ready(self.clones, launch.branch, wall, launch.commit)
         except OSError as error:
             raise NotLaunched(str(error)) from error
         except checkouts.CheckoutError as error:
-            outage = launch.rung is Rung.BRANCH or _OUTAGE.search(str(error))
+            outage = launch.level is Level.BRANCH or _OUTAGE.search(str(error))
             raise NotLaunched(str(error), None if outage else nobody) from error
         version = nobody.version
-        if launch.rung is Rung.BRANCH:
+        if launch.level is Level.BRANCH:
             version = self._version(launch.branch, ready.commit)
             pin = ladder.pin_of(state, version)
             if pin:
@@ -88,13 +89,13 @@ class Launcher:
         boot = self._boot(launch, ready.commit)
         runner = replace(nobody, boot_id=boot.id, commit=ready.commit, version=version)
         python, first = self._interpreter(launch, runner)
-        if first is None and launch.rung is Rung.BRANCH:
+        if first is None and launch.level is Level.BRANCH:
             first = self._rehearsal(runner, python)
         return Candidate(boot, runner, ready.rescued, python, first)
 
     def _interpreter(self, launch: Launch, runner: Runner) -> tuple[str, Step | None]:
         """What the runner is started with, or how to come by it. Raises NotLaunched."""
-        if launch.rung is Rung.SAFE:
+        if launch.level is Level.SAFE:
             return sys.executable, None
         checkout = self._places.checkout(launch.branch)
         try:
@@ -121,10 +122,10 @@ class Launcher:
     def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
         """Its process, and the size of its error log when it began. Raises OSError."""
         checkout = self._places.checkout(candidate.boot.branch)
-        with self._zones.cell.acting():
-            error_log, size = cell_files.open_error_log(checkout, self._settings.limits.log_bytes)
+        bot = Below(self._places.bot, self._zones.cell)
+        error_log, size = boot_files.open_error_log(bot, checkout, self._settings.limits.log_bytes)
         try:
-            words = processes.runner_command(candidate.python, safe=candidate.runner.rung is Rung.SAFE)
+            words = processes.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
             own = candidate.python == sys.executable
             self._environment = "" if own else os.path.dirname(os.path.dirname(candidate.python))
             return processes.spawn(candidate.boot, words, error_log, self._zones.cell), size
@@ -160,16 +161,16 @@ class Launcher:
             places=self._places,
             limits=runner_limits(self._settings),
             instead_of=launch.instead_of,
-            prompt=f"{ROOT}/SYSTEM.md" if launch.rung is Rung.SAFE else "",
+            prompt=f"{ROOT}/SYSTEM.md" if launch.level is Level.SAFE else "",
             policy=runner_policy(self._settings),
         )
 
 
 def _known(launch: Launch, state: State) -> str:
     """The version of what main has to offer; safe mode runs none of them."""
-    if launch.rung is Rung.SAFE:
+    if launch.level is Level.SAFE:
         return ""
-    known = {good.commit: good.id for good in state.goods} | {state.main.commit: state.main.id}
+    known = {good.commit: good.id for good in state.known_good} | {state.main.commit: state.main.id}
     return known.get(launch.commit, "")
 
 

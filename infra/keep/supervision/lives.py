@@ -30,9 +30,9 @@ from infra.keep.supervision.succession import (
     watched,
 )
 from infra.shared import report_titles, watcher_file
+from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.leading import Rung, Runner
 from infra.shared.watcher_file import BootRecord
 
 
@@ -66,8 +66,8 @@ def _unwatched(state: State, boot: BootRecord, now: Instant) -> State:
     last = [each for each in state.boots if each.version == boot.version][-TRIES:]
     if len(last) < TRIES or any((each.outcome, each.detail) != ("failed", UNWATCHED) for each in last):
         return state
-    gone = Runner(boot.id, boot.branch, boot.commit, 0, 0.0, Rung(boot.rung), boot.version)
-    return ladder.struck(state, gone, f"{TRIES} times in a row it {UNWATCHED}", now).state
+    gone = Runner(boot.id, boot.branch, boot.commit, 0, 0.0, Level(boot.level), boot.version)
+    return ladder.blamed(state, gone, f"{TRIES} times in a row it {UNWATCHED}", now).state
 
 
 def launched(state: State, runner: Runner, reason: str, now: Instant) -> Decision:
@@ -78,13 +78,13 @@ def launched(state: State, runner: Runner, reason: str, now: Instant) -> Decisio
         commit=runner.commit,
         reason=reason,
         started_at=timestamp(now.wall),
-        rung=runner.rung.value,
+        level=runner.level.value,
         version=runner.version,
     )
     boots = (*(old for old in state.boots if old.id != boot.id), boot)[-BOOTS_KEPT:]
     if state.request and is_answered(state.request, runner.branch, BOOTSTRAP if runner.branch == MAIN else reason):
         state = settled(state)
-    if runner.rung is Rung.BRANCH:
+    if runner.level is Level.BRANCH:
         state = hopped(state, runner.branch, now)
     state = watched(replace(state, runner=runner, boots=boots, failed="", unwell="", make_way_by=None), now)
     if state.stopping:
@@ -117,8 +117,8 @@ def _is_others_doing(state: State, runner: Runner, death: Died, now: Instant) ->
     """Killed from outside, and known to be able to live: that needs a delay before the next start, and no pin.
 
     A version that has not proved itself yet may as well have killed itself."""
-    goods = credited(state, now).goods
-    return death.outside and (runner.rung is Rung.SAFE or any(good.id == runner.version for good in goods))
+    known_good = credited(state, now).known_good
+    return death.outside and (runner.level is Level.SAFE or any(good.id == runner.version for good in known_good))
 
 
 def failed(state: State, branch: str, guilty: Runner | None, why: str, last_words: str, now: Instant) -> Decision:
@@ -134,7 +134,7 @@ def failed(state: State, branch: str, guilty: Runner | None, why: str, last_word
     if state.request and is_answered(state.request, branch, BOOTSTRAP):
         state = settled(state)
     text = f"{why}.{quoted(last_words)}"
-    state, pinned = ladder.struck(state, guilty, why, now) if guilty else (state, False)
+    state, pinned = ladder.blamed(state, guilty, why, now) if guilty else (state, False)
     if branch != MAIN:
         told = Tell(report_titles.watcher(f"{branch} failed, main leads again"), text)
         state, actions = next_up(state, f"fallback: {why}", now)
@@ -144,22 +144,22 @@ def failed(state: State, branch: str, guilty: Runner | None, why: str, last_word
     state = replace(state, failures=failures)
     told_now: list[Action] = []
     if pinned and guilty:
-        leads = _LEADS[ladder.lead(state, "").rung]
+        leads = _LEADS[ladder.lead(state, "").level]
         title = report_titles.watcher(f"{named(guilty)} is pinned, {leads} leads")
         told_now = [Tell(title, f"{text}\n\n{_UNTIL}")]
     elif worth_telling(failures):
-        who = runner.rung.value if runner else MAIN
+        who = runner.level.value if runner else MAIN
         told_now = [Tell(report_titles.watcher(f"{who} failed ({failures} in a row), trying again"), text)]
     seed = runner.boot_id if runner else ""
     # Whoever is next has failed nowhere yet, unless all of them have.
-    delay = 0.0 if pinned and not state.forgiven else delay_seconds(failures, seed)
+    delay = 0.0 if pinned and not state.safe_mode_failures else delay_seconds(failures, seed)
     if delay == 0.0 or state.stopping or state.request:
         state, actions = next_up(state, f"restart: {why}", now)
         return state, [*actions, *told_now] if not state.stopping else [*told_now, *actions]
     return entered(state, Phase.WAITING, now, deadline=now.monotonic + delay), [Sweep(), *told_now]
 
 
-_LEADS = {Rung.MAIN: MAIN, Rung.GOOD: "an earlier version", Rung.SAFE: "safe mode"}
+_LEADS = {Level.MAIN: MAIN, Level.GOOD: "an earlier version", Level.SAFE: "safe mode"}
 """Who leads in place of what is pinned, in words."""
 _UNTIL = (
     "It is not led again until main holds another version, or you ask for it with 'minifram retry'. Main itself is as "
@@ -172,8 +172,8 @@ def look_again(state: State, now: Instant) -> float | None:
     if state.request or not state.runner:
         return leave_by(state, now)
     since = state.since.monotonic
-    of_main = state.runner.rung is not Rung.BRANCH
-    moments = [since + state.patience.probation, since + ladder.STEADY_SECONDS] if of_main else []
+    of_main = state.runner.level is not Level.BRANCH
+    moments = [since + state.patience.probation, since + ladder.STABLE_SECONDS] if of_main else []
     moments = [moment for moment in moments if moment > now.monotonic]
     return min([*moments, *([state.make_way_by] if state.make_way_by is not None else [])], default=None)
 

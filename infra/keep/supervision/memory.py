@@ -8,10 +8,10 @@ import os
 import time
 
 from infra.keep.supervision.states import Instant, Patience, Phase, State
+from infra.shared.active import Level
 from infra.shared.branches import problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.files import write_whole
-from infra.shared.leading import Rung
 from infra.shared.watcher_file import Report, WatcherFile, decode, encode
 
 
@@ -30,16 +30,16 @@ def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFi
         boot_id=runner.boot_id if runner else "",
         runner_pid=runner.pid if runner else 0,
         runner_started=runner.started if runner else 0.0,
-        rung=runner.rung.value if runner else "main",
+        level=runner.level.value if runner else "main",
         version=runner.version if runner else "",
-        led_for=runner.led_for if runner else "",
+        launched_for=runner.launched_for if runner else "",
         main=state.main,
-        goods=state.goods,
+        known_good=state.known_good,
         pins=state.pins,
-        strikes=state.strikes,
+        version_failures=state.version_failures,
         withdrawn=state.withdrawn,
         pardoned=state.pardoned,
-        forgiven=state.forgiven,
+        safe_mode_failures=state.safe_mode_failures,
         make_way_by=timestamp(make_way_by) if make_way_by is not None else "",
         failures=state.failures,
         pending=state.request,
@@ -58,12 +58,12 @@ def from_file(file: WatcherFile, patience: Patience, now: Instant) -> State:
         patience=patience,
         request=file.pending,
         main=file.main,
-        goods=file.goods,
+        known_good=file.known_good,
         pins=file.pins,
-        strikes=file.strikes,
+        version_failures=file.version_failures,
         withdrawn=file.withdrawn,
         pardoned=file.pardoned,
-        forgiven=file.forgiven,
+        safe_mode_failures=file.safe_mode_failures,
         failures=file.failures,
         handled=file.handled,
         boots=file.boots,
@@ -82,8 +82,8 @@ def load(path: str) -> tuple[WatcherFile, str]:
         problem = problem_with_branch(file.branch) if file.branch else None
         if problem or bool(file.branch) != bool(file.boot_id):
             raise ValueError(problem or "a branch without its boot")
-        for rung in (file.rung, *(boot.rung for boot in file.boots)):
-            Rung(rung)
+        for level in (file.level, *(boot.level for boot in file.boots)):
+            Level(level)
         return file, ""
     except FileNotFoundError:
         return WatcherFile(), ""

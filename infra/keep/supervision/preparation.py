@@ -20,8 +20,8 @@ from infra.keep.rehearsal import verdict
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision.states import Event, Launch, Prepared, Preparing
 from infra.shared import processes
+from infra.shared.active import Runner
 from infra.shared.identity import Identity
-from infra.shared.leading import Runner
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment
 

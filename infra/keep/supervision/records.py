@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from infra.keep.supervision import ladder
 from infra.keep.supervision.states import Instant, Phase, State
 from infra.shared import report_titles
+from infra.shared.active import Level, Runner
 from infra.shared.clock import timestamp
-from infra.shared.leading import Rung, Runner
 from infra.shared.watcher_file import BootRecord, Trouble
 
 BOOTS_KEPT, TROUBLES_KEPT = 20, 10
@@ -48,10 +48,10 @@ def noted(state: State, text: str, now: Instant) -> State:
 def credited(state: State, now: Instant) -> State:
     """Who has served for long has earned a fresh count, however it leaves; a branch is soon gone and earns nothing."""
     runner, served = state.runner, now.monotonic - state.since.monotonic
-    if not runner or runner.rung is Rung.BRANCH or state.phase is not Phase.RUNNING:
+    if not runner or runner.level is Level.BRANCH or state.phase is not Phase.RUNNING:
         return state
-    if served >= ladder.STEADY_SECONDS:
-        state = ladder.steady(state, runner)
+    if served >= ladder.STABLE_SECONDS:
+        state = ladder.stable(state, runner)
     return replace(ladder.lived(state, runner), failures=0) if served >= state.patience.probation else state
 
 
@@ -66,8 +66,8 @@ def may_fail(state: State) -> bool:
 
 def named(runner: Runner) -> str:
     """What runs, which in safe mode is nothing of main's."""
-    if runner.rung is Rung.SAFE:
-        return f"{Rung.SAFE.value} (in place of {report_titles.version(runner.branch, runner.commit)})"
+    if runner.level is Level.SAFE:
+        return f"{Level.SAFE.value} (in place of {report_titles.version(runner.branch, runner.commit)})"
     return report_titles.version(runner.branch, runner.commit)
 
 

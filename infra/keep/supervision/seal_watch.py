@@ -7,7 +7,7 @@ import structlog
 
 from infra.keep.supervision.states import Event, SealBroken, SealUnproved
 from infra.keep.supervision.zones import Zones
-from infra.shared.leading import Runner
+from infra.shared.active import Runner
 
 
 class SealWatch:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from infra.shared import watcher_file
-from infra.shared.leading import Rung, Runner
-from infra.shared.watcher_file import BootRecord, Pin, Request, Strikes, Trouble, Version
+from infra.shared.active import Level, Runner
+from infra.shared.watcher_file import BootRecord, Pin, Request, Trouble, Version, VersionFailures
 
 
 class Instant(NamedTuple):
@@ -84,14 +84,14 @@ class State(msgspec.Struct, frozen=True):
     main: Version = UNSEEN
     make_way_by: float | None = None
     """Monotonic: main holds other code than the runner was launched for, and by then it is to be gone."""
-    goods: tuple[Version, ...] = ()
+    known_good: tuple[Version, ...] = ()
     withdrawn: tuple[str, ...] = ()
     """Ids of versions that the PM has rolled back from or rejected."""
     pardoned: tuple[str, ...] = ()
     """Those among them that the PM allowed again."""
     pins: tuple[Pin, ...] = ()
-    strikes: tuple[Strikes, ...] = ()
-    forgiven: int = 0
+    version_failures: tuple[VersionFailures, ...] = ()
+    safe_mode_failures: int = 0
     """How often in a row not even safe mode could live."""
     stopping: bool = False
     broken: str = ""
@@ -322,12 +322,12 @@ class Launch(NamedTuple):
 
     branch: str
     reason: str
-    rung: Rung = Rung.BRANCH
+    level: Level = Level.BRANCH
     commit: str = ""
     """What main's clone is to be brought to; empty for a branch, which is launched as it lies there."""
     instead_of: str = ""
     """The commit of main that this launch stands in for."""
-    led_for: str = ""
+    launched_for: str = ""
     """See `Runner`."""
 
 

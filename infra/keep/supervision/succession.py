@@ -51,7 +51,7 @@ def next_up(state: State, reason: str, now: Instant) -> Decision:
         why = f"{request.target} led {times}, and main is as it was"
         told = Tell(report_titles.watcher(f"{request.target} leads nowhere, main leads again"), f"{why}.")
         return settled(noted(state, why, now)), [Sweep(), LookAtMain(f"fallback: {why}"), told]
-    return state, [Sweep(), Launch(request.target, BOOTSTRAP, led_for=state.main.body)]
+    return state, [Sweep(), Launch(request.target, BOOTSTRAP, launched_for=state.main.body)]
 
 
 def _leads_nowhere(state: State, branch: str, now: Instant) -> bool:

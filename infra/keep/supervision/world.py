@@ -36,9 +36,9 @@ from infra.keep.supervision.states import Action, Event, Instant, Patience, Phas
 from infra.keep.supervision.wake import Wake
 from infra.keep.supervision.zones import Zones
 from infra.shared import processes, report_titles
+from infra.shared.active import Runner
 from infra.shared.branches import MAIN
 from infra.shared.control import longest_promise
-from infra.shared.leading import Runner
 from infra.shared.repository.git import GitError
 from infra.shared.repository.page_text import PageBounds
 from infra.shared.repository.tip import TipBusy
@@ -164,7 +164,7 @@ class World:
         """With no memory: the PM is told, and versions that can live are known from where they are kept."""
         text = f"{problem}.\nPins, failures and what was under way are forgotten. Good versions are known again."
         self._reports.add(states.Tell(report_titles.watcher("its memory could not be read"), text), at)
-        return replace(state, goods=self._main.kept()[: ladder.GOODS_KEPT])
+        return replace(state, known_good=self._main.kept()[: ladder.KNOWN_GOOD_KEPT])
 
     def _enqueue(self, *events: Event, claimed: inbox.Claimed | None = None) -> None:
         self._queue.extend(_Queued(event, claimed) for event in events)
@@ -193,7 +193,7 @@ class World:
         if not self._notes.keep(state, actions, now()):
             return
         waiting = any(isinstance(each.event, states.RetryAsked) for each in self._queue)
-        self._main.settle(state.goods, retry_decided=not waiting)
+        self._main.settle(state.known_good, retry_decided=not waiting)
         for claimed in self._decided:
             if not self._inbox.forget(claimed):
                 self._log.error("signal.not_deleted", path=claimed.path)
@@ -399,7 +399,7 @@ class World:
             process, size = self._launcher.spawn(candidate)
             runner = self._following.start(process, candidate.runner, size)
         except (NotLaunched, OSError) as error:
-            self._log.error("launch.failed", branch=action.branch, rung=action.rung.value, reason=brief(error))
+            self._log.error("launch.failed", branch=action.branch, rung=action.level.value, reason=brief(error))
             guilty = error.guilty if isinstance(error, NotLaunched) else None
             self._out = self._outage(time.monotonic(), served=False)
             if self._out:
@@ -413,7 +413,7 @@ class World:
             commit=runner.commit,
             boot_id=runner.boot_id,
             pid=runner.pid,
-            rung=runner.rung.value,
+            rung=runner.level.value,
             reason=action.reason,
         )
 

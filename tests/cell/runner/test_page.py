@@ -19,10 +19,10 @@ from infra.cell.runner.page import Page
 from infra.cell.runner.state import STATE_FILE, State
 from infra.shared import comms
 from infra.shared.clock import timestamp
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
-from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.repository.page_text import PAGE
-from infra.shared.requests import Reply, Report
+from infra.shared.requests import AgentReport, Reply
 from infra.shared.settings import CommsSettings
 from tests.cell.runner.cell import PROJECT, Cell, read, write
 
@@ -220,7 +220,7 @@ def test_dates_follow_a_clock_that_was_wrong_for_a_while(cell: Cell) -> None:
     assert [report.at for report in told] == [timestamp(wrong), *(timestamp(right + each / 1000) for each in range(3))]
 
 
-def _never(report: Report) -> Reply:
+def _never(report: AgentReport) -> Reply:
     raise AssertionError(report)
 
 

@@ -17,7 +17,7 @@ from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.policy import Policy, to_text
 from infra.shared.repository.git import Git
-from infra.shared.requests import Reply, Report
+from infra.shared.requests import AgentReport, Reply
 from infra.shared.sockets import listen
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import gone, wait_for
@@ -482,7 +482,7 @@ class ForgetfulPage(Page):
         return True
 
 
-def _never(report: Report) -> Reply:
+def _never(report: AgentReport) -> Reply:
     raise AssertionError(report)
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from infra.keep.supervision import ladder, memory, states
 from infra.keep.supervision.decide import decide
 from infra.keep.supervision.states import Event, Instant, Patience, Phase, State
-from infra.shared.leading import Rung, Runner
+from infra.shared.active import Level, Runner
 from infra.shared.watcher_file import Request, Version, WatcherFile
 
 YEAR = 365 * 86400.0
@@ -226,18 +226,18 @@ class Play:
             action.commit,
             self.serial,
             self.now,
-            action.rung,
+            action.level,
             version,
-            action.led_for,
+            action.launched_for,
         )
-        if action.rung is Rung.GOOD and version in self.withdrawn and version not in self.state.pardoned:
+        if action.level is Level.GOOD and version in self.withdrawn and version not in self.state.pardoned:
             raise Broken(f"version {version}, which the PM took back, stands in for main")
         pin = ladder.pin_of(self.state, version)
-        if pin and action.rung is Rung.BRANCH:
+        if pin and action.level is Level.BRANCH:
             self.inbox.append(states.LaunchFailed(action.branch, "pinned"))
             return
         if pin:
-            raise Broken(f"{action.rung.value}: version {version} is pinned ({pin.why}) and led")
+            raise Broken(f"{action.level.value}: version {version} is pinned ({pin.why}) and led")
         unknown = replace(runner, pid=0, started=0.0)  # the attempt is noted before there is a process
         spent, _ = self.decide(self.state, states.Launched(unknown, action.reason), self.instant())
         spent = replace(spent, request=self.state.request, handled=self.state.handled)
@@ -245,7 +245,7 @@ class Play:
         if self.chance.random() < 0.002:  # killed between spending the attempt and making it
             self.restart()
             return
-        if action.rung is Rung.BRANCH and self.prepared != action:
+        if action.level is Level.BRANCH and self.prepared != action:
             self.prepare(action, runner)
             return
         if self.state.request:
@@ -270,13 +270,13 @@ class Play:
 
     def offered(self, action: states.Launch) -> str:
         """The version that the launch leads."""
-        if action.rung is Rung.BRANCH:
+        if action.level is Level.BRANCH:
             return action.branch
-        if action.rung is Rung.SAFE:
+        if action.level is Level.SAFE:
             return ""
-        if action.rung is Rung.MAIN:
+        if action.level is Level.MAIN:
             return self.state.main.id
-        return next(good.id for good in self.state.goods if good.commit == action.commit)
+        return next(good.id for good in self.state.known_good if good.commit == action.commit)
 
     def nature_of(self, version: str) -> Nature:
         return self.natures.get(version, GOOD)
@@ -403,13 +403,13 @@ class Play:
         if chance < 0.02:
             self.move_main()
             self.inbox.append(states.MainMoved(self.main, self.withdrawn))
-            makes_way = self.alive and self.alive.served and self.alive.runner.rung is not Rung.BRANCH
+            makes_way = self.alive and self.alive.served and self.alive.runner.level is not Level.BRANCH
             if makes_way and self.chance.random() < 0.7:
                 self.ask("bootstrap", "main")  # the runner sees that main holds other code
         elif chance < 0.10:
             self.report_on_main()
-            if self.state.goods and self.chance.random() < 0.05:
-                self.withdrawn = tuple(good.id for good in self.state.goods if self.chance.random() < 0.5)
+            if self.state.known_good and self.chance.random() < 0.05:
+                self.withdrawn = tuple(good.id for good in self.state.known_good if self.chance.random() < 0.5)
             self.inbox.append(states.MainMoved(self.main, self.withdrawn))
         elif chance < 0.16 and (self.alive or self.state.phase is Phase.PREPARING):
             candidate = self.new_version()
@@ -446,7 +446,7 @@ class Play:
             self.follow(self.stale())
 
     def has_lived(self, version: str) -> bool:
-        return any(good.id == version for good in self.state.goods)
+        return any(good.id == version for good in self.state.known_good)
 
     def interrupt(self) -> None:
         """Something from outside comes before the answers to what was done are in."""
@@ -479,7 +479,7 @@ class Play:
         leads = [each for each in actions if isinstance(each, LEADS)]
         if len(leads) > 1 or (leads and self.alive):
             raise Broken(f"{event}: {leads} with {self.alive}")
-        if state.forgiven > before.forgiven or state.pins == () != before.pins:
+        if state.safe_mode_failures > before.safe_mode_failures or state.pins == () != before.pins:
             self.failures.clear()
         coming = leads or self.inbox or any(isinstance(each, states.Leave) for each in actions)
         if not (state.runner or coming or state.deadline is not None or state.phase is Phase.STOPPED):
@@ -507,9 +507,13 @@ class Play:
         calm = self.now - max(self.main_since, self.outage_ended, self.quiet_since) > SOON
         if not calm or self.outage or self.state.phase is not Phase.RUNNING or not self.state.runner:
             return
-        rung = self.state.runner.rung
-        if rung in (Rung.GOOD, Rung.SAFE) and self.nature_of(self.state.main.id).good and self.state.main == self.main:
-            raise Broken(f"{rung.value} leads although main is good")
+        level = self.state.runner.level
+        if (
+            level in (Level.GOOD, Level.SAFE)
+            and self.nature_of(self.state.main.id).good
+            and self.state.main == self.main
+        ):
+            raise Broken(f"{level.value} leads although main is good")
 
     quiet_since: float = 0.0
     outdated_since: float | None = None

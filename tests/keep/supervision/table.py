@@ -12,21 +12,21 @@ from msgspec.structs import replace
 from infra.keep.supervision import states
 from infra.keep.supervision.decide import decide
 from infra.keep.supervision.states import Event, Instant, Launch, Patience, Phase, State
-from infra.shared.leading import Rung, Runner
+from infra.shared.active import Level, Runner
 from infra.shared.watcher_file import BootRecord, Pin, Request, Version
 
 PAGE = Path(__file__).parents[3] / "spec/TABLE_SUPERVISION.md"
 NOW = Instant(1000.0, 1_800_000_000.0)
 MAIN, OTHER = Version(commit="a" * 40, id="one"), Version(commit="b" * 40, id="two")
 BOOT = "c" * 32
-LAUNCH = Launch("better", "bootstrap", Rung.BRANCH)
+LAUNCH = Launch("better", "bootstrap", Level.BRANCH)
 
 
-def runner(rung: Rung) -> Runner:
-    return Runner(BOOT, "better" if rung is Rung.BRANCH else "main", MAIN.commit, 7, 1.0, rung, MAIN.id)
+def runner(level: Level) -> Runner:
+    return Runner(BOOT, "better" if level is Level.BRANCH else "main", MAIN.commit, 7, 1.0, level, MAIN.id)
 
 
-def state(phase: Phase, rung: Rung = Rung.MAIN) -> State:
+def state(phase: Phase, level: Level = Level.MAIN) -> State:
     alive = phase in (Phase.BOOTING, Phase.RUNNING, Phase.ENDING)
     boot = BootRecord(id=BOOT, branch="main", commit=MAIN.commit, reason="start", started_at="t")
     return State(
@@ -34,7 +34,7 @@ def state(phase: Phase, rung: Rung = Rung.MAIN) -> State:
         since=Instant(990.0, NOW.wall - 10),
         patience=Patience(60.0, 10.0, 600.0),
         deadline=1000.0 if phase not in (Phase.STARTING, Phase.RUNNING) else None,
-        runner=runner(rung) if alive else None,
+        runner=runner(level) if alive else None,
         main=MAIN,
         boots=(replace(boot, outcome="success" if phase is Phase.RUNNING else "booting"),) if alive else (),
     )
@@ -43,13 +43,13 @@ def state(phase: Phase, rung: Rung = Rung.MAIN) -> State:
 COLUMNS: tuple[tuple[str, State], ...] = (
     ("starting", state(Phase.STARTING)),
     ("preparing", replace(state(Phase.PREPARING), preparing="main")),
-    ("booting, a branch", state(Phase.BOOTING, Rung.BRANCH)),
+    ("booting, a branch", state(Phase.BOOTING, Level.BRANCH)),
     ("booting, main", state(Phase.BOOTING)),
     ("running, main", state(Phase.RUNNING)),
     (
         "running, last good",
         replace(
-            state(Phase.RUNNING, Rung.GOOD),
+            state(Phase.RUNNING, Level.GOOD),
             pins=(Pin(version="two", commit=OTHER.commit, branch="main", why="it died", at="t"),),
         ),
     ),
@@ -58,16 +58,16 @@ COLUMNS: tuple[tuple[str, State], ...] = (
 )
 ROWS: tuple[tuple[str, Event], ...] = (
     ("the watcher starts, nobody lives", states.Started()),
-    ("the watcher starts, a runner serves", states.Started(runner(Rung.MAIN), served=True)),
+    ("the watcher starts, a runner serves", states.Started(runner(Level.MAIN), served=True)),
     ("an unnoted launch is found", states.LaunchFound("main")),
     ("main was looked at", states.MainSeen(MAIN, "start")),
     ("main cannot be read", states.MainUnseen("gone")),
     ("main moved to another version", states.MainMoved(OTHER)),
-    ("launched", states.Launched(runner(Rung.MAIN), "start")),
+    ("launched", states.Launched(runner(Level.MAIN), "start")),
     ("main cannot be launched", states.LaunchFailed("main", "why")),
     ("a preparation began", states.Preparing("b", 60.0)),
     ("prepared", states.Prepared(LAUNCH)),
-    ("found unfit", states.Prepared(LAUNCH, "why", runner(Rung.BRANCH))),
+    ("found unfit", states.Prepared(LAUNCH, "why", runner(Level.BRANCH))),
     ("SUCCESS, and well", states.Served(BOOT)),
     ("not well", states.Unwell(BOOT, "why")),
     ("stopped by SIGSTOP", states.Unwell(BOOT, "why", certain=True)),

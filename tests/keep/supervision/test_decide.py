@@ -45,8 +45,8 @@ from infra.keep.supervision.states import (
 )
 from infra.keep.supervision.succession import BOOTSTRAP
 from infra.shared import watcher_file
-from infra.shared.leading import Rung, Runner
-from infra.shared.watcher_file import BootRecord, Pin, Request, Strikes, Version
+from infra.shared.active import Level, Runner
+from infra.shared.watcher_file import BootRecord, Pin, Request, Version, VersionFailures
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
 
@@ -174,7 +174,7 @@ def test_success_makes_it_running() -> None:
     """SUCCESS of the current boot makes the runner running; what is due next is the end of its probation."""
     state, actions = decide(a_state(phase=Phase.BOOTING, deadline=60.0), Served("a" * 32), at(1))
     assert (state.phase, state.deadline, actions) == (Phase.RUNNING, 601.0, [])
-    branch = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(rung=Rung.BRANCH, branch="better"))
+    branch = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(level=Level.BRANCH, branch="better"))
     assert decide(branch, Served("a" * 32), at(1))[0].deadline is None
 
 
@@ -287,42 +287,44 @@ def test_a_version_that_has_lived_is_not_blamed_for_what_others_do() -> None:
     """Killed from outside again and again it is started after growing delays, and never pinned; its own deaths count,
     and so do those of a version that has not served its probation."""
     good = Version(commit="c" * 40, id="good")
-    for goods, outside, strikes in (((good,), True, 0), ((good,), False, 1), ((), True, 1)):
-        booted = a_state(main=good, goods=goods, runner=a_runner(version="good"), failures=2)
+    for known_good, outside, version_failures in (((good,), True, 0), ((good,), False, 1), ((), True, 1)):
+        booted = a_state(main=good, known_good=known_good, runner=a_runner(version="good"), failures=2)
         state, _ = decide(booted, Died("a" * 32, "SIGKILL", served=True, outside=outside), at(30))
-        assert (state.phase, state.failures, len(state.strikes)) == (Phase.WAITING, 3, strikes)
-        assert ("nothing shows that it ended of itself" in state.troubles[-1].text) is not strikes
+        assert (state.phase, state.failures, len(state.version_failures)) == (Phase.WAITING, 3, version_failures)
+        assert ("nothing shows that it ended of itself" in state.troubles[-1].text) is not version_failures
 
 
 def test_a_long_service_is_known_when_somebody_ends_it() -> None:
     """Though the moment at which its probation was over has not been looked at yet."""
     state, _ = decide(a_state(runner=a_runner(version="good")), Died("a" * 32, "SIGKILL", outside=True), at(700))
-    assert (state.strikes, [good.id for good in state.goods]) == ((), ["good"])
+    assert (state.version_failures, [good.id for good in state.known_good]) == ((), ["good"])
 
 
 def test_who_is_ended_for_a_failure_is_blamed_however_it_ends() -> None:
     """The watcher's own SIGKILL is nobody else's."""
     good = Version(commit="c" * 40, id="good")
-    ending = a_state(phase=Phase.ENDING, main=good, goods=(good,), runner=a_runner(version="good"), failed="unwell")
-    assert decide(ending, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].strikes
+    ending = a_state(
+        phase=Phase.ENDING, main=good, known_good=(good,), runner=a_runner(version="good"), failed="unwell"
+    )
+    assert decide(ending, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].version_failures
 
 
 def test_safe_mode_that_somebody_kills_forgives_no_pin() -> None:
     """Its code is the image's; that it was killed says nothing about what is pinned."""
-    safe = a_state(runner=a_runner(rung=Rung.SAFE))
-    assert decide(safe, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].forgiven == 0
-    assert decide(safe, Died("a" * 32, "exit status 1"), at(30))[0].forgiven == 1
+    safe = a_state(runner=a_runner(level=Level.SAFE))
+    assert decide(safe, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].safe_mode_failures == 0
+    assert decide(safe, Died("a" * 32, "exit status 1"), at(30))[0].safe_mode_failures == 1
 
 
 OLD, NEW = (Version(commit=letter * 40, id=f"{letter}-id", body=f"{letter}-body") for letter in "cd")
 
 
-@pytest.mark.parametrize("rung", list(Rung))
-def test_a_runner_that_does_not_make_way_for_another_main_is_ended(rung: Rung) -> None:
+@pytest.mark.parametrize("level", list(Level))
+def test_a_runner_that_does_not_make_way_for_another_main_is_ended(level: Level) -> None:
     """Whatever leads: noticed when main moves, ended after its time, and no version is blamed. The deadline is that of
     the first change, and goes when main is again what the runner was launched for."""
-    led = ladder.led_for(a_state(main=OLD), rung)
-    before = a_state(main=OLD, runner=a_runner(rung=rung, version=OLD.id, led_for=led), deadline=600.0)
+    led = ladder.launched_for(a_state(main=OLD), level)
+    before = a_state(main=OLD, runner=a_runner(level=level, version=OLD.id, launched_for=led), deadline=600.0)
     state, actions = decide(before, MainMoved(NEW), at(1))
     assert (state.phase, state.make_way_by, state.deadline, actions) == (Phase.RUNNING, 301.0, 301.0, [])
     state, _ = decide(state, MainMoved(Version(commit="e" * 40, id="e-id", body="e-body")), at(100))
@@ -331,28 +333,28 @@ def test_a_runner_that_does_not_make_way_for_another_main_is_ended(rung: Rung) -
     assert (state.phase, kinds(actions)) == (Phase.ENDING, [AskToEnd, Tell])
     assert "did not make way for main, now at eeeeeeeeeeee, within 300 s" in str(actions[-1])
     state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(302))
-    assert (state.strikes, state.failures, actions) == ((), 0, [Sweep(), LookAtMain("bootstrap")])
+    assert (state.version_failures, state.failures, actions) == ((), 0, [Sweep(), LookAtMain("bootstrap")])
 
 
 def test_a_main_of_other_words_displaces_only_who_stands_in_for_it() -> None:
     """Another SYSTEM.md is read by whoever leads at the next unit of work; a report is nothing new to anybody."""
     words, report = replace(OLD, commit="e" * 40, id="other words"), replace(OLD, commit="e" * 40)
-    for rung, main, displaced in (
-        (Rung.MAIN, words, False),
-        (Rung.BRANCH, words, False),
-        (Rung.SAFE, words, True),
-        (Rung.GOOD, words, True),
-        (Rung.SAFE, report, False),
-        (Rung.MAIN, report, False),
+    for level, main, displaced in (
+        (Level.MAIN, words, False),
+        (Level.BRANCH, words, False),
+        (Level.SAFE, words, True),
+        (Level.GOOD, words, True),
+        (Level.SAFE, report, False),
+        (Level.MAIN, report, False),
     ):
-        led = ladder.led_for(a_state(main=OLD), rung)
-        state = a_state(main=OLD, runner=a_runner(rung=rung, led_for=led))
+        led = ladder.launched_for(a_state(main=OLD), level)
+        state = a_state(main=OLD, runner=a_runner(level=level, launched_for=led))
         assert (decide(state, MainMoved(main), at(1))[0].make_way_by is not None) is displaced
 
 
 def test_who_makes_way_by_itself_is_not_told_of() -> None:
     """And a boot during which main moves has its time from then on, whenever it serves."""
-    booting = a_state(phase=Phase.BOOTING, main=OLD, runner=a_runner(led_for=OLD.body), deadline=60.0)
+    booting = a_state(phase=Phase.BOOTING, main=OLD, runner=a_runner(launched_for=OLD.body), deadline=60.0)
     state, _ = decide(booting, MainMoved(NEW), at(1))
     assert state.deadline == 60.0
     state, _ = decide(state, Served("a" * 32), at(2))
@@ -368,7 +370,7 @@ def test_a_memory_of_before_displaces_nobody() -> None:
     file = watcher_file.decode(text.encode())
     state = memory.from_file(file, PATIENCE, at(0))
     assert (state.main.body, state.withdrawn, state.make_way_by) == ("", (), None)
-    state, _ = decide(state, Started(a_runner(led_for=file.led_for), True), at(0))
+    state, _ = decide(state, Started(a_runner(launched_for=file.launched_for), True), at(0))
     assert decide(state, MainMoved(replace(NEW, id="c-id")), at(1))[0].make_way_by is None
 
 
@@ -376,14 +378,14 @@ def test_a_version_that_the_pm_took_back_does_not_stand_in_for_main() -> None:
     """Not until the PM says retry, and then it does; one that stands in when it is taken back makes way."""
     older, bad = Version(commit="e" * 40, id="older"), Version(commit="f" * 40, id="bad")
     pin = Pin(version=bad.id, commit=bad.commit, branch="main", why="it died", at="t")
-    looked = a_state(phase=Phase.STARTING, runner=None, main=bad, goods=(OLD, older), pins=(pin,))
-    for withdrawn, rung, commit in (
-        ((), Rung.GOOD, OLD.commit),
-        ((OLD.id,), Rung.GOOD, older.commit),
-        ((older.id, OLD.id), Rung.SAFE, bad.commit),
+    looked = a_state(phase=Phase.STARTING, runner=None, main=bad, known_good=(OLD, older), pins=(pin,))
+    for withdrawn, level, commit in (
+        ((), Level.GOOD, OLD.commit),
+        ((OLD.id,), Level.GOOD, older.commit),
+        ((older.id, OLD.id), Level.SAFE, bad.commit),
     ):
         state, actions = decide(looked, MainSeen(bad, "start", withdrawn), at(1))
-        assert [(each.rung, each.commit) for each in actions if isinstance(each, Launch)] == [(rung, commit)]
+        assert [(each.level, each.commit) for each in actions if isinstance(each, Launch)] == [(level, commit)]
     state, _ = decide(replace(state, phase=Phase.WAITING), RetryAsked(), at(2))
     again = replace(state, phase=Phase.STARTING, pins=(pin,))
     state, actions = decide(again, MainSeen(bad, "start", (older.id, OLD.id)), at(3))
@@ -391,8 +393,8 @@ def test_a_version_that_the_pm_took_back_does_not_stand_in_for_main() -> None:
     given_back, _ = decide(state, MainMoved(bad, ()), at(4))
     assert not ladder.is_withdrawn(replace(given_back, withdrawn=(OLD.id,)), older.id)
     assert ladder.is_withdrawn(decide(given_back, MainMoved(bad, (OLD.id,)), at(5))[0], OLD.id)
-    runner = a_runner(rung=Rung.GOOD, version=OLD.id, led_for=bad.id)
-    stands_in = a_state(main=bad, goods=(OLD, older), pins=(pin,), runner=runner)
+    runner = a_runner(level=Level.GOOD, version=OLD.id, launched_for=bad.id)
+    stands_in = a_state(main=bad, known_good=(OLD, older), pins=(pin,), runner=runner)
     assert decide(stands_in, MainMoved(bad, (OLD.id,)), at(1))[0].make_way_by == 301.0
     assert decide(stands_in, MainMoved(bad, None), at(1))[0].make_way_by is None
 
@@ -404,21 +406,21 @@ def test_a_pin_of_main_ends_when_main_holds_another_version() -> None:
         Pin(version=id, commit="c", branch=on, why="it died", at="t")
         for id, on in ((OLD.id, "main"), ("stand-in", "main"), ("branch-1", "better"))
     )
-    before = a_state(main=OLD, pins=pins, goods=(Version(commit="e" * 40, id="stand-in"),))
+    before = a_state(main=OLD, pins=pins, known_good=(Version(commit="e" * 40, id="stand-in"),))
     moved, _ = decide(before, MainMoved(NEW), at(1))
     assert [pin.version for pin in moved.pins] == ["stand-in", "branch-1"]
     assert decide(before, MainMoved(replace(OLD, commit="e" * 40)), at(1))[0].pins == pins
-    assert [pin.version for pin in decide(moved, MainMoved(before.goods[0]), at(2))[0].pins] == ["branch-1"]
+    assert [pin.version for pin in decide(moved, MainMoved(before.known_good[0]), at(2))[0].pins] == ["branch-1"]
 
 
 def test_safe_mode_is_called_safe_mode() -> None:
     """Where nothing else is left, and when it fails itself."""
     bad = Version(commit="c" * 40, id="bad")
     booting = a_state(phase=Phase.BOOTING, main=bad, runner=a_runner(version="bad"), boots=())
-    state = replace(booting, strikes=(Strikes(version="bad", count=1),))
+    state = replace(booting, version_failures=(VersionFailures(version="bad", count=1),))
     _, actions = decide(state, Died("a" * 32, "exit status 1"), at(1))
     assert "is pinned, safe mode leads" in str(actions[-1])
-    _, actions = decide(replace(booting, runner=a_runner(rung=Rung.SAFE)), Died("a" * 32, "exit status 1"), at(1))
+    _, actions = decide(replace(booting, runner=a_runner(level=Level.SAFE)), Died("a" * 32, "exit status 1"), at(1))
     assert "safe mode failed (1 in a row)" in str(actions[-1])
     assert "safe mode (in place of main@cccccccccccc) ended before SUCCESS" in str(actions[-1])
 
@@ -459,8 +461,8 @@ def test_leaving_for_a_branch_that_has_no_clone_is_no_version_s_fault() -> None:
     assert (state.phase, kinds(actions)) == (Phase.RUNNING, [Tell])
     young = replace(state, runner=a_runner(version="young"))
     left, _ = decide(young, Died("a" * 32, "exit status 0", outside=True), at(2))
-    assert (left.strikes, left.failures) == ((), 1)
-    assert decide(young, Died("a" * 32, "exit status 1"), at(2))[0].strikes
+    assert (left.version_failures, left.failures) == ((), 1)
+    assert decide(young, Died("a" * 32, "exit status 1"), at(2))[0].version_failures
 
 
 def test_stop_ends_the_runner_then_the_watcher() -> None:
@@ -522,7 +524,7 @@ def test_a_branch_that_leads_again_and_again_for_nothing_is_dropped() -> None:
         assert kinds(decide(allowed, Died("a" * 32, "exit status 0"), at(100))[1]) == [Sweep, Launch]
     assert kinds(decide(ready, Died("a" * 32, "exit status 0"), at(700))[1]) == [Sweep, Launch]
     state, _ = decide(
-        a_state(phase=Phase.STARTING, runner=None), Launched(a_runner(rung=Rung.BRANCH), "bootstrap"), at(1)
+        a_state(phase=Phase.STARTING, runner=None), Launched(a_runner(level=Level.BRANCH), "bootstrap"), at(1)
     )
     assert state.hops == (Hop(1.0, "main", ""),)
 

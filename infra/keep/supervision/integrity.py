@@ -1,0 +1,130 @@
+"""Is main's clone what the shared repository says it is? Its own index, objects and ignore rules are no witnesses: they
+are files of the version that led before.
+
+So git hashes every file of the clone against a listing from the shared repository, through an index made of it. What
+else lies there must be ignored by rules of main's own, and Python must import none of it in the place of what main has.
+Bytecode goes: Python believes it if its source's size and time fit (PEP 552)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterable
+from functools import cache
+from importlib.machinery import all_suffixes
+from typing import NamedTuple
+
+from infra.keep.supervision.rescue import directories_of, scratch_index
+from infra.shared.repository.git import Git
+
+INDEX = "genuine-index"
+"""Beside the clone's own."""
+_AS_IT_IS = ("-c", "core.symlinks=true", "-c", "core.fileMode=true", "-c", "core.ignoreCase=false")
+"""A clone's own settings can make git overlook that a link or a right to execute is gone."""
+_RULES = (b".gitignore", b".gitattributes")
+_BYTECODE = b".pyc"
+_REPOSITORY = b"160000"
+_SUFFIXES = tuple(suffix.encode() for suffix in all_suffixes())
+_BODY, _LOGS = b"infra", b"logs"
+
+
+class Blob(NamedTuple):
+    mode: bytes
+    id: bytes
+
+
+def listing(shared: Git, commit: str) -> bytes:
+    """All paths of a commit with their modes and hashes, `git ls-tree -r -z`. Raises GitError."""
+    return shared.raw("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+
+
+def is_intact(git: Git, listed: bytes) -> bool:
+    """The files are those of the listing, and no others could lead. Removes bytecode.
+
+    Raises GitError, OSError."""
+    wanted = _blobs(listed)
+    with scratch_index(git, INDEX, listed) as ours:
+        if not _holds(ours, wanted) or ours.raw("ls-files", "--others", "--exclude-standard", "-z"):
+            return False
+        others = ours.raw("ls-files", "--others", "-z").split(b"\0")[:-1]
+    if leading(others, wanted):
+        return False
+    for path in bytecode(others):
+        os.unlink(os.path.join(os.fsencode(git.directory), path))
+    return True
+
+
+def leading(others: Iterable[bytes], wanted: Iterable[bytes]) -> list[bytes]:
+    """Of paths that the listing does not have (`/` at the end: a repository), those that git or Python would follow:
+    rules for git where main has files; modules, or links that may be, that hide one of main's, of Python's or of a
+    package's; and modules that rules which are not main's make git ignore."""
+    directories = {above for path in wanted for above in directories_of(path)} | {b""}
+    rules = {path for path in others if os.path.basename(path) in _RULES}
+    found = [path for path in rules if os.path.dirname(path) in directories]
+    hidden = tuple(os.path.dirname(path) + b"/" for path in rules)
+    for path in others:
+        top = _importable(path)
+        is_hidden = path.startswith(hidden) and path.endswith((*_SUFFIXES, b"/"))
+        if top and not path.endswith(_BYTECODE) and (top.decode() in _names_at_the_top() or is_hidden):
+            found.append(path)
+    return found
+
+
+def bytecode(others: Iterable[bytes]) -> list[bytes]:
+    return [path for path in others if path.endswith(_BYTECODE) and _importable(path)]
+
+
+def _importable(path: bytes) -> bytes:
+    """The name at the top by which Python can come to this file; empty when it cannot."""
+    if not path.endswith((*_SUFFIXES, b"/")) and b"." in os.path.basename(path):
+        return b""
+    *directories, name = path.rstrip(b"/").split(b"/")
+    names = [*directories, name.partition(b".")[0]]
+    if names[0] == _LOGS or not all(each.decode("ascii", "replace").isidentifier() for each in names):
+        return b""
+    return names[0]
+
+
+@cache
+def _names_at_the_top() -> frozenset[str]:
+    """Of the body, of Python, and of what is installed beside the keep's own programs."""
+    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    installed = (name.partition(".")[0] for path in paths for name in os.listdir(path))
+    return frozenset({_BODY.decode(), *sys.stdlib_module_names, *installed})
+
+
+def _blobs(listed: bytes) -> dict[bytes, Blob]:
+    entries = (line.partition(b"\t") for line in listed.split(b"\0")[:-1])
+    return {path: Blob(*facts.split(b" ")[::2]) for facts, _, path in entries}
+
+
+def _holds(ours: Git, wanted: dict[bytes, Blob]) -> bool:
+    """Every file is what its entry says. One that main holds in a form which its own attributes would not give it, with
+    other ends of lines perhaps, looks changed to git and is compared byte by byte."""
+    top = os.fsencode(ours.directory)
+    for path, blob in wanted.items():
+        with contextlib.suppress(FileNotFoundError):
+            if blob.mode == _REPOSITORY and os.listdir(os.path.join(top, path)):  # the listing does not tell of it
+                return False
+    fields = iter(ours.raw(*_AS_IT_IS, "diff-files", "--raw", "-z", "--no-abbrev").split(b"\0")[:-1])
+    for field in fields:
+        path, (before, after, *_, how) = next(fields), field.removeprefix(b":").split(b" ")
+        if how != b"M" or before != after or not _is_byte_for_byte(os.path.join(top, path), wanted[path]):
+            return False
+    return True
+
+
+def _is_byte_for_byte(path: bytes, blob: Blob) -> bool:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return False
+        sum = hashlib.sha1(b"blob %d\0" % found.st_size, usedforsecurity=False)
+        while piece := file.read(1 << 20):
+            sum.update(piece)
+    return sum.hexdigest().encode() == blob.id
