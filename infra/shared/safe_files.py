@@ -129,6 +129,15 @@ class Below:
         status = self.status(path)
         return status is not None and stat.S_ISDIR(status.st_mode)
 
+    def leads_to_program(self, path: str) -> bool:
+        """Whether a file that may be run is there, or at the end of a link: the one thing that is followed."""
+        try:
+            with self._parent(path) as (directory, name):
+                mode = os.stat(name, dir_fd=directory).st_mode
+        except OSError:
+            return False
+        return stat.S_ISREG(mode) and bool(mode & 0o111)
+
     def names(self, path: str, most: int) -> list[str]:
         """Up to `most` of the names in a directory."""
         with self._directory(path) as directory, os.scandir(directory) as entries:

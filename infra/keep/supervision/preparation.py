@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import structlog
 
-from infra.keep.environments import answer, order
+from infra.keep.environments import request, result
 from infra.keep.rehearsal import verdict
 from infra.keep.services.child import Child
 from infra.keep.services.services import dies_with_us
-from infra.keep.supervision.states import Event, Launch, Prepared, Preparing
+from infra.keep.supervision.decide.events import Launch, Preparing
 from infra.shared import processes
 from infra.shared.active import Runner
 from infra.shared.boot_files import retire
@@ -53,6 +53,17 @@ class _Underway(NamedTuple):
     began: float
 
 
+class Prepared(NamedTuple):
+    """A step is over."""
+
+    launch: Launch
+    why_not: str = ""
+    """Empty: the launch can go on."""
+    guilty: Runner | None = None
+    """The version that is at fault, if one is."""
+    transcript: str = ""
+
+
 class Preparation:
     """Steps before the launches of one agent, one at a time."""
 
@@ -67,8 +78,9 @@ class Preparation:
         return (branch, commit) in self._fit
 
     def installing(self, checkout: str, seconds: float) -> Step:
-        asked = order.Order(checkout, self._places.environments, self._places.wheels, seconds)
-        words = dies_with_us(keep_command("infra.keep.environments.install", *order.to_words(asked)))
+        places = self._places
+        asked = request.InstallRequest(places.bot, checkout, places.environments, places.wheels, seconds)
+        words = dies_with_us(keep_command("infra.keep.environments.install", *request.to_words(asked)))
         env = keep_environment() | {"HOME": "/nonexistent"}
         return Step("its environment is installed", words, env, seconds + GRACE_SECONDS, _installed)
 
@@ -93,10 +105,10 @@ class Preparation:
     def pidfds(self) -> list[int]:
         return [self._underway.child.pidfd] if self._underway else []
 
-    def look(self) -> list[Event]:
+    def look(self) -> Prepared | None:
         """The outcome, once; never waits."""
         if self._underway is None or not self._underway.child.is_over():
-            return []
+            return None
         step, launch, runner, child, began = self._underway
         why, guilty, transcript = step.outcome(child.said(), child.end())
         child.forget()
@@ -107,22 +119,18 @@ class Preparation:
         if not why:
             if step.outcome is _rehearsed:
                 self._fit.add((runner.branch, runner.commit))
-            return [Prepared(launch)]
+            return Prepared(launch)
         named = f"{runner.branch}@{runner.commit[:12]} was not launched: {why}"
-        return [Prepared(launch, named, runner if guilty else None, transcript)]
+        return Prepared(launch, named, runner if guilty else None, transcript)
 
-    def break_off(self, why: str) -> list[Event]:
-        """End the step; the launch that waits for it fails for this reason."""
-        launch = self._underway.launch if self._underway else None
-        self.cancel()
-        return [Prepared(launch, why)] if launch else []
-
-    def cancel(self) -> None:
-        """End the step; no launch waits for it any more."""
+    def cancel(self) -> Launch | None:
+        """End the step; gives the launch that it was for."""
         underway, self._underway = self._underway, None
-        if underway:
-            underway.child.end()
-            underway.child.forget()
+        if underway is None:
+            return None
+        underway.child.end()
+        underway.child.forget()
+        return underway.launch
 
     def _scratch(self) -> str:
         """A fresh directory of the cell's, on a disk if its path can be short enough there. Raises OSError."""
@@ -134,8 +142,8 @@ class Preparation:
 
 
 def _installed(said: bytes, status: int) -> tuple[str, bool, str]:
-    found = answer.read_answer(said, status)
-    if isinstance(found, answer.Installed):
+    found = result.read_result(said, status)
+    if isinstance(found, result.Installed):
         return "", False, ""
     return f"its requirements could not be installed: {found.error}", not found.outage, found.words
 
