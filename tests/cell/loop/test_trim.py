@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.cell.loop.arguments import problem_with_input
+from infra.cell.loop.context.spill import path_of
+from infra.cell.loop.context.tokens import bytes_of
+from infra.cell.loop.context.trim import END_CHARS, KEPT_STEPS, LEAST_CHARS, choose, made, trimmed, whereabouts
 from infra.cell.loop.file_tools import WRITE_FILE
-from infra.cell.loop.outputs import path_of
-from infra.cell.loop.shortening import END_CHARS, KEPT_STEPS, LEAST_CHARS, choose, is_long, made, whereabouts
-from infra.cell.loop.sizes import bytes_of
 from infra.shared.conversation import Message, Text, ToolResult, ToolUse
 
 OPENING = (
@@ -144,7 +144,7 @@ def test_strings_in_lists_and_objects_are_cut_too() -> None:
     assert len(json.dumps(use.input["edits"])) < 600
     assert use.input["edits"][0]["at"] == 3
     assert (use.input["deep"], use.input["flag"]) == (deep, True)
-    assert not is_long(use)
+    assert trimmed(use, whereabouts) == use
 
 
 def test_a_text_that_could_not_be_kept_says_so() -> None:
