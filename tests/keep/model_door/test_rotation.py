@@ -20,6 +20,7 @@ from infra.keep.model_door.rotation import (
     PAUSE_SECONDS,
     REFUSED_KEY,
     TRIES,
+    FailedTry,
     Try,
     decisive,
     next_try,
