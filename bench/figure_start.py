@@ -23,9 +23,9 @@ from bench.scene import born, doors_answer, places_in, within
 from bench.stamps import PATIENCE_SECONDS, now, progress
 from bench.tables import TIMES_HEAD, Figure, Table, Verdict, at_most, distance, times_row
 from infra.keep.git_door.door_files import write_door_files
-from infra.keep.services import services
+from infra.keep.services import processes, services
 from infra.keep.supervision import checkouts
-from infra.shared import boot_files, processes
+from infra.shared import boot_files
 from infra.shared.boot import Boot
 from infra.shared.boot_log import FAILED, SUCCESS, parse_line
 from infra.shared.branches import MAIN

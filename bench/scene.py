@@ -20,8 +20,9 @@ import psutil
 from bench import bodies
 from bench.stamps import PATIENCE_SECONDS, Stamps
 from host.agent.init import first_files, make_repository
-from infra.keep.supervision.versions import RETRY_REF
-from infra.shared import arguments, processes, watcher_file
+from infra.keep.services import processes
+from infra.keep.supervision.shared_main import RETRY_REF
+from infra.shared import arguments, watcher_file
 from infra.shared.people import Person
 from infra.shared.places import ROOT, Places
 from infra.shared.programs import keep_command, keep_environment

@@ -27,14 +27,14 @@ def main(words: list[str]) -> int:
     # Here, because the bench imports this module for `Span` alone.
     from infra import watcher
     from infra.keep.environments import shelf
+    from infra.keep.services import processes
     from infra.keep.services.services import Services
     from infra.keep.supervision import checkouts, inbox, launching, memory
     from infra.keep.supervision.bounds import Bounds
     from infra.keep.supervision.health import Health
     from infra.keep.supervision.observe import Observer
     from infra.keep.supervision.shared_main import SharedMain
-    from infra.keep.supervision.versions import Mainline
-    from infra.shared import boot_files, processes
+    from infra.shared import boot_files
 
     output = os.open(words[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
     timed(processes, "spawn", LAUNCH)
     timed(processes, "start_time", "read the start time")
     timed(SharedMain, "look", "look at main's ref and for the PM's retry")
-    timed(Mainline, "keep", "git: keep the good versions")
+    timed(SharedMain, "keep", "git: keep the good versions")
     timed(launching, "candidate_of", "git: name the version")
     timed(shelf, "look", "look for its environment")
     timed(Health, "look", "health")

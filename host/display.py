@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any, NamedTuple, TextIO
 
+from infra.shared.text import cut
 from infra.shared.visible import spelled, spelled_name
 
 LINE_CHARS = 4000
@@ -43,7 +44,7 @@ def _cut(line: str) -> str:
 def one_line(text: str, width: int = 100) -> str:
     """The first line of `text`, harmless, cut to `width`."""
     line = harmless(text.strip().split("\n", 1)[0]).replace("\t", " ")
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return cut(line, width)
 
 
 def one_name(name: str, width: int = 100) -> str:

@@ -106,7 +106,7 @@ def serve(options: Sequence[str]) -> int:
     from infra.keep.git_door.request_server import RequestServer
     from infra.keep.git_door.requests import answer
     from infra.keep.git_door.witness import Witness
-    from infra.shared import arguments, settings, sockets
+    from infra.shared import arguments, settings_file, sockets
     from infra.shared.log import log_as_json
 
     given = arguments.parser("git_door serve", "Tell listeners where main is.").parse_args(options)
@@ -120,7 +120,7 @@ def serve(options: Sequence[str]) -> int:
 
     with contextlib.ExitStack() as closing:
         try:
-            read = settings.read_settings(given.settings)
+            read = settings_file.read_settings(given.settings)
             problem = problem_with_repository(places.remote)
             if problem:
                 return cannot(problem, Exit.NOT_FOUND)
@@ -129,7 +129,7 @@ def serve(options: Sequence[str]) -> int:
             for path in (places.request_socket, places.git_socket):
                 listening.append(closing.enter_context(sockets.listen(path)))
                 closing.callback(_remove, path)
-        except settings.SettingsError as error:
+        except settings_file.SettingsError as error:
             return cannot(error, Exit.CONFIG)
         except sockets.SocketTaken as error:
             return cannot(error, Exit.CONFLICT)

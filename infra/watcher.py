@@ -21,7 +21,8 @@ from infra.keep.supervision.parts import Parts, now
 from infra.keep.supervision.zones import Zones, plain_directories
 from infra.shared import arguments
 from infra.shared.exit_codes import Exit
-from infra.shared.settings import SettingsError, read_settings
+from infra.shared.log import log_as_json
+from infra.shared.settings_file import SettingsError, read_settings
 
 
 def main(argv: list[str]) -> int:
@@ -80,16 +81,7 @@ def _log_to(path: str, rotate_over: int) -> structlog.stdlib.BoundLogger:
     """JSON lines, one per event; a file that would pass `rotate_over` bytes is moved to `.1`."""
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=rotate_over, backupCount=1, encoding="utf-8")
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
+    log_as_json(structlog.stdlib.LoggerFactory(), structlog.stdlib.BoundLogger)
     log: structlog.stdlib.BoundLogger = structlog.get_logger("watcher")
     return log
 

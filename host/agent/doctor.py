@@ -27,7 +27,7 @@ from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
 from infra.shared.providers import KEYS, variable_of
 from infra.shared.repository.git import Git, GitError
-from infra.shared.settings import SettingsError, read_settings
+from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.sockets import MAX_PATH_BYTES, connect
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ from infra.shared.places import BODY, LIFE_FILE
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.safe_files import Below, opened_file
-from infra.shared.settings import Settings, SettingsError, read_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import WatcherFile
 

@@ -26,7 +26,8 @@ from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
 from infra.shared.providers import KEYS, provider_with, variable_of
 from infra.shared.safe_files import whole_file
-from infra.shared.settings import Settings, read_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import read_settings
 from infra.shared.settings_trust import Difference, needing_consent
 
 if TYPE_CHECKING:

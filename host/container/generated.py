@@ -23,7 +23,7 @@ from host.repository.audit import OK, WARN, Result
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.providers import variable_of
-from infra.shared.settings import SettingsError, read_settings
+from infra.shared.settings_file import SettingsError, read_settings
 
 QUADLET, KUBE = KINDS = ("quadlet", "kube")
 MOST_BYTES = 1 << 20

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from infra.shared.branches import problem_with_branch
 from infra.shared.report_titles import version
+from infra.shared.text import cut
 
 MAX_BYTES = 256 << 10
 """Of one line, in either direction."""
@@ -252,5 +253,4 @@ def _ticks(fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _shown(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 100 else f"{shown[:99]}..."
+    return cut(ascii(value), 100)

@@ -15,7 +15,7 @@ from host.errors import Trouble
 from host.repository import open as bare
 from infra.shared.people import Person
 from infra.shared.repository import bare_config
-from infra.shared.settings import read_settings
+from infra.shared.settings_file import read_settings
 from tests.host.desk import PROJECT, Desk, Ended
 
 BORN = {

@@ -15,7 +15,8 @@ import pytest
 
 from host.agent import pins
 from host.repository import open as bare
-from infra.keep.supervision.versions import RETRY_REF, version_of
+from infra.keep.supervision.shared_main import RETRY_REF
+from infra.keep.supervision.versions import version_of
 from infra.shared import watcher_file
 from infra.shared.repository.git import Git
 from infra.shared.signals import Signal, SignalName, write_signal

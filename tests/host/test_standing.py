@@ -12,7 +12,7 @@ import psutil
 from host.agent import status as standing
 from infra.shared import watcher_file
 from infra.shared.life_file import WORKING, Life, write_life
-from infra.shared.settings import read_settings
+from infra.shared.settings_file import read_settings
 from infra.shared.watcher_file import BootRecord, Trouble, WatcherFile
 from tests.host.desk import Desk
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from infra.cell.runner.page import Seen
 from infra.shared import comms
 from infra.shared.approvals import (
-    Answer,
+    Decision,
     State,
     answer_lines,
     asked_on_page,
@@ -121,5 +121,5 @@ def test_an_answer_names_its_line() -> None:
     """So that it can be ticked."""
     [directive] = comms.open_directives(DIRECTIVES.format(f"- approve {ID}"))
     page = DIRECTIVES.format(f"- approve {ID}")
-    assert open_answers(page)[ID] == Answer(ID, True, "", directive.id)
+    assert open_answers(page)[ID] == Decision(ID, True, "", directive.id)
     assert open_answers(comms.tick(page, (directive.id,))) == {}

@@ -9,6 +9,7 @@ from itertools import islice
 
 from infra.cell.loop.truncation import shorten
 from infra.shared.conversation import END_TURN, MAX_TOKENS, Completion, Message, Text, ToolResult, ToolUse
+from infra.shared.text import cut
 
 SUMMARY_CHARS = 40_000
 RECORD_LINES = 150
@@ -89,7 +90,7 @@ def _given(call: ToolUse) -> str:
 
 def _first_line(text: str) -> str:
     line = next(iter(text[: 4 * LINE_CHARS].strip().splitlines()), "")
-    return line if len(line) <= LINE_CHARS else f"{line[: LINE_CHARS - 1]}…"
+    return cut(line, LINE_CHARS)
 
 
 def last_steps(sizes: Sequence[int], first: int, room: int, most_steps: int) -> int:

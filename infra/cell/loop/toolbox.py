@@ -83,7 +83,7 @@ class Toolbox:
 def is_passing(error: Exception) -> bool:
     """The same might do in a moment."""
     if isinstance(error, GitError):
-        return error.status is not None and "hook declined" not in error.stderr
+        return error.status is not None and not error.is_refusal
     return isinstance(error, OSError) and error.errno in _PASSING
 
 

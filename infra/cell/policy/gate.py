@@ -21,7 +21,7 @@ Ask = Callable[[str, Mapping[str, Any], str], Verdict]
 
 
 def gate_of(text: str, checkout: str, ask: Ask) -> Gate:
-    """The gate for the policy in `text` (`contract.policy.to_text`)."""
+    """The gate for the policy in `text` (`shared.policy.to_text`)."""
     try:
         policy = from_text(text)
     except ValueError as error:

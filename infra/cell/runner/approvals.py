@@ -17,7 +17,7 @@ from infra.cell.runner.home import Home
 from infra.cell.runner.page import Seen
 from infra.cell.runner.patience import PAUSES_SECONDS
 from infra.shared import door
-from infra.shared.approvals import Answer, answer_lines, call_hash, open_answers
+from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
 from infra.shared.files import write_whole
 from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply, RequestError
 
@@ -39,7 +39,7 @@ class Approvals:
         self._pause = pause
         self._waiting: dict[str, str] = {}
         """Calls by their hash, with the id of the question."""
-        self._told: set[Answer] = set()
+        self._told: set[Decision] = set()
         self.lines = set(answer_lines(seen.document))
         """Directives that are answers, to be ticked with the unit."""
 

@@ -20,7 +20,7 @@ from infra.shared.sockets import connect, control_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from infra.shared.control import Answer, Heartbeat, Question
+    from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 
 QUESTION_SECONDS = 1.0
 """Whoever connects has its question ready; the next one waits behind it."""
@@ -112,8 +112,8 @@ def _line(client: socket.socket) -> bytes:
     return received.partition(b"\n")[0]
 
 
-def answer(question: Question, boot: Boot, heart: Heart) -> Answer:
-    from infra.shared.control import Answer
+def answer(question: ProbeQuestion, boot: Boot, heart: Heart) -> ProbeAnswer:
+    from infra.shared.control import ProbeAnswer
 
     git = model = ""
     troubles = []
@@ -122,7 +122,7 @@ def answer(question: Question, boot: Boot, heart: Heart) -> Answer:
         troubles.append(trouble)
         model, trouble = _tried("model door", lambda: _told_by_model_door(boot.places.model_socket))
         troubles.append(trouble)
-    return Answer(
+    return ProbeAnswer(
         probe=question.probe,
         boot_id=boot.id,
         branch=boot.branch,

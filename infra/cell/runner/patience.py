@@ -15,7 +15,7 @@ PAUSES_SECONDS = (0.2, 0.6, 1.5)
 
 def refused(error: GitError) -> bool:
     """Whether the git door said no. It will say no again, so there is nothing to wait for."""
-    return "hook declined" in error.stdout.decode(errors="replace") or "hook declined" in error.stderr
+    return error.is_refusal
 
 
 def words_of(error: GitError) -> str:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import structlog
 
 from infra.keep.git_door.door_files import write_door_files
-from infra.keep.services import beats
+from infra.keep.services import beats, processes
 from infra.keep.services.beats import Beat, Question
 from infra.keep.services.lasting import Lasting
 from infra.keep.services.restarts import HEALTHY_SECONDS, delay_seconds
-from infra.shared import arguments, processes
+from infra.shared import arguments
 from infra.shared.identity import OURS, Identity
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment

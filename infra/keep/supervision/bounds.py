@@ -17,13 +17,13 @@ from infra.keep.environments.requirements import NAMES, BadRequirements, this_ru
 from infra.keep.environments.shelf import whole_ones
 from infra.keep.limits import judge, room, sample
 from infra.keep.limits.findings import Finding, Remedy
+from infra.keep.services import processes
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision import clearing
 from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.decide.events import Event, MustEnd, Observed
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
-from infra.shared import processes
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file

@@ -20,10 +20,10 @@ import structlog
 
 from infra.keep.environments import requirements, shelf
 from infra.keep.environments.choose import Install
+from infra.keep.services import processes
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
-from infra.shared import processes
 from infra.shared.exit_codes import Exit
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import WATCHER

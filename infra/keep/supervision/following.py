@@ -10,13 +10,15 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
+from infra.keep.services import processes
 from infra.keep.supervision.decide.events import Died
-from infra.shared import boot_files, boot_log, processes
+from infra.shared import boot_files, boot_log
 from infra.shared.active import Level, Runner
 from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.places import Places
 from infra.shared.safe_files import Below
+from infra.shared.text import cut
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
@@ -158,4 +160,4 @@ class Following:
 def brief(words: object) -> str:
     """For a report and for an environment variable, whose sizes are bounded: agents make long and strange errors."""
     text = str(words).replace("\0", "?")
-    return text if len(text) <= BRIEF_CHARS else f"{text[:BRIEF_CHARS]}…"
+    return cut(text, BRIEF_CHARS)

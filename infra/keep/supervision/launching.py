@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from infra.keep.environments import shelf
 from infra.keep.environments.choose import Install
 from infra.keep.environments.requirements import NAMES, BadRequirements
+from infra.keep.services import processes
 from infra.keep.services.services import Services
 from infra.keep.supervision import checkouts
 from infra.keep.supervision.decide.events import Launch
@@ -24,7 +25,7 @@ from infra.keep.supervision.decide.succession import pin_of
 from infra.keep.supervision.preparation import Preparation, Step
 from infra.keep.supervision.versions import candidate_of
 from infra.keep.supervision.zones import Zones
-from infra.shared import boot_files, processes
+from infra.shared import boot_files
 from infra.shared.active import Level, Runner
 from infra.shared.boot import Boot
 from infra.shared.places import ROOT

@@ -17,9 +17,9 @@ import structlog
 
 from infra.keep.environments import answer, order
 from infra.keep.rehearsal import verdict
+from infra.keep.services import processes
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision.decide.events import Launch, Preparing
-from infra.shared import processes
 from infra.shared.active import Runner
 from infra.shared.identity import Identity
 from infra.shared.places import Places

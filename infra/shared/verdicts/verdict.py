@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from infra.shared.verdicts.findings import FAILED, PASSED, SKIPPED, Answer, Run
+from infra.shared.text import cut
+from infra.shared.verdicts.findings import FAILED, PASSED, SKIPPED, Findings, Run
 from infra.shared.verdicts.selection import Selection
 
 MOST_LISTED = 40
@@ -93,7 +94,7 @@ def from_json(content: bytes) -> Verdict:
     return msgspec.json.decode(content, type=Verdict)
 
 
-def judge(key: str, branch: str, commit: str, main: str, selection: Selection, answer: Answer) -> Verdict:
+def judge(key: str, branch: str, commit: str, main: str, selection: Selection, answer: Findings) -> Verdict:
     """The verdict, without its time."""
     failures = {**answer.mains.failures, **answer.own.failures}
     failed = [id for id in _failed(answer.mains) if answer.main.outcomes.get(id) != FAILED]
@@ -127,7 +128,7 @@ def judge(key: str, branch: str, commit: str, main: str, selection: Selection, a
     )
 
 
-def _why_not(selection: Selection, answer: Answer, failed: list[str]) -> str:
+def _why_not(selection: Selection, answer: Findings, failed: list[str]) -> str:
     if answer.rehearsed is False:
         return f"it did not live through its rehearsal: {answer.rehearsal}"
     if not selection.mains and not selection.own:
@@ -151,7 +152,7 @@ def _why_not(selection: Selection, answer: Answer, failed: list[str]) -> str:
     return ""
 
 
-def _lost(selection: Selection, answer: Answer) -> Iterator[str]:
+def _lost(selection: Selection, answer: Findings) -> Iterator[str]:
     """What main's tests hold, and the branch's no longer do."""
     for path in selection.removed:
         yield f"{path} is removed"
@@ -171,7 +172,7 @@ def _missing(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
             yield f"{id} is collected {counted[id]} times, {many} times on main"
 
 
-def _skipped(answer: Answer) -> Iterator[str]:
+def _skipped(answer: Findings) -> Iterator[str]:
     """What is skipped, and is not with main's own code."""
     for id, outcome in {**answer.mains.outcomes, **answer.own.outcomes}.items():
         if outcome == SKIPPED and answer.main.outcomes.get(id) != SKIPPED:
@@ -214,6 +215,6 @@ def _more(found: list[str]) -> str:
 
 
 def _some(names: Iterable[str], most: int = MOST_LISTED) -> tuple[str, ...]:
-    shown = [name if len(name) <= 200 else f"{name[:199]}…" for name in names]
+    shown = [cut(name, 200) for name in names]
     more = len(shown) - most
     return (*shown[:most], *([f"and {more} more"] if more > 0 else []))

@@ -19,7 +19,7 @@ from infra.cell.runner.control import Heart, answer
 from infra.cell.runner.home import Home
 from infra.keep.supervision.probe import Reply, judge_doors, put_challenge
 from infra.shared import control
-from infra.shared.control import Answer, Heartbeat, Question
+from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 from infra.shared.conversation import Completion, Request
 from infra.shared.exit_codes import Exit
 from infra.shared.requests import Refused
@@ -43,17 +43,17 @@ def connected(boot_id: str) -> socket.socket:
     return wire
 
 
-def asked(boot_id: str, doors: bool = False) -> Answer:
+def asked(boot_id: str, doors: bool = False) -> ProbeAnswer:
     """What is answered to a plain question."""
     with connected(boot_id) as wire:
-        wire.sendall(control.question_line(Question(NONCE, doors)))
+        wire.sendall(control.question_line(ProbeQuestion(NONCE, doors)))
         received = b"".join(iter(lambda: wire.recv(65536), b""))
     line, end, rest = received.partition(b"\n")
     assert (end, rest) == (b"\n", b"")
     return control.read_answer(line)
 
 
-def is_of(answer: Answer, run: Runner) -> bool:
+def is_of(answer: ProbeAnswer, run: Runner) -> bool:
     boot = run.boot
     known = (answer.probe, answer.boot_id, answer.branch, answer.commit, answer.pid)
     return known == (NONCE, boot.id, boot.branch, boot.commit, run.process.pid)
@@ -115,7 +115,7 @@ def test_the_git_door_of_the_container_tells_the_same(cell: Cell) -> None:
         os.makedirs(server.world.places.var, exist_ok=True)
         challenge = put_challenge(server.world.places)
 
-        said = answer(Question(NONCE, True), cell.boot(remote_url=server.url), Heart())
+        said = answer(ProbeQuestion(NONCE, True), cell.boot(remote_url=server.url), Heart())
 
         assert said.git == challenge.git
         assert said.trouble.startswith("model door: ")  # the control: that one's word lies in another place
@@ -186,7 +186,7 @@ def test_other_users_get_no_answer(cell: Cell) -> None:
     )
 
     def heard(uid: int) -> int:
-        question = control.question_line(Question(NONCE, False)).decode().strip()
+        question = control.question_line(ProbeQuestion(NONCE, False)).decode().strip()
         words = [sys.executable, "-c", ask, control_address(run.boot.id)[1:], str(uid), question]
         return int(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
 

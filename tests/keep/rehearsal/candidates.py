@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from infra.keep.rehearsal import verdict
-from infra.keep.rehearsal.verdict import Verdict
+from infra.keep.rehearsal.verdict import RehearsalVerdict
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
 
@@ -82,7 +82,7 @@ class Bench:
         self._started.append(process)
         return process
 
-    def rehearse(self, seconds: float = ENOUGH_SECONDS, **other: Any) -> Verdict:
+    def rehearse(self, seconds: float = ENOUGH_SECONDS, **other: Any) -> RehearsalVerdict:
         """The verdict, once it is seen that nothing is left of the rehearsal."""
         process = self.start(seconds, **other)
         stdout, stderr = process.communicate(timeout=verdict.longest_seconds(seconds))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.shared import processes
+from infra.keep.services import processes
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_files import make_home
 from infra.shared.people import AGENT

@@ -15,9 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.keep.services import processes
 from infra.keep.supervision import inbox, main_branch
 from infra.keep.supervision.stale_locks import HELD_SECONDS
-from infra.shared import boot_files, processes
+from infra.shared import boot_files
 from infra.shared.repository.git import Git
 from infra.shared.safe_files import MOST_KEPT, Below
 from infra.shared.signals import SignalName

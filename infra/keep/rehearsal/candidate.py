@@ -16,9 +16,9 @@ import psutil
 
 from infra.keep.git_door.daemon import at_most
 from infra.keep.rehearsal.findings import Outage, as_outage
-from infra.keep.rehearsal.scene import Candidate, Scene
+from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
 from infra.keep.rehearsal.verdict import ending
-from infra.shared import processes
+from infra.keep.services import processes
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_files import boot_words, last_words, make_home, open_error_log
 from infra.shared.boot_log import FAILED, BootLine
@@ -38,8 +38,8 @@ _CONVERSATION_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True)
-class Player:
-    """One boot of the candidate."""
+class Candidate:
+    """One boot of the version that is rehearsed."""
 
     boot: Boot
     process: subprocess.Popen[bytes]
@@ -77,9 +77,9 @@ class Player:
         return processes.sweep(doors)
 
 
-def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds: float) -> Player:
+def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str, seconds: float) -> Candidate:
     """Raises Outage."""
-    places = scene.places
+    places = scratch.places
     limits = Limits(
         bash_seconds=seconds,
         output_chars=10_000,
@@ -91,18 +91,15 @@ def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds:
         context_tokens=100_000,
     )
     boot = Boot(secrets.token_hex(16), "main", commit, reason, places.remote, "merge", places, limits)
-    tools = os.path.dirname(candidate.python)
-    env = processes.cell_environment(boot) | {"TMPDIR": scene.temporary}
-    env["PATH"] = f"{tools}:{env['PATH']}"
     with as_outage("the candidate's runner cannot be started"):
         bot = Below(places.bot)
         make_home(bot, places.home(boot.id))
         errors, _ = open_error_log(bot, places.main_checkout, ROTATE_OVER)
         try:
             process = subprocess.Popen(
-                [*bounded(seconds), candidate.python, *processes.runner_command()[1:]],
+                [*bounded(seconds), *processes.runner_command(version.python)],
                 cwd=places.main_checkout,
-                env=env,
+                env=processes.cell_environment(boot, version.python) | {"TMPDIR": scratch.temporary},
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
@@ -110,31 +107,27 @@ def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds:
             )
         finally:
             os.close(errors)
-        return Player(boot, process, os.pidfd_open(process.pid))
+        return Candidate(boot, process, os.pidfd_open(process.pid))
 
 
 def bounded(seconds: float) -> list[str]:
     """Ended with us, and with limits of its own; where the machine allows less than these, it has less."""
+    # The kernel counts the threads of all that our user runs against the limit of each process.
+    threads = 0
+    for process in psutil.process_iter():
+        try:
+            threads += process.num_threads() if process.uids().real == os.getuid() else 0
+        except psutil.Error:
+            continue
     wanted = (
         ("as", MEMORY_BYTES, resource.RLIMIT_AS),
         ("fsize", FILE_BYTES, resource.RLIMIT_FSIZE),
         ("cpu", math.ceil(seconds + CPU_SECONDS), resource.RLIMIT_CPU),
-        ("nproc", _threads_now() + PROCESSES, resource.RLIMIT_NPROC),
+        ("nproc", threads + PROCESSES, resource.RLIMIT_NPROC),
         ("core", 0, resource.RLIMIT_CORE),
     )
     limits = [f"--{name}={at_most(most, limit)}" for name, most, limit in wanted]
     return ["setpriv", "--pdeathsig", "KILL", "prlimit", *limits, "--"]
-
-
-def _threads_now() -> int:
-    """Of all that our user runs: the kernel counts them all against the limit of each."""
-    count, us = 0, os.getuid()
-    for process in psutil.process_iter():
-        try:
-            count += process.num_threads() if process.uids().real == us else 0
-        except psutil.Error:
-            continue
-    return count
 
 
 def waited_seconds() -> float:
@@ -150,8 +143,8 @@ def waited_seconds() -> float:
     return waited / 1e6
 
 
-def log_bytes(scene: Scene) -> int:
-    status = Below(scene.places.bot).status(f"{scene.places.main_checkout}/{ERROR_LOG}")
+def log_bytes(scratch: Scratch) -> int:
+    status = Below(scratch.places.bot).status(f"{scratch.places.main_checkout}/{ERROR_LOG}")
     return status.st_size if status else 0
 
 
@@ -166,9 +159,9 @@ def bytes_below(path: str, enough: int) -> int:
     return taken
 
 
-def transcript(scene: Scene, steps: list[str]) -> str:
+def transcript(scratch: Scratch, steps: list[str]) -> str:
     """The end of what the candidate said and did, in `TRANSCRIPT_CHARS`."""
-    bot, checkout = Below(scene.places.bot), scene.places.main_checkout
+    bot, checkout = Below(scratch.places.bot), scratch.places.main_checkout
     parts = (
         ("rehearsal", "\n".join(steps), 900),
         ("boot log", bot.tail(f"{checkout}/{BOOT_LOG}", 1000).decode(errors="replace"), 700),
@@ -180,30 +173,27 @@ def transcript(scene: Scene, steps: list[str]) -> str:
 
 
 def _last_conversation(bot: Below, checkout: str) -> str:
-    """What its tools answered last, as the newest one tells it; its last bytes, if it tells it in another way."""
+    """What its tools answered last, as the newest one records it; its last bytes, if it has another form."""
+    directory = f"{checkout}/{_CONVERSATIONS}"
     try:
-        found = sorted(name for name in bot.names(f"{checkout}/{_CONVERSATIONS}", 1000) if name.endswith(".jsonl"))
+        newest = max((name for name in bot.names(directory, 1000) if name.endswith(".jsonl")), default="")
     except OSError:
         return ""
-    newest = f"{checkout}/{_CONVERSATIONS}/{found[-1]}" if found else ""
-    text = bot.tail(newest, _CONVERSATION_BYTES).decode(errors="replace")
-    answers = [answer for line in text.splitlines() if (answer := _answer(line))]
+    text = bot.tail(f"{directory}/{newest}", _CONVERSATION_BYTES).decode(errors="replace")
+    answers = list[str]()
+    for line in text.splitlines():
+        try:
+            fact = json.loads(line)
+            answers.append(f"{fact['call']['name']}: {str(fact['content'])[-300:]}")
+        except (ValueError, TypeError, KeyError, RecursionError):  # it records something else
+            continue
     return "\n".join(answers[-4:]) or text
 
 
-def _answer(line: str) -> str:
-    """The tool and what came of it; empty for a line that tells of something else."""
-    try:
-        fact = json.loads(line)
-        return f"{fact['call']['name']}: {str(fact['content'])[-300:]}"
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return ""
-
-
-def refuse_full_disk(scene: Scene) -> None:
+def refuse_full_disk(scratch: Scratch) -> None:
     """Raises Outage when nothing more can be written, or no program started."""
-    with as_outage(f"{scene.root} takes no more files, or no program can be started"):
-        path = f"{scene.root}/w"
+    with as_outage(f"{scratch.root} takes no more files, or no program can be started"):
+        path = f"{scratch.root}/w"
         with open(path, "wb") as file:
             file.write(bytes(1 << 16))
             file.flush()
