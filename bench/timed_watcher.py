@@ -27,7 +27,7 @@ def main(words: list[str]) -> int:
     # Here, because the bench imports this module for `Span` alone.
     from infra import watcher
     from infra.keep.environments import shelf
-    from infra.keep.services import processes
+    from infra.keep.services import children, processes
     from infra.keep.services.services import Services
     from infra.keep.supervision import checkouts, inbox, launching, memory
     from infra.keep.supervision.bounds import Bounds
@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
     timed(processes, "sweep", "look for processes left behind")
     timed(checkouts, "ready", "git: look at the clone")
     timed(boot_files, "open_error_log", "open the error log")
-    timed(processes, "spawn", LAUNCH)
+    timed(children, "spawn", LAUNCH)
     timed(processes, "start_time", "read the start time")
     timed(SharedMain, "look", "look at main's ref and for the PM's retry")
     timed(SharedMain, "keep", "git: keep the good versions")

@@ -13,7 +13,7 @@ import shutil
 import stat
 from typing import NamedTuple
 
-from infra.keep.services.processes import KEEPS_GIT
+from infra.keep.services.children import KEEPS_GIT
 from infra.keep.supervision import integrity, rescue
 from infra.keep.supervision.tampering import tampering
 from infra.shared.branches import MAIN

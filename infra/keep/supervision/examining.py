@@ -20,8 +20,8 @@ import structlog
 
 from infra.keep.environments import requirements, shelf
 from infra.keep.environments.choose import Install
-from infra.keep.services import processes
-from infra.keep.services.services import dies_with_us
+from infra.keep.services import children, processes
+from infra.keep.services.children import begin_aside
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
 from infra.shared.exit_codes import Exit
@@ -217,7 +217,7 @@ class Examining:
         more: tuple[int, ...] = (),
     ) -> None:
         """Raises OSError."""
-        env = keep_environment() | {processes.KEEPS_GIT: self._zones.places.var, "HOME": "/nonexistent"}
+        env = keep_environment() | {children.KEEPS_GIT: self._zones.places.var, "HOME": "/nonexistent"}
         if who.uid or self._zones.scratch:
             env["TMPDIR"] = self._zones.scratch or tempfile.gettempdir()
         if stdin >= 0:
@@ -225,17 +225,8 @@ class Examining:
         output = os.memfd_create("examination", os.MFD_CLOEXEC)
         try:
             with open(f"{self._zones.places.var}/examination.log", "wb") as errors:
-                process = subprocess.Popen(
-                    dies_with_us(keep_command("infra.keep.examination", *words)),
-                    cwd="/",
-                    env=env,
-                    stdin=stdin,
-                    stdout=output,
-                    stderr=errors,
-                    start_new_session=True,
-                    pass_fds=more,
-                    **who.for_child,
-                )
+                command = keep_command("infra.keep.examination", *words)
+                process = begin_aside(command, env, who, stdin, output, errors, more)
             pidfd = os.pidfd_open(process.pid)
         except OSError:
             os.close(output)

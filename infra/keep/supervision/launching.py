@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from infra.keep.environments import shelf
 from infra.keep.environments.choose import Install
 from infra.keep.environments.requirements import NAMES, BadRequirements
-from infra.keep.services import processes
+from infra.keep.services import children
 from infra.keep.services.services import Services
 from infra.keep.supervision import checkouts
 from infra.keep.supervision.decide.events import Launch
@@ -128,10 +128,10 @@ class Launcher:
         bot = Below(self._places.bot, self._zones.cell)
         error_log, size = boot_files.open_error_log(bot, checkout, self._settings.limits.log_bytes)
         try:
-            words = processes.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
+            words = children.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
             own = candidate.python == sys.executable
             self._environment = "" if own else os.path.dirname(os.path.dirname(candidate.python))
-            return processes.spawn(candidate.boot, words, error_log, self._zones.cell), size
+            return children.spawn(candidate.boot, words, error_log, self._zones.cell), size
         finally:
             os.close(error_log)
 

@@ -17,8 +17,8 @@ import structlog
 
 from infra.keep.environments import answer, order
 from infra.keep.rehearsal import verdict
-from infra.keep.services import processes
-from infra.keep.services.services import dies_with_us
+from infra.keep.services import children, processes
+from infra.keep.services.children import begin_aside
 from infra.keep.supervision.decide.events import Launch, Preparing
 from infra.shared.active import Runner
 from infra.shared.identity import Identity
@@ -83,7 +83,7 @@ class Preparation:
 
     def installing(self, checkout: str, seconds: float) -> Step:
         asked = order.Order(checkout, self._places.environments, self._places.wheels, seconds)
-        words = dies_with_us(keep_command("infra.keep.environments.install", *order.to_words(asked)))
+        words = keep_command("infra.keep.environments.install", *order.to_words(asked))
         env = keep_environment() | {"HOME": "/nonexistent"}
         return Step("its environment is installed", words, env, seconds + GRACE_SECONDS, _installed)
 
@@ -96,20 +96,11 @@ class Preparation:
         """Raises OSError."""
         self.cancel()
         # Known by it, should the watcher be killed: the next one ends it.
-        env = step.env | {processes.KEEPS_GIT: self._places.var}
+        env = step.env | {children.KEEPS_GIT: self._places.var}
         output = os.memfd_create("preparation", os.MFD_CLOEXEC)
         try:
             with self._cell.acting():
-                process = subprocess.Popen(
-                    step.command,
-                    cwd="/",
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                    **self._cell.for_child,
-                )
+                process = begin_aside(step.command, env, self._cell, stdout=output)
             pidfd = os.pidfd_open(process.pid)
         except OSError:
             os.close(output)
@@ -183,16 +174,8 @@ class Preparation:
 
     def _removed(self, paths: list[str]) -> None:
         with self._cell.acting():
-            subprocess.Popen(
-                dies_with_us(["rm", "-rf", "--", *paths]),
-                cwd="/",
-                env=keep_environment() | {processes.KEEPS_GIT: self._places.var},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                **self._cell.for_child,
-            )
+            env = keep_environment() | {children.KEEPS_GIT: self._places.var}
+            begin_aside(["rm", "-rf", "--", *paths], env, self._cell)
 
 
 def _installed(said: bytes, status: int) -> tuple[str, bool, str]:
