@@ -1,8 +1,7 @@
-"""Examinations, off the watcher's loop: who is asked about is read from refs, three processes follow one another
-(`examination.__main__`), and while the candidate's code runs in one of them, everything of the cell's is held.
+"""Examinations, off the watcher's loop: the request is read from refs, and three processes follow one another
+(`examination.__main__`); while the candidate's code runs in one of them, everything of the cell's is held.
 
-The request goes when its verdict is kept. So a watcher that is killed in between leaves the request, and the next one
-begins anew."""
+The request is removed when its verdict is kept: if the watcher is killed before that, the next one examines again."""
 
 from __future__ import annotations
 
@@ -21,7 +20,6 @@ import structlog
 from infra.keep.environments import requirements, shelf
 from infra.keep.environments.choose import Install
 from infra.keep.services import children, processes
-from infra.keep.services.children import begin_aside
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
 from infra.shared.exit_codes import Exit
@@ -41,8 +39,6 @@ AGAIN_SECONDS = 30.0
 ATTEMPTS = 3
 OUTPUT_BYTES = 256 << 20
 """Of a plan with its objects."""
-_CALM = (Phase.RUNNING, Phase.WAITING)
-"""Nobody is being started or ended."""
 
 
 class _Child(NamedTuple):
@@ -74,12 +70,12 @@ class Examining:
     ) -> None:
         self._settings, self._zones, self._log = settings, zones, log
         self._is_fit = is_fit
-        """Whether a branch's commit has lived through its rehearsal."""
+        """Whether a branch's commit has passed its rehearsal."""
         self._keep_pids = keep_pids
-        """Of the keep's other processes."""
+        """Of the keep's processes."""
         self._git = Git(zones.places.remote, WATCHER, {"GIT_DIR": zones.places.remote})
         self._child: _Child | None = None
-        self._wanted: _Wanted | None = None
+        self._wanted = _Wanted("", "", 0.0)
         self._plan = -1
         self._failures = 0
         self._next = 0.0
@@ -97,21 +93,24 @@ class Examining:
         return [self._child.pidfd] if self._child else []
 
     def look(self, state: State, at: float) -> float:
-        """Go on with what is under way, or begin what is asked for; for how long the cell was held, once that is over.
-
-        Never waits for a child."""
-        if self._child is None:
-            if state.phase in _CALM and not state.stopping and not state.request and at >= self._next:
-                self._begin(state, at)
-            return 0.0
+        """Go on with the examination under way, or begin a requested one while no runner is started or ended; for how
+        long the cell was held, once that is over. Never waits for a child."""
         child = self._child
-        if at > child.deadline or os.fstat(child.output).st_size > OUTPUT_BYTES:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.process.pid, signal.SIGKILL)
-        if not processes.is_over(child.pidfd):
+        try:
+            if child is None:
+                is_calm = state.phase in (Phase.RUNNING, Phase.WAITING) and not state.stopping and not state.request
+                if is_calm and at >= self._next and refs.is_asked(self._zones.places.remote):
+                    self._runner = state.runner.pid if state.runner else 0
+                    self._begin(at)
+                return 0.0
+            if at > child.deadline or os.fstat(child.output).st_size > OUTPUT_BYTES:
+                processes.ask_group(child.process.pid, signal.SIGKILL)
+            if not processes.is_over(child.pidfd):
+                return 0.0
+        except (GitError, OSError) as error:
+            self._failed(str(error), at)
             return 0.0
-        status = child.process.wait()
-        held = self.let_go(at)
+        status, held = child.process.wait(), self.let_go(at)
         try:
             self._go_on(child, status, at)
         except OSError as error:
@@ -122,7 +121,7 @@ class Examining:
         return held
 
     def let_go(self, at: float) -> float:
-        """Let the cell go on; for how long it was held."""
+        """Resume the cell; for how long it was held."""
         if self._held_since is None:
             return 0.0
         held, self._held_since = at - self._held_since, None
@@ -130,43 +129,32 @@ class Examining:
         return held
 
     def cancel(self) -> None:
-        """It begins anew some other time."""
+        """It is repeated at another time."""
         self.let_go(time.monotonic())
         child, self._child = self._child, None
         if child:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.process.pid, signal.SIGKILL)
+            processes.ask_group(child.process.pid, signal.SIGKILL)
             child.process.wait()
             os.close(child.pidfd)
             os.close(child.output)
         self._end_examiner()
         self._forget()
 
-    def _begin(self, state: State, at: float) -> None:
-        if not refs.is_asked(self._zones.places.remote):
-            return
-        try:
-            waiting = refs.requests(self._git)
-        except GitError as error:
-            self._failed(str(error), at)
-            return
+    def _begin(self, at: float) -> None:
+        """Raises GitError, OSError."""
+        waiting = refs.requests(self._git)
         if not waiting:
             self._next = at + AGAIN_SECONDS  # there is a file that is no request
             return
         branch, commit = waiting[0]
         self._wanted = _Wanted(branch, commit, time.time())
-        self._runner = state.runner.pid if state.runner else 0
         limits = self._settings.limits
-        words = ["prepare", f"--remote={self._zones.places.remote}", f"--branch={branch}", f"--commit={commit}"]
+        words = [f"--remote={self._zones.places.remote}", f"--branch={branch}", f"--commit={commit}"]
         words += [f"--rehearsal-seconds={limits.rehearsal_seconds:g}", f"--seconds={limits.validation_seconds:g}"]
         words += [f"--python={self._python(branch)}"]
         words += [] if self._settings.rehearse else ["--unrehearsed"]
         words += ["--rehearsed"] if self._is_fit(branch, commit) else []
-        try:
-            self._start("prepare", words, at + PREPARE_SECONDS)
-        except OSError as error:
-            self._failed(str(error), at)
-            return
+        self._start("prepare", words, at + PREPARE_SECONDS)
         self._log.info("examination.began", branch=branch, commit=commit)
 
     def _python(self, branch: str) -> str:
@@ -187,7 +175,7 @@ class Examining:
                 self._plan = os.dup(child.output)
                 limits = self._settings.limits
                 longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + GRACE_SECONDS
-                words = ["examine", *(["--apart"] if self._zones.examiner.uid and self._zones.scratch else [])]
+                words = ["--apart"] if self._zones.examiner.uid and self._zones.scratch else []
                 self._start("examine", words, at + longest, self._zones.examiner, self._plan)
                 self._held_since = at
                 processes.hold(self._keep_pids() | self.pids(), self._zones.cell, self._runner)
@@ -195,13 +183,11 @@ class Examining:
                 self._drop("there is nothing to examine: it has moved, or it cannot be merged")
             case "examine":
                 self._end_examiner()
-                began = self._wanted.began if self._wanted else time.time()
-                words = [f"--remote={self._zones.places.remote}", f"--began={began!r}"]
+                words = [f"--remote={self._zones.places.remote}", f"--began={self._wanted.began!r}"]
                 words += [f"--plan={self._plan}", f"--answer={child.output}"]
-                self._start("conclude", ["conclude", *words], at + CONCLUDE_SECONDS, more=(self._plan, child.output))
+                self._start("conclude", words, at + CONCLUDE_SECONDS, more=(self._plan, child.output))
             case "conclude" if status == Exit.OK:
-                if self._wanted:
-                    self._log.info("examination.ended", branch=self._wanted.branch, commit=self._wanted.commit)
+                self._log.info("examination.ended", branch=self._wanted.branch, commit=self._wanted.commit)
                 self._failures = 0
                 self._forget()
             case _:
@@ -225,8 +211,8 @@ class Examining:
         output = os.memfd_create("examination", os.MFD_CLOEXEC)
         try:
             with open(f"{self._zones.places.var}/examination.log", "wb") as errors:
-                command = keep_command("infra.keep.examination", *words)
-                process = begin_aside(command, env, who, stdin, output, errors, more)
+                command = keep_command("infra.keep.examination", part, *words)
+                process = children.begin_aside(command, env, who, stdin, output, errors, more)
             pidfd = os.pidfd_open(process.pid)
         except OSError:
             os.close(output)
@@ -234,24 +220,24 @@ class Examining:
         self._child = _Child(part, process, pidfd, output, deadline)
 
     def _end_examiner(self) -> None:
-        """Whatever it left running, where it is a user of its own."""
+        """And every process that it left behind, where it is a user of its own."""
         if self._zones.examiner.uid and os.getpid() == 1:
             processes.signal_all_of(self._zones.examiner, signal.SIGKILL)
 
     def _failed(self, why: str, at: float) -> None:
-        """The machine's fault: again a little later, and not for ever."""
+        """The machine's fault: repeated a little later, a few times."""
         self._failures += 1
         self._next = at + AGAIN_SECONDS
         self._log.error("examination.failed", reason=why[:1000], attempt=self._failures)
         if self._failures >= ATTEMPTS:
             self._failures = 0
-            self._drop("it failed again and again")
+            self._drop("it failed several times in a row")
         else:
             self._forget()
 
     def _drop(self, why: str) -> None:
-        """Take the request away."""
-        if self._wanted:
+        """Remove the request."""
+        if self._wanted.branch:
             self._log.warning("examination.dropped", branch=self._wanted.branch, reason=why)
             with contextlib.suppress(GitError):
                 refs.forget_request(self._git, self._wanted.branch, self._wanted.commit)
@@ -260,4 +246,4 @@ class Examining:
     def _forget(self) -> None:
         if self._plan >= 0:
             os.close(self._plan)
-        self._plan, self._wanted = -1, None
+        self._plan, self._wanted = -1, _Wanted("", "", 0.0)
