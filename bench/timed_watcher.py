@@ -26,7 +26,7 @@ class Span(NamedTuple):
 def main(words: list[str]) -> int:
     # Here, because the bench imports this module for `Span` alone.
     from infra import watcher
-    from infra.keep.environments import shelf
+    from infra.keep.environments import store
     from infra.keep.services import children, processes
     from infra.keep.services.services import Services
     from infra.keep.supervision import checkouts, inbox, launching, memory
@@ -67,7 +67,7 @@ def main(words: list[str]) -> int:
     timed(SharedMain, "look", "look at main's ref and for the PM's retry")
     timed(SharedMain, "keep", "git: keep the good versions")
     timed(launching, "candidate_of", "git: name the version")
-    timed(shelf, "look", "look for its environment")
+    timed(store, "select", "look for its environment")
     timed(Health, "look", "health")
     timed(Bounds, "look", "limits")
     return watcher.main(words[1:])

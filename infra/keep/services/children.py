@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -51,6 +53,66 @@ def begin_aside(
         pass_fds=pass_fds,
         **who.for_child,
     )
+
+
+class Child:
+    """A program that works for the watcher off its loop. `output` is its stdout, a file in memory, so that neither
+    waits for the other; `pidfd` can be polled for its end."""
+
+    def __init__(
+        self,
+        command: list[str],
+        env: dict[str, str],
+        output_bytes: int,
+        who: Identity = OURS,
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stderr: int = subprocess.DEVNULL,
+        pass_fds: tuple[int, ...] = (),
+    ) -> None:
+        """Start it; one that says more than `output_bytes` is killed. Raises OSError."""
+        self._output_bytes = output_bytes
+        self.output = os.memfd_create("output", os.MFD_CLOEXEC)
+        try:
+            with who.acting():
+                self._process = begin_aside(command, env, who, stdin, self.output, stderr, pass_fds)
+            self.pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            os.close(self.output)
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_over(self) -> bool:
+        if os.fstat(self.output).st_size > self._output_bytes:
+            self.kill()
+        return is_over(self.pidfd)
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def said(self) -> bytes:
+        return os.pread(self.output, self._output_bytes, 0)
+
+    def end(self) -> int:
+        """Kill what is left of it; gives its exit status. Its output can still be read."""
+        self.kill()
+        os.close(self.pidfd)
+        return self._process.wait()
+
+    def forget(self) -> None:
+        """After `end`."""
+        os.close(self.output)
+
+
+def is_over(pidfd: int) -> bool:
+    """True once the process has ended, reaped or not."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def runner_command(python: str = sys.executable, safe: bool = False) -> list[str]:

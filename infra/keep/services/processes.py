@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import json
 import os
-import select
 import signal
 import time
 from collections.abc import Iterator
@@ -53,13 +52,6 @@ def is_stopped(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_STOPPED
     except psutil.Error:
         return False
-
-
-def is_over(pidfd: int) -> bool:
-    """True once the process has ended, reaped or not."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def how_it_ended(returncode: int) -> str:

@@ -1,7 +1,8 @@
-"""Examinations, off the watcher's loop: the request is read from refs, and three processes follow one another
-(`examination.__main__`); while the candidate's code runs in one of them, everything of the cell's is held.
+"""Examinations, off the watcher's loop: who is asked about is read from refs, three processes follow one another
+(`examination.__main__`), and while the candidate's code runs in one of them, everything of the cell's is held.
 
-The request is removed when its verdict is kept: if the watcher is killed before that, the next one examines again."""
+The request goes when its verdict is kept. So a watcher that is killed in between leaves the request, and the next one
+begins anew."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from typing import NamedTuple
 
 import structlog
 
-from infra.keep.environments import requirements, shelf
-from infra.keep.environments.choose import Install
-from infra.keep.services import children, processes
+from infra.keep.environments import requirements, store
+from infra.keep.services import processes
+from infra.keep.services.children import KEEPS_GIT, Child
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
 from infra.shared.exit_codes import Exit
@@ -28,6 +29,7 @@ from infra.shared.people import WATCHER
 from infra.shared.places import ROOT
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
 from infra.shared.verdicts import refs
 
@@ -39,14 +41,13 @@ AGAIN_SECONDS = 30.0
 ATTEMPTS = 3
 OUTPUT_BYTES = 256 << 20
 """Of a plan with its objects."""
+_CALM = (Phase.RUNNING, Phase.WAITING)
+"""Nobody is being started or ended."""
 
 
-class _Child(NamedTuple):
-    part: str
-    process: subprocess.Popen[bytes]
-    pidfd: int
-    output: int
-    """A file in memory."""
+class _Part(NamedTuple):
+    name: str
+    child: Child
     deadline: float
 
 
@@ -55,6 +56,9 @@ class _Wanted(NamedTuple):
     commit: str
     began: float
     """Seconds since the epoch."""
+
+
+_NOTHING = _Wanted("", "", 0.0)
 
 
 class Examining:
@@ -70,12 +74,12 @@ class Examining:
     ) -> None:
         self._settings, self._zones, self._log = settings, zones, log
         self._is_fit = is_fit
-        """Whether a branch's commit has passed its rehearsal."""
+        """Whether a branch's commit has lived through its rehearsal."""
         self._keep_pids = keep_pids
-        """Of the keep's processes."""
+        """Of the keep's other processes."""
         self._git = Git(zones.places.remote, WATCHER, {"GIT_DIR": zones.places.remote})
-        self._child: _Child | None = None
-        self._wanted = _Wanted("", "", 0.0)
+        self._part: _Part | None = None
+        self._wanted = _NOTHING
         self._plan = -1
         self._failures = 0
         self._next = 0.0
@@ -87,41 +91,39 @@ class Examining:
         return self._held_since is not None
 
     def pids(self) -> frozenset[int]:
-        return frozenset({self._child.process.pid} if self._child else ())
+        return frozenset({self._part.child.pid} if self._part else ())
 
     def pidfds(self) -> list[int]:
-        return [self._child.pidfd] if self._child else []
+        return [self._part.child.pidfd] if self._part else []
 
     def look(self, state: State, at: float) -> float:
-        """Go on with the examination under way, or begin a requested one while no runner is started or ended; for how
-        long the cell was held, once that is over. Never waits for a child."""
-        child = self._child
-        try:
-            if child is None:
-                is_calm = state.phase in (Phase.RUNNING, Phase.WAITING) and not state.stopping and not state.request
-                if is_calm and at >= self._next and refs.is_asked(self._zones.places.remote):
-                    self._runner = state.runner.pid if state.runner else 0
-                    self._begin(at)
-                return 0.0
-            if at > child.deadline or os.fstat(child.output).st_size > OUTPUT_BYTES:
-                processes.ask_group(child.process.pid, signal.SIGKILL)
-            if not processes.is_over(child.pidfd):
-                return 0.0
-        except (GitError, OSError) as error:
-            self._failed(str(error), at)
+        """Go on with what is under way, or begin what is asked for; for how long the cell was held, once that is over.
+
+        Never waits for a child."""
+        if self._part is None:
+            if state.phase in _CALM and not state.stopping and not state.request and at >= self._next:
+                try:
+                    self._begin(state, at)
+                except (GitError, OSError) as error:
+                    self._failed(str(error), at)
             return 0.0
-        status, held = child.process.wait(), self.let_go(at)
+        name, child, deadline = self._part
+        if at > deadline:
+            child.kill()
+        if not child.is_over():
+            return 0.0
+        status = child.end()
+        held = self.let_go(at)
         try:
-            self._go_on(child, status, at)
+            self._go_on(name, child.output, status, at)
         except OSError as error:
             self._failed(str(error), at)
         finally:
-            os.close(child.pidfd)
-            os.close(child.output)
+            child.forget()
         return held
 
     def let_go(self, at: float) -> float:
-        """Resume the cell; for how long it was held."""
+        """Let the cell go on; for how long it was held."""
         if self._held_since is None:
             return 0.0
         held, self._held_since = at - self._held_since, None
@@ -131,23 +133,24 @@ class Examining:
     def cancel(self) -> None:
         """It is repeated at another time."""
         self.let_go(time.monotonic())
-        child, self._child = self._child, None
-        if child:
-            processes.ask_group(child.process.pid, signal.SIGKILL)
-            child.process.wait()
-            os.close(child.pidfd)
-            os.close(child.output)
+        part, self._part = self._part, None
+        if part:
+            part.child.end()
+            part.child.forget()
         self._end_examiner()
         self._forget()
 
-    def _begin(self, at: float) -> None:
+    def _begin(self, state: State, at: float) -> None:
         """Raises GitError, OSError."""
+        if not refs.is_asked(self._zones.places.remote):
+            return
         waiting = refs.requests(self._git)
         if not waiting:
             self._next = at + AGAIN_SECONDS  # there is a file that is no request
             return
         branch, commit = waiting[0]
         self._wanted = _Wanted(branch, commit, time.time())
+        self._runner = state.runner.pid if state.runner else 0
         limits = self._settings.limits
         words = [f"--remote={self._zones.places.remote}", f"--branch={branch}", f"--commit={commit}"]
         words += [f"--rehearsal-seconds={limits.rehearsal_seconds:g}", f"--seconds={limits.validation_seconds:g}"]
@@ -161,18 +164,18 @@ class Examining:
         """The interpreter of the environment that the branch's clone has, if it has one of its own."""
         places = self._zones.places
         try:
-            with self._zones.cell.acting():
-                choice = shelf.look(places.checkout(branch), f"{ROOT}/{requirements.NAMES[0]}", places.environments)
-            return sys.executable if isinstance(choice, Install) else shelf.interpreter_of(choice)
+            bot = Below(places.bot, self._zones.cell)
+            own = f"{ROOT}/{requirements.NAMES[0]}"
+            return store.select(bot, places.checkout(branch), own, places.environments) or sys.executable
         except (requirements.BadRequirements, OSError, ValueError):
             return sys.executable
 
-    def _go_on(self, child: _Child, status: int, at: float) -> None:
+    def _go_on(self, part: str, output: int, status: int, at: float) -> None:
         """Raises OSError."""
-        self._child = None
-        match child.part:
+        self._part = None
+        match part:
             case "prepare" if status == Exit.OK:
-                self._plan = os.dup(child.output)
+                self._plan = os.dup(output)
                 limits = self._settings.limits
                 longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + GRACE_SECONDS
                 words = ["--apart"] if self._zones.examiner.uid and self._zones.scratch else []
@@ -184,14 +187,14 @@ class Examining:
             case "examine":
                 self._end_examiner()
                 words = [f"--remote={self._zones.places.remote}", f"--began={self._wanted.began!r}"]
-                words += [f"--plan={self._plan}", f"--answer={child.output}"]
-                self._start("conclude", words, at + CONCLUDE_SECONDS, more=(self._plan, child.output))
+                words += [f"--plan={self._plan}", f"--answer={output}"]
+                self._start("conclude", words, at + CONCLUDE_SECONDS, more=(self._plan, output))
             case "conclude" if status == Exit.OK:
                 self._log.info("examination.ended", branch=self._wanted.branch, commit=self._wanted.commit)
                 self._failures = 0
                 self._forget()
             case _:
-                self._failed(f"its part {child.part!r}: {processes.how_it_ended(status)}", at)
+                self._failed(f"its part {part!r}: {processes.how_it_ended(status)}", at)
 
     def _start(
         self,
@@ -203,21 +206,15 @@ class Examining:
         more: tuple[int, ...] = (),
     ) -> None:
         """Raises OSError."""
-        env = keep_environment() | {children.KEEPS_GIT: self._zones.places.var, "HOME": "/nonexistent"}
+        env = keep_environment() | {KEEPS_GIT: self._zones.places.var, "HOME": "/nonexistent"}
         if who.uid or self._zones.scratch:
             env["TMPDIR"] = self._zones.scratch or tempfile.gettempdir()
         if stdin >= 0:
             os.lseek(stdin, 0, os.SEEK_SET)
-        output = os.memfd_create("examination", os.MFD_CLOEXEC)
-        try:
-            with open(f"{self._zones.places.var}/examination.log", "wb") as errors:
-                command = keep_command("infra.keep.examination", part, *words)
-                process = children.begin_aside(command, env, who, stdin, output, errors, more)
-            pidfd = os.pidfd_open(process.pid)
-        except OSError:
-            os.close(output)
-            raise
-        self._child = _Child(part, process, pidfd, output, deadline)
+        command = keep_command("infra.keep.examination", part, *words)
+        with open(f"{self._zones.places.var}/examination.log", "wb") as errors:
+            child = Child(command, env, OUTPUT_BYTES, who, stdin=stdin, stderr=errors.fileno(), pass_fds=more)
+        self._part = _Part(part, child, deadline)
 
     def _end_examiner(self) -> None:
         """And every process that it left behind, where it is a user of its own."""
@@ -246,4 +243,4 @@ class Examining:
     def _forget(self) -> None:
         if self._plan >= 0:
             os.close(self._plan)
-        self._plan, self._wanted = -1, _Wanted("", "", 0.0)
+        self._plan, self._wanted = -1, _NOTHING

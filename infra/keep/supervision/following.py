@@ -10,7 +10,7 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
-from infra.keep.services import processes
+from infra.keep.services import children, processes
 from infra.keep.supervision.decide.events import Died
 from infra.shared import boot_files, boot_log
 from infra.shared.active import Level, Runner
@@ -106,7 +106,7 @@ class Following:
         """How the runner ended, once; it is not followed any more then."""
         tracked = self._tracked
         before, self._memory_kills = self._memory_kills, processes.memory_kills()
-        if tracked is None or not processes.is_over(tracked.pidfd):
+        if tracked is None or not children.is_over(tracked.pidfd):
             return None
         how, outside = "exit status unknown (it outlived a watcher)", True
         if tracked.process:
@@ -148,7 +148,7 @@ class Following:
     def ask_group(self, runner: Runner, number: signal.Signals) -> None:
         """Signal the runner's process group as long as it is the runner's: its pid may be another's afterwards."""
         tracked = self._tracked
-        if tracked and tracked.runner.boot_id == runner.boot_id and not processes.is_over(tracked.pidfd):
+        if tracked and tracked.runner.boot_id == runner.boot_id and not children.is_over(tracked.pidfd):
             processes.ask_group(runner.pid, number)
 
     def _let_go(self, tracked: _Tracked) -> None:

@@ -4,7 +4,6 @@ Nothing here decides which version runs. A failure names the version at fault, i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
@@ -14,8 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from infra.keep.environments import shelf
-from infra.keep.environments.choose import Install
+from infra.keep.environments import store
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.services import children
 from infra.keep.services.services import Services
@@ -65,6 +63,7 @@ class Launcher:
         self._settings = settings
         self._zones = zones
         self._places = zones.places
+        self._bot = Below(zones.places.bot, zones.cell)
         self._services = services
         self._preparation = preparation
         self._environment = ""
@@ -110,21 +109,19 @@ class Launcher:
             return sys.executable, None
         checkout = self._places.checkout(launch.branch)
         try:
-            with self._zones.cell.acting():
-                choice = shelf.look(checkout, f"{ROOT}/{NAMES[0]}", self._places.environments)
+            python = store.select(self._bot, checkout, f"{ROOT}/{NAMES[0]}", self._places.environments)
         except BadRequirements as error:
             raise NotLaunched(f"its requirements cannot be followed: {error}", runner) from error
         except OSError as error:
             raise NotLaunched(f"its requirements cannot be read: {error}") from error
-        if isinstance(choice, Install):
+        if python is None:
             return "", self._preparation.installing(checkout, self._settings.limits.install_seconds)
-        return shelf.interpreter_of(choice), None
+        return python, None
 
     def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
         """Its process, and the size of its error log when it began. Raises OSError."""
         checkout = self._places.checkout(candidate.boot.branch)
-        bot = Below(self._places.bot, self._zones.cell)
-        error_log, size = boot_files.open_error_log(bot, checkout, self._settings.limits.log_bytes)
+        error_log, size = boot_files.open_error_log(self._bot, checkout, self._settings.limits.log_bytes)
         try:
             words = children.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
             own = candidate.python == sys.executable
@@ -137,8 +134,7 @@ class Launcher:
         """A boot with an environment of its own has failed: the agent owns it and may have spoiled it. The next start
         installs it again, from the wheels that are kept."""
         if self._environment:
-            with contextlib.suppress(OSError), self._zones.cell.acting():
-                shelf.forget(self._environment)
+            store.forget(self._bot, self._environment)
 
     def _boot(self, launch: Launch, commit: str) -> Boot:
         return Boot(

@@ -66,7 +66,7 @@ class SharedMain:
         return self._seen
 
     def _loose(self) -> str:
-        """The commit in the ref's own file, which a ref that ever moves has; empty when there is none."""
+        """The ref's own file, which a ref that ever moves has."""
         content = Below(self._remote).tail(f"refs/heads/{MAIN}", 64)
         return content[:40].decode() if _COMMIT.fullmatch(content) else ""
 
