@@ -15,6 +15,7 @@ from host.errors import Trouble
 from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory
 from infra.shared.places import Places
+from infra.shared.text import cut
 
 DEFAULT_AGENT = "agent"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
@@ -73,7 +74,7 @@ class Home(NamedTuple):
 def problem_with_agent_name(name: str) -> str | None:
     if _NAME.fullmatch(name):
         return None
-    shown = ascii(name if len(name) <= 60 else name[:60] + "…")
+    shown = ascii(cut(name, 60))
     return (
         f"agent name {shown} is not allowed: 1 to 41 characters, lower-case letters, digits, '-' and '_', "
         "beginning with a letter or digit"

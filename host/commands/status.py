@@ -37,7 +37,7 @@ def verb(ctx: click.Context, as_json_: bool) -> int:
 
 def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, str]]:
     from host.display import counted, duration, one_line, seconds_of, since
-    from infra.shared.watcher_file import SAFE_RUNG
+    from infra.shared.watcher_file import SAFE_LEVEL
 
     open_zone = " (not isolated)" if found.sandbox == "process" else ""
     yield (
@@ -68,7 +68,7 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
         newer += f", at {one_line(found.make_way_by, 24)} at the latest" if found.make_way_by else ""
         subject = one_line(found.subject, 60)
         version = f"{one_line(found.branch)} @ {found.commit[:12]} {subject}"
-        if found.rung == SAFE_RUNG:
+        if found.rung == SAFE_LEVEL:
             version = f"{found.rung}: the code of this program, in the clone of {one_line(found.branch)}"
         yield "version", f"{ran}{version}{newer}"
     else:

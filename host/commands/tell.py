@@ -68,7 +68,7 @@ def verb(ctx: click.Context, text: str, wait: bool, timeout: float, as_json_: bo
 
 
 def _settings(home: Home) -> Settings:
-    from infra.shared.settings import read_settings
+    from infra.shared.settings_file import read_settings
 
     return read_settings(home.settings)
 

@@ -77,7 +77,7 @@ def answer(git: Git, home: Home, id: str, approved: bool, why: str = "") -> Answ
     return Answered(talk.tell(git, text), asking)
 
 
-def _look(git: Git, home: Home) -> tuple[dict[str, approvals.Answer], list[Asking]]:
+def _look(git: Git, home: Home) -> tuple[dict[str, approvals.Decision], list[Asking]]:
     """What the PM says now, and what waits for it. Raises Trouble."""
     page = page_at(git, main_commit(git))
     try:

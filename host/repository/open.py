@@ -17,11 +17,11 @@ from host.repository import mending, openings
 from infra.shared.exit_codes import Exit
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import EXPECTED_KEYS, MARKER
-from infra.shared.repository.git import CANNOT_START, Git, GitError, Limits
+from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError, GitLimits
 
 GIT_SECONDS = 20.0
 """For all git calls of one look at the repository; a command that goes on looking has as much for each look."""
-LIMITS = Limits(answer_bytes=64 << 20, memory_bytes=2 << 30)
+LIMITS = GitLimits(answer_bytes=64 << 20, memory_bytes=2 << 30)
 SHOWN = 3
 """Openings that an error names; `minifram doctor` names all."""
 
@@ -33,7 +33,6 @@ _HARMLESS = re.compile(
     r"|remote\.[^.]+\.(url|pushurl|fetch|push|prune|mirror|tagopt|skip\w+)|branch\..+\.(remote|merge|description)"
 )
 """Further keys that a PM may well set. With no `protocol.*` beside it, the url of a remote runs nothing."""
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def open_repository(home: Home, person: Person | None = None) -> Git:

@@ -1,7 +1,7 @@
-"""The clones that runners start from. Main's is brought exactly to the shared main before each launch; what it
-held that is nowhere else is saved to a pushed `rescue/<time>` branch first; when that cannot be, or the clone is
-damaged, or somebody left words for git in it, the whole clone is set aside and a new one made (DESIGN §5). Another
-branch's clone is the agent's own work and is only looked at."""
+"""The clones that runners start from. Main's is brought exactly to the shared main before each launch; what it held
+that is nowhere else is first pushed as a branch `rescue/<time>`. Where that is impossible, or the clone is damaged or
+tampered with, the whole clone is set aside and a new one made (`spec/SPEC_SYSTEM.md`). Another branch's clone is the
+agent's own work and is only looked at."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from infra.shared.people import AGENT
 from infra.shared.places import Places
 from infra.shared.processes import KEEPS_GIT
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.safe_files import Below
+from infra.shared.safe_files import Below, Entry
 
 ROUNDS = 3
 """A new main may cease to ignore a file that the old one ignored: then it is saved in a second round."""
+_GLANCE_SECONDS = 10.0
+_MOST_TOLD = 5
+_DAMAGED = re.compile("not a tree object|not a valid object|bad object|unable to (read|unpack)|corrupt|missing|inflate")
 
 
 class CheckoutError(Exception):
@@ -54,6 +57,14 @@ class Cell(NamedTuple):
         return Git(directory, AGENT, env, self.identity)
 
 
+class _Wanted(NamedTuple):
+    """What main's clone is to be brought to, as the shared repository has it."""
+
+    commit: str
+    listing: bytes | None
+    """None when its disk gives it out no more: then the clone, which has objects of its own, must do without proof."""
+
+
 def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
     """Make or check the clone of `branch` and name the commit it will run; main's is brought to `commit`, or to what
     main holds. Raises CheckoutError.
@@ -63,20 +74,31 @@ def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
         wanted = _wanted(cell.places, commit) if branch == MAIN else None
         with cell.identity.acting():
             return _main_ready(cell, wanted, now_wall) if wanted else _branch_ready(cell, branch)
-    except GitError as error:
-        raise CheckoutError(f"the clone of {branch} is unusable: {error}") from error
-    except (OSError, RecursionError) as error:
-        raise CheckoutError(f"the clone of {branch} cannot be reached: {error}") from error
-    except ValueError as error:  # no name of a branch
-        raise CheckoutError(str(error)) from error
+    except (GitError, OSError, RecursionError, ValueError) as error:  # ValueError: no name of a branch
+        raise CheckoutError(f"the clone of {branch} cannot be used: {error}") from error
 
 
-class _Wanted(NamedTuple):
-    """What main's clone is to be brought to, as the shared repository has it."""
+def problem_with_clone(cell: Cell, branch: str) -> str:
+    """Why `branch` has nothing to be launched from; empty when it has a clone. A glance, whatever the clone holds."""
+    checkout = cell.places.checkout(branch)
+    if cell.files.is_directory(f"{checkout}/.git"):
+        return ""
+    return f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again"
 
-    commit: str
-    listing: bytes | None
-    """None when its disk gives it out no more: then the clone, which has objects of its own, must do without proof."""
+
+def _branch_ready(cell: Cell, branch: str) -> Ready:
+    checkout = cell.places.checkout(branch)
+    problem = problem_with_clone(cell, branch)
+    if problem:
+        raise CheckoutError(problem)
+    # Not rescue.status, which looks through the whole tree while a hop waits. The time is bounded because a pipe in the
+    # place of one of git's files would block git.
+    git = cell.git(checkout).within(_GLANCE_SECONDS)
+    commit, _, head = git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
+    if head != f"refs/heads/{branch}":
+        found = head.removeprefix("refs/heads/") if head != "HEAD" else "no branch"
+        raise CheckoutError(f"{checkout} is on {found}, not on {branch}; check that branch out there")
+    return Ready(commit)
 
 
 def _wanted(places: Places, commit: str) -> _Wanted:
@@ -92,61 +114,40 @@ def _wanted(places: Places, commit: str) -> _Wanted:
         return _Wanted(found, None)
 
 
-_DAMAGED = re.compile("not a tree object|not a valid object|bad object|unable to (read|unpack)|corrupt|missing|inflate")
-
-
-def problem_with_clone(cell: Cell, branch: str) -> str:
-    """Why `branch` has nothing to be launched from; empty when it has a clone. A glance, whatever the clone holds."""
-    checkout = cell.places.checkout(branch)
-    with cell.identity.acting():
-        at = os.path.realpath(checkout) if os.path.isdir(f"{checkout}/.git") else ""
-        if at == f"{os.path.realpath(cell.places.bot)}/{branch}/minifram":
-            return ""
-    return f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again"
-
-
-def _branch_ready(cell: Cell, branch: str) -> Ready:
-    checkout = cell.places.checkout(branch)
-    problem = problem_with_clone(cell, branch)
-    if problem:
-        raise CheckoutError(problem)
-    # Not rescue.status, which looks through the whole tree: a hop waits for this.
-    # A pipe in the place of a file of git's would keep it, and whoever waits for it, for as long as it may take.
-    git = cell.git(checkout).within(_GLANCE_SECONDS)
-    commit, _, head = git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
-    if head != f"refs/heads/{branch}":
-        found = head.removeprefix("refs/heads/") if head != "HEAD" else "no branch"
-        raise CheckoutError(f"{checkout} is on {found}, not on {branch}; check that branch out there")
-    return Ready(commit)
-
-
 def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
     checkout = cell.places.main_checkout
     cell.files.set_aside(os.path.dirname(checkout), unless=stat.S_ISDIR)
     for path in (cell.places.bot, os.path.dirname(checkout), checkout, f"{checkout}/.git"):
-        _open_up(path)
-    if not _is_plain_clone(checkout):
-        return _new_clone(cell, wanted.commit, now_wall, "it was no clone")
+        mode = _mode(path)
+        if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:  # an agent can take its own rights from it
+            os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)
+    if not (stat.S_ISDIR(_mode(checkout)) and stat.S_ISDIR(_mode(f"{checkout}/.git"))):
+        return _replace(cell, wanted.commit, now_wall, "it was no clone")
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
         found = tampering(f"{checkout}/.git", cell.remote_url, cell.identity)
         if found:
             half = _half_clone(cell)
-            found -= tampering(
-                f"{half}/.git", cell.remote_url, cell.identity
-            )  # another git may write something of its own
+            found -= tampering(f"{half}/.git", cell.remote_url, cell.identity)  # another git may add settings
             if found:
                 what = ", ".join(sorted({each.where for each in found})[:_MOST_TOLD])
-                return _in_its_place(
-                    cell, half, wanted.commit, now_wall, f"it holds {what}, which git would follow in main as well"
-                )
+                why = f"it holds {what}, which git would follow in main as well"
+                return _replace(cell, wanted.commit, now_wall, why, half)
             shutil.rmtree(half)
-        _remove_stale_locks(checkout)
+        _remove_stale_locks(f"{checkout}/.git")
         return _bring_to(git, wanted, now_wall)
     except (GitError, OSError, rescue.CannotSave) as error:
         # The door refuses what it would refuse in any push, or the clone is damaged: it is kept as it is.
-        return _new_clone(cell, wanted.commit, now_wall, f"it could not be pushed or reset ({error})")
+        return _replace(cell, wanted.commit, now_wall, f"it could not be pushed or reset ({error})")
+
+
+def _mode(path: str) -> int:
+    """Of the file itself, not of what a link leads to; 0 for nothing."""
+    try:
+        return os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
 
 
 def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
@@ -187,49 +188,29 @@ def _is_right(git: Git, status: rescue.Status, wanted: _Wanted) -> bool:
     return nothing_staged and integrity.is_intact(git, wanted.listing)
 
 
-def _open_up(path: str) -> None:
-    """An agent can take its own rights from a directory; main needs them."""
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
-        os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)
-
-
-def _is_plain_clone(checkout: str) -> bool:
-    """A directory with a `.git` directory in it, neither of them a link to somewhere else."""
-    return all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git"))
-
-
-def _new_clone(cell: Cell, wanted: str, now_wall: float, why: str) -> Ready:
-    """Main's clone made anew; what stood in its place is set aside, and only when there is something better."""
-    return _in_its_place(cell, _half_clone(cell), wanted, now_wall, why)
-
-
 def _half_clone(cell: Cell) -> str:
     """A new clone beside main's, to be renamed, so that half a clone never stands there."""
     checkout = cell.places.main_checkout
     parent = os.path.dirname(checkout)
     os.makedirs(parent, exist_ok=True)
-    # A fresh name: whatever lies at a name that can be foreseen was put there, or left by a watcher that was killed.
+    # A fresh name: what lies at a name that can be foreseen was put there, or left by a watcher that was killed.
     half = f"{checkout}.aside-half-{secrets.token_hex(4)}"
     # No file of it is the shared repository's own: what spoils the one must leave the other whole.
     cell.git(parent)("clone", "--quiet", "--no-hardlinks", "--branch", MAIN, cell.remote_url, half)
     return half
 
 
-def _in_its_place(cell: Cell, half: str, wanted: str, now_wall: float, why: str) -> Ready:
-    checkout = cell.places.main_checkout
+def _replace(cell: Cell, wanted: str, now_wall: float, why: str, half: str = "") -> Ready:
+    """Put a new clone in the place of main's; the old one is set aside only when there is something better."""
+    checkout, half = cell.places.main_checkout, half or _half_clone(cell)
     git = cell.git(half)
     if git("rev-parse", "--verify", "HEAD") != wanted:  # main is not to lead, or has moved meanwhile
         _fetch(git, wanted)
         git("reset", "--quiet", "--hard", wanted)
     aside = ""
     if os.path.lexists(checkout):
-        aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}", 1
-        while os.path.lexists(aside):
-            aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}-{number}", number + 1
+        aside = f"{checkout}.aside-{rescue.stamp(now_wall)}"
+        aside += f"-{secrets.token_hex(4)}" if os.path.lexists(aside) else ""
         os.rename(checkout, aside)
     os.rename(half, checkout)
     return Ready(wanted, f"in {aside}, because {why}" if aside else "")
@@ -241,16 +222,12 @@ def _fetch(git: Git, wanted: str) -> None:
         git("fetch", "--quiet", "origin", wanted)
 
 
-_MOST_TOLD = 5
-_GLANCE_SECONDS = 10.0
+_REFS_DEPTH, _MOST_REFS = 200, 100_000
 
 
-def _remove_stale_locks(checkout: str) -> None:
+def _remove_stale_locks(git_directory: str) -> None:
     """Locks of git processes that are gone: nothing of the agent's runs between two runners."""
-    git_directory = f"{checkout}/.git"
-    places = [(git_directory, os.listdir(git_directory))]
-    places += [(directory, files) for directory, _, files in os.walk(f"{git_directory}/refs")]  # follows no link
-    for directory, names in places:
-        for name in names:
-            if name.endswith(".lock"):
-                os.unlink(f"{directory}/{name}")
+    git = Below(git_directory)
+    for entry in git.walk(depth=_REFS_DEPTH, most=_MOST_REFS, enter=lambda entry: entry.path.startswith("refs")):
+        if isinstance(entry, Entry) and entry.path.endswith(".lock") and not git.unlink(entry.path):
+            raise OSError(f"{git_directory}/{entry.path} cannot be removed")
