@@ -32,7 +32,6 @@ ALLOWED = {
     "infra/keep/supervision/memory.py": OWN,
     "infra/keep/supervision/examining.py": OWN,
     "infra/keep/supervision/probe.py": OWN,
-    "infra/keep/supervision/preparation.py": "lists the names of scratch directories, as the cell",
     "infra/keep/supervision/integrity.py": "lists what Python has installed",
     "infra/keep/supervision/checkouts.py": "prepares main's clone, all of it within one `acting`",
     "infra/keep/environments/": "programs that run as the cell, in a process of their own",
