@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.services.child import Child
+from infra.keep.services.children import Child
 
 WRITES_FOR_EVER = "while True: print('x' * 4096)"
 LEAVES_A_CHILD = "import subprocess; print(subprocess.Popen(['sleep', '60']).pid)"
