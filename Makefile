@@ -1,6 +1,6 @@
 # The one entry point for people, for CI and for the agent. `make help` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-containers setup-bench demo test tests test-long check format attacks faults seccomp bench lock clean
+.PHONY: help setup setup-dev setup-containers setup-bench demo test tests test-long check format attacks faults picture bench lock clean
 
 # Not called PYTHON: that is the caller's word for the interpreter to build the environment with.
 python := .venv/bin/python
@@ -56,13 +56,14 @@ faults: export MALLOC_ARENA_MAX := 2
 faults: setup-containers ## break the agent in every way that can be tried here, and print what the watcher made of it
 	@$(python) -m tests.faults.examination
 
-seccomp: setup-dev ## write podman/seccomp.json from host/container/seccomp.py
-	@$(python) -m host.container.seccomp
-
 # A machine that cannot run containers is told so, and gets all other figures.
 bench: setup-dev setup-bench ## measure minifram beside its peers, and its sealed container
 	@$(MAKE) --no-print-directory setup-containers || echo '== bench: without the figures of the sealed container' >&2
 	@$(python) -m bench
+
+picture: setup ## play the demo, and draw the picture that README opens with
+	@.venv/bin/minifram demo | scripts/picture >.venv/demo.svg
+	@mv .venv/demo.svg docs/demo.svg
 
 setup: ## install what minifram needs to run, into .venv
 	@scripts/setup run

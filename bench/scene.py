@@ -19,7 +19,8 @@ import psutil
 
 from bench import bodies
 from bench.stamps import PATIENCE_SECONDS, Stamps
-from host.agent.init import first_files, make_repository
+from host.agent.init import make_repository
+from host.project import first_files
 from infra.keep.supervision.shared_main import RETRY_REF
 from infra.shared import arguments, processes, watcher_file
 from infra.shared.people import Person

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from host.agent.paths import DEFAULT_AGENT, Home, home_of, known_agents
 from host.errors import Trouble
 from infra.shared.exit_codes import Exit
+
+Say = Callable[[str], None]
+"""Tells the PM how a command goes on."""
 
 
 class Caller(NamedTuple):
@@ -24,8 +27,8 @@ class Caller(NamedTuple):
     agent: str = DEFAULT_AGENT
     network: str = ""
     """Instead of the way out that a container gets on this machine (`host.container.words.NETWORKS`)."""
-    proof: tuple[str, ...] = ()
-    """The program that proves an image before `upgrade` takes it; empty for ours (`host.container.proof`)."""
+    proof: Callable[..., None] | None = None
+    """Proves an image before `upgrade` takes it, instead of the whole demo (`host.agent.demo.play_whole`)."""
     steady: float = 5.0
     """Seconds for which what `upgrade` started has to go on working."""
 

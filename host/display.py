@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any, NamedTuple, TextIO
 
+from infra.shared.text import counted as counted
 from infra.shared.text import cut
 from infra.shared.visible import spelled, spelled_name
 
@@ -64,10 +65,6 @@ def duration(seconds: float) -> str:
         return f"{whole // 3600} h" + (f" {minutes} min" if minutes else "")
     hours = whole % 86400 // 3600
     return f"{whole // 86400} d" + (f" {hours} h" if hours else "")
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def seconds_of(moment: str) -> float | None:

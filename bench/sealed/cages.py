@@ -10,15 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from bench.sealed.rootless import Rootless
-from host.container import seccomp
-from host.container.words import MIB, NETWORKS, Limits, Scratch, Sealing, create_words
+from host.container.words import MIB, NETWORKS, ResourceLimits, Scratch, Sealing, create_words
 from infra.shared.places import CONTAINER
 
 ROOT = Path(__file__).parents[2]
+PROFILE = (ROOT / "podman/seccomp.json").read_text()
 MARK = errno.EXFULL  # no call of the kernel fails with it
 BOT = Scratch("/bot", 0o1777, 256 * MIB, executable=True)  # in the place of the agent's volume
 SHELVES = (Scratch(CONTAINER.run, 0o711, 16 * MIB), Scratch("/var/tmp", 0o1777, 16 * MIB), BOT)
 RUN = ("run", "--rm", "--interactive", "--timeout=120")  # it ends, also when whoever waits for it is killed
+
+
+def marked(refusal: int) -> dict[str, Any]:
+    """The profile, with refusals that can be told from the kernel's."""
+    profile: dict[str, Any] = json.loads(PROFILE)
+    assert profile["defaultErrnoRet"] == errno.EPERM
+    return profile | {"defaultErrnoRet": refusal}
 
 
 class Cages:
@@ -32,9 +39,9 @@ class Cages:
         def make() -> None:
             if programs:
                 shutil.copytree(programs, user.scratch / programs.name, ignore=shutil.ignore_patterns("__pycache__"))
-            user.put("seccomp.json", seccomp.text())
+            user.put("seccomp.json", PROFILE)
             user.put("hosts", (ROOT / "podman/hosts").read_text())
-            user.put("marked.json", json.dumps(seccomp.profile(MARK)))
+            user.put("marked.json", json.dumps(marked(MARK)))
 
         user.once("cages", make)
 
@@ -61,7 +68,7 @@ class Cages:
             volumes=(),
             scratch=(*SHELVES, Scratch("/tmp", 0o1777, tmp_bytes, executable=True)),
             secrets=(),
-            limits=Limits(processes, open_files, None, None, None),
+            limits=ResourceLimits(processes, open_files, None, None, None),
             network=NETWORKS["none"],
             stop_seconds=1,
             log_driver="k8s-file",

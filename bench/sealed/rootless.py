@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from host.container import base
+from host.container import image
 
 USER = "minifram-test"
 RANGE = 65536  # uids in a container
 PYTHON = "/usr/bin/python3.11"
 """Debian's: the one that the tests run with may lie where only its owner can read."""
-BASE = f"{base.NAME}:{base.recipe()}"
+BASE = image.base_name(str(Path(__file__).parents[2]))
 
 Ended = subprocess.CompletedProcess[str]
 

@@ -13,7 +13,6 @@ from typing import Any
 from bench.sealed.project import Project
 from bench.sealed.rootless import BASE, Rootless, Unprepared, prepared
 from host.container import image
-from host.container.base import Base
 
 ANSWER_SECONDS = 120.0
 
@@ -31,7 +30,7 @@ def sealed_project() -> Iterator[Project]:
 def image_of(project: Project) -> str:
     """The name of the image that `up` takes for this copy of the project. Raises Unprepared when it is not there."""
     layers = project.user.podman("image", "inspect", "--format={{.RootFS.Layers}}", BASE).stdout.removesuffix("\n")
-    name = f"{image.NAME}:{image.look_over(str(project.root), Base(BASE, layers, True)).version}"
+    name = f"{image.NAME}:{image.inputs_of(str(project.root), image.Base(BASE, layers, True)).version}"
     if project.user.podman("image", "exists", name, check=False).returncode:
         raise Unprepared(f"the image {name} is not there. Run: python -m tests.sealed.prepare (make bench does)")
     return name

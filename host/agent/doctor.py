@@ -146,7 +146,7 @@ def _podman(caller: Caller, home: Home) -> Iterator[Result]:
 
 
 def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
-    from host.container import base, choice
+    from host.container import choice, image
     from host.container.podman import PodmanError
     from host.container.words import VERSION
     from host.display import counted
@@ -154,9 +154,9 @@ def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
     podman = choice.podman_of(caller, found)
     try:
         built = podman("image", "ls", f"--filter=label={VERSION}", "--quiet").split()
-        is_there = base.look(podman, f"{base.NAME}:{base.recipe()}") is not None
+        is_there = image.look(podman, image.base_name(caller.root)) is not None
     except PodmanError as error:
-        yield Result("image", FAIL, str(error))
+        yield Result("image", FAIL, error.said)
         return
     if is_there:
         yield Result("image", OK, f"its base is here; {counted(len(set(built)), 'image')} built")
@@ -183,14 +183,13 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
     if running.sandbox_in_use(home) != running.PODMAN:
         return
     from host.container import choice, control
-    from host.container.podman import PodmanError
 
     holds = watching.holder(home.places.watcher_lock, True) is not None
     try:
         podman = choice.podman_at_hand(caller)
         found = control.look(podman, home)
         has_secret = bool(control.keys_held(podman, home))
-    except (Trouble, PodmanError) as error:
+    except Trouble as error:
         yield Result("container", FAIL, str(error))
         return
     if os.path.lexists(home.switch_file):
@@ -210,9 +209,9 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
 
 
 def _unit(caller: Caller, home: Home) -> Iterator[Result]:
-    from host.container import generated
+    from host.agent import generate
 
-    yield from generated.of_unit(caller, home)
+    yield from generate.of_unit(caller, home)
 
 
 def _settings(caller: Caller, home: Home) -> Iterator[Result]:

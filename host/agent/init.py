@@ -9,13 +9,13 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from host.agent.paths import Home, secure_directory, secure_run_directory
 from host.context import as_option
 from host.errors import Trouble
+from host.project import Source, first_files
 from host.repository.guard import put_guard
 from host.repository.open import git_on
 from infra.shared.exit_codes import Exit
@@ -24,24 +24,6 @@ from infra.shared.people import Person
 from infra.shared.repository.bare_config import MARKER, SETTINGS
 from infra.shared.repository.git import Git
 from infra.shared.sockets import MAX_PATH_BYTES
-
-BORN_WITH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes")
-"""Of this project, what every agent's repository holds at birth (DESIGN §2)."""
-
-BORN_WITH_TESTS = (
-    "__init__.py",
-    "conftest.py",
-    "shared",
-    "cell",
-    "keep",
-)
-"""Of `tests/`, what needs neither a container nor the host; a part without tests yet has no folder."""
-
-BODY = "bot-template/body"
-"""Laid over the rest, at the top of the repository."""
-
-_LEFT_OUT = ("__pycache__", "logs", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
-_LEFT_OUT_ENDINGS = (".pyc", ".pyo", ".log", ".swp", ".orig", "~")
 
 
 class Born(NamedTuple):
@@ -56,16 +38,6 @@ class Born(NamedTuple):
     run: str
     settings_kept: bool
     """True when a settings file was already there and was left as it is."""
-
-
-class Source(NamedTuple):
-    """One file of the first commit."""
-
-    path: str
-    """In the agent's repository."""
-    file: str
-    """Where its content is."""
-    executable: bool
 
 
 def give_birth(home: Home, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int) -> Born:
@@ -100,18 +72,6 @@ def give_birth(home: Home, root: str, settings_text: str | None, default_text: s
             raise
         sync_directory(base)
     return Born(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
-
-
-def first_files(root: str) -> list[Source]:
-    """Every file of an agent's first commit. Raises Trouble when the project lacks a part."""
-    tests = [f"tests/{name}" for name in BORN_WITH_TESTS if os.path.exists(f"{root}/tests/{name}")]
-    found: dict[str, Source] = {}
-    for part in [*BORN_WITH, *tests]:
-        found |= {source.path: source for source in files_of(root, part)}
-    for source in files_of(root, BODY):
-        inside = source.path.removeprefix(f"{BODY}/")
-        found[inside] = source._replace(path=inside)
-    return [found[path] for path in sorted(found)]
 
 
 def make_repository(path: str, agent: str, sources: list[Source], pm: Person) -> str:
@@ -156,25 +116,6 @@ def _import_stream(agent: str, sources: list[Source], pm: Person) -> bytes:
 
 def _data(content: bytes) -> bytes:
     return b"data %d\n%b\n" % (len(content), content)
-
-
-def files_of(root: str, part: str) -> Iterator[Source]:
-    """The regular files of a file or folder of the project, without what tools leave behind."""
-    path = f"{root}/{part}"
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        raise Trouble(
-            Exit.NOT_FOUND, f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
-        ) from None
-    name = os.path.basename(part)
-    if name in _LEFT_OUT or name.endswith(_LEFT_OUT_ENDINGS):
-        return
-    if stat.S_ISDIR(status.st_mode):
-        for inner in sorted(os.listdir(path)):
-            yield from files_of(root, f"{part}/{inner}")
-    elif stat.S_ISREG(status.st_mode):
-        yield Source(part, path, bool(status.st_mode & 0o100))
 
 
 def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:

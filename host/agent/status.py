@@ -233,7 +233,7 @@ def _refusal(home: Home) -> Trouble | None:
 
 
 def _prepared(state: WatcherFile) -> str:
-    asked = state.pending
+    asked = state.request
     return asked.target if asked and asked.name == SignalName.BOOTSTRAP.value else state.branch or MAIN
 
 

@@ -31,8 +31,8 @@ from infra.shared.settings_file import read_settings
 from infra.shared.settings_trust import Difference, needing_consent
 
 if TYPE_CHECKING:
+    from host.agent.sealed import Ship
     from host.container.choice import Choice
-    from host.container.lifecycle import Ship
 
 PODMAN, PROCESS = "podman", "process"
 UP_SCHEMA = "minifram.up/1"
@@ -146,12 +146,15 @@ def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readin
     """What takes long: for podman, the image is found or built. Raises Trouble."""
     if ready.sandbox != PODMAN:
         return ready
-    from host.container import choice, lifecycle
+    from host.agent.sealed import Ship
+    from host.container import choice, image
 
     machine = ready.chosen.machine
     assert machine is not None  # noqa: S101 - what choosing podman means
     podman = choice.podman_of(caller, machine)
-    return ready._replace(ship=lifecycle.fit_out(caller, podman, machine, ready.settings, rebuild, say))
+    base = ready.settings.podman.base
+    found = image.find_or_build(podman, machine, caller.environ, caller.root, base, rebuild, say)
+    return ready._replace(ship=Ship(podman, machine, found, caller.root, caller.network))
 
 
 def checked_key(name: str, key: str) -> str:
@@ -189,9 +192,10 @@ def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_
 
 def _up_by_ending_a_switch(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
     """An upgrade that was cut short: the agent runs again when that is at its end."""
-    from host.container import upgrade
+    from host.agent import upgrade
+    from host.agent.switch import Timeouts
 
-    ended = upgrade.settle(caller, ready, say, upgrade.Limits(up=seconds))
+    ended = upgrade.settle(caller, ready, say, Timeouts(up=seconds))
     if ended.journal.why:
         say(f"the upgrade was taken back: {ended.journal.why}")
     if ended.running is None:
@@ -200,12 +204,12 @@ def _up_by_ending_a_switch(caller: Caller, ready: Readiness, say: Say, seconds: 
 
 
 def _up_in_container(ready: Readiness, say: Say, seconds: float) -> starting.Running:
-    from host.container import lifecycle
+    from host.agent import sealed
 
     assert ready.ship is not None  # noqa: S101 - only called with one
     # Before the container: whatever happens then, `down` knows where to look.
     remember(ready)
-    return lifecycle.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
+    return sealed.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
 
 
 def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
@@ -241,9 +245,10 @@ def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_
     """End the agent and take its key away. Raises Trouble, also when it was not running."""
     home = caller.initialised()
     if sandbox_in_use(home) == PODMAN:
-        from host.container import choice, lifecycle
+        from host.agent import sealed
+        from host.container import choice
 
-        return Down(home.agent, lifecycle.down(home, choice.podman_at_hand(caller), seconds, keep_key, say))
+        return Down(home.agent, sealed.down(home, choice.podman_at_hand(caller), seconds, keep_key, say))
     earlier = home._replace(run=str(_remembered(home).get("run", home.run)))
     try:
         pid = watching.stop(home, seconds, say)

@@ -32,13 +32,14 @@ def verb(ctx: click.Context, back: bool, timeout: float, accept: bool, as_json_:
     Cut short at any moment, 'upgrade' and 'up' end what was begun, and 'down' gives it up. 'up' and 'restart' take the
     installed version too, without proof and without return; after --back they would take it again.
     """
+    from host.agent import upgrade
     from host.agent.consent import asking
-    from host.container import upgrade
+    from host.agent.switch import Timeouts
     from host.display import as_json
 
     caller, screen = caller_of(ctx), screen_of(ctx)
-    limits = upgrade.Limits(up=timeout)
-    done = (upgrade.go_back if back else upgrade.upgrade)(caller, asking(accept, screen), screen.progress, limits)
+    timeouts = Timeouts(up=timeout)
+    done = upgrade.upgrade(caller, back, asking(accept, screen), screen.progress, timeouts)
     if as_json_:
         screen.result(as_json("upgrade", done))
     elif not done.is_another:

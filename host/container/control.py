@@ -10,15 +10,14 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import stat
-import time
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from host.agent.paths import Home
-from host.agent.watcher import Say
 from host.container.cell_tree import give_to_cell
-from host.container.inspection import Seen, differences, seen
+from host.container.inspection import ContainerState, differences, state_of
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import (
@@ -33,29 +32,23 @@ from host.container.words import (
     volume_options,
     volume_words,
 )
+from host.context import Say
 from host.errors import Trouble
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 
 LOG_LINES = 40
+KILLED = 128 + signal.SIGKILL
 
 
-class Ended(NamedTuple):
-    """How a container was stopped."""
-
-    pid: int
-    seconds: float
-    was_killed: bool
-
-
-def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
+def look(podman: Podman, home: Home, name: str = "") -> ContainerState | None:
     """The agent's container, or its other one of this `name`; None when there is none. Raises Trouble when the name is
     taken by another's."""
     name = name or names(home.agent).container
     told = _inspected(podman, name)
     if told is None:
         return None
-    found = seen(told)
+    found = state_of(told)
     if found.agent != home.agent or found.home != home.data:
         whose = f"the agent at {found.home}" if found.home else "something that minifram did not make"
         raise Trouble(
@@ -66,10 +59,10 @@ def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
     return found
 
 
-def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Seen:
+def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> ContainerState:
     """Make secrets, volumes and container, all but started; an earlier container of this agent is removed.
 
-    A key of the sealing that `keys` lacks is left to the secret that is there. Raises Trouble and PodmanError."""
+    A key of the sealing that `keys` lacks is left to the secret that is there. Raises Trouble."""
     left = look(podman, home)
     if left and left.runs:
         raise Trouble(
@@ -89,39 +82,27 @@ def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Ma
 
 
 def start(podman: Podman, home: Home) -> None:
-    """Let its first process begin. Raises Trouble."""
-    name = names(home.agent).container
-    try:
-        podman("start", name)
-    except PodmanError as error:
-        raise Trouble(
-            Exit.FAILURE, f"the container {name} could not be started: {error.said}; 'minifram doctor' checks podman"
-        ) from None
+    """Let its first process begin. Raises PodmanError."""
+    podman("start", names(home.agent).container)
 
 
-def start_again(podman: Podman, home: Home) -> Seen:
-    """Ready a container that ran before for `start`: its first process is there, and waits. Raises Trouble."""
-    return _settled(podman, names(home.agent).container)
+def prepare(podman: Podman, name: str) -> ContainerState:
+    """Have podman settle what the runtime will do: the container's first process is there, and waits for `start`.
+
+    Raises PodmanError."""
+    podman("init", name)
+    return state_of(_inspected(podman, name) or {})
 
 
-def rename(podman: Podman, name: str, to: str) -> None:
-    """Raises PodmanError."""
-    podman("rename", name, to)
-
-
-def stop(podman: Podman, home: Home, running: Seen, seconds: float, say: Say, name: str = "") -> Ended:
-    """Ask the container to end, wait, end it at the deadline. Raises Trouble."""
-    began = time.monotonic()
+def stop(podman: Podman, home: Home, running: ContainerState, seconds: float, say: Say, name: str = "") -> None:
+    """Ask the container to end, wait, end it at the deadline. Raises PodmanError."""
     say(f"asked the container (pid {running.pid}) to end; it has {seconds:g} s")
     name = name or names(home.agent).container
-    try:
-        # podman waits in full seconds.
-        podman("stop", f"--time={max(1, round(seconds))}", name, seconds=seconds + 60)
-    except PodmanError as error:
-        raise Trouble(Exit.FAILURE, f"the container {name} could not be stopped: {error.said}") from None
-    spent = time.monotonic() - began
+    # podman waits in full seconds.
+    podman("stop", f"--time={max(1, round(seconds))}", name, seconds=seconds + 60)
     after = look(podman, home, name)
-    return Ended(running.pid, spent, after is not None and after.exit_code == 137)
+    if after and after.exit_code == KILLED:
+        say(f"it had not ended after {seconds:g} s and was killed; nothing that was pushed is lost")
 
 
 def output(podman: Podman, home: Home) -> str:
@@ -223,17 +204,12 @@ def _make_volume(podman: Podman, volume: Volume, home: Home) -> None:
             )
         if labels.get(HOME) == home.data and volume_options(volume).items() <= options.items():
             return
-        _remove_volume(podman, volume.name)
+        try:
+            podman("volume", "rm", volume.name)
+        except PodmanError as error:
+            text = f"the volume {volume.name} stands for another directory and is in use: {error.said}"
+            raise Trouble(Exit.CONFLICT, text) from None
     podman(*volume_words(volume, home.agent, home.data))
-
-
-def _remove_volume(podman: Podman, name: str) -> None:
-    try:
-        podman("volume", "rm", name)
-    except PodmanError as error:
-        raise Trouble(
-            Exit.CONFLICT, f"the volume {name} stands for another directory and is in use: {error.said}"
-        ) from None
 
 
 def _make_secret(podman: Podman, home: Home, key: str, value: str) -> None:
@@ -244,7 +220,7 @@ def _make_secret(podman: Podman, home: Home, key: str, value: str) -> None:
     podman(*secret_words(name, home.agent), stdin=value.encode())
 
 
-def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
+def _create(podman: Podman, home: Home, sealed: Sealing) -> ContainerState:
     try:
         podman(*create_words(sealed))
     except PodmanError as error:
@@ -256,33 +232,18 @@ def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
             ) from None
         if "already in use" in error.said:
             raise Trouble(Exit.CONFLICT, f"another command made {sealed.name} at this moment; try again") from None
-        raise Trouble(
-            Exit.FAILURE, f"the container could not be made: {error.said}; 'minifram doctor' checks podman"
-        ) from None
-    made = _settled(podman, sealed.name)
-    wrong = _wrong_orders(sealed, made)
-    if wrong:
+        raise
+    made = prepare(podman, sealed.name)
+    if wrong := _wrong_orders(sealed, made):
         raise Trouble(
             Exit.DENIED,
             "podman made the container otherwise than it was asked to, so it is not started: "
-            + "; ".join(wrong)
-            + ". Look into your containers.conf",
+            f"{'; '.join(wrong)}. Look into your containers.conf",
         )
     return made
 
 
-def _settled(podman: Podman, name: str) -> Seen:
-    """Have podman settle what the runtime will do: its first process is there, and waits. Raises Trouble."""
-    try:
-        podman("init", name)
-    except PodmanError as error:
-        raise Trouble(
-            Exit.FAILURE, f"the container could not be set up: {error.said}; 'minifram doctor' checks podman"
-        ) from None
-    return seen(_inspected(podman, name) or {})
-
-
-def _wrong_orders(sealed: Sealing, made: Seen) -> list[str]:
+def _wrong_orders(sealed: Sealing, made: ContainerState) -> list[str]:
     try:
         with open(made.orders, "rb") as file:
             orders = json.load(file)

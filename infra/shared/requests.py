@@ -1,7 +1,7 @@
 """What a runner may ask of the git door besides git: one line of JSON each way on a connection of its own.
 
-The cell writes the requests, so each field is checked here and nothing in them is believed: they are data for the
-keep, which decides what comes of them."""
+The cell writes the requests, so each field is checked here and nothing in them is believed: they are data, and the
+keep decides about them."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ class Examine(NamedTuple):
 
 
 Request = AgentReport | Ask | Examine
+_REQUESTS: dict[str, type[Request]] = {"report": AgentReport, "ask": Ask, "examine": Examine}
 
 
 class Done(NamedTuple):
@@ -103,40 +104,44 @@ Reply = Done | QuestionState | Examination | Refused | Later
 
 def encode_request(request: Request) -> bytes:
     """Raises RequestError when it is too long for one line."""
-    match request:
-        case AgentReport():
-            fields: dict[str, Any] = {"do": "report", **request._asdict()}
-        case Ask():
-            fields = {"do": "ask", **request._asdict()}
-        case Examine():
-            fields = {"do": "examine", **request._asdict()}
-    return _line(fields)
+    do = next(word for word, kind in _REQUESTS.items() if isinstance(request, kind))
+    return _line({"do": do, **request._asdict()})
 
 
 def parse_request(line: bytes) -> Request:
     """Raises RequestError."""
     fields = _object(line)
-    do = _text(fields, "do", 20)
-    match do:
-        case "report":
-            return AgentReport(
-                id=_matching(fields, "id", _ID),
-                at=_matching(fields, "at", _TIME),
-                branch=_branch(fields),
-                commit=_matching(fields, "commit", _COMMIT),
-                title=_text(fields, "title", TITLE_CHARS),
-                text=_text(fields, "text", TEXT_CHARS),
-                ticks=_ticks(fields),
-            )
-        case "ask":
-            given = fields.get("input")
-            if not _is_mapping(given):
-                raise RequestError(f"the field 'input' is {_shown(given)}; expected an object")
-            tool, why = _text(fields, "tool", 200), _text(fields, "why")
-            return Ask(tool, given, why, _branch(fields), _matching(fields, "commit", _COMMIT))
-        case "examine":
-            return Examine(_branch(fields), _matching(fields, "commit", _COMMIT))
-    raise RequestError(f"the field 'do' is {_shown(do)}; expected 'report', 'ask' or 'examine'")
+    do = fields.get("do")
+    if not isinstance(do, str) or do not in _REQUESTS:
+        raise RequestError(f"the field 'do' is {_shown(do)}; expected one of {', '.join(_REQUESTS)}")
+    kind = _REQUESTS[do]
+    checked: list[Any] = [_checked(name, fields.get(name, kind._field_defaults.get(name))) for name in kind._fields]
+    return kind(*checked)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value of a request's field. Raises RequestError."""
+    match name:
+        case "branch":
+            problem = problem_with_branch(value) if isinstance(value, str) else "the branch name is no text"
+            if problem:
+                raise RequestError(problem)
+        case "input":
+            if not isinstance(value, dict):
+                raise RequestError(f"the field 'input' is {_shown(value)}; expected an object")
+        case "ticks":
+            found = list(value) if isinstance(value, list | tuple) else [None]
+            if len(found) > MAX_TICKS or not all(isinstance(tick, str) and _TICK.fullmatch(tick) for tick in found):
+                raise RequestError(
+                    f"the field 'ticks' is {_shown(value)}; expected at most {MAX_TICKS} ids of 8 hex digits"
+                )
+            return tuple(found)
+        case _:
+            text = _text({name: value}, name, _MOST_CHARS.get(name, MAX_BYTES))
+            pattern = _PATTERNS.get(name)
+            if pattern and not pattern.fullmatch(text):
+                raise RequestError(f"the field {name!r} is {_shown(text)}; expected {pattern.pattern}")
+    return value
 
 
 def encode_reply(reply: Reply) -> bytes:
@@ -192,10 +197,10 @@ def id_of_heading(at: str, heading: str) -> str:
     return hashlib.sha256(f"{at} {heading}".encode(errors="replace")).hexdigest()[:32]
 
 
-_ID = re.compile(r"[0-9a-f]{32}")
 _TICK = re.compile(r"[0-9a-f]{8}")
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_PATTERNS = {"id": re.compile(r"[0-9a-f]{32}"), "at": _TIME, "commit": re.compile(r"[0-9a-f]{7,64}")}
+_MOST_CHARS = {"id": 100, "at": 100, "commit": 100, "tool": 200, "title": TITLE_CHARS, "text": TEXT_CHARS}
 _HEADING = re.compile(r"(?P<branch>\S+)@(?P<commit>[0-9a-f]{7,64}) (?P<words>.*)", re.DOTALL)
 
 
@@ -225,31 +230,6 @@ def _text(fields: Mapping[str, Any], name: str, most: int = MAX_BYTES) -> str:
     if not isinstance(value, str) or len(value) > most:
         raise RequestError(f"the field {name!r} is {_shown(value)}; expected text of at most {most} characters")
     return value
-
-
-def _matching(fields: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
-    value = _text(fields, name, 100)
-    if not pattern.fullmatch(value):
-        raise RequestError(f"the field {name!r} is {_shown(value)}; expected {pattern.pattern}")
-    return value
-
-
-def _branch(fields: Mapping[str, Any]) -> str:
-    branch = _text(fields, "branch", 1000)
-    problem = problem_with_branch(branch)
-    if problem:
-        raise RequestError(problem)
-    return branch
-
-
-def _ticks(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    ticks = fields.get("ticks", [])
-    if not isinstance(ticks, list) or len(ticks) > MAX_TICKS:
-        raise RequestError(f"the field 'ticks' is {_shown(ticks)}; expected a list of at most {MAX_TICKS} ids")
-    for tick in ticks:
-        if not isinstance(tick, str) or not _TICK.fullmatch(tick):
-            raise RequestError(f"the field 'ticks' holds {_shown(tick)}; expected ids of directives, 8 hex digits each")
-    return tuple(ticks)
 
 
 def _shown(value: object) -> str:

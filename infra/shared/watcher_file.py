@@ -88,7 +88,35 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What survives the watcher's own death as it is."""
+
+    request: Request | None = msgspec.field(default=None, name="pending")
+    """The signal to carry out once no runner is alive."""
+    handled: str = ""
+    """Identity of the last signal that was carried out."""
+    failures: int = 0
+    """Launches in a row that failed, other than requested ones; sets the delay before the next."""
+    main: Version = Version()
+    """What main held when it was last read."""
+    known_good: tuple[Version, ...] = msgspec.field(default=(), name="goods")
+    """Versions of main that have served their probation, the latest first."""
+    pins: tuple[Pin, ...] = ()
+    version_failures: tuple[VersionFailures, ...] = msgspec.field(default=(), name="strikes")
+    """Of versions that are not pinned yet."""
+    safe_mode_failures: int = msgspec.field(default=0, name="forgiven")
+    """How often in a row even safe mode failed."""
+    withdrawn: tuple[str, ...] = ()
+    """Ids of versions that the PM has rolled back from or rejected: none of them replaces main."""
+    pardoned: tuple[str, ...] = ()
+    """Those among them that the PM allowed again (`minifram retry`)."""
+    boots: tuple[BootRecord, ...] = ()
+    """The last ones, oldest first."""
+    troubles: tuple[Trouble, ...] = ()
+    """The last ones, oldest first."""
+
+
+class WatcherFile(Remembered, frozen=True, kw_only=True):
     schema: str = SCHEMA
     phase: str = STARTING
     since: str = ""
@@ -103,33 +131,11 @@ class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
     level: str = msgspec.field(default=MAIN_LEVEL, name="rung")
     version: str = ""
     launched_for: str = msgspec.field(default="", name="led_for")
-    """What the runner was launched for: of main's body or, where it stands in for main, of main's version."""
-    main: Version = Version()
-    """What main held when it was last looked at."""
-    known_good: tuple[Version, ...] = msgspec.field(default=(), name="goods")
-    """Versions of main that have served their probation, the latest first."""
-    pins: tuple[Pin, ...] = ()
-    version_failures: tuple[VersionFailures, ...] = msgspec.field(default=(), name="strikes")
-    """Failures of versions that are not pinned yet."""
-    withdrawn: tuple[str, ...] = ()
-    """Ids of versions that the PM has rolled back from or rejected: none of them stands in for main."""
-    pardoned: tuple[str, ...] = ()
-    """Those among them that the PM allowed again (`minifram retry`)."""
-    safe_mode_failures: int = msgspec.field(default=0, name="forgiven")
-    """How often in a row not even safe mode could live."""
+    """What of main the runner was launched for: its body or, for a substitute of main, its version."""
     make_way_by: str = ""
     """When the runner is ended, unless it makes way for what main holds now."""
-    failures: int = 0
-    """Launches in a row that failed; sets the delay before the next."""
-    pending: Request | None = None
-    handled: str = ""
-    """Identity of the last signal that was carried out."""
-    boots: tuple[BootRecord, ...] = ()
-    """The last ones, oldest first."""
-    troubles: tuple[Trouble, ...] = ()
-    """The last ones, oldest first."""
     untold: tuple[Report, ...] = ()
-    """Oldest first. Kept with the decision that they tell of: neither is there without the other."""
+    """Oldest first. Kept with the decision that they report: neither exists without the other."""
 
 
 def encode(state: WatcherFile) -> bytes:

@@ -19,9 +19,10 @@ from typing import Any
 
 from bench.sealed.rootless import Rootless
 from host.agent.paths import Home, home_of
-from host.container.image import PARTS
+from host.container.image import packages
 from host.container.machine import Machine
 from host.container.words import names, secret_name
+from host.project import image_files
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
@@ -62,9 +63,10 @@ class Workshop:
 
     def copy_project(self, place: Path) -> None:
         """The real project at `place`, as much of it as goes into the image."""
-        for name in (*PARTS, "Containerfile"):
-            copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy
-            copy(PROJECT / name, place / name)
+        needed = [source.path for source in image_files(str(PROJECT))]
+        for name in (*needed, "Containerfile", ".containerignore", "scripts/debian-base"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(PROJECT / name, place / name)
         self._give(place)
 
     def _give(self, place: Path) -> None:
@@ -80,7 +82,9 @@ def write_project(project: Path, **more: str) -> None:
         "podman/seccomp.json": (PROJECT / "podman/seccomp.json").read_text(),
         ENTRYPOINT: (HERE / "container_stand_in.py").read_text(),
         "requirements.lock": "",
-        "Containerfile": CONTAINERFILE,
+        ".containerignore": (PROJECT / ".containerignore").read_text(),
+        "scripts/debian-base": (PROJECT / "scripts/debian-base").read_text(),
+        "Containerfile": f'{CONTAINERFILE}ARG PACKAGES="{" ".join(packages(str(PROJECT)))}"\n',
     }
     for name, content in (files | {f"infra/{name}": content for name, content in more.items()}).items():
         path = project / name

@@ -267,12 +267,12 @@ def test_what_is_prepared_is_named(desk: Desk) -> None:
     """The branch that was asked for; who waits is told when the next try is."""
     assert desk.call("up").code == 0
     asked = Request(name=SignalName.BOOTSTRAP.value, target="improve", identity="1")
-    remember(desk, phase="preparing", pending=asked)
+    remember(desk, phase="preparing", request=asked)
     assert "preparing improve: its environment or its rehearsal" in desk.done("status").out
     assert desk.done("status", "--json").json["preparing"] == "improve"
     remember(desk, phase="preparing")
     assert "preparing main" in desk.done("status").out
-    remember(desk, phase=watcher_file.WAITING, until="2999-01-01T00:00:00.000Z", pending=asked)
+    remember(desk, phase=watcher_file.WAITING, until="2999-01-01T00:00:00.000Z", request=asked)
     waiting = desk.done("status").out
     assert "waiting" in waiting
     assert "next launch in" in waiting

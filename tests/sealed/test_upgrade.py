@@ -14,7 +14,7 @@ from bench.sealed.agent import SealedAgent, born, until
 from bench.sealed.project import Project
 from bench.sealed.rootless import Ended
 from host.agent.paths import home_of
-from host.container.proof import scratch_of
+from host.agent.proof import scratch_of
 from host.container.words import names
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]

@@ -54,6 +54,17 @@ def test_no_zone_imports_another_but_as_the_architecture_says() -> None:
     assert wrong == set()
 
 
+def test_the_decision_of_the_watcher_imports_no_edge() -> None:
+    """`decide/` is values and words: no file, process, socket or clock is within its reach; only the loop calls it."""
+    inside, words = (
+        "infra.keep.supervision.decide",
+        ["active", "branches", "clock", "report_titles", "signals", "watcher_file"],
+    )
+    pure = {"infra.keep.services.restarts", *(f"infra.shared.{word}" for word in words)}
+    assert {b for a, b in imports() if a.startswith(inside) and not b.startswith(inside)} <= pure
+    assert {a for a, b in imports() if b == f"{inside}.decision"} == {"infra.watcher"}
+
+
 def test_no_circle_of_folders() -> None:
     """Each folder can be read after those that it imports."""
     edges: dict[str, set[str]] = {}

@@ -19,7 +19,7 @@ from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Event, Outcome, Told
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Request, block_to_dict, completion_to_dict, request_to_dict
+from infra.shared.conversation import Request, to_plain
 from infra.shared.secret_shapes import redacted_value
 
 SCHEMA = "minifram.transcript/2"
@@ -39,7 +39,7 @@ class Transcript:
         """`directives`: ids of those that the run is about; it begins with `forked_steps` steps of another."""
         facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
         facts |= {"taken_up": forked_steps} if forked_steps else {}
-        self._append("opened", facts | request_to_dict(request))
+        self._append("opened", facts | to_plain(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:
         """Another runner goes on with the run."""
@@ -93,7 +93,7 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
     match event:
         case Answered(step, completion, seconds):
             told = {"step_id": str(step), "duration_ms": round(seconds * 1000)}
-            return "answered", told | completion_to_dict(completion)
+            return "answered", told | to_plain(completion)
         case Acting(step, number, call):
             called = {"tool_name": call.name, "args_hash": args_hash(call.input)}
             return "acting", {"step_id": f"{step}.{number}"} | called
@@ -121,7 +121,7 @@ def acted(event: Acted) -> dict[str, Any]:
         "artifacts": list(reply.artifacts),
         "hands_over": reply.hands_over,
         "policy_flags": list(reply.policy_flags),
-        "call": block_to_dict(call),
+        "call": to_plain(call),
         "content": reply.content,
     }
 
@@ -133,7 +133,7 @@ def summed_up(event: Summarised) -> dict[str, Any]:
         "duration_ms": round(event.seconds * 1000),
         "for": "hand-over" if event.hands_over else "compaction",
         "by": "model" if event.by_model else "record",
-        "usage": [answer.usage._asdict() for answer in event.answers],
+        "usage": [to_plain(answer.usage) for answer in event.answers],
         "tokens_before": event.tokens_before,
         "tokens_after": event.tokens_after,
         "content": event.words,

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from infra.shared.processes import KEEPS_GIT, how_it_ended
+from infra.shared.text import plain
 from infra.shared.verdicts.findings import ANSWER_BYTES, FAILED, SKIPPED, Run, run_of
 
 INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
@@ -121,7 +122,7 @@ def _last_words(scratch: str) -> str:
             text = log.read().decode(errors="replace").strip()
     except OSError:
         return "none"
-    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return plain(text)
 
 
 def _read(process: subprocess.Popen[bytes], pipe: int, seconds: float) -> tuple[list[Any], bool]:

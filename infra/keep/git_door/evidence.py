@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from infra.keep.git_door.claims import Claim, claims_in
-from infra.shared.text import cut
+from infra.shared.text import counted, cut
 
 BRANCHES_SHOWN, TESTS_SHOWN, STARTS_SHOWN = 3, 2, 6
 WORDS_CHARS = 160
@@ -93,7 +93,7 @@ def _unsupported(seen: WorkRecord, words: str) -> list[str]:
 
 
 def _calls(calls: ModelCalls) -> str:
-    words = f"{_counted(calls.ended, 'model call')}, {_dollars(calls.nano_usd)}, {_counted(calls.tokens, 'token')}"
+    words = f"{counted(calls.ended, 'model call')}, {_dollars(calls.nano_usd)}, {counted(calls.tokens, 'token')}"
     if calls.ended:
         words += f", {_duration(calls.seconds)} in the model"
     if calls.unended:
@@ -104,11 +104,11 @@ def _calls(calls: ModelCalls) -> str:
 def _landed(landed: Sequence[Landed]) -> str:
     shown = [
         f"{each.commits}{'+' if each.more else ''} on {_short(each.branch)} "
-        f"({_counted(each.files, 'file')}, +{each.added:,} -{each.removed:,} lines)"
+        f"({counted(each.files, 'file')}, +{each.added:,} -{each.removed:,} lines)"
         for each in landed[:BRANCHES_SHOWN]
     ]
     if more := len(landed) - len(shown):
-        shown.append(f"and on {_counted(more, 'more branch', 'more branches')}")
+        shown.append(f"and on {counted(more, 'more branch', 'more branches')}")
     return "; ".join(shown) or "none"
 
 
@@ -118,12 +118,8 @@ def _examined(examined: Sequence[Examined]) -> str:
         for each in examined[-TESTS_SHOWN:]
     ]
     if more := len(examined) - len(shown):
-        shown.append(f"and {_counted(more, 'examination')} before")
+        shown.append(f"and {counted(more, 'examination')} before")
     return "; ".join(shown) or "none"
-
-
-def _counted(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _dollars(nano: int) -> str:

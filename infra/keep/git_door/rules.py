@@ -24,7 +24,7 @@ class Rules(NamedTuple):
     blob_bytes: int
     """The largest file that a push may bring in."""
     protected_files: tuple[str, ...]
-    """Patterns of files that the agent may not change on main (`contract.protection`)."""
+    """Patterns of files that the agent may not change on main (`shared.protection`)."""
     protected_branches: tuple[str, ...]
     """Patterns of branches that the agent may neither create nor move."""
     secrets: str

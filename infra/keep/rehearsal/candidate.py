@@ -38,7 +38,7 @@ _CONVERSATION_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateRunner:
     """One boot of the version that is rehearsed."""
 
     boot: Boot
@@ -77,7 +77,7 @@ class Candidate:
         return processes.sweep(doors)
 
 
-def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str, seconds: float) -> Candidate:
+def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str, seconds: float) -> CandidateRunner:
     """Raises Outage."""
     places = scratch.places
     limits = Limits(
@@ -107,7 +107,7 @@ def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str,
             )
         finally:
             os.close(errors)
-        return Candidate(boot, process, os.pidfd_open(process.pid))
+        return CandidateRunner(boot, process, os.pidfd_open(process.pid))
 
 
 def bounded(seconds: float) -> list[str]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from infra.keep.rehearsal import candidate, scratch
-from infra.keep.rehearsal.candidate import Candidate
+from infra.keep.rehearsal.candidate import CandidateRunner
 from infra.keep.rehearsal.doors import Doors
 from infra.keep.rehearsal.findings import CandidateTime, Outage, Stage, Unfit
 from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
@@ -97,7 +97,7 @@ class Rehearsal:
         self._note(f"clone: {self._version.name()}")
 
     @contextmanager
-    def _booted(self, stage: Stage, reason: str) -> Iterator[Candidate]:
+    def _booted(self, stage: Stage, reason: str) -> Iterator[CandidateRunner]:
         """A runner that has come up; it and all that it started end with the block."""
         player = candidate.start(self._scratch, self._version, self._commit, reason, self._seconds)
         try:
@@ -110,7 +110,7 @@ class Rehearsal:
         finally:
             self._end(player)
 
-    def _do_the_directive(self, player: Candidate) -> None:
+    def _do_the_directive(self, player: CandidateRunner) -> None:
         looked_at, done, settled = "", Done(), math.inf
         while not all(done):
             over = player.is_over()  # asked first, because its last act may be what is looked for
@@ -134,7 +134,7 @@ class Rehearsal:
             ticked=scratch.FIRST not in [wish.text for wish in comms.open_directives(page)],
         )
 
-    def _what_is_missing(self, player: Candidate, done: Done) -> tuple[Stage, str]:
+    def _what_is_missing(self, player: CandidateRunner, done: Done) -> tuple[Stage, str]:
         """The first thing that is."""
         if not self._doors.calls():
             return Stage.DIRECTIVE, "the model was never asked about the open directive"
@@ -147,7 +147,7 @@ class Rehearsal:
             return Stage.REPORT, "the model's last words are under no heading of Reports in COMMS.md of main"
         return Stage.REPORT, "the directive is not ticked in COMMS.md of main"
 
-    def _hop(self, player: Candidate) -> None:
+    def _hop(self, player: CandidateRunner) -> None:
         self._scratch.direct(scratch.SECOND)
         self._until(player, Stage.BOOTSTRAP, self._signalled, f"the signal that asks for {scratch.NEXT}")
         if resolve_commit(self._scratch.bare, f"refs/heads/{scratch.NEXT}") is None:
@@ -174,7 +174,7 @@ class Rehearsal:
                 raise Unfit(Stage.BOOTSTRAP, "its tool `bootstrap` gave the turn back to the model")
         return False
 
-    def _until_gone(self, player: Candidate, stage: Stage, after: str) -> None:
+    def _until_gone(self, player: CandidateRunner, stage: Stage, after: str) -> None:
         grace = CandidateTime(GRACE_SECONDS, *_clocks())
         while not player.is_over():
             if grace.left(*_clocks()) <= 0:
@@ -182,7 +182,7 @@ class Rehearsal:
             self._pause(player)
         self._note(f"{stage.value}: gone with {player.how_it_ended()}")
 
-    def _until(self, player: Candidate, stage: Stage, look: Callable[[], bool], what: str) -> None:
+    def _until(self, player: CandidateRunner, stage: Stage, look: Callable[[], bool], what: str) -> None:
         """Wait until `look` is true. Raises Unfit when the candidate ends, or its time does."""
         while True:
             over = player.is_over()  # asked first here as well
@@ -197,7 +197,7 @@ class Rehearsal:
     def _time_left(self) -> float:
         return self._time.left(*_clocks()) if self._time else self._seconds
 
-    def _pause(self, player: Candidate) -> None:
+    def _pause(self, player: CandidateRunner) -> None:
         """A moment, or until the candidate has ended."""
         self._doors.refuse_dead()
         self._refuse_excess()
@@ -218,7 +218,7 @@ class Rehearsal:
             if candidate.bytes_below(self._scratch.root, DISK_BYTES) > DISK_BYTES:
                 raise Unfit(Stage.BOUNDS, f"it took over {DISK_BYTES >> 20} MiB of disk in so short a life")
 
-    def _end(self, player: Candidate) -> None:
+    def _end(self, player: CandidateRunner) -> None:
         try:
             left = player.end(self._doors.pids())
         except TimeoutError as error:
@@ -231,7 +231,7 @@ def _clocks() -> tuple[float, float]:
     return time.monotonic(), candidate.waited_seconds()
 
 
-def _came_up(player: Candidate, stage: Stage) -> bool:
+def _came_up(player: CandidateRunner, stage: Stage) -> bool:
     """Raises Unfit when the boot log says that it did not."""
     words = player.words()
     if FAILED in words and SUCCESS not in words:
@@ -239,7 +239,7 @@ def _came_up(player: Candidate, stage: Stage) -> bool:
     return BOOTSTRAPPING in words and SUCCESS in words
 
 
-def _sleeps(player: Candidate) -> bool:
+def _sleeps(player: CandidateRunner) -> bool:
     """By its own word, which counts for nothing but the moment at which it is asked to end."""
     try:
         return bool(json.loads(player.files.tail(f"{player.checkout}/{LIFE_FILE}", 4096))["doing"] == SLEEPING)

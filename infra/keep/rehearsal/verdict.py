@@ -12,7 +12,7 @@ from typing import NamedTuple
 from infra.keep.services.services import dies_with_us
 from infra.shared.exit_codes import Exit
 from infra.shared.programs import keep_command, keep_environment
-from infra.shared.text import cut
+from infra.shared.text import cut, plain
 
 SECONDS = 20.0
 """The longest that a candidate may take."""
@@ -91,11 +91,6 @@ def read_verdict(stdout: bytes, returncode: int) -> RehearsalVerdict:
             return RehearsalVerdict(None, why)
     said = ending(stdout[-200:].decode(errors="replace")).strip() or "no words"
     return RehearsalVerdict(None, f"the rehearsal ended with {returncode} and no answer of that meaning: {said}")
-
-
-def plain(text: str) -> str:
-    """The text without what a terminal or git would take for more than text."""
-    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def beginning(text: str, most: int = WHY_CHARS) -> str:

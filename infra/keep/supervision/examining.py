@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 import structlog
 
-from infra.keep.environments import requirements, shelf
-from infra.keep.environments.choose import Install
+from infra.keep.environments import requirements, store
 from infra.keep.services.services import dies_with_us
-from infra.keep.supervision.states import Phase, State
+from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
 from infra.shared import processes
 from infra.shared.exit_codes import Exit
@@ -30,6 +29,7 @@ from infra.shared.people import WATCHER
 from infra.shared.places import ROOT
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
 from infra.shared.verdicts import refs
 
@@ -173,9 +173,9 @@ class Examining:
         """The interpreter of the environment that the branch's clone has, if it has one of its own."""
         places = self._zones.places
         try:
-            with self._zones.cell.acting():
-                choice = shelf.look(places.checkout(branch), f"{ROOT}/{requirements.NAMES[0]}", places.environments)
-            return sys.executable if isinstance(choice, Install) else shelf.interpreter_of(choice)
+            bot = Below(places.bot, self._zones.cell)
+            own = f"{ROOT}/{requirements.NAMES[0]}"
+            return store.select(bot, places.checkout(branch), own, places.environments) or sys.executable
         except (requirements.BadRequirements, OSError, ValueError):
             return sys.executable
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
-from infra.keep.supervision.states import Died
+from infra.keep.supervision.decide.events import Died
 from infra.shared import boot_files, boot_log, processes
 from infra.shared.active import Level, Runner
 from infra.shared.boot_log import BootLine

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from infra.keep.git_door.pages import Graph, TooTangled
-from infra.keep.supervision.states import Tell
+from infra.keep.supervision.decide.events import Tell
 from infra.shared import comms, report_titles
 from infra.shared.branches import MAIN, MIND, RESCUE
 from infra.shared.people import AGENT, WATCHER

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from infra.keep.environments import shelf
-from infra.keep.environments.choose import Install
+from infra.keep.environments import store
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.services.services import Services
-from infra.keep.supervision import checkouts, ladder
+from infra.keep.supervision import checkouts
+from infra.keep.supervision.decide.events import Launch
+from infra.keep.supervision.decide.state import State
+from infra.keep.supervision.decide.succession import pin_of
 from infra.keep.supervision.preparation import Preparation, Step
-from infra.keep.supervision.states import Launch, State
 from infra.keep.supervision.versions import candidate_of
 from infra.keep.supervision.zones import Zones
 from infra.shared import boot_files, processes
@@ -61,6 +62,7 @@ class Launcher:
         self._settings = settings
         self._zones = zones
         self._places = zones.places
+        self._bot = Below(zones.places.bot, zones.cell)
         self._services = services
         self._preparation = preparation
         self._environment = ""
@@ -82,7 +84,7 @@ class Launcher:
         version = nobody.version
         if launch.level is Level.BRANCH:
             version = self._version(launch.branch, ready.commit)
-            pin = ladder.pin_of(state, version)
+            pin = pin_of(state, version)
             if pin:
                 what_to_do = "change it, or the PM allows it again with 'minifram retry'"
                 raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
@@ -99,15 +101,14 @@ class Launcher:
             return sys.executable, None
         checkout = self._places.checkout(launch.branch)
         try:
-            with self._zones.cell.acting():
-                choice = shelf.look(checkout, f"{ROOT}/{NAMES[0]}", self._places.environments)
+            python = store.select(self._bot, checkout, f"{ROOT}/{NAMES[0]}", self._places.environments)
         except BadRequirements as error:
             raise NotLaunched(f"its requirements cannot be followed: {error}", runner) from error
         except OSError as error:
             raise NotLaunched(f"its requirements cannot be read: {error}") from error
-        if isinstance(choice, Install):
+        if python is None:
             return "", self._preparation.installing(checkout, self._settings.limits.install_seconds)
-        return shelf.interpreter_of(choice), None
+        return python, None
 
     def _rehearsal(self, runner: Runner, python: str) -> Step | None:
         if not self._settings.rehearse or self._preparation.is_fit(runner.branch, runner.commit):
@@ -122,8 +123,7 @@ class Launcher:
     def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
         """Its process, and the size of its error log when it began. Raises OSError."""
         checkout = self._places.checkout(candidate.boot.branch)
-        bot = Below(self._places.bot, self._zones.cell)
-        error_log, size = boot_files.open_error_log(bot, checkout, self._settings.limits.log_bytes)
+        error_log, size = boot_files.open_error_log(self._bot, checkout, self._settings.limits.log_bytes)
         try:
             words = processes.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
             own = candidate.python == sys.executable
@@ -135,13 +135,8 @@ class Launcher:
     def doubt_environment(self) -> None:
         """A boot with an environment of its own has failed: it is the agent's, and may be spoiled. The next start has
         it installed afresh, from the wheels that are kept."""
-        if not self._environment:
-            return
-        try:
-            with self._zones.cell.acting():
-                shelf.forget(self._environment)
-        except OSError:
-            return
+        if self._environment:
+            store.forget(self._bot, self._environment)
 
     def _version(self, branch: str, commit: str) -> str:
         try:

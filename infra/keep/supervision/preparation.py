@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import structlog
 
-from infra.keep.environments import answer, order
+from infra.keep.environments import request, result
 from infra.keep.rehearsal import verdict
 from infra.keep.services.services import dies_with_us
-from infra.keep.supervision.states import Event, Launch, Prepared, Preparing
+from infra.keep.supervision.decide.events import Launch, Preparing
 from infra.shared import processes
 from infra.shared.active import Runner
 from infra.shared.identity import Identity
@@ -57,6 +57,17 @@ class _Child(NamedTuple):
     began: float
 
 
+class Prepared(NamedTuple):
+    """A step is over."""
+
+    launch: Launch
+    why_not: str = ""
+    """Empty: the launch can go on."""
+    guilty: Runner | None = None
+    """The version that is at fault, if one is."""
+    transcript: str = ""
+
+
 class Preparation:
     """Steps before the launches of one agent, one at a time."""
 
@@ -71,8 +82,9 @@ class Preparation:
         return (branch, commit) in self._fit
 
     def installing(self, checkout: str, seconds: float) -> Step:
-        asked = order.Order(checkout, self._places.environments, self._places.wheels, seconds)
-        words = dies_with_us(keep_command("infra.keep.environments.install", *order.to_words(asked)))
+        places = self._places
+        asked = request.InstallRequest(places.bot, checkout, places.environments, places.wheels, seconds)
+        words = dies_with_us(keep_command("infra.keep.environments.install", *request.to_words(asked)))
         env = keep_environment() | {"HOME": "/nonexistent"}
         return Step("its environment is installed", words, env, seconds + GRACE_SECONDS, _installed)
 
@@ -113,15 +125,15 @@ class Preparation:
     def pidfds(self) -> list[int]:
         return [self._child.pidfd] if self._child else []
 
-    def look(self) -> list[Event]:
+    def look(self) -> Prepared | None:
         """The outcome, once; never waits."""
         child = self._child
         if child is None:
-            return []
+            return None
         if os.fstat(child.output).st_size > OUTPUT_BYTES:
             child.process.kill()
         if not processes.is_over(child.pidfd):
-            return []
+            return None
         status = child.process.wait()
         said = os.pread(child.output, OUTPUT_BYTES, 0)
         self._forget(child)
@@ -138,23 +150,20 @@ class Preparation:
         if not why:
             if child.step.outcome is _rehearsed:
                 self._fit.add((runner.branch, runner.commit))
-            return [Prepared(child.launch)]
+            return Prepared(child.launch)
         named = f"{runner.branch}@{runner.commit[:12]} was not launched: {why}"
-        return [Prepared(child.launch, named, runner if guilty else None, transcript)]
+        return Prepared(child.launch, named, runner if guilty else None, transcript)
 
-    def break_off(self, why: str) -> list[Event]:
-        """Whoever waits for it is told that nothing came of it."""
-        launch = self._child.launch if self._child else None
-        self.cancel()
-        return [Prepared(launch, why)] if launch else []
-
-    def cancel(self) -> None:
-        """Nobody waits for it any more."""
-        if self._child:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.process.pid, 9)
-            self._child.process.wait()
-            self._forget(self._child)
+    def cancel(self) -> Launch | None:
+        """Nobody waits for it any more; the launch that it was for."""
+        child = self._child
+        if child is None:
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.process.pid, 9)
+        child.process.wait()
+        self._forget(child)
+        return child.launch
 
     def _forget(self, child: _Child) -> None:
         os.close(child.pidfd)
@@ -188,8 +197,8 @@ class Preparation:
 
 
 def _installed(said: bytes, status: int) -> tuple[str, bool, str]:
-    found = answer.read_answer(said, status)
-    if isinstance(found, answer.Installed):
+    found = result.read_result(said, status)
+    if isinstance(found, result.Installed):
         return "", False, ""
     return f"its requirements could not be installed: {found.error}", not found.outage, found.words
 

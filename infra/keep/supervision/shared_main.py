@@ -9,8 +9,8 @@ import re
 import structlog
 
 from infra.keep.examination import returning
+from infra.keep.supervision.decide.events import Event, LaunchFailed, MainSeen, RetryAsked
 from infra.keep.supervision.following import brief
-from infra.keep.supervision.states import Event, MainMoved, MainSeen, MainUnseen, RetryAsked
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
 from infra.shared.branches import MAIN
@@ -45,7 +45,7 @@ class SharedMain:
             return MainSeen(main, reason, self._withdrawn(main))
         except (GitError, LookupError) as error:
             self._log.error("main.unseen", reason=brief(error))
-            return MainUnseen(brief(error))
+            return LaunchFailed(MAIN, f"main could not be read: {brief(error)}")
 
     def look(self) -> list[Event]:
         """News; cheap enough for every look."""
@@ -56,7 +56,7 @@ class SharedMain:
             main = self._main(commit)
         except GitError:
             return self.asked()
-        return [MainMoved(main, self._withdrawn(main)), *self.asked()]
+        return [MainSeen(main, withdrawn=self._withdrawn(main)), *self.asked()]
 
     def _main(self, commit: str | None) -> Version:
         if not commit:
@@ -66,7 +66,7 @@ class SharedMain:
         return self._seen
 
     def _loose(self) -> str:
-        """The commit in the ref's own file, which a ref that ever moves has; empty when there is none."""
+        """The ref's own file, which a ref that ever moves has."""
         content = Below(self._remote).tail(f"refs/heads/{MAIN}", 64)
         return content[:40].decode() if _COMMIT.fullmatch(content) else ""
 

@@ -30,6 +30,9 @@ class Run(msgspec.Struct, frozen=True):
     again: tuple[str, ...] = ()
     """Tests that failed at first and passed when they were run once more, alone."""
 
+    def failed(self) -> list[str]:
+        return [id for id, outcome in self.outcomes.items() if outcome == FAILED and id not in self.again]
+
 
 class Findings(msgspec.Struct, frozen=True):
     """What the examiner's process says at its end."""

@@ -24,7 +24,7 @@ from infra.shared.conversation import (
     Text,
     ToolResult,
     ToolUse,
-    completion_to_dict,
+    to_plain,
 )
 from tests.cell.loop.records import OPENING, as_lines, opened
 from tests.cell.loop.replies import calls, says
@@ -218,6 +218,6 @@ def test_what_does_not_open_once_and_first_is_no_record(lines: list[dict[str, An
 
 def test_an_answer_that_is_missing_is_noticed() -> None:
     """A gap in the middle: what stands after it means something else."""
-    answered = {"kind": "answered", "at": "", "step_id": "2", **completion_to_dict(says("b"))}
+    answered = {"kind": "answered", "at": "", "step_id": "2", **to_plain(says("b"))}
     with pytest.raises(ValueError, match="expected 1"):
         recorded([opened(), answered])

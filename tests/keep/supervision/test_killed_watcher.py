@@ -133,7 +133,7 @@ NAMES = ("bootstrap", ".claimed-bootstrap")
 def _settled(agent: Agent) -> bool:
     state = agent.state()
     alive = [process.pid for process in runners(agent)]
-    return state.phase == "running" and alive == [state.runner_pid] and state.pending is None
+    return state.phase == "running" and alive == [state.runner_pid] and state.request is None
 
 
 def test_a_long_life_leaks_nothing(make_agent: MakeAgent) -> None:

@@ -1,4 +1,4 @@
-"""`up`, `down` and what stands between them, for an agent in its container: the story, told in order.
+"""`up` and `down` for an agent in its container: the story, told in order.
 
 What can take long or fail for the machine's reasons comes before anything of the running agent is touched."""
 
@@ -7,20 +7,21 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from host.agent import start as starting
+from host.agent import switch_files
 from host.agent import watcher as watching
 from host.agent.paths import Home
 from host.agent.start import Running
-from host.agent.watcher import Say
-from host.container import control, image, switch_files, switching, words
-from host.container.inspection import Seen
+from host.container import control, switching, words
+from host.container.inspection import ContainerState
 from host.container.machine import Machine
-from host.container.podman import Podman, PodmanError
+from host.container.podman import Podman
+from host.container.switching import Facts, Held
 from host.container.words import Image, Sealing, sealing
-from host.context import Caller
+from host.context import Say
 from host.errors import Trouble
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
@@ -41,7 +42,7 @@ class Ship(NamedTuple):
 class Container:
     """The first process of a container, watched from before its start without asking podman again and again."""
 
-    def __init__(self, podman: Podman, home: Home, made: Seen) -> None:
+    def __init__(self, podman: Podman, home: Home, made: ContainerState) -> None:
         self._podman, self._home = podman, home
         self.pid = made.pid
         # It waits for its start and cannot have ended: this is no other process's number.
@@ -62,59 +63,43 @@ class Container:
             self._descriptor = -1
 
 
-def fit_out(caller: Caller, podman: Podman, machine: Machine, settings: Settings, anew: bool, say: Say) -> Ship:
-    """Find or build the image. Raises Trouble."""
-    with as_trouble():
-        found = image.find_or_build(podman, machine, caller.environ, caller.root, settings.podman.base, anew, say)
-    return Ship(podman, machine, found, caller.root, caller.network)
-
-
 def up(
-    home: Home,
-    settings: Settings,
-    ship: Ship,
-    keys: Mapping[str, str],
-    names: Sequence[str],
-    say: Say,
-    seconds: float,
+    home: Home, settings: Settings, ship: Ship, keys: Mapping[str, str], names: Sequence[str], say: Say, seconds: float
 ) -> Running:
     """Make and start the container, wait until its agent works. Raises Trouble.
 
     `names` are those of all keys; the ones that `keys` lacks podman still holds, of the agent that just ended."""
     podman = ship.podman
     sealed = sealing(home, settings, ship.machine, ship.image, ship.root, names, ship.network)
-    with as_trouble():
-        with control.alone(home):
-            before = starting.before_start(home)
-            try:
-                container = begun(podman, ship.machine, home, sealed, keys)
-            except BaseException:
-                _clear(podman, home)
-                raise
-        say(f"container {sealed.name} started; waiting for the seal and for the agent to boot")
+    with control.alone(home):
+        before = starting.before_start(home)
         try:
-            ended = starting.wait_until_running(home, container, before, seconds, say, in_container=True)
-        finally:
-            container.close()
-        if isinstance(ended, Running):
-            return ended
-        write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
-        _clear(podman, home)
+            container = make_and_start(podman, ship.machine, home, sealed, keys)
+        except BaseException:
+            _clear(podman, home)
+            raise
+    say(f"container {sealed.name} started; waiting for the seal and for the agent to boot")
+    try:
+        ended = starting.wait_until_running(home, container, before, seconds, say, in_container=True)
+    finally:
+        container.close()
+    if isinstance(ended, Running):
+        return ended
+    keep_output(podman, home)
+    _clear(podman, home)
     raise Trouble(Exit.FAILURE, f"the container ended at once with {ended}; {watching.last_words(home)}")
 
 
 def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:
     """End the agent and take container and key away; gives the pid it had. Raises Trouble, also when none ran."""
-    with as_trouble(), control.alone(home):
+    with control.alone(home):
         found = control.look(podman, home)
         runs = found is not None and found.runs
         if found and runs:
-            ended = control.stop(podman, home, found, seconds, say)
-            if ended.was_killed:
-                say(f"it had not ended after {seconds:g} s and was killed; nothing that was pushed is lost")
+            control.stop(podman, home, found, seconds, say)
         if found:
             with contextlib.suppress(OSError):  # of a full disk, say: the container goes all the same
-                write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
+                keep_output(podman, home)
             control.remove(podman, home)
         has_left = _give_up_switch(podman, home, found, seconds, say) or found is not None
         if not (runs and keep_key):
@@ -125,8 +110,8 @@ def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -
     return found.pid
 
 
-def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Container:
-    """Made and started; an earlier one that does not run is removed. Raises Trouble and PodmanError."""
+def make_and_start(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Container:
+    """An earlier container that does not run is removed. Raises Trouble."""
     # Those of an earlier start with another provider.
     control.remove_secrets(podman, home, but={secret.name for secret in sealed.secrets})
     made = control.make(podman, machine, home, sealed, keys)
@@ -140,9 +125,21 @@ def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: M
     return container
 
 
-def _give_up_switch(podman: Podman, home: Home, named: Seen | None, seconds: float, say: Say) -> bool:
-    """Of an upgrade that was cut short, nothing stays; the watcher's memory is that of before. Gives whether there was
-    one. A container holds nothing that is not made anew."""
+def keep_output(podman: Podman, home: Home) -> None:
+    """What the container wrote to its streams, for `last_words` and the PM, before it is removed."""
+    write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
+
+
+def facts_of(
+    named: ContainerState | None, aside: ContainerState | None, verdict: str | None = None, is_begun: bool = False
+) -> Facts:
+    held = [Held(each.version, each.runs) if each else None for each in (named, aside)]
+    return Facts(held[0], held[1], verdict, is_begun)
+
+
+def _give_up_switch(podman: Podman, home: Home, named: ContainerState | None, seconds: float, say: Say) -> bool:
+    """Nothing stays of an upgrade that was cut short; the watcher's memory is that of before. Gives whether there was
+    one. A container holds nothing that is not made again."""
     name = words.names(home.agent).aside
     aside = control.look(podman, home, name)
     if aside is None and not switch_files.is_under_way(home):
@@ -162,25 +159,9 @@ def _give_up_switch(podman: Podman, home: Home, named: Seen | None, seconds: flo
     return True
 
 
-def facts_of(
-    named: Seen | None, aside: Seen | None, verdict: str | None = None, is_begun: bool = False
-) -> switching.Facts:
-    held = [switching.Held(each.version, each.runs) if each else None for each in (named, aside)]
-    return switching.Facts(held[0], held[1], verdict, is_begun)
-
-
 def _clear(podman: Podman, home: Home) -> None:
     """No agent, no key: also of a start that failed half-way."""
     found = control.look(podman, home)
     if found is None or not found.runs:
         control.remove(podman, home)
         control.remove_secrets(podman, home)
-
-
-@contextlib.contextmanager
-def as_trouble() -> Iterator[None]:
-    """What podman says, for the PM."""
-    try:
-        yield
-    except PodmanError as error:
-        raise Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None

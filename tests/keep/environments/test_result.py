@@ -1,4 +1,4 @@
-"""What the installer says comes from the cell: any of it is read as one of two values."""
+"""The installer's output comes from the cell: any of it is read as one of two values."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infra.keep.environments.answer import (
+from infra.keep.environments.result import (
     ERROR_CHARS,
     LINE_CHARS,
     WORDS_LINES,
-    Answer,
     Failed,
     Installed,
+    InstallResult,
     clean,
-    read_answer,
-    say,
+    read_result,
+    to_line,
 )
 
 
 @pytest.mark.parametrize(
     "answer", [Installed("/bot/.environments/x/bin/python", 1.5), Failed("why", "a\nb", True), Failed("", "", False)]
 )
-def test_what_is_said_is_read(answer: Answer) -> None:
+def test_what_is_said_is_read(answer: InstallResult) -> None:
     """The line comes back as the value it was, also after other lines."""
     code = 0 if isinstance(answer, Installed) else 1
-    assert read_answer(f"{say(answer)}\n".encode(), code) == answer
-    assert read_answer(f"noise\n{say(answer)}".encode(), code) == answer
+    assert read_result(f"{to_line(answer)}\n".encode(), code) == answer
+    assert read_result(f"noise\n{to_line(answer)}".encode(), code) == answer
 
 
 def test_a_status_that_contradicts_counts() -> None:
     """Success is only what both the line and the status say; a killed installer is the machine's matter."""
-    well = say(Installed("/x/bin/python", 1)).encode()
-    failed = read_answer(well, 1)
+    well = to_line(Installed("/x/bin/python", 1)).encode()
+    failed = read_result(well, 1)
     assert isinstance(failed, Failed)
-    assert "status 1 and said that all is well" in failed.error
-    killed = read_answer(b"", -9)
+    assert "status 1 and reported success" in failed.error
+    killed = read_result(b"", -9)
     assert isinstance(killed, Failed)
     assert killed.outage
     assert "signal 9" in killed.error
@@ -61,11 +61,11 @@ def test_a_status_that_contradicts_counts() -> None:
         None,
     ],
 )
-def test_an_ill_shaped_line_is_no_answer(raw: object) -> None:
+def test_an_ill_shaped_line_is_no_result(raw: object) -> None:
     """A key too many or too few, a value of another kind: it failed, and not by an outage."""
-    failed = read_answer(json.dumps(raw).encode(), 0)
+    failed = read_result(json.dumps(raw).encode(), 0)
     assert isinstance(failed, Failed)
-    assert "nothing that is an answer" in failed.error
+    assert "reported no result" in failed.error
     assert not failed.outage
 
 
@@ -85,7 +85,7 @@ json_values = st.recursive(st.none() | st.booleans() | st.floats() | st.text(), 
 @example(b'{"interpreter": "/x", "seconds": ' + b"9" * 5000 + b"}", 0)
 def test_anything_is_read_as_one_of_two(stdout: bytes, returncode: int) -> None:
     """It never raises; what comes out is bounded and holds nothing that a terminal obeys."""
-    got = read_answer(stdout, returncode)
+    got = read_result(stdout, returncode)
     if isinstance(got, Installed):
         assert returncode == 0
         assert got.interpreter.startswith("/")

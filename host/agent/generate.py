@@ -8,14 +8,15 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from host.agent import up as running
 from host.agent.consent import Consent, require
 from host.agent.paths import Home
-from host.container import base, choice, control, image, kube, quadlet
+from host.container import choice, control, image, kube, quadlet
 from host.container.machine import Machine
-from host.container.podman import Podman, PodmanError
+from host.container.podman import Podman
 from host.container.words import Sealing, sealing
 from host.context import Caller, as_option
 from host.errors import Trouble
@@ -26,8 +27,6 @@ from infra.shared.providers import variable_of
 from infra.shared.settings_file import SettingsError, read_settings
 
 QUADLET, KUBE = KINDS = ("quadlet", "kube")
-MOST_BYTES = 1 << 20
-"""Of a file that is held against what would be made now."""
 
 
 class Now(NamedTuple):
@@ -66,22 +65,17 @@ def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = Non
     assert machine is not None  # noqa: S101 - what choosing podman means
     podman = choice.podman_of(caller, machine)
     keys = running.keys_in_use(home)
-    try:
-        made = image.known(podman, caller.root, settings.podman.base)
-        if made is None or (complete and base.look(podman, made.name) is None):
-            what = (
-                f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
-            )
-            raise Trouble(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
-        held = control.keys_held(podman, home) if complete and kind == QUADLET and keys else keys
-        if lost := [f"{variable_of(key)}=…" for key in keys if key not in held]:
-            raise Trouble(
-                Exit.NOT_FOUND,
-                f"podman holds no key for agent {home.agent!r} ('minifram down' takes it away); "
-                f"put it there with: export {' '.join(lost)} && minifram up{own}",
-            )
-    except PodmanError as error:
-        raise Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None
+    made = image.known(podman, caller.root, settings.podman.base)
+    if made is None or (complete and image.look(podman, made.name) is None):
+        what = f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
+        raise Trouble(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
+    held = control.keys_held(podman, home) if complete and kind == QUADLET and keys else keys
+    if lost := [f"{variable_of(key)}=…" for key in keys if key not in held]:
+        raise Trouble(
+            Exit.NOT_FOUND,
+            f"podman holds no key for agent {home.agent!r} ('minifram down' takes it away); "
+            f"put it there with: export {' '.join(lost)} && minifram up{own}",
+        )
     return Now(home, sealing(home, settings, machine, made, caller.root, keys, caller.network), podman, machine)
 
 
@@ -97,9 +91,8 @@ def needed(kind: str) -> tuple[int, int]:
 
 def unit_path(caller: Caller, agent: str) -> str:
     """Where systemd of this user looks for the agent's quadlet unit."""
-    given = caller.environ.get("XDG_CONFIG_HOME", "")
-    above = given if os.path.isabs(given) else os.path.join(caller.environ.get("HOME", "/"), ".config")
-    return os.path.join(os.path.normpath(above), "containers/systemd", f"{quadlet.name(agent)}.container")
+    config = Path(caller.home.settings).parents[2]  # of <config>/minifram/<agent>/minifram.yaml
+    return f"{config}/containers/systemd/{quadlet.name(agent)}.container"
 
 
 def install(path: str, text: str) -> None:
@@ -134,21 +127,17 @@ def of_unit(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("quadlet", WARN, f"whether {path} is still right cannot be told: {error}")
         return
     if found.differences:
-        yield Result(
-            "quadlet", WARN, f"{path} is not what would be made now; {again} writes it anew, --check shows how"
-        )
+        text = f"{path} is not what would be made now; {again} writes it again, --check shows how"
+        yield Result("quadlet", WARN, text)
     else:
         yield Result("quadlet", OK, f"{path} is what would be made now")
 
 
 def _read(path: str) -> str | None:
-    """None when there is none. Raises Trouble for what is no text of a unit's size."""
+    """None when there is none. Raises Trouble for what is no text."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise Trouble(Exit.CONFLICT, f"{path} has more than {MOST_BYTES} bytes; expected a file of ours")
-        return content.decode()
+        with open(path, encoding="utf-8") as file:
+            return file.read()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.environments import shelf
-from infra.keep.environments.choose import Existing, Install, OwnInterpreter, choose
+from infra.keep.environments import store
 from infra.keep.environments.requirements import BadRequirements, fingerprint, this_runtime, understand
+from infra.keep.environments.store import paths_of, wanted_hash
+from infra.shared.safe_files import Below
 
 ALPHA = fingerprint(understand(b"alpha", "r"), this_runtime())
 
@@ -25,15 +26,17 @@ class Bot:
         self.own.write_text("own==1.0\n")
         self.environments = directory / "bot/.environments"
 
-    def look(self) -> OwnInterpreter | Existing | Install:
-        return shelf.look(str(self.checkout), str(self.own), str(self.environments))
+        self.files = Below(str(directory / "bot"))
+
+    def look(self) -> str | None:
+        return store.select(self.files, str(self.checkout), str(self.own), str(self.environments))
 
     def put(self, suffix: str = "00000000", marker: str = f"{ALPHA}\n", wanted: str = ALPHA) -> Path:
         """What looks like an environment."""
         place = self.environments / f"{wanted[:16]}-{suffix}"
         (place / "bin").mkdir(parents=True)
         (place / "bin/python").symlink_to(sys.executable)
-        (place / shelf.MARKER).write_text(marker)
+        (place / store.MARKER).write_text(marker)
         return place
 
 
@@ -45,74 +48,70 @@ def bot(tmp_path: Path) -> Bot:
 @pytest.mark.parametrize("theirs", [None, b"own==1.0\n", b"# same\n\nown==1.0", b"", b"# nothing\n", b"--pre\n"])
 def test_nothing_else_than_the_keep_has_needs_no_environment(theirs: bytes | None) -> None:
     """No file, the same content in other words, and a file that names nothing: the keep's own interpreter."""
-    assert choose(theirs, b"own==1.0\n", {"/e/one": ALPHA}, this_runtime(), "r") == OwnInterpreter()
+    assert wanted_hash(theirs, b"own==1.0\n", "r") == ""
 
 
 def test_other_requirements_need_an_environment_of_their_own() -> None:
     """One that is there, the first of equal ones; else it has to be installed. One for another hash is none."""
     whole = {"/e/2": ALPHA, "/e/1": ALPHA, "/e/0": "f" * 64}
-    assert choose(b"alpha # why", b"own", whole, this_runtime(), "r") == Existing("/e/1")
-    assert choose(b"alpha", b"own", {"/e/0": "f" * 64}, this_runtime(), "r") == Install(ALPHA)
-    assert choose(b"alpha", None, {}, this_runtime(), "r") == Install(ALPHA)
-    assert choose(b"alpha", b"own", whole, "another interpreter", "r") != Existing("/e/1")
+    assert paths_of(wanted_hash(b"alpha # why", b"own", "r"), whole) == ["/e/1", "/e/2"]
+    assert paths_of(ALPHA, {"/e/0": "f" * 64}) == []
+    assert wanted_hash(b"alpha", None, "r") == ALPHA
+    assert fingerprint(understand(b"alpha", "r"), "another interpreter") != ALPHA
     with pytest.raises(BadRequirements, match="r, line 1"):
-        choose(b"-e .", b"own", whole, this_runtime(), "r")
+        wanted_hash(b"-e .", b"own", "r")
 
 
 def test_the_lock_counts_before_the_plain_file(bot: Bot) -> None:
     """requirements.lock, else requirements.txt, at the root of the checkout; none of both is none."""
-    assert bot.look() == OwnInterpreter()
+    assert bot.look() == sys.executable
     (bot.checkout / "requirements.txt").write_text("alpha\n")
-    assert bot.look() == Install(ALPHA)
+    assert bot.look() is None
     (bot.checkout / "requirements.lock").write_text("own==1.0\n")
-    assert bot.look() == OwnInterpreter()
+    assert bot.look() == sys.executable
     bot.own.unlink()
-    assert bot.look() != OwnInterpreter()
+    assert bot.look() != sys.executable
 
 
 def test_a_whole_environment_is_used(bot: Bot) -> None:
     """What the runner is started with lies in it; without one it is the keep's own."""
     (bot.checkout / "requirements.txt").write_text("alpha\n")
     place = bot.put()
-    choice = bot.look()
-    assert choice == Existing(str(place))
-    assert isinstance(choice, Existing)
-    assert shelf.interpreter_of(choice) == f"{place}/bin/python"
-    assert shelf.interpreter_of(OwnInterpreter()) == sys.executable
-    shelf.forget(str(place))
-    assert bot.look() == Install(ALPHA)
-    shelf.forget(str(place))
+    assert bot.look() == f"{place}/bin/python"
+    store.forget(bot.files, str(place))
+    assert bot.look() is None
+    store.forget(bot.files, str(place))
 
 
 def _no_marker(place: Path) -> None:
-    (place / shelf.MARKER).unlink()
+    (place / store.MARKER).unlink()
 
 
 def _marker_is_a_pipe(place: Path) -> None:
     _no_marker(place)
-    os.mkfifo(place / shelf.MARKER)
+    os.mkfifo(place / store.MARKER)
 
 
 def _marker_is_a_link(place: Path) -> None:
-    (place / shelf.MARKER).rename(place / "real")
-    (place / shelf.MARKER).symlink_to("real")
+    (place / store.MARKER).rename(place / "real")
+    (place / store.MARKER).symlink_to("real")
 
 
 def _marker_is_long(place: Path) -> None:
-    with (place / shelf.MARKER).open("a") as marker:
+    with (place / store.MARKER).open("a") as marker:
         marker.truncate(1 << 30)
 
 
 def _marker_is_of_another(place: Path) -> None:
-    (place / shelf.MARKER).write_text("f" * 64 + "\n")
+    (place / store.MARKER).write_text("f" * 64 + "\n")
 
 
 def _marker_is_half(place: Path) -> None:
-    (place / shelf.MARKER).write_text(ALPHA)
+    (place / store.MARKER).write_text(ALPHA)
 
 
 def _marker_is_no_text(place: Path) -> None:
-    (place / shelf.MARKER).write_bytes(b"\xff" * 65)
+    (place / store.MARKER).write_bytes(b"\xff" * 65)
 
 
 def _no_python(place: Path) -> None:
@@ -177,10 +176,10 @@ def test_what_is_no_whole_environment_is_not_used(bot: Bot, spoil: object) -> No
     """Half of one, a link, a pipe, a marker of another: it is installed anew; the same unspoiled is used."""
     (bot.checkout / "requirements.txt").write_text("alpha\n")
     place = bot.put()
-    assert bot.look() == Existing(str(place))
+    assert bot.look() == f"{place}/bin/python"
     assert callable(spoil)
     spoil(place)
-    assert bot.look() == Install(ALPHA)
+    assert bot.look() is None
 
 
 def _a_pipe(path: Path) -> None:
@@ -210,7 +209,7 @@ def _a_gibibyte(path: Path) -> None:
 def test_a_strange_requirements_file_is_refused(bot: Bot, name: str, put: object) -> None:
     """It is neither followed nor waited for nor read whole, and the other file does not take its place."""
     (bot.checkout / "requirements.txt").write_text("alpha\n")
-    assert bot.look() == Install(ALPHA)
+    assert bot.look() is None
     (bot.checkout / name).unlink(missing_ok=True)
     assert callable(put)
     put(bot.checkout / name)

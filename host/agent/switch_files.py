@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from host.agent.paths import Home
 from host.container.switching import Journal
@@ -31,6 +31,9 @@ class Done(NamedTuple):
     """Of the watcher of `old`, as it was then."""
 
 
+T = TypeVar("T", Journal, Done)
+
+
 def is_under_way(home: Home) -> bool:
     """Or was, when it was cut short."""
     return os.path.lexists(home.switch_file)
@@ -38,11 +41,7 @@ def is_under_way(home: Home) -> bool:
 
 def read_journal(home: Home) -> Journal | None:
     """None when nothing is under way. Raises Trouble for what cannot be read."""
-    known = _known(home.switch_file, UNDER_WAY)
-    try:
-        return None if known is None else Journal(**_with_images(known))
-    except (TypeError, KeyError) as error:
-        raise _unreadable(home.switch_file, error) from None
+    return _read(home.switch_file, UNDER_WAY, Journal)
 
 
 def write_journal(home: Home, journal: Journal) -> None:
@@ -58,11 +57,7 @@ def remove_journal(home: Home) -> None:
 
 def read_done(home: Home) -> Done | None:
     """None when there was none. Raises Trouble for what cannot be read."""
-    known = _known(home.switched_file, DONE)
-    try:
-        return None if known is None else Done(**_with_images(known))
-    except (TypeError, KeyError) as error:
-        raise _unreadable(home.switched_file, error) from None
+    return _read(home.switched_file, DONE, Done)
 
 
 def write_done(home: Home, done: Done) -> None:
@@ -92,25 +87,19 @@ def _write(path: str, schema: str, value: Journal | Done) -> None:
     write_whole(path, json.dumps(plain, indent=1).encode(), mode=0o600)
 
 
-def _known(path: str, schema: str) -> dict[str, Any] | None:
+def _read(path: str, schema: str, kind: type[T]) -> T | None:
+    """Fields that another version wrote, and this one does not know, are left out."""
     try:
-        known = json.loads(whole_file(path, _MOST_BYTES))
-        if not isinstance(known, dict) or known.pop("schema", None) != schema:
+        known: dict[str, Any] = json.loads(whole_file(path, _MOST_BYTES))
+        if known.get("schema") != schema:
             raise ValueError(f"it is no {schema}")
+        images = {name: Image(**known[name]) for name in ("old", "new")}
+        return kind(**{name: known[name] for name in kind._fields if name in known} | images)
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise _unreadable(path, error) from None
-    return known
-
-
-def _with_images(known: dict[str, Any]) -> dict[str, Any]:
-    return known | {name: Image(**known[name]) for name in ("old", "new")}
-
-
-def _unreadable(path: str, error: Exception) -> Trouble:
-    return Trouble(
-        Exit.CONFLICT,
-        f"{path} cannot be read ({error}), so the upgrade that it tells of cannot go on: 'minifram down' gives "
-        "that up, then 'minifram up' starts the installed version; what the agent holds is not touched by either",
-    )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Trouble(
+            Exit.CONFLICT,
+            f"{path} cannot be read ({error}), so its upgrade cannot go on: 'minifram down' gives that up, then "
+            "'minifram up' starts the installed version; what the agent holds is not touched by either",
+        ) from None

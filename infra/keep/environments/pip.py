@@ -1,9 +1,8 @@
-"""pip, the keep's own copy, as a process with bounds: on its time, on the disk it may fill, on what is kept of its
-words. It also tells from these whether the requirements or the machine are to blame."""
+"""pip, the keep's own copy, as a process with limits: on its time, the disk it may fill, and what is kept of its
+output, from which it also tells whether the requirements or the machine are to blame."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import select
@@ -15,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from infra.shared.safe_files import Below
+
 LOG = "pip.log"
 OUTPUT_BYTES = 256 * 1024
 LOOK_SECONDS = 0.25
@@ -22,13 +23,13 @@ LOOK_SECONDS = 0.25
 GRACE_SECONDS = 5.0
 """Between the end of its words and its own."""
 
-_ALWAYS = ("--isolated", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-color")
+_OPTIONS = ("--isolated", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-color")
 """pip's own cache is not used: it keeps no list of what an index has, so nothing is found in it without a network."""
 _BOTH = ("--progress-bar=off", "--only-binary=:all:")
 
 
 class PipFailed(Exception):
-    """The text is its first error, or says how it ended."""
+    """The text is pip's first error, or how it ended."""
 
     def __init__(self, error: str, output: str, outage: bool) -> None:
         super().__init__(error)
@@ -36,7 +37,7 @@ class PipFailed(Exception):
         self.outage = outage
 
 
-class Bounds(NamedTuple):
+class PipLimits(NamedTuple):
     until: float
     """Monotonic."""
     disk: str
@@ -47,23 +48,21 @@ class Bounds(NamedTuple):
 def download_words(requirements: str, hashed: bool, into: str) -> list[str]:
     """Fetch the wheels from wherever the requirements say; those that are in `into` by their hash are not fetched."""
     asked = [*_BOTH, "--retries=2", "--timeout=15", f"--dest={into}", f"--requirement={requirements}"]
-    return [*_ALWAYS, "download", *asked, *(["--require-hashes"] if hashed else [])]
+    return [*_OPTIONS, "download", *asked, *(["--require-hashes"] if hashed else [])]
 
 
 def install_words(requirements: str, hashed: bool, wheels: str, interpreter: str) -> list[str]:
     """Install from the directory `wheels` alone, into the environment of `interpreter`."""
     asked = [*_BOTH, "--no-index", f"--find-links={wheels}", "--no-warn-script-location", "--root-user-action=ignore"]
     asked += ["--compile", f"--requirement={requirements}", *(["--require-hashes"] if hashed else [])]
-    return [*_ALWAYS, f"--python={interpreter}", "install", *asked]
+    return [*_OPTIONS, f"--python={interpreter}", "install", *asked]
 
 
-def run(words: Sequence[str], environ: Mapping[str, str], directory: str, bounds: Bounds) -> None:
-    """Raises PipFailed, and OSError when it cannot be started; no process of it is left then.
-
-    Its log in `directory` is begun anew: that alone says why an index was passed over."""
+def run(words: Sequence[str], environ: Mapping[str, str], directory: str, limits: PipLimits) -> None:
+    """Raises PipFailed, and OSError when it cannot be started; no process of it is left then."""
+    # A new log for each run: only the log says why an index was passed over.
     log = f"{directory}/{LOG}"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(log)
+    Below(directory).unlink(LOG)
     process = subprocess.Popen(
         [sys.executable, "-I", "-m", "pip", f"--log={log}", *words],
         cwd=directory,
@@ -75,7 +74,7 @@ def run(words: Sequence[str], environ: Mapping[str, str], directory: str, bounds
     )
     grace = 0.0
     try:
-        said, problem = _follow(process, bounds)
+        said, problem = _follow(process, limits)
         grace = 0.0 if problem else GRACE_SECONDS
     finally:
         _end(process, grace)
@@ -105,22 +104,17 @@ _AWAY = re.compile(
 
 
 def is_outage(output: str, passed_over: str = "") -> bool:
-    """From pip's words, as well as they tell: whether the same requirements may be installable at another time.
+    """Whether the same requirements may be installable at another time, as far as pip's output shows.
 
-    `passed_over` is what its log alone says of pages that it could not get."""
+    `passed_over` holds the lines of its log about pages that it could not get."""
     if _OUT_OF_SPACE.search(output):
         return True
     return not _TO_BLAME.search(output) and bool(_AWAY.search(output) or _AWAY.search(passed_over))
 
 
 def _passed_over(log: str) -> str:
-    """Just these lines: the rest of the log has names of its own for what is the requirements' fault."""
-    try:
-        with open(log, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - OUTPUT_BYTES))
-            lines = file.read(OUTPUT_BYTES).decode(errors="replace").splitlines()
-    except FileNotFoundError:  # it did not come so far
-        return ""
+    """Only these lines: the rest of the log names faults of the requirements in other words."""
+    lines = Below(os.path.dirname(log)).tail(LOG, OUTPUT_BYTES).decode(errors="replace").splitlines()
     return "\n".join(line for line in lines if "Could not fetch URL" in line)
 
 
@@ -129,19 +123,19 @@ def is_short_of_space(directory: str, free_bytes: int) -> bool:
     return shutil.disk_usage(directory).free < free_bytes
 
 
-def _follow(process: subprocess.Popen[bytes], bounds: Bounds) -> tuple[bytes, str]:
-    """The end of what it says until it closes its output, and why it must not go on, if so."""
+def _follow(process: subprocess.Popen[bytes], limits: PipLimits) -> tuple[bytes, str]:
+    """The end of its output, and why it must not go on; empty when it ended by itself."""
     if process.stdout is None:
         raise AssertionError("unreachable: it was started with a pipe")
     said = b""
     poll = select.poll()
     poll.register(process.stdout, select.POLLIN)
     while True:
-        left = bounds.until - time.monotonic()
+        left = limits.until - time.monotonic()
         if left <= 0:
             return said, "it took longer than it may (limits.install_seconds)"
-        if is_short_of_space(bounds.disk, bounds.free_bytes):
-            return said, f"less than {bounds.free_bytes} bytes are free in {bounds.disk}; make room"
+        if is_short_of_space(limits.disk, limits.free_bytes):
+            return said, f"fewer than {limits.free_bytes} bytes are free in {limits.disk}; make room"
         if poll.poll(min(left, LOOK_SECONDS) * 1000):
             part = os.read(process.stdout.fileno(), 65536)
             if not part:
@@ -150,7 +144,7 @@ def _follow(process: subprocess.Popen[bytes], bounds: Bounds) -> tuple[bytes, st
 
 
 def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> None:
-    """End it and all that it started. It is reaped last: until then no other process can have its number."""
+    """End it with all that it started. It is reaped last: until then no other process can have its pid."""
     if process.stdout:
         process.stdout.close()
     ended = os.pidfd_open(process.pid)

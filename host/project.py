@@ -1,0 +1,83 @@
+"""The files of this project that are handed on: to an agent's first commit, and into the image of its container."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from host.errors import Trouble
+from infra.shared.exit_codes import Exit
+
+BORN_WITH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes")
+"""What every agent's repository holds at first, beside the tests of `infra`'s own folders."""
+BODY = "bot-template/body"
+"""Laid over the rest, at the top of the repository."""
+IMAGE_LIST = ".containerignore"
+"""Its lines with `!` name what the image holds."""
+
+_LEFT_OUT = ("__pycache__", "logs", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
+_LEFT_OUT_ENDINGS = (".pyc", ".pyo", ".log", ".swp", ".orig", "~")
+
+
+class Source(NamedTuple):
+    """A file that is handed on."""
+
+    path: str
+    """In the agent's repository, or in the image."""
+    file: str
+    """Where its content is."""
+    executable: bool
+
+
+def first_files(root: str) -> list[Source]:
+    """Every file of an agent's first commit. Raises Trouble when the project lacks a part."""
+    found = {source.path: source for part in [*BORN_WITH, *_tests(root)] for source in files_of(root, part)}
+    for source in files_of(root, BODY):
+        inside = source.path.removeprefix(f"{BODY}/")
+        found[inside] = source._replace(path=inside)
+    return [found[path] for path in sorted(found)]
+
+
+def _tests(root: str) -> list[str]:
+    """What needs neither a container nor the host: the tests of each folder of `infra`, and what they share."""
+    names = sorted(os.listdir(f"{root}/tests")) if os.path.isdir(f"{root}/tests") else []
+    return [
+        f"tests/{name}"
+        for name in names
+        if os.path.isdir(f"{root}/infra/{name}") or name in ("__init__.py", "conftest.py")
+    ]
+
+
+def image_files(root: str) -> list[Source]:
+    """Every file that the image holds. Raises Trouble when the project lacks a part."""
+    parts = re.findall(r"^!(\S+)$", text_of(root, IMAGE_LIST), re.MULTILINE)
+    return [source for part in parts for source in files_of(root, part)]
+
+
+def text_of(root: str, part: str) -> str:
+    """Raises Trouble when it is missing."""
+    (source,) = files_of(root, part)
+    with open(source.file, encoding="utf-8") as file:
+        return file.read()
+
+
+def files_of(root: str, part: str) -> Iterator[Source]:
+    """The regular files of a file or folder of the project, without what tools leave behind. Raises Trouble."""
+    path = f"{root}/{part}"
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        raise Trouble(
+            Exit.NOT_FOUND, f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
+        ) from None
+    name = os.path.basename(part)
+    if name in _LEFT_OUT or name.endswith(_LEFT_OUT_ENDINGS):
+        return
+    if stat.S_ISDIR(status.st_mode):
+        for inner in sorted(os.listdir(path)):
+            yield from files_of(root, f"{part}/{inner}")
+    elif stat.S_ISREG(status.st_mode):
+        yield Source(part, path, bool(status.st_mode & 0o100))
