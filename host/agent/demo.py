@@ -19,8 +19,7 @@ from typing import TextIO
 from host.agent.demo_agent import (
     DemoAgent,
     DemoFailed,
-    agent_apart,
-    agent_in_container,
+    demo_agent,
     git,
     is_serving,
     main_after,
@@ -48,10 +47,10 @@ HELLO = "Write src/hello.py that prints hello, with a test."
 
 
 class Narration:
-    """Where the demo is told: each line with the seconds since it began."""
+    """What the demo prints: each line with the seconds since it began."""
 
     def __init__(self, out: TextIO, say: Say = lambda _: None) -> None:
-        """Each title is told to `say`, too."""
+        """`say` gets each title, too."""
         self._out, self._say = out, say
         self._began = time.monotonic()
 
@@ -82,7 +81,7 @@ def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
     Gives Exit.OK, or Exit.FAILURE with the step that was not seen."""
     directory = Path(keep_at or tempfile.mkdtemp(prefix="minifram-demo-")).absolute()
     story = Narration(out)
-    agent = agent_apart(directory) if sandbox == "process" else agent_in_container(directory, sandbox, "", os.environ)
+    agent = demo_agent(directory, sandbox, os.environ)
     try:
         play_whole(agent, story)
         _close(agent, story)

@@ -124,7 +124,7 @@ def of_unit(caller: Caller, home: Home) -> Iterator[Result]:
     try:
         found = check(home.agent, path, text_of(QUADLET, now(caller, QUADLET, complete=False)))
     except (Trouble, SettingsError) as error:
-        yield Result("quadlet", WARN, f"whether {path} is still right cannot be told: {error}")
+        yield Result("quadlet", WARN, f"whether {path} is still right is not known: {error}")
         return
     if found.differences:
         text = f"{path} is not what would be made now; {again} writes it again, --check shows how"

@@ -1,4 +1,4 @@
-"""`up` and `down` for an agent in its container: the story, told in order.
+"""`up` and `down` for an agent in its container: the story, in order.
 
 What can take long or fail for the machine's reasons comes before anything of the running agent is touched."""
 
@@ -98,7 +98,7 @@ def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -
         if found and runs:
             control.stop(podman, home, found, seconds, say)
         if found:
-            with contextlib.suppress(OSError):  # of a full disk, say: the container goes all the same
+            with contextlib.suppress(OSError):  # of a full disk, say: the container is removed nevertheless
                 keep_output(podman, home)
             control.remove(podman, home)
         has_left = _give_up_switch(podman, home, found, seconds, say) or found is not None

@@ -1,5 +1,5 @@
 """The container of one agent: made, started, looked at, ended. Everything of it but the agent's directories on the
-host is made anew each time and goes away with `down`, the key with it.
+host is made again each time and goes away with `down`, the key with it.
 
 What is half made or left over is removed first, so that `up` can always be run again; what is not this agent's is
 never touched."""
@@ -45,10 +45,10 @@ def look(podman: Podman, home: Home, name: str = "") -> ContainerState | None:
     """The agent's container, or its other one of this `name`; None when there is none. Raises Trouble when the name is
     taken by another's."""
     name = name or names(home.agent).container
-    told = _inspected(podman, name)
-    if told is None:
+    shown = _inspected(podman, name)
+    if shown is None:
         return None
-    found = state_of(told)
+    found = state_of(shown)
     if found.agent != home.agent or found.home != home.data:
         whose = f"the agent at {found.home}" if found.home else "something that minifram did not make"
         raise Trouble(
@@ -153,12 +153,12 @@ def alone(home: Home) -> Iterator[None]:
 
 def _inspected(podman: Podman, name: str) -> dict[str, Any] | None:
     try:
-        told = podman.json("container", "inspect", name)
+        shown = podman.json("container", "inspect", name)
     except PodmanError as error:
         if "no such container" in error.said or "no container with name" in error.said:
             return None
         raise
-    return dict(told[0])
+    return dict(shown[0])
 
 
 def _prepare_repository(home: Home, uid: int) -> None:
@@ -188,14 +188,14 @@ def _prepare_repository(home: Home, uid: int) -> None:
 
 
 def _make_volume(podman: Podman, volume: Volume, home: Home) -> None:
-    """A volume is only a name for a directory of the host's: one that stands for another place is made anew."""
+    """A volume is only a name for a directory of the host's: one that stands for another place is replaced."""
     try:
-        told = podman.json("volume", "inspect", volume.name)[0]
+        shown = podman.json("volume", "inspect", volume.name)[0]
     except PodmanError as error:
         if "no such volume" not in error.said:
             raise
     else:
-        labels, options = told.get("Labels") or {}, told.get("Options") or {}
+        labels, options = shown.get("Labels") or {}, shown.get("Options") or {}
         if labels.get(AGENT) != home.agent:
             raise Trouble(
                 Exit.CONFLICT,
@@ -250,5 +250,5 @@ def _wrong_orders(sealed: Sealing, made: ContainerState) -> list[str]:
         with open(sealed.seccomp, "rb") as file:
             profile = json.load(file)
     except (OSError, ValueError) as error:
-        return [f"what the runtime is told cannot be read ({error})"]
+        return [f"the runtime's orders cannot be read ({error})"]
     return differences(sealed, orders, profile)

@@ -63,26 +63,33 @@ class Inputs(NamedTuple):
 
 
 def find_or_build(
-    podman: Podman, machine: Machine, environ: Mapping[str, str], root: str, named: str | None, anew: bool, say: Say
+    podman: Podman, machine: Machine, environ: Mapping[str, str], root: str, named: str | None, rebuild: bool, say: Say
 ) -> Image:
-    """The image of the project at `root`, on the base `named` by the settings if any; `anew` makes both again.
+    """The image of the project at `root`, on the base `named` by the settings if any; `rebuild` makes both again.
 
     Raises Trouble and PodmanError."""
     cache = cache_of(environ)
     os.makedirs(cache, mode=0o700, exist_ok=True)
     name = named or base_name(root)
     base = look(podman, name)
-    if named and (base is None or (anew and not named.startswith("localhost/"))):
-        _pull_named(podman, named, environ, say)
+    if named and (base is None or (rebuild and not named.startswith("localhost/"))):
+        try:
+            _pull(podman, named, environ, say)
+        except PodmanError as error:
+            raise Trouble(
+                Exit.NOT_FOUND,
+                f"the base image {named} (podman.base) is not here and cannot be pulled: {error.said}; "
+                "name one that can, or leave podman.base out to have one made",
+            ) from None
         base = look(podman, name)
-    elif not named and (base is None or anew):
+    elif not named and (base is None or rebuild):
         if not (machine.registries and _pull_debian(podman, name, environ, say)):
             _make_base(podman, name, machine, environ, root, cache, say)
         base = look(podman, name)
     if base is None:
         raise Trouble(Exit.FAILURE, f"the base image {name} is gone though it was just there; try again")
     inputs = inputs_of(root, base)
-    if anew or look(podman, inputs.image.name) is None:
+    if rebuild or look(podman, inputs.image.name) is None:
         _build(podman, environ, root, cache, inputs, say)
     return inputs.image
 
@@ -141,20 +148,13 @@ def packages(root: str) -> list[str]:
     return found[1].split() if found else []
 
 
-def _pull_named(podman: Podman, name: str, environ: Mapping[str, str], say: Say) -> None:
-    say(f"pulling the base image {name}")
-    try:
-        _pull(podman, name, environ, say)
-    except PodmanError as error:
-        raise Trouble(
-            Exit.NOT_FOUND,
-            f"the base image {name} (podman.base) is not here and cannot be pulled: {error.said}; "
-            "name one that can, or leave podman.base out to have one made",
-        ) from None
+def _pull(podman: Podman, name: str, environ: Mapping[str, str], say: Say) -> None:
+    say(f"pulling the image {name} as the base")
+    words = (podman.program, *podman.words, "pull", "--quiet", name)
+    call(words, environment(environ, fetching=True), seconds=PULL_SECONDS, meanwhile=telling(say, "pulling"))
 
 
 def _pull_debian(podman: Podman, name: str, environ: Mapping[str, str], say: Say) -> bool:
-    say(f"pulling Debian's image {DEBIAN} as the base")
     try:
         _pull(podman, DEBIAN, environ, say)
         podman("tag", DEBIAN, name)
@@ -162,11 +162,6 @@ def _pull_debian(podman: Podman, name: str, environ: Mapping[str, str], say: Say
         say(f"it cannot be pulled ({error.said.splitlines()[-1] if error.said else error}); making one instead")
         return False
     return True
-
-
-def _pull(podman: Podman, name: str, environ: Mapping[str, str], say: Say) -> None:
-    words = (podman.program, *podman.words, "pull", "--quiet", name)
-    call(words, environment(environ, fetching=True), seconds=PULL_SECONDS, meanwhile=telling(say, "pulling"))
 
 
 def _make_base(
@@ -274,7 +269,7 @@ def _fetch_wheels(lock: str, cache: str, environ: Mapping[str, str], say: Say) -
 
 
 def fetch_command(lock: str, place: str, machine: str) -> list[str]:
-    """Behind this Python: what pip is told, whatever machine it runs on, to get what the image's Python can use."""
+    """Behind this Python: how pip fetches what the image's Python can use, on any machine."""
     platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(GLIBC, 4, -1)]
     platforms += [f"--platform=manylinux{year}_{machine}" for year in ("2014", "2010", "1")]
     return [

@@ -44,7 +44,7 @@ class ContainerState(NamedTuple):
     version: str
     words: str
     orders: str
-    """Path of what the runtime is told; empty before that is settled."""
+    """Path of the runtime's orders; empty before that is settled."""
     image: str = ""
     """By the name that it was made from."""
     unit: str = ""
@@ -55,12 +55,12 @@ class ContainerState(NamedTuple):
         return self.status not in OVER
 
 
-def state_of(told: dict[str, Any]) -> ContainerState:
+def state_of(inspected: dict[str, Any]) -> ContainerState:
     """From one element of `podman container inspect`."""
-    state = told.get("State") or {}
-    labels = (told.get("Config") or {}).get("Labels") or {}
+    state = inspected.get("State") or {}
+    labels = (inspected.get("Config") or {}).get("Labels") or {}
     return ContainerState(
-        id=str(told.get("Id", "")),
+        id=str(inspected.get("Id", "")),
         status=str(state.get("Status", "")),
         pid=int(state.get("Pid") or 0),
         exit_code=int(state.get("ExitCode") or 0),
@@ -69,8 +69,8 @@ def state_of(told: dict[str, Any]) -> ContainerState:
         home=str(labels.get(HOME, "")),
         version=str(labels.get(VERSION, "")),
         words=str(labels.get(WORDS, "")),
-        orders=str(told.get("OCIConfigPath") or ""),
-        image=str(told.get("ImageName") or ""),
+        orders=str(inspected.get("OCIConfigPath") or ""),
+        image=str(inspected.get("ImageName") or ""),
         unit=str(labels.get("PODMAN_SYSTEMD_UNIT", "")),
     )
 

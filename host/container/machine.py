@@ -1,4 +1,4 @@
-"""What podman on this machine can do, for whoever calls: looked at once, judged as a value.
+"""What podman on this machine can do, looked at once, judged as a value.
 
 `look` touches the world, everything else is pure: what is missing, which global options podman needs here, and which
 of our limits it can keep."""
@@ -169,7 +169,7 @@ def _weaknesses(machine: Machine) -> Iterator[tuple[str, str]]:
     if missing := sorted({"memory", "pids"} - machine.controllers):
         yield (
             f"limits on {' and '.join(missing)} cannot be set for your containers (cgroups version {machine.cgroups})",
-            "limits on processes and open files hold all the same; for the rest boot with cgroups version 2"
+            "limits on processes and open files hold; for the rest boot with cgroups version 2"
             + ("" if machine.cgroups == 1 else " and delegate them (systemd: Delegate=yes for user@.service)"),
         )
     if not machine.is_shared:
@@ -230,7 +230,7 @@ def look(environ: Mapping[str, str], uid: int) -> Machine:
     except (PodmanError, ValueError) as error:
         machine = machine._replace(addresses=f"this machine's own addresses cannot be learned ({error})")
     try:
-        return told(machine, Podman(program, handed).json("info", "--format=json"))
+        return with_info(machine, Podman(program, handed).json("info", "--format=json"))
     except PodmanError as error:
         return machine._replace(refusal=_last_words(error.said) or str(error))
 
@@ -242,7 +242,7 @@ def _last_words(said: str) -> str:
     return match[1].replace('\\"', '"') if match else line.removeprefix("Error: ")
 
 
-def told(machine: Machine, info: dict[str, Any]) -> Machine:
+def with_info(machine: Machine, info: dict[str, Any]) -> Machine:
     """`machine` with what `podman info` says; a field that this version of podman lacks stays as it was."""
     host, store = info.get("host") or {}, info.get("store") or {}
     security = host.get("security") or {}

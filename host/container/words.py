@@ -1,7 +1,7 @@
 """How the container is sealed (spec/ARCHITECTURE.md), as one value, and the words of `podman create` that say it.
 
 Pure: every flag that isolates stands here in the open, none is left to podman's defaults or to the PM's
-containers.conf. What else runs the container (units, manifests) is to be made from the same value."""
+containers.conf. What else runs the container (units, manifests) is made from the same value."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SYSTEM_V = {
     "kernel.sem": "250 4096 32 128",
     "kernel.msgmni": "32",
 }
-"""sysvipc(7): what outlives whoever made it, in the kernel's memory and without a bound otherwise."""
+"""sysvipc(7): what outlives its maker, in the kernel's memory and without a bound otherwise."""
 
 
 class Bind(NamedTuple):
@@ -113,7 +113,7 @@ class ResourceLimits(NamedTuple):
 
 
 class Sealing(NamedTuple):
-    """Everything that `podman create` is told."""
+    """Everything that a container is made with."""
 
     agent: str
     name: str
@@ -236,8 +236,8 @@ def create_words(sealed: Sealing) -> list[str]:
 
 def fingerprint(sealed: Sealing) -> str:
     """Another value whenever a container has to be made again."""
-    told = "\0".join([*_isolation(sealed), sealed.image, *sealed.command])
-    return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()[:16]
+    identity = "\0".join([*_isolation(sealed), sealed.image, *sealed.command])
+    return hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def volume_words(volume: Volume, agent: str, home: str) -> list[str]:

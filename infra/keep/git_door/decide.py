@@ -1,8 +1,8 @@
 """What may land: one ref update and what git said about it in, the reason to refuse it out, in the words that
 the agent will read. Pure; frozen admits less than propose, and propose less than merge.
 
-The words never say what git says when a push lost a race ("fetch first" and the like): whoever pushes in a loop
-would take a refusal for a reason to try again."""
+The words never say what git says when a push lost a race ("fetch first" and the like): a client that pushes in
+a loop would take a refusal for a reason to try again."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Leak(NamedTuple):
     place: str
     """In words that fit behind the secret: `in file 'a', line 3`."""
     commit: str = ""
-    """The oldest one that holds it; empty when that could not be told."""
+    """The oldest one that holds it; empty when that is not known."""
 
 
 class MainChange(NamedTuple):

@@ -60,7 +60,7 @@ class WorkRecord(NamedTuple):
     examined: Sequence[Examined] = ()
     calls: ModelCalls = ModelCalls()
     starts: Sequence[str] = ()
-    """Branches that runners were started on, with the reason, and what came of it where that was not well."""
+    """Branches that runners were started on, with the reason, and how they ended when that was not well."""
     unseen: str = ""
     """Why the repository could not be looked at; empty when it could."""
 

@@ -49,8 +49,11 @@ def read_main(remote: str) -> str | None:
     """The commit of main, None when there is no main. Raises Unreadable."""
     try:
         # Nonblocking, should it be a FIFO without a writer.
-        with open(os.open(f"{remote}/{MAIN_REF}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", 0) as file:
-            content = file.read(100).decode(errors="replace")
+        descriptor = os.open(f"{remote}/{MAIN_REF}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            content = os.read(descriptor, 100).decode(errors="replace")
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:  # packed, or there is none
         try:
             return _git(remote)("rev-parse", "--verify", "--quiet", MAIN_REF)

@@ -69,10 +69,13 @@ def read_known(directory: str) -> tuple[bytes, ...]:
     known: dict[bytes, None] = {}
     for name in names:
         # Nonblocking, should it be a FIFO without a writer.
-        with open(os.open(f"{directory}/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", 0) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        descriptor = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 continue
-            content = file.read(MAX_SECRET_BYTES).strip()
+            content = os.read(descriptor, MAX_SECRET_BYTES).strip()
+        finally:
+            os.close(descriptor)
         lines = [line.strip() for line in content.splitlines()]
         known |= dict.fromkeys([content, *(line for line in lines if len(line) >= 16 and b" " not in line)])
     return tuple(known)

@@ -30,7 +30,7 @@ class Rules(NamedTuple):
     secrets: str
     """The directory of the secrets that no push may carry; one that is not there holds none."""
     requests: str
-    """The socket that takes what a runner of before pushes onto the page in place of handing it over."""
+    """The socket that takes what a runner of the version before pushes onto the page."""
 
 
 def to_json(rules: Rules) -> str:

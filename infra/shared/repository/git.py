@@ -37,7 +37,7 @@ SAFE_SETTINGS = (
     ("core.sshCommand", "false"),
     ("core.alternateRefsCommand", "true"),
     ("core.quotePath", "false"),
-    # Both are caches beside the objects, believed without a look at them: whoever writes one tells a false history.
+    # Both are caches beside the objects, believed without a look at them: they can show a false history.
     ("core.commitGraph", "false"),
     ("core.multiPackIndex", "false"),
     # What is larger is named, copied and sent, and never unpacked into memory to show how it changed.
