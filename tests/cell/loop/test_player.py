@@ -15,7 +15,7 @@ from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.player import NOT_BEGUN, UNKNOWN, Player
 from infra.cell.loop.recorded import Recorded, Words, recorded
 from infra.cell.loop.registry import Reply
-from infra.cell.runner.transcript import acted
+from infra.cell.runner.transcript import line_of
 from infra.shared.conversation import (
     MAX_TOKENS,
     Completion,
@@ -155,7 +155,7 @@ def test_what_is_not_known_to_be_done_is_said_to_be_so(lines: int, answers: list
     assert [result.content for result in results_of(model.shown[0].messages[-1])] == answers
     assert world.did == []
     unsure = [event for event in fresh if isinstance(event, Acted)]
-    assert [acted(each)["content"] for each in unsure] == [each for each in answers if not each.startswith("did")]
+    assert [line_of(each)[1]["content"] for each in unsure] == [each for each in answers if not each.startswith("did")]
 
 
 def test_counts_go_on_where_they_were() -> None:
