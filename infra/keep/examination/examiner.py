@@ -18,8 +18,8 @@ from infra.keep.examination import plan, running
 from infra.keep.examination.plan import Plan
 from infra.keep.rehearsal import scratch
 from infra.keep.rehearsal import verdict as rehearsals
+from infra.keep.services.processes import sweep
 from infra.shared.exit_codes import Exit
-from infra.shared.processes import sweep
 from infra.shared.repository.git import Git, GitError
 from infra.shared.verdicts.findings import Findings, Run
 

@@ -16,7 +16,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from infra.shared.processes import KEEPS_GIT, how_it_ended
+from infra.keep.services.children import KEEPS_GIT
+from infra.keep.services.processes import how_it_ended
 from infra.shared.text import plain
 from infra.shared.verdicts.findings import ANSWER_BYTES, FAILED, SKIPPED, Run, run_of
 

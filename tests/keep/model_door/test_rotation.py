@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.model_client import ModelFailure
@@ -74,7 +74,6 @@ outcomes = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(outcomes, min_size=40, max_size=40), st.integers(1, 9), st.floats(0, 400, allow_nan=False))
 def test_whatever_fails_the_tries_are_few_and_in_order(
     failing: list[tuple[str, float | None]], models: int, seconds: float
