@@ -90,11 +90,10 @@ class RequestServer:
                 client.sendall(_TOO_MANY)
                 return
             try:
-                with self._answering:
-                    reply = self._reply_to(line)
+                with self._answering:  # also while the client reads, so that slow ones are as few
+                    client.sendall(self._reply_to(line))
             finally:
                 self._room.release()
-            client.sendall(reply)
 
     def _read(self, client: socket.socket) -> bytes:
         """The request's line; empty for one that is too long or not whole. Raises OSError."""
