@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from infra.keep.services.child import Child
 
 WRITES_FOR_EVER = "while True: print('x' * 4096)"
