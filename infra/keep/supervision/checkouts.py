@@ -13,13 +13,13 @@ import shutil
 import stat
 from typing import NamedTuple
 
+from infra.keep.services.children import KEEPS_GIT
 from infra.keep.supervision import integrity, rescue
 from infra.keep.supervision.tampering import tampering
 from infra.shared.branches import MAIN
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import AGENT
 from infra.shared.places import Places
-from infra.shared.processes import KEEPS_GIT
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.safe_files import Below, Entry
 
