@@ -5,7 +5,6 @@ same; the tools are the real ones."""
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +13,11 @@ from bench.stamps import progress
 from bench.tables import Figure, Table, Verdict, times
 from infra.cell.loop import loop
 from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.context import Room
+from infra.cell.loop.context.context import Room
+from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Bounds, End
-from infra.cell.loop.outputs import Outputs
+from infra.cell.loop.loop import Bounds, End, Hooks
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.conversation import (
     END_TURN,
@@ -142,7 +141,7 @@ def _talk(work: Work, directory: Path, bounded: bool) -> Talk:
     limits = LimitSettings()
     model = _Model(work)
     chars = limits.output_chars if bounded else EVERYTHING
-    keep = Outputs(str(directory)).keep
+    keep = Spill(str(directory)).keep
     room = Room(limits.context_tokens, keep, lambda: "") if bounded else None
     outcome = _run(model, _toolbox(directory, chars), room)
     if outcome is not End.COMPLETED:
@@ -157,4 +156,4 @@ def _toolbox(directory: Path, chars: int) -> Toolbox:
 
 def _run(model: Callable[[Request], Completion], toolbox: Toolbox, room: Room | None) -> End:
     request = Request(("You act.", "# The page"), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    return loop.run(model, request, toolbox, Bounds(1000, 3600.0), time.monotonic, room=room).end
+    return loop.run(model, request, toolbox, Bounds(1000, 3600.0), Hooks(room=room)).end

@@ -23,8 +23,6 @@ from infra.shared import comms, watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
-from infra.shared.life_file import SCHEMA as LIFE_SCHEMA
-from infra.shared.life_file import Life
 from infra.shared.model_settings import model_words
 from infra.shared.places import BODY, LIFE_FILE
 from infra.shared.repository.changes import changes_beyond_page
@@ -33,6 +31,8 @@ from infra.shared.safe_files import Below, opened_file
 from infra.shared.settings import Settings
 from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.signals import SignalName
+from infra.shared.status_file import SCHEMA as LIFE_SCHEMA
+from infra.shared.status_file import RunnerStatus
 from infra.shared.watcher_file import WatcherFile
 
 _T = TypeVar("_T")
@@ -118,7 +118,7 @@ class Standing(NamedTuple):
     """The PM has asked that they be tried again, and the watcher has not taken it yet."""
     untold: int
     """Reports of the watcher's that are not in COMMS.md yet."""
-    life: Life | None
+    life: RunnerStatus | None
     boots: tuple[Boot, ...]
     """The last ones, newest first."""
     last_report: talk.Report | None
@@ -256,7 +256,7 @@ def _boot(record: watcher_file.BootRecord) -> Boot:
     )
 
 
-def life_of(home: Home, state: WatcherFile) -> Life | None:
+def life_of(home: Home, state: WatcherFile) -> RunnerStatus | None:
     """The words of the runner that leads on what it does; None when they are missing or make no sense."""
     if problem_with_branch(state.branch):
         return None
@@ -266,9 +266,9 @@ def life_of(home: Home, state: WatcherFile) -> Life | None:
         return None
     if not isinstance(raw, dict) or raw.get("schema") != LIFE_SCHEMA:
         return None
-    known = {key: raw[key] for key in Life._fields if key in raw}
+    known = {key: raw[key] for key in RunnerStatus._fields if key in raw}
     sound = all(isinstance(value, int if key == "steps" else str) for key, value in known.items())
-    return Life(**known) if sound and {"doing", "since"} <= known.keys() else None
+    return RunnerStatus(**known) if sound and {"doing", "since"} <= known.keys() else None
 
 
 def _main(git: Git) -> str:

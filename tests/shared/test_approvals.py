@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.runner.page import Seen
+from infra.cell.runner.page import PageSeen
 from infra.shared import comms
 from infra.shared.approvals import (
     Decision,
@@ -58,7 +58,7 @@ def said(directives: str) -> dict[str, tuple[bool, str]]:
 def test_an_answer_is_a_line_that_says_nothing_else(directives: str, answers: dict[str, tuple[bool, str]]) -> None:
     """In an item or alone, open; a no counts more than a yes, and a yes with a condition is work like any other."""
     assert said(directives) == answers
-    seen = Seen("", DIRECTIVES.format(directives), ())
+    seen = PageSeen("", DIRECTIVES.format(directives), ())
     assert bool(seen.open) == (bool(comms.open_directives(seen.document)) and not answers)
 
 
@@ -109,7 +109,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.text(max_size=5))
 def test_a_call_is_known_by_tool_and_arguments(arguments: dict[str, object], tool: str) -> None:
     """In whatever order, and by nothing else."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.conversation import (
@@ -18,8 +18,8 @@ from infra.shared.conversation import (
     Request,
     Spent,
     Text,
-    Tool,
     ToolResult,
+    ToolSpec,
     ToolUse,
     Usage,
     block_from_dict,
@@ -46,7 +46,7 @@ def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]
 
 
 MESSAGES = st.builds(Message, st.sampled_from(["user", "assistant"]), some(TEXTS | USES | RESULTS))
-REQUESTS = st.builds(Request, some(WORDS), some(MESSAGES), some(st.builds(Tool, WORDS, WORDS, OBJECTS)), WORDS)
+REQUESTS = st.builds(Request, some(WORDS), some(MESSAGES), some(st.builds(ToolSpec, WORDS, WORDS, OBJECTS)), WORDS)
 COUNTS = st.integers(0, MOST_TOKENS)
 COMPLETIONS = st.builds(
     Completion,
@@ -58,14 +58,12 @@ COMPLETIONS = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(REQUESTS)
 def test_a_request_comes_through_the_wire(request: Request) -> None:
     """As JSON and back it is the same value, half surrogates and all."""
     assert request_from_dict(json.loads(json.dumps(request_to_dict(request)))) == request
 
 
-@settings(max_examples=40, deadline=None)
 @given(COMPLETIONS)
 def test_a_completion_comes_through_the_wire(completion: Completion) -> None:
     """As JSON and back it is the same value."""
@@ -79,7 +77,7 @@ REQUEST = Request(
         Message("assistant", (Text("I look."), ToolUse("1", "bash", {"command": "ls"}))),
         Message("user", (ToolResult("1", "a b", True),)),
     ),
-    (Tool("bash", "Run a command", {"type": "object"}),),
+    (ToolSpec("bash", "Run a command", {"type": "object"}),),
     "unit",
 )
 COMPLETION = Completion((Text("Done."), ToolUse("2", "bash", {})), "tool_use", "a-model", Usage(1, 2, 3, 4))

@@ -20,12 +20,12 @@ from infra.keep.rehearsal.findings import CandidateTime, Outage, Stage, Unfit
 from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
 from infra.shared import comms
 from infra.shared.boot_log import BOOTSTRAPPING, FAILED, SUCCESS
-from infra.shared.life_file import SLEEPING
 from infra.shared.places import LIFE_FILE
 from infra.shared.repository.git import GitError, resolve_commit
 from infra.shared.repository.tip import TipBusy
 from infra.shared.safe_files import Below
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
+from infra.shared.status_file import SLEEPING
 
 TICK_SECONDS = 0.01
 GRACE_SECONDS = 5.0

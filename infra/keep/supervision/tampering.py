@@ -32,7 +32,7 @@ _USUAL = (
 _NO_LINKS = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/remotes")
 _NOT_THERE = ("objects/info/alternates", "objects/info/http-alternates", "refs/replace")
 _EXCLUDED = (b"", b"/.signal")
-"""`/.signal` is the runner's own link to the signals (`infra.cell.runner.home`)."""
+"""`/.signal` is the runner's own link to the signals (`infra.cell.runner.context`)."""
 _MOST_ENTRIES = 100_000
 _MOST_DEPTH = 200
 _SETTINGS = re.compile(

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.loop.arguments import schema
-from infra.cell.loop.registry import Entry, Reply, SideEffect, Verdict
+from infra.cell.loop.registry import Reply, SideEffect, Tool, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.commands import STARTERS
 from infra.cell.policy.decide import Call, Decision, decide
 from infra.cell.policy.gate import file_at, gate_of
-from infra.shared.conversation import Tool, ToolUse
+from infra.shared.conversation import ToolSpec, ToolUse
 from infra.shared.policy import Policy, Rule, to_text
 
 
@@ -103,7 +103,6 @@ def test_a_program_is_found_behind_one_that_starts_it(command: str) -> None:
     assert not does(command, do="deny", commands=("rm *",)), "it is in no doubt"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -146,7 +145,6 @@ def test_what_a_hostile_command_costs_is_bounded(command: str) -> None:
     assert time.process_time() - begun < 5
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text("rm git;|&$()`'\"\n\\<", max_size=30), st.sampled_from(["rm *", "git *", "*"]))
 def test_nothing_is_allowed_that_the_same_pattern_would_not_forbid(command: str, pattern: str) -> None:
     """Allowing is the narrower of the two for every text."""
@@ -222,8 +220,8 @@ def never(tool: str, given: object, why: str) -> Verdict:
     raise AssertionError("nobody is asked")
 
 
-ACT = Entry(
-    Tool("bash", "", schema({"command": {"type": "string"}})),
+ACT = Tool(
+    ToolSpec("bash", "", schema({"command": {"type": "string"}})),
     lambda given, seconds: Reply("ran"),
     1,
     SideEffect.EXECUTE,

@@ -1,7 +1,7 @@
-"""How long a conversation is: bytes of its JSON as the model door gets it, and tokens by one rule.
+"""How long a conversation is: bytes of its JSON as the model door gets it, and tokens by one rule. Pure.
 
 A token is taken for three bytes until the provider has counted a request; from then on for as many bytes as that last
-request had to a token. Pure. Whoever adds up the messages one by one never has to look at all of them again."""
+request had to a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a unit of work opens with: `logs/now.md`, the runner's note to the model of where and when it is.
+"""The briefing at the start of a run: `logs/now.md`, the runner's note to the model of where and when it is.
 
 The text is made from facts by a pure function; gathering the facts reads the clones and logs of this cell."""
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from infra.cell.loop.hop_tools import fetch_all
-from infra.cell.runner import afresh
-from infra.cell.runner.home import Home
+from infra.cell.runner import handover_note
+from infra.cell.runner.context import RunnerContext
 from infra.shared.branches import MAIN, MIND, problem_with_branch
 from infra.shared.comms import Directive
 from infra.shared.places import BOOT_LOG, ERROR_LOG
@@ -31,7 +31,7 @@ class Facts(NamedTuple):
     bot: str
     remote_url: str
     standing: str
-    """How the checkout stands to main."""
+    """The checkout compared with main."""
     tasks: tuple[Directive, ...]
     unmerged: tuple[str, ...]
     """Branches of origin that main does not hold."""
@@ -40,10 +40,10 @@ class Facts(NamedTuple):
     """The last words of a runner that failed, if one did."""
     error_log: str
     instead_of: str = ""
-    """The commit of main that cannot live, which this runner stands in for; or nothing."""
+    """The commit of a blocked main, which this runner stands in for; empty for none."""
     safe_mode: bool = False
     handed_over: bool = False
-    """A unit of work before this one had no room left, and wrote down what it knew of these directives."""
+    """An earlier run on these directives had no room left, and wrote down what it knew."""
 
 
 _AUTONOMY = {
@@ -83,68 +83,68 @@ def text_of(facts: Facts) -> str:
 def _stand_in(facts: Facts) -> Iterator[str]:
     if facts.instead_of:
         what = "safe mode, the PM's own copy of the program," if facts.safe_mode else "something older"
-        yield f"- main at {facts.instead_of[:12]} is pinned: it could not live, and {what} runs in its place."
+        yield f"- main at {facts.instead_of[:12]} is blocked: it failed to start, and {what} runs in its place."
         yield "  To mend it: a branch from origin/main, then bootstrap; or rollback. Commit nothing in this checkout."
 
 
 def _handed_over(facts: Facts) -> Iterator[str]:
     if facts.handed_over:
         yield ""
-        yield f"These were begun before, in a conversation that grew too long. Read {afresh.NOTE} first: what is done,"
-        yield "what is open and what was learnt. Look whether it is still so, and go on from there."
+        yield "An earlier run worked on these until its conversation grew too long. What is done, what is open and what"
+        yield f"was learnt is in {handover_note.NOTE}: read it first, check that it still holds, and go on."
 
 
-def gather(home: Home, main: str, tasks: Sequence[Directive], look_back: bool) -> Facts:
+def gather(context: RunnerContext, main: str, tasks: Sequence[Directive], look_back: bool) -> Facts:
     """The facts of now; `look_back` asks for the last words of a failed runner as well. Raises GitError, OSError."""
-    boot = home.boot
-    fetch_all(home.git)
-    failed = _failed_checkout(home) if look_back else None
+    boot = context.boot
+    fetch_all(context.git)
+    failed = _failed_checkout(context) if look_back else None
     error_log = os.path.join(failed, ERROR_LOG) if failed else ""
     return Facts(
-        time=home.now(),
+        time=context.now(),
         branch=boot.branch,
-        commit=home.head(),
+        commit=context.head(),
         reason=boot.reason,
         autonomy=boot.autonomy,
         bot=boot.places.bot,
         remote_url=boot.remote_url,
-        standing=_standing(home, main),
+        standing=_standing(context, main),
         tasks=tuple(tasks),
-        unmerged=_unmerged(home, main),
+        unmerged=_unmerged(context, main),
         instead_of=boot.instead_of,
         safe_mode=boot.is_safe_mode,
-        boot_lines=tuple(_last_lines(os.path.join(home.checkout, BOOT_LOG), BOOT_LINES)),
+        boot_lines=tuple(_last_lines(os.path.join(context.checkout, BOOT_LOG), BOOT_LINES)),
         error_lines=tuple(line for line in _last_lines(error_log, ERROR_LINES) if boot.id not in line)
         if failed
         else (),
         error_log=error_log,
-        handed_over=afresh.has_note(home, tasks),
+        handed_over=handover_note.exists(context, tasks),
     )
 
 
-def _standing(home: Home, main: str) -> str:
-    behind, ahead = home.git("rev-list", "--left-right", "--count", f"{main}...HEAD").split()
-    dirty = home.git("status", "--porcelain").splitlines()
+def _standing(context: RunnerContext, main: str) -> str:
+    behind, ahead = context.git("rev-list", "--left-right", "--count", f"{main}...HEAD").split()
+    dirty = context.git("status", "--porcelain").splitlines()
     return f"{ahead} commits ahead of main, {behind} behind, {len(dirty)} files not committed"
 
 
-def _unmerged(home: Home, main: str) -> tuple[str, ...]:
-    names = home.git(
+def _unmerged(context: RunnerContext, main: str) -> tuple[str, ...]:
+    names = context.git(
         "for-each-ref", "--format=%(refname:lstrip=3)", f"--no-merged={main}", "refs/remotes/origin"
     ).splitlines()
     return tuple(name for name in names if name not in (MAIN, MIND, "HEAD"))
 
 
-def _failed_checkout(home: Home) -> str | None:
+def _failed_checkout(context: RunnerContext) -> str | None:
     """Whose errors explain this start: the branch that its reason names, or else this checkout's own last run."""
-    reason = home.boot.reason
+    reason = context.boot.reason
     if not reason.startswith(("fallback", "restart")):
         return None
     words = {word.strip(".,:;'\"()").partition("@")[0] for word in reason.split()}
     for branch in sorted(words - {MAIN}):
-        if problem_with_branch(branch) is None and os.path.isdir(home.boot.places.checkout(branch)):
-            return home.boot.places.checkout(branch)
-    return home.checkout
+        if problem_with_branch(branch) is None and os.path.isdir(context.boot.places.checkout(branch)):
+            return context.boot.places.checkout(branch)
+    return context.checkout
 
 
 def _last_lines(path: str, count: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What every part of a life needs: which start this is, where it runs, its git, its page, its log, its model."""
+"""What every part of a runner needs: its boot value, checkout, git, page, log, status, state, model and heartbeat."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.model_client import complete
-from infra.cell.runner.control import Heart
-from infra.cell.runner.events import Log, logger
-from infra.cell.runner.life_story import LifeStory
+from infra.cell.model_client import complete
+from infra.cell.runner.control import LiveHeartbeat
+from infra.cell.runner.log import Log, logger
 from infra.cell.runner.page import Page
-from infra.cell.runner.unsent import UnsentReports
+from infra.cell.runner.state import State
+from infra.cell.runner.status import StatusFile
 from infra.shared import door
-from infra.shared.boot import Boot, Limits
+from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
 from infra.shared.people import AGENT
@@ -26,33 +26,26 @@ from infra.shared.requests import AgentReport, Reply
 
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
-
-UNSENT = ".unsent"
-"""Beside the clones, not in one: what a branch's runner could not send, main's sends."""
+SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
 
-def ask_seconds(limits: Limits) -> float:
-    return min(ASK_SECONDS, limits.unit_seconds)
-
-
-class Home(NamedTuple):
-    """One runner's surroundings."""
-
+class RunnerContext(NamedTuple):
     boot: Boot
     checkout: str
     git: Git
     page: Page
     log: Log
-    life: LifeStory
+    status: StatusFile
+    state: State
     interruption: Interruption
     ask: Callable[[Request], Completion]
     """One model call. Raises ModelFailure, Interrupted."""
-    heart: Heart
-    """To be told of each step of the main loop."""
+    heartbeat: LiveHeartbeat
+    """Updated at each step of the main loop."""
 
     def ask_in_time(self, request: Request) -> Completion:
-        """One model call, as `ask`, after the promise that it will not take for ever."""
-        self.heart.beat("asking the model", ask_seconds(self.boot.limits))
+        """One model call, as `ask`, with the promise that it ends in time."""
+        self.heartbeat.beat("asking the model", ask_seconds(self.boot))
         return self.ask(request)
 
     def head(self) -> str:
@@ -61,7 +54,10 @@ class Home(NamedTuple):
 
     def head_or_boot(self) -> str:
         """For reports, which must be made even when the agent has ruined its clone."""
-        return self.head() if self.is_sound() else self.boot.commit
+        try:
+            return self.head()
+        except GitError:
+            return self.boot.commit
 
     def is_sound(self) -> bool:
         """Whether the checkout is still a clone with a commit."""
@@ -77,8 +73,53 @@ class Home(NamedTuple):
         return timestamp(time.time())
 
 
+def ask_seconds(boot: Boot) -> float:
+    return min(ASK_SECONDS, boot.limits.unit_seconds)
+
+
+def runner_context(
+    boot: Boot,
+    checkout: str,
+    interruption: Interruption,
+    ask: Callable[[Request], Completion] | None = None,
+    pause: Callable[[float], None] = time.sleep,
+    heartbeat: LiveHeartbeat | None = None,
+    hand_over: Callable[[AgentReport], Reply] | None = None,
+) -> RunnerContext:
+    """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's, and
+    without `hand_over` reports go to the git door."""
+    log = logger(boot)
+    try:
+        link_signals(boot, checkout)
+    except OSError as error:
+        log.warning("signals.not_linked", error=str(error))
+    git = Git(checkout, AGENT, env={"GIT_CONFIG_GLOBAL": boot.places.cell_git_config})
+    state = State(boot.places.bot, checkout, log)
+
+    def ask_door(request: Request) -> Completion:
+        with interruption:
+            return complete(boot.places.model_socket, request, ask_seconds(boot))
+
+    def to_git_door(report: AgentReport) -> Reply:
+        return door.ask(boot.places.request_socket, report)
+
+    preface = SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ""
+    return RunnerContext(
+        boot=boot,
+        checkout=checkout,
+        git=git,
+        page=Page(git, state, hand_over or to_git_door, log, pause, preface),
+        log=log,
+        status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
+        state=state,
+        interruption=interruption,
+        ask=ask or ask_door,
+        heartbeat=heartbeat or LiveHeartbeat(),
+    )
+
+
 def link_signals(boot: Boot, checkout: str) -> None:
-    """Let `.signal` in the checkout lead to the one directory that the watcher looks into (DESIGN §3).
+    """Let `.signal` in the checkout lead to the one directory that the watcher looks into (`SPEC_SIGNALS`).
 
     The clone's own exclude file keeps it out of git, so that no branch has to. Raises OSError."""
     link, exclude = os.path.join(checkout, ".signal"), os.path.join(checkout, ".git/info/exclude")
@@ -88,51 +129,3 @@ def link_signals(boot: Boot, checkout: str) -> None:
     with open(exclude, "a", encoding="utf-8") as file:
         file.write("/.signal\n")
     os.symlink(os.path.relpath(boot.places.signals, checkout), link)
-
-
-SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
-
-
-def settle(
-    boot: Boot,
-    checkout: str,
-    interruption: Interruption,
-    ask: Callable[[Request], Completion] | None = None,
-    pause: Callable[[float], None] = time.sleep,
-    heart: Heart | None = None,
-    hand_over: Callable[[AgentReport], Reply] | None = None,
-) -> Home:
-    """The surroundings of the runner that `boot` starts in `checkout`; without `ask`, the model is the model door's,
-    and without `hand_over` reports go to the git door."""
-    log = logger(boot)
-    try:
-        link_signals(boot, checkout)
-    except OSError as error:
-        log.warning("signals.not_linked", error=str(error))
-    git = Git(checkout, AGENT, env={"GIT_CONFIG_GLOBAL": boot.places.cell_git_config})
-
-    def ask_door(request: Request) -> Completion:
-        with interruption:
-            return complete(boot.places.model_socket, request, ask_seconds(boot.limits))
-
-    def to_git_door(report: AgentReport) -> Reply:
-        return door.ask(boot.places.request_socket, report)
-
-    return Home(
-        boot=boot,
-        checkout=checkout,
-        git=git,
-        page=Page(
-            git,
-            UnsentReports(os.path.join(boot.places.bot, UNSENT), time.time, log),
-            hand_over or to_git_door,
-            log,
-            pause,
-            SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else "",
-        ),
-        log=log,
-        life=LifeStory(os.path.join(checkout, LIFE_FILE), log),
-        interruption=interruption,
-        ask=ask or ask_door,
-        heart=heart or Heart(),
-    )

@@ -18,7 +18,7 @@ Log = FilteringBoundLogger
 
 
 class Stderr:
-    """Where log lines go: each in one write, straight to the descriptor."""
+    """Writes each log line in one write, straight to the descriptor."""
 
     def msg(self, line: str) -> None:
         try:
@@ -30,9 +30,10 @@ class Stderr:
 
 
 def logger(boot: Boot) -> Log:
+    processors = structlog.processors
     log: Log = structlog.wrap_logger(
         Stderr(),
-        processors=[structlog.processors.add_log_level, _time, structlog.processors.format_exc_info, _json],
+        processors=[processors.add_log_level, _time, processors.format_exc_info, processors.JSONRenderer(default=str)],
         wrapper_class=structlog.make_filtering_bound_logger("info"),
     )
     return log.bind(branch=boot.branch, commit=boot.commit, boot_id=boot.id)
@@ -40,6 +41,3 @@ def logger(boot: Boot) -> Log:
 
 def _time(logger: Any, method: str, event: EventDict) -> EventDict:
     return {"timestamp": timestamp(time.time()), **event}
-
-
-_json = structlog.processors.JSONRenderer(default=str)

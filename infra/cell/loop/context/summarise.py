@@ -1,5 +1,5 @@
-"""What is written down when a conversation goes on without its beginning: by the model, or from the record of what it
-did. Pure."""
+"""The summary with which a conversation goes on without its beginning: by the model, or from the record of what it did.
+Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from infra.cell.loop.truncation import shorten
+from infra.cell.loop.context.clip import clip
 from infra.shared.conversation import END_TURN, MAX_TOKENS, Completion, Message, Text, ToolResult, ToolUse
 from infra.shared.text import cut
 
@@ -18,18 +18,22 @@ LINE_CHARS = 160
 ATTEMPTS = 2
 
 WHAT = (
-    "Write down, as text and without any tool call, what whoever goes on needs to know: what was asked; what is done, "
+    "Write down, as text and without any tool call, what is needed to continue: what was asked; what is done, "
     "with the commits; what is open, and the next step; what was learnt, also what did not work; which files and "
     "branches matter. Be exact with names, paths and numbers. At most two pages."
 )
-COMPACT = f"This conversation is too long to go on as it is: all of it but its opening and its last steps goes. {WHAT}"
-HAND_OVER = f"This conversation is too long to go on at all: a new one begins, which knows nothing of this one. {WHAT}"
-AGAIN = "You were asked this before, and the reply {problem}. This is the last time: text only, no tool call, one page."
-GO_ON = (
-    "What stands above is your own summary: the conversation was too long, and its first steps are gone. Go on from "
-    "there; what a file holds now, the file says."
+COMPACT = f"This conversation is too long: everything but its opening and its last steps is dropped. {WHAT}"
+HAND_OVER = f"This conversation has no room left: a new one begins, which knows nothing of this one. {WHAT}"
+AGAIN = (
+    "You were asked this before, and the reply {problem}. This is the last attempt: text only, no tool call, one page."
 )
-FROM_RECORD = "There is no summary by the model. What it did, by the record, with the first line of what came of each:"
+GO_ON = (
+    "What stands above is your own summary: the conversation was too long, and its first steps are gone. Continue from "
+    "there; read a file again to know what it holds now."
+)
+FROM_RECORD = (
+    "There is no summary by the model. What it did, by the record, each call with the first line of its result:"
+)
 
 
 def asked_for(messages: Sequence[Message], words: str) -> tuple[Message, ...]:
@@ -53,7 +57,7 @@ def problem_with(completion: Completion) -> str:
 
 def words_of(completion: Completion) -> str:
     text = "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
-    return shorten(text, SUMMARY_CHARS)
+    return clip(text, SUMMARY_CHARS)
 
 
 def from_record(messages: Sequence[Message], before: str) -> str:
@@ -64,9 +68,7 @@ def from_record(messages: Sequence[Message], before: str) -> str:
     lines = list(_lines(messages, results))
     left_out = max(0, len(lines) - RECORD_LINES)
     earlier = [f"({left_out} lines before these are left out)"] if left_out else []
-    return shorten(
-        "\n".join([*([before, ""] if before else []), FROM_RECORD, *earlier, *lines[left_out:]]), SUMMARY_CHARS
-    )
+    return clip("\n".join([*([before, ""] if before else []), FROM_RECORD, *earlier, *lines[left_out:]]), SUMMARY_CHARS)
 
 
 def _lines(messages: Sequence[Message], results: dict[str, ToolResult]) -> Iterator[str]:

@@ -18,10 +18,10 @@ from infra.cell.loop.loop import Acting, End
 from infra.cell.loop.player import UNKNOWN
 from infra.cell.loop.recorded import Done, Recorded, Words
 from infra.cell.loop.registry import Reply
-from infra.cell.runner.events import Log
-from infra.cell.runner.resumption import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_run, lines_of, why_not_resumed
+from infra.cell.runner.log import Log
+from infra.cell.runner.resume import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_run, lines_of, why_not_resumed
+from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import Transcript
-from infra.cell.runner.unit import work_on
 from infra.shared.conversation import REFUSAL, Message, Request, Text, ToolUse
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
@@ -77,7 +77,7 @@ def test_the_next_runner_goes_on_where_the_last_one_was_ended(cell: Cell, tmp_pa
     assert (begun.tool_use_id, begun.content) == ("2", UNKNOWN)
     assert behind_it.content.startswith("not run: ")
     [told] = texts(after)
-    assert "another one goes on here" in told
+    assert "another one continues here" in told
     assert "and this" in told, "what the PM said meanwhile"
     assert cell.open() == []
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
@@ -157,9 +157,9 @@ def test_a_run_that_cannot_be_taken_up_is_left_to_the_model(cell: Cell, asked: s
 def _unit(cell: Cell, *replies: Any) -> Canned:
     """One unit on all that is open, in this process."""
     canned = Canned(replies)
-    home = cell.home(canned)
-    seen = home.page.look()
-    work_on(home, seen, seen.open, None, look_back=True)
+    context = cell.context(canned)
+    seen = context.page.look()
+    work_on(context, seen, seen.open, None, look_back=True)
     return canned
 
 
@@ -180,8 +180,8 @@ def _transcripts(cell: Cell) -> str:
         ({"directives": ("d1", "d2")}, "not open any more"),
         ({"directives": ()}, "not open any more"),
         ({"fruitless": True}, "before the model had answered"),
-        ({"taken_up": 1}, "not taken over whole"),
-        ({"taken_up": 1, "told": {1: Words("a", "a")}}, None),
+        ({"forked_steps": 1}, "not copied whole"),
+        ({"forked_steps": 1, "told": {1: Words("a", "a")}}, None),
         ({"resumed": MOST_TIMES}, "3 times"),
         ({"resumed": MOST_TIMES - 1}, None),
         ({"at": "1969-12-31T00:00:00.000Z"}, "last line"),
@@ -223,7 +223,7 @@ def test_a_record_with_gaps_is_not_gone_on_with(cell: Cell, tmp_path: Path) -> N
     assert log.warnings == ["transcript.not_written"]
     assert os.listdir(path.parent) == [f"{NAMED}.gaps.jsonl"]
     assert last_run(str(path.parent)) == f"{NAMED}.gaps"
-    assert cut_short(cell.home(), str(path.parent), ["d1"]) is None
+    assert cut_short(cell.context(), str(path.parent), ["d1"]) is None
 
 
 def test_what_no_line_can_hold_is_a_gap(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_what_no_line_can_hold_is_a_gap(tmp_path: Path) -> None:
     path = tmp_path / f"{NAMED}.jsonl"
     transcript = Transcript(str(path), NAMED, log)  # type: ignore[arg-type]
     transcript.opened(OPENING, ["d1"], 9)
-    transcript.happened(Acting(1, 1, ToolUse("1", "bash", deep)))
+    transcript.add(Acting(1, 1, ToolUse("1", "bash", deep)))
     assert log.warnings == ["transcript.not_written"]
     assert [file.name for file in tmp_path.iterdir()] == [f"{NAMED}.gaps.jsonl"]
 
@@ -243,9 +243,9 @@ def test_what_no_line_can_hold_is_a_gap(tmp_path: Path) -> None:
 def _planted(cell: Cell) -> tuple[Path, str, list[str]]:
     """A run that was cut short, as a runner left it: its directory, its name, and what is open."""
     cell.tell("do it")
-    home = cell.home(Canned([calls(bash("true", id="1")), _interrupted]))
-    seen = home.page.look()
-    assert work_on(home, seen, seen.open, None, look_back=True).end is End.INTERRUPTED
+    context = cell.context(Canned([calls(bash("true", id="1")), _interrupted]))
+    seen = context.page.look()
+    assert work_on(context, seen, seen.open, None, look_back=True).end is End.INTERRUPTED
     directory = Path(cell.checkout, "logs/transcripts")
     [name] = [path.stem for path in directory.iterdir()]
     return directory, name, [task.id for task in seen.open]
@@ -274,12 +274,12 @@ def test_whatever_stands_there_the_runner_begins_anew(cell: Cell, plant: str) ->
     """It is an agent's file: nothing in it keeps the next version from its work, and nobody else's run is gone on
     with."""
     directory, name, tasks = _planted(cell)
-    home = cell.home()
-    found = cut_short(home, str(directory), tasks)
+    context = cell.context()
+    found = cut_short(context, str(directory), tasks)
     assert found, "the control"
     assert found.run_id == name
     PLANTS[plant](directory / f"{name}.jsonl")
-    assert cut_short(home, str(directory), tasks) is None
+    assert cut_short(context, str(directory), tasks) is None
 
 
 def test_a_copy_under_a_name_that_no_run_has_is_passed_over(cell: Cell) -> None:
@@ -287,7 +287,7 @@ def test_a_copy_under_a_name_that_no_run_has_is_passed_over(cell: Cell) -> None:
     directory, name, tasks = _planted(cell)
     for other in (f"{name}.orig.jsonl", "z.jsonl", "2999.jsonl"):
         (directory / other).write_bytes((directory / f"{name}.jsonl").read_bytes())
-    found = cut_short(cell.home(), str(directory), tasks)
+    found = cut_short(cell.context(), str(directory), tasks)
     assert found
     assert found.run_id == name
 

@@ -9,7 +9,7 @@ import os
 
 from infra.shared.files import write_whole
 
-DIRECTORY, SUFFIX = "logs/outputs", ".txt"
+DIRECTORY = "logs/outputs"
 MOST_BYTES = 1 << 19
 """Of one output: logs that grow by `limits.log_bytes` in a minute are cut by the watcher."""
 MOST_FILES, MOST_TOGETHER = 400, 40 * MOST_BYTES
@@ -18,10 +18,10 @@ MOST_FILES, MOST_TOGETHER = 400, 40 * MOST_BYTES
 
 def path_of(output: bytes) -> str:
     """Where this output is kept, from the checkout."""
-    return f"{DIRECTORY}/{hashlib.sha256(output).hexdigest()[:16]}{SUFFIX}"
+    return f"{DIRECTORY}/{hashlib.sha256(output).hexdigest()[:16]}.txt"
 
 
-class Outputs:
+class Spill:
     """The last outputs of one checkout."""
 
     def __init__(self, checkout: str) -> None:

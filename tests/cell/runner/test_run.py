@@ -12,12 +12,12 @@ import pytest
 
 from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import End, Outcome
-from infra.cell.loop.model_client import ModelFailure
-from infra.cell.runner import opening
-from infra.cell.runner.opening import Facts
-from infra.cell.runner.steering import Steering
+from infra.cell.model_client import ModelFailure
+from infra.cell.runner import briefing
+from infra.cell.runner.briefing import Facts
+from infra.cell.runner.new_directives import NewDirectives
+from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import args_hash
-from infra.cell.runner.unit import work_on
 from infra.cell.runner.wakes import Wakes
 from infra.shared.conversation import (
     FIRST_MESSAGE,
@@ -51,10 +51,10 @@ class Always(NamedTuple):
 def work(cell: Cell, *replies: Reply, model: Any = None, **other: Any) -> tuple[Outcome, Canned]:
     """One unit on all that is open."""
     canned = Canned(replies)
-    home = cell.home(model or canned, **other)
-    seen = home.page.look()
-    home.git("merge", "--quiet", "--ff-only", seen.commit)
-    return work_on(home, seen, seen.open, None, look_back=True), canned
+    context = cell.context(model or canned, **other)
+    seen = context.page.look()
+    context.git("merge", "--quiet", "--ff-only", seen.commit)
+    return work_on(context, seen, seen.open, None, look_back=True), canned
 
 
 def test_the_conversation_opens_as_the_seed_says(cell: Cell) -> None:
@@ -71,7 +71,7 @@ def test_the_conversation_opens_as_the_seed_says(cell: Cell) -> None:
     assert isinstance(use, ToolUse)
     assert (act.role, use.name, use.id.startswith(OPENING_PREFIX)) == ("assistant", "read_file", True)
     assert results(request)[0].tool_use_id == use.id
-    assert results(request)[0].content == read(f"{cell.checkout}/{opening.NOW}")
+    assert results(request)[0].content == read(f"{cell.checkout}/{briefing.NOW}")
     assert result.role == "user"
     assert [tool.name for tool in request.tools] == ["read_file", "write_file", "bash", "bootstrap", "rollback"]
     assert request.unit
@@ -114,7 +114,7 @@ def test_a_predecessor_that_failed_has_the_last_word(cell: Cell) -> None:
     _, model = work(cell, says("I see."), reason=why)
     note = results(model.requests[0])[0].content
     assert "ImportError: no module named oops" in note
-    assert note.count("    x\n") == opening.ERROR_LINES - 1
+    assert note.count("    x\n") == briefing.ERROR_LINES - 1
 
     cell.tell("do more")
     _, model = work(cell, says("I see."))
@@ -125,13 +125,13 @@ def test_the_note_of_given_facts_is_always_the_same() -> None:
     """It is made by a pure function, and every autonomy is explained."""
     facts = Facts("now", "main", "c0ffee", "start", "propose", "/bot", "/remote", "clean", (), (), (), (), "")
 
-    text = opening.text_of(facts)
+    text = briefing.text_of(facts)
 
-    assert text == opening.text_of(facts)
+    assert text == briefing.text_of(facts)
     assert "only the PM moves main" in text
     assert "branches not in main: none" in text
     assert "Last lines of" not in text
-    assert "reports only" in opening.text_of(facts._replace(autonomy="frozen"))
+    assert "reports only" in briefing.text_of(facts._replace(autonomy="frozen"))
 
 
 def test_work_is_reported_and_ticked(cell: Cell) -> None:
@@ -144,7 +144,7 @@ def test_work_is_reported_and_ticked(cell: Cell) -> None:
     assert outcome.end is End.COMPLETED
     assert cell.open() == []
     [report] = cell.reports()
-    head = cell.home().head()
+    head = cell.context().head()
     assert report.split("\n")[0].endswith(f"main@{head[:12]} done: first thing (+1)")
     assert "\n\nBoth are done." in report
     assert cell.bare("show", "main:src/notes.md") == "a note\nmore"
@@ -185,7 +185,7 @@ def test_the_model_is_told_of_its_money_and_then_the_unit_ends(cell: Cell) -> No
 
     assert outcome.end is End.BUDGET
     assert texts(model.requests[0]) == []
-    assert "92% of what this unit of work may cost is used up" in texts(model.requests[1])[0]
+    assert "92% of what this run may cost is used up" in texts(model.requests[1])[0]
     assert texts(model.requests[2]) == [], "once"
     [report] = cell.reports()
     assert "stopped (budget): do it" in report
@@ -239,13 +239,13 @@ def test_being_asked_to_end_leaves_everything_open(cell: Cell) -> None:
 def test_what_the_pm_adds_meanwhile_is_told_once(cell: Cell) -> None:
     """New directives only, with all their words; from then on they belong to the unit."""
     cell.tell("first thing")
-    home = cell.home()
+    context = cell.context()
     cell.open_git_door()
-    wakes = Wakes(cell.places.git_socket, home.log, Interruption())
-    seen = home.page.look()
+    wakes = Wakes(cell.places.git_socket, context.log, Interruption())
+    seen = context.page.look()
     wakes.seen(seen.commit)
-    steering = Steering(home, wakes, seen.open)
-    assert steering() is None, "the control: nothing is new yet"
+    directives = NewDirectives(context, wakes, seen.open)
+    assert directives.news() is None, "the control: nothing is new yet"
 
     cell.tell("second thing\n\nin two lines")
 
@@ -253,16 +253,16 @@ def test_what_the_pm_adds_meanwhile_is_told_once(cell: Cell) -> None:
 
     def told() -> bool:
         nonlocal said
-        said = steering() or ""
+        said = directives.news() or ""
         return bool(said)
 
     wait_for(told, "the words for the model")
     assert "second thing\n\nin two lines" in said
     assert "first thing" not in said
-    assert [task.text.split("\n")[0] for task in steering.tasks] == ["first thing", "second thing"]
-    assert "first thing" in steering.all_words(), "for a conversation that lost its beginning"
-    assert "second thing\n\nin two lines" in steering.all_words()
-    assert steering() is None
+    assert [task.text.split("\n")[0] for task in directives.tasks] == ["first thing", "second thing"]
+    assert "first thing" in directives.all_words(), "for a conversation that lost its beginning"
+    assert "second thing\n\nin two lines" in directives.all_words()
+    assert directives.news() is None
     wakes.close()
 
 
@@ -330,7 +330,7 @@ def test_an_agent_that_ruins_its_clone_still_reports(cell: Cell) -> None:
 
     assert outcome.end is End.COMPLETED
     os.rename(f"{cell.checkout}/.git-away", f"{cell.checkout}/.git")
-    assert cell.home().page.send()
+    assert cell.context().page.send()
     assert cell.reported("Oops.")
     assert cell.open() == []
 

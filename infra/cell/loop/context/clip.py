@@ -17,29 +17,23 @@ class HeadAndTail:
 
     def feed(self, piece: str) -> None:
         self._total += len(piece)
-        room = self._head_limit - len(self._head)
-        if room > 0:
-            self._head += piece[:room]
-            piece = piece[room:]
-        if piece and self._tail_limit:
-            self._tail = (self._tail + piece[-self._tail_limit :])[-self._tail_limit :]
+        room = max(0, self._head_limit - len(self._head))
+        self._head += piece[:room]
+        rest = piece[room:]
+        if rest and self._tail_limit:
+            self._tail = (self._tail + rest[-self._tail_limit :])[-self._tail_limit :]
 
     def text(self) -> str:
-        return self._head + (note(self.left_out, self._total) if self.left_out else "") + self._tail
+        note = f"\n[… {self.left_out} of {self._total} characters left out here …]\n" if self.left_out else ""
+        return f"{self._head}{note}{self._tail}"
 
     @property
     def left_out(self) -> int:
         return self._total - len(self._head) - len(self._tail)
 
 
-def note(left_out: int, total: int) -> str:
-    return f"\n[… {left_out} of {total} characters left out here …]\n"
-
-
-def shorten(text: str, limit: int) -> str:
+def clip(text: str, limit: int) -> str:
     """`text` itself, or its two ends, together `limit` characters, around a note of what was left out."""
-    if len(text) <= limit:
-        return text
     kept = HeadAndTail(limit)
     kept.feed(text)
     return kept.text()

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop.model_client import ModelFailure
-from infra.cell.loop.summing_up import COMPACT, HAND_OVER
-from infra.cell.runner import afresh
-from infra.cell.runner.afresh import MOST_STARTS, FreshStarts
+from infra.cell.loop.context.summarise import COMPACT, HAND_OVER
+from infra.cell.model_client import ModelFailure
+from infra.cell.runner import handover_note
+from infra.cell.runner.handover_note import MOST_STARTS, FreshStarts
 from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import Completion, Request, ToolResult
 from tests.cell.loop.replies import bash, calls, results, says, texts
-from tests.cell.runner.cell import Cell, limits, read, write
+from tests.cell.runner.cell import Cell, limits, read
 
 SUMMARY = "Half of it is done in 0123abc; the other half is open."
 TOKENS = 20_000
@@ -43,14 +43,14 @@ class Digger:
             self.after_summary.append(str(request.messages[4]))
         if len(self.openings) == self.until_units:
             read_it = any(SUMMARY in result.content for result in results(request))
-            return says("All is done.") if read_it else calls(bash(f"cat {afresh.NOTE}", id="read"))
+            return says("All is done.") if read_it else calls(bash(f"cat {handover_note.NOTE}", id="read"))
         self.steps += 1
         return calls(bash(f"seq {self.steps} 900", id=f"call-{self.steps}"), text=f"{self.steps} " + "words " * 120)
 
 
 def work_of(cell: Cell, model: Any, **other: Any) -> Work:
-    home = cell.home(model, limits=limits(unit_steps=200, context_tokens=TOKENS, **other))
-    return Work(home, Wakes(cell.places.git_socket, home.log, home.interruption))
+    context = cell.context(model, limits=limits(unit_steps=200, context_tokens=TOKENS, **other))
+    return Work(context, Wakes(cell.places.git_socket, context.log, context.interruption))
 
 
 def lines(cell: Cell) -> list[list[dict[str, Any]]]:
@@ -68,12 +68,12 @@ def test_a_directive_outlives_its_conversation(cell: Cell) -> None:
     assert work.look(ticked=False) is Next.LOOK_AGAIN
     assert cell.open() == ["dig\n\nas deep as you can"]
     assert cell.reports() == []
-    assert SUMMARY in read(f"{cell.checkout}/{afresh.NOTE}")
+    assert SUMMARY in read(f"{cell.checkout}/{handover_note.NOTE}")
     assert work.look(ticked=False) is Next.LOOK_AGAIN
 
     assert cell.open() == []
     assert "All is done." in cell.reports()[0]
-    assert not os.path.exists(f"{cell.checkout}/{afresh.NOTE}"), "nothing is left to go on with"
+    assert not os.path.exists(f"{cell.checkout}/{handover_note.NOTE}"), "nothing is left to go on with"
     first, second = lines(cell)
     marks = [line for line in first if line["kind"] in ("shortened", "summed_up", "ended")]
     cut, compacted, handed, ended = marks[0], *(line for line in marks if line["kind"] != "shortened")
@@ -87,8 +87,8 @@ def test_a_directive_outlives_its_conversation(cell: Cell) -> None:
     assert all(line["tokens_before"] > TOKENS > line["tokens_after"] > 0 for line in (compacted, handed))
     assert ended["end"] == "context"
     assert second[-1]["end"] == "completed"
-    assert afresh.NOTE not in model.openings[0]
-    assert afresh.NOTE in model.openings[1]
+    assert handover_note.NOTE not in model.openings[0]
+    assert handover_note.NOTE in model.openings[1]
     assert "as deep as you can" in model.after_summary[0], "the PM's words come after the summary again"
     assert model.asked == [COMPACT.partition(":")[0], HAND_OVER.partition(":")[0]]
 
@@ -134,7 +134,7 @@ def test_beginning_anew_has_an_end(cell: Cell) -> None:
 
     assert [work.look(ticked=True), work.look(ticked=False)] == [Next.SLEEP, Next.SLEEP]
     assert len(model.openings) == MOST_STARTS + 2
-    assert afresh.NOTE in model.openings[-1], "also then"
+    assert handover_note.NOTE in model.openings[-1], "also then"
 
 
 def test_a_conversation_that_cannot_even_begin_is_the_pms_to_mend(cell: Cell) -> None:
@@ -151,23 +151,22 @@ def test_a_conversation_that_cannot_even_begin_is_the_pms_to_mend(cell: Cell) ->
 def test_a_note_about_other_directives_is_none(cell: Cell) -> None:
     """Nor one that is damaged, a pipe or a directory; and without it a unit begins all the same."""
     cell.tell("one thing")
-    home = cell.home()
-    tasks = home.page.look().open
-    note = f"{cell.checkout}/{afresh.NOTE}"
-    assert not afresh.has_note(home, tasks)
-    afresh.leave_note(home, "unit", tasks, "words")
-    assert afresh.has_note(home, tasks)
-    assert not afresh.has_note(home, [tasks[0]._replace(id="00000000")])
-    write(note, "no such line\n")
-    assert not afresh.has_note(home, tasks)
+    context = cell.context()
+    tasks = context.page.look().open
+    note = f"{cell.checkout}/{handover_note.NOTE}"
+    assert not handover_note.exists(context, tasks)
+    handover_note.leave(context, "unit", tasks, "words")
+    assert handover_note.exists(context, tasks)
+    assert not handover_note.exists(context, [tasks[0]._replace(id="00000000")])
     os.unlink(note)
+    assert not handover_note.exists(context, tasks)
     os.mkfifo(note)
-    assert not afresh.has_note(home, tasks)
+    assert not handover_note.exists(context, tasks)
     os.unlink(note)
     os.mkdir(note)
-    assert not afresh.has_note(home, tasks)
-    afresh.leave_note(home, "unit", tasks, "words")
-    afresh.drop_note(home)
+    assert not handover_note.exists(context, tasks)
+    handover_note.leave(context, "unit", tasks, "words")
+    handover_note.drop(context)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a runner says it is doing, in `logs/life.json` of its checkout: for `minifram status`, never for a verdict."""
+"""What a runner says it is doing, in a file of its checkout: for `minifram status`, never for a verdict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCHEMA = "minifram.life/1"
 BOOTING, VALIDATING, WORKING, SLEEPING, LEAVING = "booting", "validating", "working", "sleeping", "leaving"
 
 
-class Life(NamedTuple):
+class RunnerStatus(NamedTuple):
     doing: str
     """One of the words above."""
     since: str
@@ -24,5 +24,5 @@ class Life(NamedTuple):
     last_error: str = ""
 
 
-def write_life(path: str, life: Life) -> None:
-    write_whole(path, json.dumps({"schema": SCHEMA} | life._asdict()).encode())
+def write_status(path: str, status: RunnerStatus) -> None:
+    write_whole(path, json.dumps({"schema": SCHEMA} | status._asdict()).encode())

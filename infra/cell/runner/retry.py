@@ -1,4 +1,4 @@
-"""Trying again what a door that restarts, or a lock that somebody holds, made fail for a moment."""
+"""Trying again what fails for a moment: a door that restarts, a lock that somebody holds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def words_of(error: GitError) -> str:
     return "\n".join(line for line in said if line) or "\n".join(rest).strip()
 
 
-def patiently(action: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
+def retried(action: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
     """`action()`, tried again after short growing pauses. Raises its last GitError, a refusal at once."""
     for seconds in PAUSES_SECONDS:
         try:
