@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from infra.keep.services.restarts import delay_seconds, worth_reporting
+from infra.keep.services.backoff import delay_seconds, worth_reporting
 from infra.keep.supervision.decide import events, succession
 from infra.keep.supervision.decide.events import Action, Decision, Died, End, LaunchFailed, StartRunner, Sweep, Tell
 from infra.keep.supervision.decide.state import BOOTS_KEPT, Instant, Phase, State

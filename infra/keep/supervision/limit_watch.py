@@ -33,7 +33,7 @@ TOLD_SECONDS = 86400.0
 """The PM hears of the same thing once a day."""
 
 
-class Bounds:
+class LimitWatch:
     """Of one agent."""
 
     def __init__(
