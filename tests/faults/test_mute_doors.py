@@ -87,7 +87,7 @@ class Played:
 
     def answers(self) -> bool:
         self.look()
-        return bool(self.service.check and self.service.beat.answered)
+        return bool(self.service.check and self.service.check.answered)
 
     def pid(self) -> int:
         self.look()
