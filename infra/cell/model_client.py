@@ -16,7 +16,7 @@ from infra.shared.conversation import (
     Completion,
     Request,
     completion_from_dict,
-    request_to_dict,
+    to_plain,
 )
 from infra.shared.sockets import connect
 
@@ -37,7 +37,7 @@ def complete(socket_path: str, request: Request, timeout_seconds: float) -> Comp
     """Complete a conversation. `timeout_seconds` bounds each silence of the door. Raises ModelFailure."""
     try:
         # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
-        body = json.dumps(request_to_dict(request), ensure_ascii=False).encode(errors="replace")
+        body = json.dumps(to_plain(request), ensure_ascii=False).encode(errors="replace")
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFailure("invalid_request", f"the conversation cannot be written as JSON: {error}") from None
     status, answer = _exchange(socket_path, "POST", COMPLETE_PATH, body, timeout_seconds)

@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     validation_seconds: float
     """The longest that the tests of a branch may run when it is examined."""
     work_seconds: float
-    """The clock's grid on which COMMS.md is read at the latest (seed 001: 600)."""
+    """The clock's grid on which COMMS.md is read at the latest (600)."""
     door_seconds: float
     """How long a boot waits for the doors to answer."""
     context_tokens: int = 150_000

@@ -133,7 +133,7 @@ def _opening(
     context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], toolbox: Toolbox, look_back: bool
 ) -> tuple[Message, ...]:
     """The beginning of the conversation: `Continue.`, and the briefing as the result of a first tool call."""
-    now = briefing.text_of(briefing.gather(context, seen.commit, tasks, look_back))
+    now = briefing.text_of(context, seen.commit, tasks, look_back)
     write_whole(os.path.join(context.checkout, briefing.NOW), now.encode(errors="replace"))
     first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
     reply = toolbox.call(first, gated=False)

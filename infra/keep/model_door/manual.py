@@ -13,7 +13,7 @@ import msgspec
 
 from infra.keep.model_door.model import Answer, CallFailure
 from infra.shared.clock import timestamp
-from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Request, Usage, request_to_dict
+from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Request, Usage, to_plain
 from infra.shared.files import write_whole
 from infra.shared.manual import ANSWER, FOLDER, MAX_ANSWER_BYTES, REQUEST, SCHEMA, is_id, parse_answer
 from infra.shared.model_settings import Choice
@@ -56,7 +56,7 @@ class ManualCall:
             "schema": SCHEMA,
             "id": self._id,
             "at": timestamp(time.time()),
-            "request": request_to_dict(self._request),
+            "request": to_plain(self._request),
         }
         try:
             os.makedirs(self._model.folder, mode=0o700, exist_ok=True)
