@@ -152,18 +152,9 @@ def cores(directory: str | None = GROUP) -> float:
 
 
 def _read(path: str, most: int) -> bytes:
-    """Nothing for what is gone meanwhile or not for us to see."""
+    """Of `/proc` or the control group, which never block; nothing for what is gone meanwhile or closed to us."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(path, "rb") as file:
+            return file.read(most)
     except OSError:
         return b""
-    try:
-        parts = []
-        while most > 0 and (part := os.read(descriptor, most)):
-            parts.append(part)
-            most -= len(part)
-        return b"".join(parts)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
