@@ -15,13 +15,13 @@ from infra.keep.services import processes
 from infra.keep.services.services import DoorFiles, Services, outage
 from infra.keep.supervision import inbox
 from infra.keep.supervision.absence import Absence
-from infra.keep.supervision.bounds import Bounds
 from infra.keep.supervision.decide.events import Action, Event, LaunchFailed, LaunchReady, Preparing, RetryAsked
 from infra.keep.supervision.decide.state import Instant, State
 from infra.keep.supervision.examining import Examining
 from infra.keep.supervision.following import Following, brief
 from infra.keep.supervision.health import Health
 from infra.keep.supervision.launching import Launcher
+from infra.keep.supervision.limit_watch import LimitWatch
 from infra.keep.supervision.memory import Memory
 from infra.keep.supervision.preparation import Preparation
 from infra.keep.supervision.reports import Reports
@@ -76,7 +76,7 @@ class Parts:
         longest = longest_promise(runner_limits(settings))
         self.health = Health(zones.places, self.following, longest, zones.pace, log)
         self.examining = Examining(settings, zones, self.preparation.is_fit, self.keep_pids, log)
-        self.bounds = Bounds(self.launcher.clones, settings.limits, self.following, self.keep_pids, log)
+        self.limit_watch = LimitWatch(self.launcher.clones, settings.limits, self.following, self.keep_pids, log)
         self.stale_locks = StaleLocks(zones.places, log)
         self.absence = Absence()
 
