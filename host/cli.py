@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import click
 
-from host.agent.paths import problem_with_agent_name
 from host.commands.options import agent_option, caller_of
 from host.context import Caller, this_process
 from host.display import Screen, harmless
 from host.errors import as_trouble
+from host.paths import problem_with_agent_name
 from infra.shared.exit_codes import Exit
 
 VERBS = {
@@ -104,10 +104,9 @@ class Verbs(click.Group):
 
 def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
     if asked:
-        import tomllib
+        from host.project import version_of
 
-        with open(f"{caller_of(ctx).root}/pyproject.toml", "rb") as file:
-            click.echo(f"minifram {tomllib.load(file)['project']['version']}")
+        click.echo(f"minifram {version_of(caller_of(ctx).root)}")
         ctx.exit()
 
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.agent.paths import DEFAULT_AGENT, Home, home_of, known_agents
 from host.errors import Trouble
+from host.paths import DEFAULT_AGENT, Home, home_of, known_agents
 from infra.shared.exit_codes import Exit
 
 
@@ -25,7 +25,7 @@ class Caller(NamedTuple):
     network: str = ""
     """Instead of the way out that a container gets on this machine (`host.container.words.NETWORKS`)."""
     proof: tuple[str, ...] = ()
-    """The program that proves an image before `upgrade` takes it; empty for ours (`host.container.proof`)."""
+    """The program that proves an image before `upgrade` takes it; empty for ours (`host.agent.proof`)."""
     steady: float = 5.0
     """Seconds for which what `upgrade` started has to go on working."""
 

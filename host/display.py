@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
 from infra.shared.visible import spelled, spelled_name
 
+Say = Callable[[str], None]
+"""Takes a line of progress."""
 LINE_CHARS = 4000
 """Of a line of somebody else's text. A longer one is no text for people, and pushes what stands around it away."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from host.agent import keep_files
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home
+from host import keep_files
 from host.display import harmless
 from host.errors import Trouble
+from host.paths import Home
+from host.running import record
+from host.running import watcher as watching
 from infra.shared.conversation import Block, Request, Text, ToolResult, ToolUse, request_from_dict
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
@@ -47,7 +47,7 @@ class Question(NamedTuple):
 
 def oldest(home: Home, seconds: float = 0.0) -> Question:
     """The question that waits the longest; without one, it is waited for. Raises Trouble when there is none."""
-    if running.sandbox_in_use(home) == running.PODMAN:
+    if record.sandbox_in_use(home) == record.PODMAN:
         raise Trouble(
             Exit.USAGE,
             "this agent lives in the sealed container, where nobody is asked: the provider manual works in the process "

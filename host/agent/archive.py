@@ -17,9 +17,9 @@ from typing import Literal
 
 import msgspec
 
-from host.agent.paths import problem_with_agent_name
 from host.display import seconds_of
 from host.errors import Trouble
+from host.paths import problem_with_agent_name
 from infra.shared.exit_codes import Exit
 
 SCHEMA = "minifram.archive/2"

@@ -12,19 +12,18 @@ import os
 import stat
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from host.agent import up as running
 from host.agent.archive import BLOCK, BOUNDS, BUNDLE, LEDGER, SCHEMA, SETTINGS, Manifest, Part, write_archive
-from host.agent.paths import Home
-from host.agent.watcher import Say
 from host.context import Caller
-from host.display import counted
+from host.display import Say, counted
 from host.errors import Trouble
+from host.paths import Home
+from host.project import version_of
 from host.repository import open as bare
 from host.repository import openings, review
+from host.running import record
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -89,11 +88,6 @@ def back_up(caller: Caller, file: str | None, now: float, say: Say) -> BackedUp:
         _publish(f"{place}/archive", target)
     sizes = {name: part.bytes for name, part in parts.items()}
     return BackedUp(home.agent, target, size, main, len(refs), sizes, LEFT_OUT)
-
-
-def version_of(root: str) -> str:
-    with open(f"{root}/pyproject.toml", "rb") as file:
-        return str(tomllib.load(file)["project"]["version"])
 
 
 def bundled_refs(path: str) -> dict[str, str]:
@@ -187,7 +181,7 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
 
 
 def _how_it_lived(home: Home) -> Literal["podman", "process"]:
-    unsealed = running.sandbox_in_use(home) == running.PROCESS and not running.was_sealed(home)
+    unsealed = record.sandbox_in_use(home) == record.PROCESS and not record.was_sealed(home)
     return "process" if unsealed else "podman"
 
 

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import click
 import yaml
 
-from host.agent.paths import Home
 from host.agent.settings_text import flat
-from host.agent.up import PROCESS, settings_needing_consent
+from host.agent.up import settings_needing_consent
 from host.context import as_option
 from host.display import Screen
 from host.errors import Trouble
+from host.paths import Home
+from host.running.record import PROCESS
 from infra.shared.exit_codes import Exit
 from infra.shared.plain_yaml import parse_yaml
 from infra.shared.settings import Settings, parse_settings

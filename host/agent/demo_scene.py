@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from host.agent.paths import home_of
 from host.container.podman import HANDED_ON
+from host.paths import home_of
 from infra.shared import watcher_file
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import settings_text
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home, problem_with_directory
 from host.context import Caller, as_option
 from host.errors import Trouble
+from host.paths import Home, problem_with_directory
 from host.repository import mending
 from host.repository import open as bare
 from host.repository.audit import FAIL, NOTE, OK, WARN, Result, audit
+from host.running import record
+from host.running import watcher as watching
 from infra.shared import watcher_file
 from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
@@ -135,7 +135,7 @@ def _podman(caller: Caller, home: Home) -> Iterator[Result]:
     found = machine.look(caller.environ, caller.uid)
     wanted = _sandbox_wanted(home)
     missing = machine.fatal(found)
-    level = FAIL if wanted == running.PODMAN else NOTE if wanted == "process" or caller.uid == 0 else WARN
+    level = FAIL if wanted == record.PODMAN else NOTE if wanted == "process" or caller.uid == 0 else WARN
     for lack in machine.lacks(found):
         yield Result("podman", level if lack.is_fatal else NOTE, lack.text)
     if not missing:
@@ -164,7 +164,7 @@ def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
         yield Result("image", OK, "'minifram up' makes its base and builds it, which takes some minutes")
     else:
         text = "there is nothing to build it on: apt-get install mmdebstrap, or name an image in podman.base"
-        yield Result("image", WARN if wanted == running.PODMAN else NOTE, text)
+        yield Result("image", WARN if wanted == record.PODMAN else NOTE, text)
 
     if len(set(built)) > IMAGES_KEPT:
         text = f"podman image prune --all --filter label={VERSION}"
@@ -180,7 +180,7 @@ def _sandbox_wanted(home: Home) -> str:
 
 def _container(caller: Caller, home: Home) -> Iterator[Result]:
     """For an agent that podman runs, or ran last: nothing may be left when it is down."""
-    if running.sandbox_in_use(home) != running.PODMAN:
+    if record.sandbox_in_use(home) != record.PODMAN:
         return
     from host.container import choice, control
     from host.container.podman import PodmanError
@@ -210,7 +210,7 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
 
 
 def _unit(caller: Caller, home: Home) -> Iterator[Result]:
-    from host.container import generated
+    from host.agent import generated
 
     yield from generated.of_unit(caller, home)
 
@@ -268,9 +268,9 @@ def _model(caller: Caller, home: Home) -> Iterator[Result]:
         settings = read_settings(home.settings)
     except SettingsError:  # told by its own check
         return
-    is_up = watching.holder(home.places.watcher_lock, running.sandbox_in_use(home) == running.PODMAN) is not None
-    there = running.keys_in_use(home) if is_up else [key for key in KEYS if caller.environ.get(variable_of(key))]
-    sandbox = (running.sandbox_in_use(home) if is_up else "") or settings.sandbox
+    is_up = watching.holder(home.places.watcher_lock, record.sandbox_in_use(home) == record.PODMAN) is not None
+    there = record.keys_in_use(home) if is_up else [key for key in KEYS if caller.environ.get(variable_of(key))]
+    sandbox = (record.sandbox_in_use(home) if is_up else "") or settings.sandbox
     problem = problem_in_sandbox(settings.model, sandbox)
     if problem:
         yield Result("model", FAIL, problem)
@@ -299,13 +299,13 @@ def _key_file(caller: Caller, home: Home, path: str) -> Result:
         problem = f"{path} must be a regular file of yours with mode 0600 (found {mode:04o})"
     if problem:
         return Result("key", FAIL, f"{problem}; take the key to be known to others")
-    if running.sandbox_in_use(home) == running.PODMAN or watching.holder(home.places.watcher_lock) is None:
+    if record.sandbox_in_use(home) == record.PODMAN or watching.holder(home.places.watcher_lock) is None:
         return Result("key", WARN, f"{path} lies there though the agent is down; remove it")
     return Result("key", OK, f"{path} is readable by you alone")
 
 
 def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
-    in_container = running.sandbox_in_use(home) == running.PODMAN
+    in_container = record.sandbox_in_use(home) == record.PODMAN
     pid = watching.holder(home.places.watcher_lock, in_container)
     try:
         state = watching.known_state(home)
@@ -337,7 +337,7 @@ _QUESTIONS = (("git door", b"", b"main "), ("model door", b"GET /health HTTP/1.0
 
 def _doors(caller: Caller, home: Home) -> Iterator[Result]:
     """Whether the doors answer while the agent runs, and nobody else stands in their places while it does not."""
-    if running.sandbox_in_use(home) == running.PODMAN:
+    if record.sandbox_in_use(home) == record.PODMAN:
         return  # they are in the container, and its watcher asks them
     is_running = watching.holder(home.places.watcher_lock) is not None
     for path, (name, question, expected) in zip(

@@ -10,12 +10,12 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.agent import keep_files
-from host.agent.paths import Home
+from host import keep_files
 from host.container.counters import Count, CountersError, parse_counters, rejected
 from host.container.podman import Podman, PodmanError
 from host.container.query_log import Asked, QueryLog
 from host.container.words import names
+from host.paths import Home
 
 LOG = "resolver.log"
 LINES = 2_000_000

@@ -9,13 +9,13 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.agent.paths import Home, secure_directory, secure_run_directory
 from host.context import as_option
 from host.errors import Trouble
+from host.paths import Home, secure_directory, secure_run_directory
+from host.project import Source, files_of
 from host.repository.guard import put_guard
 from host.repository.open import git_on
 from infra.shared.exit_codes import Exit
@@ -40,9 +40,6 @@ BORN_WITH_TESTS = (
 BODY = "bot-template/body"
 """Laid over the rest, at the top of the repository."""
 
-_LEFT_OUT = ("__pycache__", "logs", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
-_LEFT_OUT_ENDINGS = (".pyc", ".pyo", ".log", ".swp", ".orig", "~")
-
 
 class Born(NamedTuple):
     """A new agent."""
@@ -56,16 +53,6 @@ class Born(NamedTuple):
     run: str
     settings_kept: bool
     """True when a settings file was already there and was left as it is."""
-
-
-class Source(NamedTuple):
-    """One file of the first commit."""
-
-    path: str
-    """In the agent's repository."""
-    file: str
-    """Where its content is."""
-    executable: bool
 
 
 def give_birth(home: Home, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int) -> Born:
@@ -156,25 +143,6 @@ def _import_stream(agent: str, sources: list[Source], pm: Person) -> bytes:
 
 def _data(content: bytes) -> bytes:
     return b"data %d\n%b\n" % (len(content), content)
-
-
-def files_of(root: str, part: str) -> Iterator[Source]:
-    """The regular files of a file or folder of the project, without what tools leave behind."""
-    path = f"{root}/{part}"
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        raise Trouble(
-            Exit.NOT_FOUND, f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
-        ) from None
-    name = os.path.basename(part)
-    if name in _LEFT_OUT or name.endswith(_LEFT_OUT_ENDINGS):
-        return
-    if stat.S_ISDIR(status.st_mode):
-        for inner in sorted(os.listdir(path)):
-            yield from files_of(root, f"{part}/{inner}")
-    elif stat.S_ISREG(status.st_mode):
-        yield Source(part, path, bool(status.st_mode & 0o100))
 
 
 def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:

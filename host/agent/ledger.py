@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from host.agent import keep_files
-from host.agent.paths import Home
+from host import keep_files
 from host.errors import Trouble
+from host.paths import Home
 from infra.keep.ledger.chain import Checked, check
 from infra.shared.exit_codes import Exit
 

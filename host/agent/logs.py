@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from host.agent import cell_files
-from host.agent.cell_files import Piece
+from host import cell_files
+from host.cell_files import Piece
 from host.display import LINE_CHARS
 from infra.shared.clock import timestamp
 from infra.shared.places import BOOT_LOG, ERROR_LOG, Places

@@ -9,15 +9,15 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home
 from host.context import as_option
 from host.display import one_line
 from host.errors import Trouble
+from host.paths import Home
 from host.repository import open as bare
 from host.repository import review
 from host.repository.audit import NOTE, OK, WARN, Result
+from host.running import record
+from host.running import watcher as watching
 from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.exit_codes import Exit
@@ -125,7 +125,7 @@ def retry(home: Home, git: Git, seconds: float) -> Retried:
     state = _state(home)
     main = review.main_commit(git)
     found, rung = known(git, state, main), rung_of(state)
-    is_running = runs(home)
+    is_running = record.is_running(home)
     back = taken_back(state)
     if not found and not back:
         return Retried(home.agent, (), (), asked=False, running=is_running, taken=False, rung=rung)
@@ -140,7 +140,7 @@ def retry(home: Home, git: Git, seconds: float) -> Retried:
         if not is_asked(home):
             state = _state(home)
             taken = not was & {(pin.version, pin.at) for pin in state.pins} and not taken_back(state)
-        is_running = taken or runs(home)
+        is_running = taken or record.is_running(home)
     return Retried(home.agent, found, back, asked=True, running=is_running, taken=taken, rung=rung_of(state))
 
 
@@ -154,7 +154,7 @@ def of_main(home: Home) -> Iterator[Result]:
         return
     if state is None:
         return
-    is_running, rung, option = runs(home), rung_of(state), as_option(home.agent)
+    is_running, rung, option = record.is_running(home), rung_of(state), as_option(home.agent)
     pin = next((pin for pin in found if pin.is_main), None)
     if pin:
         good = good_of(state)
@@ -170,11 +170,6 @@ def of_main(home: Home) -> Iterator[Result]:
         yield Result("main", WARN if rung == SAFE_RUNG else NOTE, text)
     else:
         yield Result("main", OK, "it is not pinned")
-
-
-def runs(home: Home) -> bool:
-    in_container = running.sandbox_in_use(home) == running.PODMAN
-    return watching.holder(home.places.watcher_lock, in_container) is not None
 
 
 def _state(home: Home) -> WatcherFile:

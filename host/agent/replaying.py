@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from host.agent import runs
-from host.agent.paths import Home
 from host.errors import Trouble
+from host.paths import Home
 from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.loop.replay import Replay, problem_with_step, replay
 from infra.shared.branches import MAIN

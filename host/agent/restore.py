@@ -10,16 +10,15 @@ from typing import NamedTuple
 
 from host.agent import backup
 from host.agent import init as birth
-from host.agent import up as running
 from host.agent.archive import BLOCK, BUNDLE, LEDGER, SETTINGS, Manifest, opened
 from host.agent.consent import Adopted, Consent, adopt
-from host.agent.paths import Home, secure_directory, secure_run_directory
-from host.agent.watcher import Say
 from host.context import Caller, as_option
-from host.display import counted
+from host.display import Say, counted
 from host.errors import Trouble
+from host.paths import Home, secure_directory, secure_run_directory
 from host.repository import open as bare
 from host.repository.merge import REJECTED
+from host.running import record
 from infra.shared.branches import MAIN
 from infra.shared.exit_codes import Exit
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
@@ -75,7 +74,7 @@ def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: 
                 archive.unpack(f"{unfinished}/parts", manifest)
                 adopted = _adopted(file, manifest, unfinished, consent)
                 refs = _build(file, manifest, home._replace(data=unfinished), caller, say)
-                running.remember_restored(home._replace(data=unfinished), adopted.sealed)
+                record.write(home._replace(data=unfinished), "", adopted.sealed)
                 _put_into_place(home, unfinished, adopted.settings, caller.uid)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from host.agent import cell_files
-from host.agent.paths import Home
+from host import cell_files
 from host.errors import Trouble
+from host.paths import Home
 from infra.shared.exit_codes import Exit
 from infra.shared.secret_shapes import redacted, redacted_value
 

@@ -11,14 +11,15 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from host.agent import cell_files, keep_files, pins
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home
+from host import cell_files, keep_files
+from host.agent import pins
 from host.errors import Trouble as Unreadable
+from host.paths import Home
 from host.repository import approvals, review
 from host.repository import comms as talk
 from host.repository import open as bare
+from host.running import record
+from host.running import watcher as watching
 from infra.shared import comms, watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
@@ -135,7 +136,7 @@ def standing(home: Home, now: float) -> Standing:
     problems: list[str] = []
     settings = _or(problems, lambda: read_settings(home.settings), Settings())
     state = _or(problems, lambda: watching.known_state(home), None) or WatcherFile()
-    in_container = running.sandbox_in_use(home) == running.PODMAN
+    in_container = record.sandbox_in_use(home) == record.PODMAN
     pid = watching.holder(home.places.watcher_lock, in_container)
     main = _or(problems, lambda: _main(git), "")
     page = _or(problems, lambda: review.page_at(git, main), "") if main else ""
@@ -150,7 +151,7 @@ def standing(home: Home, now: float) -> Standing:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     pinned = _or(problems, lambda: pins.known(git, state, main), tuple[pins.Pin, ...]()) if main else ()
     stands_in = pins.rung_of(state) in pins.STAND_INS and any(pin.is_main for pin in pinned)
-    keys = running.keys_in_use(home) if is_running else ()
+    keys = record.keys_in_use(home) if is_running else ()
     return Standing(
         agent=home.agent,
         running=is_running,
@@ -161,7 +162,7 @@ def standing(home: Home, now: float) -> Standing:
         since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
         until=state.until if is_running else "",
         preparing=_prepared(state) if is_running and state.phase == watcher_file.PREPARING else "",
-        sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
+        sandbox=(record.sandbox_in_use(home) if is_running else "") or settings.sandbox,
         autonomy=settings.autonomy,
         model=model_words(settings.model, keys),
         is_led=is_led,

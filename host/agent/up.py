@@ -6,21 +6,21 @@ the PM's environment into files that only the model door reads, and go away with
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host.agent import keep_files
-from host.agent import start as starting
-from host.agent import watcher as watching
-from host.agent.paths import Home, secure_directory, secure_run_directory
-from host.agent.watcher import Say
 from host.context import Caller
+from host.display import Say
 from host.errors import Trouble
+from host.paths import Home, secure_directory, secure_run_directory
 from host.repository import mending
 from host.repository import open as bare
 from host.repository.guard import put_guard
+from host.running import record
+from host.running import start as starting
+from host.running import watcher as watching
+from host.running.record import PODMAN
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.model_reach import problem_in_sandbox
@@ -32,9 +32,6 @@ from infra.shared.settings_trust import Difference, needing_consent
 if TYPE_CHECKING:
     from host.container.choice import Choice
     from host.container.lifecycle import Ship
-
-PODMAN, PROCESS = "podman", "process"
-UP_SCHEMA = "minifram.up/1"
 
 
 class Readiness(NamedTuple):
@@ -110,7 +107,7 @@ def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = Fa
     if problem:
         raise problem
     put_guard(home.remote)
-    chosen = choice.choose(caller, sandbox or settings.sandbox, was_sealed(home))
+    chosen = choice.choose(caller, sandbox or settings.sandbox, record.was_sealed(home))
     out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
     if out_of_reach:
         raise Trouble(Exit.USAGE, out_of_reach)
@@ -125,7 +122,7 @@ def _keys(
     given = {key: caller.environ.get(variable_of(key), "") for key in KEYS}
     missing = [key for key in KEYS if not given[key]] if goes_on else []
     held: list[str] = []  # podman gives no key back, and need not
-    if missing and sandbox_in_use(home) == PODMAN:
+    if missing and record.sandbox_in_use(home) == PODMAN:
         held = [key for key in _keys_in_podman(caller, home) if key in missing]
     elif missing:
         given |= {key: _running_key(home, key) for key in missing}
@@ -172,7 +169,7 @@ def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_
     """Start the agent and wait until it works. Raises Trouble."""
     home = ready.home
     is_half_done = os.path.lexists(home.switch_file)
-    pid = watching.holder(home.places.watcher_lock, sandbox_in_use(home) == PODMAN)
+    pid = watching.holder(home.places.watcher_lock, record.sandbox_in_use(home) == PODMAN)
     if pid is not None and not is_half_done:
         raise watching.already_running(home, pid)
     secure_directory(home.state, caller.uid)
@@ -188,7 +185,7 @@ def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_
 
 def _up_by_ending_a_switch(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
     """An upgrade that was cut short: the agent runs again when that is at its end."""
-    from host.container import upgrade
+    from host.agent import upgrade
 
     ended = upgrade.settle(caller, ready, say, upgrade.Limits(up=seconds))
     if ended.journal.why:
@@ -239,11 +236,11 @@ def _take_back(caller: Caller, home: Home) -> None:
 def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
     """End the agent and take its key away. Raises Trouble, also when it was not running."""
     home = caller.initialised()
-    if sandbox_in_use(home) == PODMAN:
+    if record.sandbox_in_use(home) == PODMAN:
         from host.container import choice, lifecycle
 
         return Down(home.agent, lifecycle.down(home, choice.podman_at_hand(caller), seconds, keep_key, say))
-    earlier = home._replace(run=str(_remembered(home).get("run", home.run)))
+    earlier = home._replace(run=str(record.read(home).get("run", home.run)))
     try:
         pid = watching.stop(home, seconds, say)
     finally:
@@ -259,7 +256,7 @@ def restart(
     """`down`, if it runs, then `up`; nothing is stopped when `up` could not follow."""
     home = caller.initialised()
     ready = fit_out(caller, make_ready(caller, sandbox, say, goes_on=True), rebuild, say)
-    old_settings = _remembered(home).get("settings", {})
+    old_settings = record.read(home).get("settings", {})
     before, pid_before = "", 0
     if watching.holder(home.places.watcher_lock) is not None:
         before = _version(home)
@@ -282,44 +279,6 @@ def _version(home: Home) -> str:
     except ValueError:  # the restart does not depend on it
         return ""
     return f"{state.branch}@{state.commit}" if state and state.branch else ""
-
-
-def sandbox_in_use(home: Home) -> str:
-    """The sandbox that the last `up` chose; empty when there was none."""
-    return str(_remembered(home).get("sandbox", ""))
-
-
-def was_sealed(home: Home) -> bool:
-    """Whether the agent ever ran in the container, or came from an archive that the PM did not accept as unsealed. An
-    agent that has lived without a record of how counts as sealed."""
-    try:
-        found = json.loads(keep_files.whole(home.started_file))
-    except FileNotFoundError:
-        return any(map(_holds_something, (home.places.bot, home.state)))
-    except ValueError:
-        return True
-    if not isinstance(found, dict):
-        return True
-    # Without the key, the record is of a version that knew the last start alone.
-    return found.get("sealed", found.get("sandbox") != PROCESS) is not False
-
-
-def _holds_something(directory: str) -> bool:
-    try:
-        return bool(os.listdir(directory))
-    except FileNotFoundError:
-        return False
-    except OSError:  # it belongs to a user of the container
-        return True
-
-
-def keys_in_use(home: Home) -> tuple[str, ...]:
-    """The names of the keys that the agent that runs was given."""
-    if sandbox_in_use(home) != PODMAN:
-        return tuple(key for key in KEYS if os.path.lexists(home.key_file(key)))
-    remembered = _remembered(home)
-    names = remembered.get("keys", KEYS[:1] if remembered.get("key") else [])  # before, there was one key alone
-    return tuple(key for key in KEYS if key in names)
 
 
 def _put_keys(home: Home, keys: Mapping[str, str], uid: int) -> None:
@@ -352,21 +311,8 @@ def _keys_in_podman(caller: Caller, home: Home) -> list[str]:
 
 def remember(ready: Readiness) -> None:
     """With what the agent is started, for the commands that come later."""
-    remembered = {
-        "schema": UP_SCHEMA,
-        "sandbox": ready.sandbox,
-        "sealed": ready.sandbox == PODMAN or was_sealed(ready.home),
-        "run": ready.home.run,
-        "keys": ready.key_names,
-        "settings": _flat(ready),
-    }
-    write_whole(ready.home.started_file, json.dumps(remembered, indent=1).encode(), mode=0o600)
-
-
-def remember_restored(home: Home, sealed: bool) -> None:
-    """For an agent that was not started here yet."""
-    record = {"schema": UP_SCHEMA, "sandbox": "", "sealed": sealed, "settings": {}}
-    write_whole(home.started_file, json.dumps(record, indent=1).encode(), mode=0o600)
+    sealed = ready.sandbox == PODMAN or record.was_sealed(ready.home)
+    record.write(ready.home, ready.sandbox, sealed, ready.key_names, _flat(ready))
 
 
 def settings_needing_consent(home: Home, settings: Settings, sandbox: str) -> tuple[Difference, ...]:
@@ -375,17 +321,8 @@ def settings_needing_consent(home: Home, settings: Settings, sandbox: str) -> tu
     from host.agent.settings_text import flat
 
     defaults = flat(Settings())
-    found = needing_consent(flat(settings) | {"sandbox": sandbox}, defaults | _remembered(home).get("settings", {}))
+    found = needing_consent(flat(settings) | {"sandbox": sandbox}, defaults | record.read(home).get("settings", {}))
     return tuple(each for each in found if each.value != defaults.get(each.key))
-
-
-def _remembered(home: Home) -> dict[str, Any]:
-    """With what the last `up` started; empty when that is not known (a convenience, never a condition)."""
-    try:
-        found = json.loads(keep_files.whole(home.started_file))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and isinstance(found.get("settings"), dict) else {}
 
 
 def _flat(ready: Readiness) -> dict[str, Any]:

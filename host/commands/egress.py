@@ -17,16 +17,16 @@ def verb(ctx: click.Context, number: int, as_json_: bool) -> None:
 
     A name that carries much in many questions may be a tunnel. Rules are explained in nftables/egress.nft.
     """
-    from host.agent import up as running
-    from host.agent import watcher as watching
     from host.agent.egress import egress
     from host.container import choice
     from host.display import as_json, counted, one_line
     from host.errors import Trouble
+    from host.running import record
+    from host.running import watcher as watching
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     home = caller.initialised()
-    if running.sandbox_in_use(home) != running.PODMAN:
+    if record.sandbox_in_use(home) != record.PODMAN:
         raise Trouble(
             Exit.CONFLICT, f"agent {home.agent!r} was not started in a container, and nothing else counts what it sends"
         )

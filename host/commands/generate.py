@@ -41,8 +41,9 @@ def verb(ctx: click.Context, kind: str, install: bool, check: str | None, accept
       minifram generate kube > minifram-agent.yaml
       minifram generate kube --check minifram-agent.yaml
     """
+    from host.agent import generated
     from host.agent.consent import asking
-    from host.container import generated, quadlet
+    from host.container import quadlet
     from host.display import as_json, counted
     from host.repository import open as bare
     from host.repository.guard import put_guard

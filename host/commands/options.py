@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from host.agent.paths import known_agents, problem_with_agent_name
 from host.context import Caller
 from host.display import Screen
+from host.paths import known_agents, problem_with_agent_name
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

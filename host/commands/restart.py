@@ -19,8 +19,8 @@ def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float,
     Nothing is stopped when it could not be started again: settings, repository and key are checked first.
     """
     from host.agent import up as running
-    from host.agent.start import exit_of
     from host.display import as_json, harmless
+    from host.running.start import exit_of
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     done = running.restart(caller, sandbox, screen.progress, timeout, timeout, rebuild)

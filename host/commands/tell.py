@@ -12,8 +12,8 @@ from host.commands.options import Verb, caller_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
-    from host.agent.paths import Home
     from host.display import Screen
+    from host.paths import Home
     from host.repository.comms import Report, Told
     from infra.shared.repository.git import Git
     from infra.shared.settings import Settings
@@ -37,10 +37,10 @@ def verb(ctx: click.Context, text: str, wait: bool, timeout: float, as_json_: bo
       minifram tell "add a test for the parser"
       minifram tell --wait - < directive.md
     """
-    from host.agent import watcher as watching
     from host.display import as_json, plain
     from host.repository import comms as talk
     from host.repository import open as bare
+    from host.running import watcher as watching
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     home = caller.initialised()
@@ -77,9 +77,9 @@ def _wait(
     home: Home, settings: Settings, git: Git, told: Told, deadline: float, screen: Screen
 ) -> tuple[Report | None, int]:
     """The report on the directive, and how the command ends."""
-    from host.agent import watcher as watching
     from host.display import one_line
     from host.repository import comms as talk
+    from host.running import watcher as watching
 
     began = time.time()
     stopped_because = int(Exit.TRY_AGAIN)
@@ -109,8 +109,8 @@ def _wait(
 def _is_out_of_budget(home: Home, settings: Settings, since: float) -> bool:
     """The ledger says so, or the runner went to sleep over it since then."""
     from host.agent import status as standing
-    from host.agent import watcher as watching
     from host.display import seconds_of
+    from host.running import watcher as watching
 
     if standing.spent_today(home, settings, time.time()).exhausted:
         return True

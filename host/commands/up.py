@@ -26,9 +26,9 @@ def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float,
     first time. 'auto' takes it where 'minifram doctor' finds podman usable. --timeout counts from the start.
     """
     from host.agent import up as running
-    from host.agent.start import exit_of, version_words
     from host.context import as_option
     from host.display import as_json
+    from host.running.start import exit_of, version_words
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     ready = running.make_ready(caller, sandbox, screen.progress)

@@ -32,8 +32,8 @@ def verb(ctx: click.Context, back: bool, timeout: float, accept: bool, as_json_:
     Cut short at any moment, 'upgrade' and 'up' end what was begun, and 'down' gives it up. 'up' and 'restart' take the
     installed version too, without proof and without return; after --back they would take it again.
     """
+    from host.agent import upgrade
     from host.agent.consent import asking
-    from host.container import upgrade
     from host.display import as_json
 
     caller, screen = caller_of(ctx), screen_of(ctx)

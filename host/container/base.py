@@ -15,10 +15,10 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.agent.watcher import Say
 from host.container import apt_sources
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError, call, environment, telling
+from host.display import Say
 from host.errors import Trouble
 from infra.shared.exit_codes import Exit
 

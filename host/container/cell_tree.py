@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import os
 
-from host.agent.paths import Home
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import CELL_GID, CELL_UID
 from host.errors import Trouble
+from host.paths import Home
 from infra.shared.exit_codes import Exit
 
 HAND_OVER_SECONDS = 600.0

@@ -15,8 +15,6 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from host.agent.paths import Home
-from host.agent.watcher import Say
 from host.container.cell_tree import give_to_cell
 from host.container.inspection import Seen, differences, seen
 from host.container.machine import Machine
@@ -33,7 +31,9 @@ from host.container.words import (
     volume_options,
     volume_words,
 )
+from host.display import Say
 from host.errors import Trouble
+from host.paths import Home
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 

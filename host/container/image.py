@@ -13,13 +13,13 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.agent.init import Source, files_of
-from host.agent.watcher import Say
 from host.container import base, wheels
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError, call, environment, telling
 from host.container.words import VERSION, Image
+from host.display import Say
 from host.errors import Trouble
+from host.project import Source, files_of
 from infra.shared.exit_codes import Exit
 
 PARTS = (

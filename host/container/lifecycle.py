@@ -10,18 +10,18 @@ import select
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from host.agent import start as starting
-from host.agent import watcher as watching
-from host.agent.paths import Home
-from host.agent.start import Running
-from host.agent.watcher import Say
 from host.container import control, image, switch_files, switching, words
 from host.container.inspection import Seen
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import Image, Sealing, sealing
 from host.context import Caller
+from host.display import Say
 from host.errors import Trouble
+from host.paths import Home
+from host.running import start as starting
+from host.running import watcher as watching
+from host.running.start import Running
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.settings import Settings

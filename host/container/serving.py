@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from host.agent import start as starting
-from host.agent import watcher as watching
-from host.agent.paths import Home
-from host.agent.start import Before, Running, Started
-from host.agent.watcher import POLL_SECONDS, Say
+from host.display import Say
+from host.paths import Home
+from host.running import start as starting
+from host.running import watcher as watching
+from host.running.start import Before, Running, Started
+from host.running.watcher import POLL_SECONDS
 from infra.shared.watcher_file import RUNNING, SAFE_RUNG, WatcherFile
 
 

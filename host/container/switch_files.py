@@ -8,11 +8,11 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from host.agent import keep_files
-from host.agent.paths import Home
+from host import keep_files
 from host.container.switching import Journal
 from host.container.words import Image
 from host.errors import Trouble
+from host.paths import Home
 from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory, write_whole
 

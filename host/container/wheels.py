@@ -12,8 +12,8 @@ import shutil
 import sys
 from collections.abc import Mapping
 
-from host.agent.watcher import Say
 from host.container.podman import PodmanError, call, environment, telling
+from host.display import Say
 from host.errors import Trouble
 from infra.shared.exit_codes import Exit
 

@@ -11,8 +11,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from host.agent.paths import Home
 from host.container.machine import IDS_NEEDED, Machine
+from host.paths import Home
 from infra.shared.places import CONTAINER
 from infra.shared.settings import Settings
 

@@ -9,10 +9,10 @@ import json
 import os
 from typing import NamedTuple
 
-from host.agent import keep_files
-from host.agent.paths import Home
+from host import keep_files
 from host.display import harmless, one_line
 from host.errors import Trouble
+from host.paths import Home
 from host.repository import comms as talk
 from host.repository.review import main_commit, page_at
 from infra.shared import approvals, comms, questions

@@ -8,8 +8,8 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.agent.paths import Home
 from host.errors import Trouble
+from host.paths import Home
 from host.repository import guard, openings, review
 from host.repository import open as bare
 from host.repository.openings import Opening

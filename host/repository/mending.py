@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from host.agent.paths import Home
+from host.paths import Home
 from infra.shared.branches import MAIN
 from infra.shared.files import write_whole
 from infra.shared.repository.bare_config import config_text

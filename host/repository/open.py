@@ -11,8 +11,8 @@ import os
 import re
 from collections.abc import Mapping
 
-from host.agent.paths import Home
 from host.errors import Trouble
+from host.paths import Home
 from host.repository import mending, openings
 from infra.shared.exit_codes import Exit
 from infra.shared.people import Person

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from host.agent.paths import Home
 from host.agent.status import Standing, standing
+from host.paths import Home
 from infra.shared.repository.bare_config import MARKER, SETTINGS
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName

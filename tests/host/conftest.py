@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from host.agent import watcher as watching
+from host.running import watcher as watching
 from tests.host.container_desk import Workshop
 from tests.host.desk import Desk, wait_for
 from tests.sealed.project import user

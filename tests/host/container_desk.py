@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from host.agent.paths import Home, home_of
 from host.container.image import PARTS
 from host.container.machine import Machine
 from host.container.words import names, secret_name
+from host.paths import Home, home_of
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for

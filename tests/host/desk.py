@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from host.agent.paths import Home
 from host.cli import main
 from host.context import Caller
+from host.paths import Home
 from host.repository import open as bare
 from infra.shared import comms
 from infra.shared.people import AGENT

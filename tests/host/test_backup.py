@@ -21,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from host.agent import backup
-from host.agent import watcher as watching
-from host.agent.paths import Home
+from host.paths import Home
 from host.repository import open as bare
+from host.running import watcher as watching
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
 from infra.shared.people import AGENT
 from infra.shared.providers import KEYS

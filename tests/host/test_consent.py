@@ -21,6 +21,7 @@ from host.agent import up as running
 from host.agent.consent import require
 from host.agent.settings_text import flat
 from host.errors import Trouble
+from host.running import record
 from infra.shared.exit_codes import Exit
 from infra.shared.settings import Settings, parse_settings
 from infra.shared.settings_trust import NAMED, needing_consent
@@ -132,7 +133,7 @@ def test_accept_takes_all_but_the_process_sandbox(desk: Desk) -> None:
 
     assert _values(desk).keys() == (LOOSER | TIGHTER.keys()) - {"sandbox"}
     assert [each["key"] for each in ended.json["not_taken"]] == ["sandbox"]
-    assert running.was_sealed(desk.home("second"))
+    assert record.was_sealed(desk.home("second"))
 
 
 def test_odd_names_in_an_archive_add_no_lines_to_the_settings(desk: Desk) -> None:
@@ -159,7 +160,7 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
     words = ("--accept",) if accept else ()
     desk.done("restore", str(_archive(desk, "", **manifest)), "--agent", "second", *words)
 
-    assert running.was_sealed(desk.home("second")) is sealed
+    assert record.was_sealed(desk.home("second")) is sealed
     root = desk.caller()._replace(uid=0, agent="second")  # whom podman does not seal
     if sealed:
         with pytest.raises(Trouble, match="without isolation") as refused:
@@ -171,7 +172,7 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
 
 
 @pytest.mark.parametrize(
-    ("record", "sealed"),
+    ("written", "sealed"),
     [
         ({"sandbox": "podman", "settings": {}}, True),
         ({"sandbox": "process", "settings": {}}, False),
@@ -181,15 +182,15 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
         (None, True),
     ],
 )
-def test_the_record_of_how_an_agent_lived(desk: Desk, record: object, sealed: bool) -> None:
+def test_the_record_of_how_an_agent_lived(desk: Desk, written: object, sealed: bool) -> None:
     """That of the version before counts; one that makes no sense, or was lost, is of a sealed agent."""
     home = desk.home()
-    assert not running.was_sealed(home), "it has not lived yet"
+    assert not record.was_sealed(home), "it has not lived yet"
     Path(home.places.bot, "main").mkdir()
-    if record is not None:
-        Path(home.started_file).write_text(json.dumps(record))
+    if written is not None:
+        Path(home.started_file).write_text(json.dumps(written))
 
-    assert running.was_sealed(home) is sealed
+    assert record.was_sealed(home) is sealed
 
 
 def test_a_start_without_isolation_does_not_forget_the_container(desk: Desk) -> None:
@@ -199,8 +200,8 @@ def test_a_start_without_isolation_does_not_forget_the_container(desk: Desk) -> 
     Path(home.settings).write_text("")
     assert desk.call("up", "--sandbox", "process").code == 0
 
-    assert running.sandbox_in_use(home) == "process"
-    assert running.was_sealed(home)
+    assert record.sandbox_in_use(home) == "process"
+    assert record.was_sealed(home)
     desk.done("backup", str(desk.root / "saved.tar.gz"))
     with tarfile.open(desk.root / "saved.tar.gz") as archive:
         manifest = archive.extractfile("manifest.json")

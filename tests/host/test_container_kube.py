@@ -9,10 +9,10 @@ import pytest
 import yaml
 from hypothesis import given
 
-from host.agent.paths import Home
 from host.container.kube import BY_ITSELF, NOT_IN_PODS, PLAYED, SAID, manifest, options, play_words
 from host.container.words import Image, Sealing, sealing
 from host.errors import Trouble
+from host.paths import Home
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
 from tests.host.desk import Desk

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from host.agent import watcher as watching
 from host.container.control import alone
 from host.errors import Trouble
+from host.running import watcher as watching
 from tests.host.desk import Desk
 
 HOLDS = (

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from host.agent.paths import Home
-from host.container.generated import unit_path
+from host.agent.generated import unit_path
 from host.container.podman import Podman
 from host.container.quadlet import quoted, unit
 from host.container.words import Image, Sealing, create_words, sealing, volume_words
 from host.errors import Trouble
+from host.paths import Home
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.agent.paths import problem_with_agent_name
 from host.container import switch_files
 from host.container.switching import (
     Facts,
@@ -25,6 +24,7 @@ from host.container.switching import (
 )
 from host.container.words import Image, names
 from host.errors import Trouble
+from host.paths import problem_with_agent_name
 from tests.host.desk import Desk
 
 OLD, NEW = Image("localhost/minifram:old", "old"), Image("localhost/minifram:new", "new")

@@ -10,7 +10,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.agent.paths import Home
 from host.container.machine import Machine
 from host.container.words import (
     NETWORKS,
@@ -24,6 +23,7 @@ from host.container.words import (
     volume_options,
     volume_words,
 )
+from host.paths import Home
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
 from tests.host.test_container_machine import GOOD

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from host.agent.egress import egress
-from host.agent.paths import Home
 from host.container.counters import Count
 from host.container.podman import Podman
 from host.container.query_log import Asked
+from host.paths import Home
 from tests.host.desk import Desk
 
 QUESTIONS = """\

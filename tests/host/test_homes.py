@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.agent.paths import home_of, known_agents, problem_with_agent_name, problem_with_directory, secure_directory
 from host.errors import Trouble
+from host.paths import home_of, known_agents, problem_with_agent_name, problem_with_directory, secure_directory
 from infra.shared.exit_codes import Exit
 
 HOME = {"HOME": "/home/pm"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from host.agent import keep_files
+from host import keep_files
 from tests.host.desk import Desk
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from host.agent.paths import home_of
 from host.container.words import names, secret_name
+from host.paths import home_of
 from infra.keep.seal.capabilities import Held, parse_status
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from host.agent.paths import Home
 from host.container.podman import Podman
 from host.container.quadlet import unit
 from host.container.words import Image, Sealing, create_words, names, sealing
+from host.paths import Home
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 from infra.shared.settings import Settings

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from host.agent.paths import home_of
-from host.container.proof import scratch_of
+from host.agent.proof import scratch_of
 from host.container.words import names
+from host.paths import home_of
 from tests.sealed.project import Project
 from tests.sealed.rootless import Ended
 from tests.sealed.sealed_agent import SealedAgent, born, until

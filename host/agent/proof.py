@@ -1,7 +1,7 @@
 """A new image is proved by the demo before any agent lives in it: the whole of it, watcher, doors, hop, two falls and
 a rollback, played by a scratch agent, gone afterwards when all was seen, else left until the next proof.
 
-`python -m host.container.proof VERSION AGENT DIRECTORY [BASE]` is the program that plays it."""
+`python -m host.agent.proof VERSION AGENT DIRECTORY [BASE]` is the program that plays it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from typing import BinaryIO
 
 from host.agent.demo import Stage, play_whole
 from host.agent.demo_scene import DemoFailed, scene_in_container
-from host.agent.paths import Home, home_of
-from host.agent.watcher import Say
 from host.container import choice, control
 from host.container.podman import Podman, PodmanError
 from host.container.words import Image, names
 from host.context import Caller, this_process
+from host.display import Say
 from host.errors import Trouble, as_trouble
+from host.paths import Home, home_of
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import VARIABLES
 
@@ -38,7 +38,7 @@ def prove(caller: Caller, home: Home, image: Image, base: str | None, say: Say) 
     """Raises Trouble when the image is not good; what was seen stands in a file of the agent's on the host."""
     log = f"{home.data}/upgrade-proof.log"
     scratch = scratch_of(home)
-    words = caller.proof or (sys.executable, "-s", "-P", "-m", "host.container.proof")
+    words = caller.proof or (sys.executable, "-s", "-P", "-m", "host.agent.proof")
     # No key: a scratch agent costs nothing.
     environ = {name: value for name, value in caller.environ.items() if name not in VARIABLES}
     say(f"proving {image.name} by the demo's life, with an agent that is made for that")

@@ -10,16 +10,16 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.agent import up as running
 from host.agent.consent import Consent, require
-from host.agent.paths import Home
 from host.container import base, choice, control, image, kube, quadlet
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import Sealing, sealing
 from host.context import Caller, as_option
 from host.errors import Trouble
+from host.paths import Home
 from host.repository.audit import OK, WARN, Result
+from host.running import record
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.providers import variable_of
@@ -53,7 +53,7 @@ def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = Non
     that changed since the last start. Raises Trouble and SettingsError."""
     home = caller.initialised()
     own = as_option(home.agent)
-    if running.sandbox_in_use(home) != running.PODMAN:
+    if record.sandbox_in_use(home) != record.PODMAN:
         raise Trouble(
             Exit.NOT_FOUND,
             f"agent {home.agent!r} was not started in the podman sandbox last, so its image, volumes and secret may "
@@ -61,11 +61,11 @@ def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = Non
         )
     settings = read_settings(home.settings)
     if consent is not None:
-        require(home, settings, running.PODMAN, "generate", consent)
+        require(home, settings, record.PODMAN, "generate", consent)
     machine = choice.choose(caller, choice.PODMAN, True).machine
     assert machine is not None  # noqa: S101 - what choosing podman means
     podman = choice.podman_of(caller, machine)
-    keys = running.keys_in_use(home)
+    keys = record.keys_in_use(home)
     try:
         made = image.known(podman, caller.root, settings.podman.base)
         if made is None or (complete and base.look(podman, made.name) is None):

@@ -11,9 +11,10 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from host.agent.paths import Home
-from host.agent.watcher import POLL_SECONDS, UNKNOWN, Say, already_running, glimpse, holder, last_words
+from host.display import Say
 from host.errors import Trouble
+from host.paths import Home
+from host.running.watcher import POLL_SECONDS, UNKNOWN, already_running, glimpse, holder, last_words
 from infra.shared import arguments, watcher_file
 from infra.shared.exit_codes import Exit
 from infra.shared.watcher_file import Pin, WatcherFile

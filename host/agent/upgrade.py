@@ -10,16 +10,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from host.agent import keep_files
-from host.agent import start as starting
+from host import keep_files
+from host.agent import proof
 from host.agent import up as running
-from host.agent import watcher as watching
 from host.agent.consent import Consent, require
-from host.agent.paths import Home, known_agents
-from host.agent.start import UP_SECONDS, Before, Running
-from host.agent.up import PODMAN, Readiness
-from host.agent.watcher import DOWN_SECONDS, Say
-from host.container import base, choice, control, lifecycle, proof, serving, switch_files, switching
+from host.agent.up import Readiness
+from host.container import base, choice, control, lifecycle, serving, switch_files, switching
 from host.container.inspection import Seen
 from host.container.lifecycle import Container, Ship, as_trouble
 from host.container.machine import Machine
@@ -27,8 +23,16 @@ from host.container.podman import Podman, PodmanError
 from host.container.switching import Journal, Step
 from host.container.words import Image, names, sealing
 from host.context import Caller, as_option
+from host.display import Say
 from host.errors import Trouble
+from host.paths import Home, known_agents
 from host.repository import open as bare
+from host.running import record
+from host.running import start as starting
+from host.running import watcher as watching
+from host.running.record import PODMAN
+from host.running.start import UP_SECONDS, Before, Running
+from host.running.watcher import DOWN_SECONDS
 from infra.shared import comms, watcher_file
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -137,7 +141,7 @@ def settle(caller: Caller, ready: Readiness, say: Say, limits: Limits) -> Ended:
 
 def _in_container(caller: Caller) -> Home:
     home = caller.initialised()
-    sandbox = running.sandbox_in_use(home)
+    sandbox = record.sandbox_in_use(home)
     if sandbox and sandbox != PODMAN:
         raise Trouble(
             Exit.USAGE,

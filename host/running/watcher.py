@@ -10,13 +10,13 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from host.agent import keep_files
-from host.agent.paths import Home
+from host import keep_files
+from host.display import Say
 from host.errors import Trouble
+from host.paths import Home
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ UNKNOWN = 0
 POLL_SECONDS = 0.05
 DOWN_SECONDS = 60.0
 SAME_START_SECONDS = 0.05
-Say = Callable[[str], None]
 
 
 def holder(lock: str, in_container: bool = False) -> int | None:
