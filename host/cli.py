@@ -15,7 +15,7 @@ import click
 from host.commands.options import agent_option, caller_of
 from host.context import Caller, this_process
 from host.display import Screen, harmless
-from host.errors import as_trouble
+from host.errors import as_command_error
 from host.paths import problem_with_agent_name
 from infra.shared.exit_codes import Exit
 
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None, caller: Caller | None = None) -
         error.show()
         return error.exit_code
     except Exception as error:
-        trouble = as_trouble(error)
+        trouble = as_command_error(error)
         if trouble is None:
             raise
         if isinstance(error, OSError):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import DEFAULT_AGENT, Home, home_of, known_agents
 from infra.shared.exit_codes import Exit
 
@@ -34,13 +34,13 @@ class Caller(NamedTuple):
         return home_of(self.agent, self.environ, self.uid)
 
     def initialised(self) -> Home:
-        """The agent's home. Raises Trouble when `minifram init` has not been there."""
+        """The agent's home. Raises CommandError when `minifram init` has not been there."""
         home = self.home
         if os.path.lexists(home.remote):
             return home
         others = known_agents(self.environ)
         hint = f"; agents that exist: {', '.join(others)}" if others else ""
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"there is no agent {self.agent!r}: expected its repository at {home.remote}; "
             f"make it with 'minifram init{as_option(self.agent)}'{hint}",

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory
 from infra.shared.places import Places
@@ -105,7 +105,7 @@ def known_agents(environ: Mapping[str, str]) -> list[str]:
 
 
 def secure_directory(path: str, uid: int) -> None:
-    """Make `path` and what is missing above it, for this user alone. Raises Trouble when it is somebody else's.
+    """Make `path` and what is missing above it, for this user alone. Raises CommandError when it is somebody else's.
 
     `/tmp` is open to all: a directory that another user put there in advance must not get our sockets and keys."""
     parent = os.path.dirname(path)
@@ -117,7 +117,7 @@ def secure_directory(path: str, uid: int) -> None:
     except FileExistsError:
         problem = problem_with_directory(path, uid)
         if problem:
-            raise Trouble(Exit.CONFLICT, problem) from None
+            raise CommandError(Exit.CONFLICT, problem) from None
 
 
 def secure_run_directory(home: Home, uid: int) -> None:
@@ -154,5 +154,5 @@ def _run_base(environ: Mapping[str, str], uid: int) -> str:
 def _user_home(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "")
     if not os.path.isabs(home):
-        raise Trouble(Exit.USAGE, f"HOME is {home!r}; expected an absolute path, so that the agent can be found")
+        raise CommandError(Exit.USAGE, f"HOME is {home!r}; expected an absolute path, so that the agent can be found")
     return home

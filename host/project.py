@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
 _LEFT_OUT = ("__pycache__", "logs", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
@@ -36,7 +36,7 @@ def files_of(root: str, part: str) -> Iterator[Source]:
     try:
         status = os.lstat(path)
     except FileNotFoundError:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND, f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
         ) from None
     name = os.path.basename(part)

@@ -12,7 +12,7 @@ import msgspec
 
 from host import keep_files
 from host.display import harmless
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.running import record
 from host.running import watcher as watching
@@ -46,9 +46,9 @@ class Question(NamedTuple):
 
 
 def oldest(home: Home, seconds: float = 0.0) -> Question:
-    """The question that waits the longest; without one, it is waited for. Raises Trouble when there is none."""
+    """The question that waits the longest; without one, it is waited for. Raises CommandError when there is none."""
     if record.sandbox_in_use(home) == record.PODMAN:
-        raise Trouble(
+        raise CommandError(
             Exit.USAGE,
             "this agent lives in the sealed container, where nobody is asked: the provider manual works in the process "
             "sandbox only",
@@ -63,24 +63,28 @@ def oldest(home: Home, seconds: float = 0.0) -> Question:
             break
         time.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
     if watching.holder(home.places.watcher_lock) is None:
-        raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running, so nobody asks; 'minifram up' starts it")
-    raise Trouble(Exit.TRY_AGAIN, "nothing is asked at the moment; --wait waits for a question")
+        raise CommandError(
+            Exit.NOT_RUNNING, f"agent {home.agent!r} is not running, so nobody asks; 'minifram up' starts it"
+        )
+    raise CommandError(Exit.TRY_AGAIN, "nothing is asked at the moment; --wait waits for a question")
 
 
 def answer(home: Home, question: Question, text: str, is_words: bool) -> None:
-    """Hand the answer over; with `is_words`, none of its lines is a tool call. Raises Trouble for one that cannot be
-    used, or that nobody waits for any more."""
+    """Hand the answer over; with `is_words`, none of its lines is a tool call. Raises CommandError for one that
+    cannot be used, or that nobody waits for any more."""
     if is_words:
         text = "\n".join(f" {line}" if line.startswith("{") else line for line in text.split("\n"))
     try:
         parse_answer(text, question.request.tools)
         content = text.encode()
     except ValueError as error:
-        raise Trouble(Exit.USAGE, f"the answer cannot be used: {error}") from None
+        raise CommandError(Exit.USAGE, f"the answer cannot be used: {error}") from None
     if len(content) > MAX_ANSWER_BYTES:
-        raise Trouble(Exit.USAGE, f"the answer has {len(content):,} bytes; at most {MAX_ANSWER_BYTES:,}")
+        raise CommandError(Exit.USAGE, f"the answer has {len(content):,} bytes; at most {MAX_ANSWER_BYTES:,}")
     place = f"{home.places.var}/{FOLDER}/{question.id}"
-    nobody = Trouble(Exit.CONFLICT, "nobody waits for this answer any more; 'minifram answer' shows what is asked now")
+    nobody = CommandError(
+        Exit.CONFLICT, "nobody waits for this answer any more; 'minifram answer' shows what is asked now"
+    )
     if not os.path.lexists(place + REQUEST):
         raise nobody
     write_whole(place + ANSWER, content, mode=0o600)
@@ -139,4 +143,4 @@ def _waiting(home: Home) -> Iterator[tuple[str, str, Request]]:
         except FileNotFoundError:
             continue  # answered at this moment
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise Trouble(Exit.FAILURE, f"the question {folder}/{name} cannot be read: {error!r}") from None
+            raise CommandError(Exit.FAILURE, f"the question {folder}/{name} cannot be read: {error!r}") from None

@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from host.display import seconds_of
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import problem_with_agent_name
 from infra.shared.exit_codes import Exit
 
@@ -82,7 +82,7 @@ class Archive:
         self._file, self._packed = file, packed
 
     def manifest(self) -> Manifest:
-        """The first part. Raises Trouble."""
+        """The first part. Raises CommandError."""
         found = self._next()
         if found is None or found[0] != MANIFEST:
             raise self._bad(f"does not begin with {MANIFEST}: it is no backup of minifram's")
@@ -102,7 +102,7 @@ class Archive:
         return manifest
 
     def unpack(self, place: str, manifest: Manifest) -> None:
-        """All other parts, each as the manifest says, into files of `place`. Raises Trouble."""
+        """All other parts, each as the manifest says, into files of `place`. Raises CommandError."""
         missing = set(manifest.parts)
         while found := self._next():
             name, size = found
@@ -161,20 +161,20 @@ class Archive:
         except (gzip.BadGzipFile, zlib.error) as error:
             raise self._bad(f"is damaged, or no backup of minifram's ({error})") from None
 
-    def _bad(self, why: str) -> Trouble:
-        return Trouble(Exit.FAILURE, f"{self._file} {why}; nothing was restored, take another copy of it")
+    def _bad(self, why: str) -> CommandError:
+        return CommandError(Exit.FAILURE, f"{self._file} {why}; nothing was restored, take another copy of it")
 
 
 @contextlib.contextmanager
 def opened(file: str) -> Iterator[Archive]:
-    """Raises Trouble."""
+    """Raises CommandError."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise Trouble(Exit.NOT_FOUND, f"there is no file {file}; give one that 'minifram backup' made") from None
+        raise CommandError(Exit.NOT_FOUND, f"there is no file {file}; give one that 'minifram backup' made") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Trouble(Exit.USAGE, f"{file} is no regular file; give one that 'minifram backup' made")
+        raise CommandError(Exit.USAGE, f"{file} is no regular file; give one that 'minifram backup' made")
     with open(descriptor, "rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
         yield Archive(file, packed)
 

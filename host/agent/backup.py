@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from host.agent.archive import BLOCK, BOUNDS, BUNDLE, LEDGER, SCHEMA, SETTINGS, Manifest, Part, write_archive
 from host.context import Caller
 from host.display import Say, counted
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.project import version_of
 from host.repository import open as bare
@@ -55,14 +55,14 @@ class BackedUp(NamedTuple):
 
 
 def back_up(caller: Caller, file: str | None, now: float, say: Say) -> BackedUp:
-    """Write a backup of the agent to `file`, which must not be there, running or not. Raises Trouble."""
+    """Write a backup of the agent to `file`, which must not be there, running or not. Raises CommandError."""
     home = caller.initialised()
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     target = os.path.abspath(file if file is not None else f"minifram-{home.agent}-{moment}.tar.gz")
     directory = os.path.dirname(target)
     _refuse_what_is_there(target)
     if not os.path.isdir(directory):
-        raise Trouble(Exit.NOT_FOUND, f"there is no directory {directory}; make it, or give another FILE")
+        raise CommandError(Exit.NOT_FOUND, f"there is no directory {directory}; make it, or give another FILE")
     settings = _settings(home)
     git = _open_repository(home)
     with tempfile.TemporaryDirectory(prefix=".minifram-backup.", dir=directory) as place:
@@ -138,7 +138,7 @@ def _open_repository(home: Home) -> Git:
     planted = list(itertools.islice(found, bare.SHOWN))
     if planted:
         shown = "; ".join(f"{home.remote}/{each.path} {each.what}: {each.remedy}" for each in planted)
-        raise Trouble(
+        raise CommandError(
             Exit.DENIED,
             f"the repository has been tampered with or is damaged, so no backup is made of it: {shown}. "
             "'minifram doctor' lists everything",
@@ -155,7 +155,7 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
     except GitError as error:
         if error.status is None or error.status == CANNOT_START:
             raise
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE,
             f"the repository is damaged, so a backup could not be restored ({words_of(error)}); "
             "put what is damaged back from a clone of yours; 'minifram doctor' checks it again",
@@ -166,12 +166,12 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
     try:
         refs = bundled_refs(path)
     except ValueError as error:
-        raise Trouble(Exit.FAILURE, f"the refs of {git.directory} cannot be backed up: {error}") from None
+        raise CommandError(Exit.FAILURE, f"the refs of {git.directory} cannot be backed up: {error}") from None
     # git passes over a ref, without a word, when another one (refs/heads/refs/heads/main) could be meant by its name.
     lost = sorted((before.keys() & refs_of(git).keys() | {f"refs/heads/{MAIN}"}) - refs.keys())
     if lost:
         shown = ", ".join(lost[: bare.SHOWN])
-        raise Trouble(
+        raise CommandError(
             Exit.DENIED,
             f"git leaves out {shown}: other refs end with the same name, where none of minifram's do; "
             f"find them with 'git -C {git.directory} for-each-ref | grep refs/.*refs/', remove them, try again; "
@@ -190,7 +190,7 @@ def _settings(home: Home) -> bytes:
         with open(home.settings, "rb") as file:
             content = file.read(BOUNDS[SETTINGS] + 1)
     except FileNotFoundError:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
             "an empty file there means all defaults",
@@ -200,13 +200,13 @@ def _settings(home: Home) -> bytes:
 
 
 def checked_settings(content: bytes, source: str) -> None:
-    """Raises SettingsError and Trouble for what no agent could start with."""
+    """Raises SettingsError and CommandError for what no agent could start with."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        raise Trouble(Exit.USAGE, f"{source} is no text in UTF-8 ({error}); write it anew") from None
+        raise CommandError(Exit.USAGE, f"{source} is no text in UTF-8 ({error}); write it anew") from None
     if len(content) > BOUNDS[SETTINGS]:
-        raise Trouble(Exit.USAGE, f"{source} has over {BOUNDS[SETTINGS]:,} bytes; settings are a page of text")
+        raise CommandError(Exit.USAGE, f"{source} has over {BOUNDS[SETTINGS]:,} bytes; settings are a page of text")
     parse_settings(text, source)
 
 
@@ -220,7 +220,7 @@ def _copy_ledger(home: Home, path: str) -> None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise Trouble(Exit.CONFLICT, f"{home.places.ledger} is no regular file; see what put it there")
+            raise CommandError(Exit.CONFLICT, f"{home.places.ledger} is no regular file; see what put it there")
         with open(descriptor, "rb") as file:
             left = status.st_size
             while left > 0 and (block := file.read(min(BLOCK, left))):
@@ -229,7 +229,7 @@ def _copy_ledger(home: Home, path: str) -> None:
 
 
 def _weighed(caller: Caller, home: Home, place: str) -> dict[str, Part]:
-    """Size and sum of each part. Raises Trouble for one that is too large, or holds the key."""
+    """Size and sum of each part. Raises CommandError for one that is too large, or holds the key."""
     secrets = list(_secrets(caller, home))
     parts = {}
     for name, bound in BOUNDS.items():
@@ -240,14 +240,14 @@ def _weighed(caller: Caller, home: Home, place: str) -> dict[str, Part]:
                 sum.update(block)
                 seen = tail + block
                 if any(secret in seen for secret in secrets):
-                    raise Trouble(
+                    raise CommandError(
                         Exit.DENIED,
                         f"{name} of agent {home.agent!r} holds the model's key, and a backup never does; take it "
                         f"out of there ({home.settings}, {home.places.ledger}, the names of refs) and try again",
                     )
                 tail = seen[-max((len(secret) for secret in secrets), default=1) :]
         if size > bound:
-            raise Trouble(
+            raise CommandError(
                 Exit.FAILURE,
                 f"{name} would have {size:,} bytes, and {bound:,} can be restored; copy {home.data} by hand",
             )
@@ -278,4 +278,4 @@ def _publish(path: str, target: str) -> None:
 
 def _refuse_what_is_there(target: str) -> None:
     if os.path.lexists(target):
-        raise Trouble(Exit.CONFLICT, f"{target} is already there, and is not overwritten; give another FILE")
+        raise CommandError(Exit.CONFLICT, f"{target} is already there, and is not overwritten; give another FILE")

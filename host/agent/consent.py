@@ -14,7 +14,7 @@ from host.agent.settings_text import flat
 from host.agent.up import settings_needing_consent
 from host.context import as_option
 from host.display import Screen
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.running.record import PROCESS
 from infra.shared.exit_codes import Exit
@@ -78,11 +78,11 @@ def adopt(archived: bytes, source: str, lived: str, consent: Consent) -> Adopted
 
 
 def require(home: Home, settings: Settings, sandbox: str, verb: str, consent: Consent) -> None:
-    """Raises Trouble unless the PM agrees to what minifram.yaml changed since the agent was started."""
+    """Raises CommandError unless the PM agrees to what minifram.yaml changed since the agent was started."""
     found = settings_needing_consent(home, settings, sandbox)
     what = f"{home.settings} changed since the agent was started, in what concerns {CONCERNS}:"
     if found and not consent(what, found):
-        raise Trouble(
+        raise CommandError(
             Exit.DENIED,
             f"{verb} would put {', '.join(each.key for each in found)} into effect; nothing was changed: give "
             f"--accept, or put the settings back, or 'minifram restart{as_option(home.agent)}' to run with them first",

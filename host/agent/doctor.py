@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import settings_text
 from host.context import Caller, as_option
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home, problem_with_directory
 from host.repository import mending
 from host.repository import open as bare
@@ -190,7 +190,7 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
         podman = choice.podman_at_hand(caller)
         found = control.look(podman, home)
         has_secret = bool(control.keys_held(podman, home))
-    except (Trouble, PodmanError) as error:
+    except (CommandError, PodmanError) as error:
         yield Result("container", FAIL, str(error))
         return
     if os.path.lexists(home.switch_file):

@@ -16,7 +16,7 @@ from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import Sealing, sealing
 from host.context import Caller, as_option
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.repository.audit import OK, WARN, Result
 from host.running import record
@@ -50,11 +50,11 @@ class Checked(NamedTuple):
 
 def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = None) -> Now:
     """With `complete`, all that the container needs has to be there; with `consent`, the PM is asked about settings
-    that changed since the last start. Raises Trouble and SettingsError."""
+    that changed since the last start. Raises CommandError and SettingsError."""
     home = caller.initialised()
     own = as_option(home.agent)
     if record.sandbox_in_use(home) != record.PODMAN:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"agent {home.agent!r} was not started in the podman sandbox last, so its image, volumes and secret may "
             f"not be there; first: minifram up{own} --sandbox podman",
@@ -72,21 +72,21 @@ def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = Non
             what = (
                 f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
             )
-            raise Trouble(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
+            raise CommandError(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
         held = control.keys_held(podman, home) if complete and kind == QUADLET and keys else keys
         if lost := [f"{variable_of(key)}=…" for key in keys if key not in held]:
-            raise Trouble(
+            raise CommandError(
                 Exit.NOT_FOUND,
                 f"podman holds no key for agent {home.agent!r} ('minifram down' takes it away); "
                 f"put it there with: export {' '.join(lost)} && minifram up{own}",
             )
     except PodmanError as error:
-        raise Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None
+        raise CommandError(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None
     return Now(home, sealing(home, settings, machine, made, caller.root, keys, caller.network), podman, machine)
 
 
 def text_of(kind: str, found: Now) -> str:
-    """A quadlet unit or a kube manifest. Raises Trouble for what cannot be one."""
+    """A quadlet unit or a kube manifest. Raises CommandError for what cannot be one."""
     return kube.manifest(found.sealed) if kind == KUBE else quadlet.unit(found.sealed, found.podman)
 
 
@@ -103,19 +103,19 @@ def unit_path(caller: Caller, agent: str) -> str:
 
 
 def install(path: str, text: str) -> None:
-    """In one step. Raises Trouble when a file stands there that is not of our making."""
+    """In one step. Raises CommandError when a file stands there that is not of our making."""
     there = _read(path)
     if there is not None and not there.startswith(quadlet.MARK):
-        raise Trouble(Exit.CONFLICT, f"{path} was not made by 'minifram generate'; move it away and try again")
+        raise CommandError(Exit.CONFLICT, f"{path} was not made by 'minifram generate'; move it away and try again")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_whole(path, text.encode())
 
 
 def check(agent: str, path: str, text: str) -> Checked:
-    """Hold the file against `text`, which would be made now. Raises Trouble when there is none."""
+    """Hold the file against `text`, which would be made now. Raises CommandError when there is none."""
     there = _read(path)
     if there is None:
-        raise Trouble(Exit.NOT_FOUND, f"{path} is not there; 'minifram generate' makes it")
+        raise CommandError(Exit.NOT_FOUND, f"{path} is not there; 'minifram generate' makes it")
     lines = difflib.unified_diff(
         there.splitlines(), text.splitlines(), path, "what would be made now", lineterm="", n=0
     )
@@ -130,7 +130,7 @@ def of_unit(caller: Caller, home: Home) -> Iterator[Result]:
     again = f"'minifram generate quadlet{as_option(home.agent)} --install'"
     try:
         found = check(home.agent, path, text_of(QUADLET, now(caller, QUADLET, complete=False)))
-    except (Trouble, SettingsError) as error:
+    except (CommandError, SettingsError) as error:
         yield Result("quadlet", WARN, f"whether {path} is still right cannot be told: {error}")
         return
     if found.differences:
@@ -142,14 +142,14 @@ def of_unit(caller: Caller, home: Home) -> Iterator[Result]:
 
 
 def _read(path: str) -> str | None:
-    """None when there is none. Raises Trouble for what is no text of a unit's size."""
+    """None when there is none. Raises CommandError for what is no text of a unit's size."""
     try:
         with open(path, "rb") as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise Trouble(Exit.CONFLICT, f"{path} has more than {MOST_BYTES} bytes; expected a file of ours")
+            raise CommandError(Exit.CONFLICT, f"{path} has more than {MOST_BYTES} bytes; expected a file of ours")
         return content.decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise Trouble(Exit.CONFLICT, f"{path} is no text ({error}); expected a file of ours") from None
+        raise CommandError(Exit.CONFLICT, f"{path} is no text ({error}); expected a file of ours") from None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from host.context import as_option
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home, secure_directory, secure_run_directory
 from host.project import Source, files_of
 from host.repository.guard import put_guard
@@ -59,7 +59,7 @@ def give_birth(home: Home, root: str, settings_text: str | None, default_text: s
     """Make the agent of `home` from the project at `root`.
 
     `settings_text` is what the PM asked for; None takes a settings file that is already there, or `default_text`.
-    Raises Trouble when there is such an agent, or when the project is not whole."""
+    Raises CommandError when there is such an agent, or when the project is not whole."""
     sources = first_files(root)
     refuse_long_sockets(home)
     base = os.path.dirname(home.data)
@@ -90,7 +90,7 @@ def give_birth(home: Home, root: str, settings_text: str | None, default_text: s
 
 
 def first_files(root: str) -> list[Source]:
-    """Every file of an agent's first commit. Raises Trouble when the project lacks a part."""
+    """Every file of an agent's first commit. Raises CommandError when the project lacks a part."""
     tests = [f"tests/{name}" for name in BORN_WITH_TESTS if os.path.exists(f"{root}/tests/{name}")]
     found: dict[str, Source] = {}
     for part in [*BORN_WITH, *tests]:
@@ -147,25 +147,25 @@ def _data(content: bytes) -> bytes:
 
 def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:
     if os.path.lexists(home.data) and not os.path.lexists(home.remote):
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{home.data} is there and holds no agent (expected {home.remote}); "
             "put that back from a copy, or move the directory away and run 'minifram init' again",
         )
     if os.path.lexists(home.data):
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"agent {home.agent!r} is already initialised ({home.data}); "
             f"start it with 'minifram up{as_option(home.agent)}', or give another name with --agent",
         )
     if os.path.isdir(home.state) and os.listdir(home.state):
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{home.state} holds the state of an earlier agent {home.agent!r}; "
             "a new one must not begin with it: move it away, then run 'minifram init' again",
         )
     if settings_text is not None and os.path.lexists(home.settings):
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{home.settings} is already there, and --sandbox, --model or --autonomy would change it; "
             "leave these options out to keep the file, or move it away",
@@ -173,10 +173,10 @@ def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:
 
 
 def refuse_long_sockets(home: Home) -> None:
-    """Raises Trouble for a home whose sockets nobody could connect to."""
+    """Raises CommandError for a home whose sockets nobody could connect to."""
     longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
     if longest > MAX_PATH_BYTES:
-        raise Trouble(
+        raise CommandError(
             Exit.USAGE,
             f"sockets in {home.run} would have paths of {longest} bytes; at most {MAX_PATH_BYTES} are possible: "
             "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory",
@@ -201,14 +201,15 @@ def _remove(made: list[str]) -> None:
 
 @contextlib.contextmanager
 def alone_in(directory: str) -> Iterator[None]:
-    """Hold a lock on `directory` itself: of one name there is one maker. Raises Trouble when another is at work."""
+    """Hold a lock on `directory` itself: of one name there is one maker. Raises CommandError when another is at
+    work."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             text = f"another 'minifram init' or 'restore' works in {directory}; try again"
-            raise Trouble(Exit.TRY_AGAIN, text) from None
+            raise CommandError(Exit.TRY_AGAIN, text) from None
         yield
     finally:
         os.close(descriptor)

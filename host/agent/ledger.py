@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from host import keep_files
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.keep.ledger.chain import Checked, check
 from infra.shared.exit_codes import Exit
@@ -15,14 +15,14 @@ MOST_LINE_BYTES = 1 << 20
 
 
 def verify(home: Home) -> Checked:
-    """An agent that never asked a model has no ledger, and nothing wrong with it. Raises OSError, Trouble."""
+    """An agent that never asked a model has no ledger, and nothing wrong with it. Raises OSError, CommandError."""
     try:
         with keep_files.opened(home.places.ledger) as file:
             return check(_lines(iter(lambda: file.readline(MOST_LINE_BYTES), b"")))
     except FileNotFoundError:
         return check(())
     except ValueError as error:
-        raise Trouble(Exit.CONFLICT, str(error)) from None
+        raise CommandError(Exit.CONFLICT, str(error)) from None
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from host.context import as_option
 from host.display import one_line
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.repository import open as bare
 from host.repository import review
@@ -121,7 +121,8 @@ def is_asked(home: Home) -> bool:
 
 
 def retry(home: Home, git: Git, seconds: float) -> Retried:
-    """Ask that pinned versions be tried again, and wait until the watcher has taken it, if one runs. Raises Trouble."""
+    """Ask that pinned versions be tried again, and wait until the watcher has taken it, if one runs. Raises
+    CommandError."""
     state = _state(home)
     main = review.main_commit(git)
     found, rung = known(git, state, main), rung_of(state)
@@ -150,7 +151,7 @@ def of_main(home: Home) -> Iterator[Result]:
         state = watching.known_state(home)
         git = bare.open_repository(home)
         found = known(git, state, review.main_commit(git)) if state else ()
-    except (OSError, ValueError, Trouble, GitError):
+    except (OSError, ValueError, CommandError, GitError):
         return
     if state is None:
         return
@@ -176,7 +177,7 @@ def _state(home: Home) -> WatcherFile:
     try:
         return watching.known_state(home) or WatcherFile()
     except ValueError as error:
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE,
             f"what is pinned cannot be told: {home.places.watcher_state}: {error}; "
             "a watcher begins anew without it, and so with nothing pinned: 'minifram restart'",

@@ -23,7 +23,7 @@ from host.container.podman import Podman, PodmanError
 from host.container.words import Image, names
 from host.context import Caller, this_process
 from host.display import Say
-from host.errors import Trouble, as_trouble
+from host.errors import CommandError, as_command_error
 from host.paths import Home, home_of
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import VARIABLES
@@ -35,7 +35,7 @@ CLEAR_SECONDS = 120.0
 
 
 def prove(caller: Caller, home: Home, image: Image, base: str | None, say: Say) -> None:
-    """Raises Trouble when the image is not good; what was seen stands in a file of the agent's on the host."""
+    """Raises CommandError when the image is not good; what was seen stands in a file of the agent's on the host."""
     log = f"{home.data}/upgrade-proof.log"
     scratch = scratch_of(home)
     words = caller.proof or (sys.executable, "-s", "-P", "-m", "host.agent.proof")
@@ -60,7 +60,7 @@ def prove(caller: Caller, home: Home, image: Image, base: str | None, say: Say) 
             _interrupt(process)
             raise
     if status:
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE,
             f"the image {image.name} is not taken: its proof failed; {_reason(log, status)}. All of it stands in "
             f"{log}. The agent goes on in the container that it has",
@@ -75,14 +75,14 @@ def scratch_of(home: Home) -> str:
 
 def _alone_with(log: str, home: Home) -> BinaryIO:
     """The file, empty and locked: the program inherits it, so the lock is there as long as a proof goes on, also one
-    whose command was killed. Raises Trouble."""
+    whose command was killed. Raises CommandError."""
     output = open(log, "ab")  # noqa: SIM115 - whoever calls closes it
     try:
         fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
         output.truncate(0)
     except BlockingIOError:
         output.close()
-        raise Trouble(
+        raise CommandError(
             Exit.TRY_AGAIN, f"an image is being proved for agent {home.agent!r} already ({log}); try again"
         ) from None
     return output
@@ -130,8 +130,8 @@ def main(argv: list[str]) -> int:
         _clear(podman, home)
         play_whole(scene, stage, lambda: _check_version(podman, home, version))
         _clear(podman, home)
-    except (DemoFailed, Trouble, PodmanError, OSError) as error:
-        stage.title(f"FAILED: {as_trouble(error) or error}")
+    except (DemoFailed, CommandError, PodmanError, OSError) as error:
+        stage.title(f"FAILED: {as_command_error(error) or error}")
         stage.show(f"Left until the next proof: the agent {agent} ('minifram logs --agent {agent}') and {directory}")
         return Exit.FAILURE
     except KeyboardInterrupt:

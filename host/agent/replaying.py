@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from host.agent import runs
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.loop.replay import Replay, problem_with_step, replay
@@ -21,38 +21,39 @@ MOST_BYTES = 32 << 20
 
 
 def replayed(home: Home, name: str) -> tuple[str, Replay]:
-    """Its whole name, and what came of it. Raises Trouble when there is no such run, or nobody can read it."""
+    """Its whole name, and what came of it. Raises CommandError when there is no such run, or nobody can read it."""
     run = read(home, name)
     return run.run_id, replay(run)
 
 
 def read(home: Home, name: str) -> Recorded:
-    """Raises Trouble when there is no such run, or nobody can read it."""
+    """Raises CommandError when there is no such run, or nobody can read it."""
     try:
         return recorded(_lines(runs.steps(home, name, MOST_BYTES)))
     except ValueError as error:
-        raise Trouble(Exit.FAILURE, f"the record of run {name!r} cannot be used: {error}") from None
+        raise CommandError(Exit.FAILURE, f"the record of run {name!r} cannot be used: {error}") from None
 
 
 def take_up(home: Home, name: str, step: int | None, model: str | None, text: str) -> str:
-    """The directive that has the agent take a run up behind a step, the last that can be when None. Raises Trouble."""
+    """The directive that has the agent take a run up behind a step, the last that can be when None. Raises
+    CommandError."""
     branch, whole = runs.named(home, name)
     if branch != MAIN:
-        raise Trouble(Exit.USAGE, f"run {whole!r} was on branch {branch!r}; only those on main can be taken up")
+        raise CommandError(Exit.USAGE, f"run {whole!r} was on branch {branch!r}; only those on main can be taken up")
     run = read(home, f"{branch}/{whole}")
     steps = [step] if step else range(run.steps, 0, -1)
     problems = [problem_with_step(run, each) for each in steps]
     if None not in problems:
-        raise Trouble(
+        raise CommandError(
             Exit.USAGE, next(iter(filter(None, problems)), None) or f"the model never answered in run {whole!r}"
         )
     which = f" with model {model}" if model else ""
     words = f"Go on from run {whole} after step {steps[problems.index(None)]}{which}"
     found = GO_ON_FROM.fullmatch(words)
     if not GO_ON_FROM.fullmatch(f"Go on from run {whole} after step 1"):  # an agent's file may have any name
-        raise Trouble(Exit.USAGE, f"{whole!r} is no name that a run is given; nothing was told")
+        raise CommandError(Exit.USAGE, f"{whole!r} is no name that a run is given; nothing was told")
     if not found or found[3] != model:
-        raise Trouble(Exit.USAGE, f"{model!r} is no name of a model; expected one of those in 'minifram config'")
+        raise CommandError(Exit.USAGE, f"{model!r} is no name of a model; expected one of those in 'minifram config'")
     return f"{words}.\n\n{text}".strip()
 
 

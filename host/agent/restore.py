@@ -14,7 +14,7 @@ from host.agent.archive import BLOCK, BUNDLE, LEDGER, SETTINGS, Manifest, opened
 from host.agent.consent import Adopted, Consent, adopt
 from host.context import Caller, as_option
 from host.display import Say, counted
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home, secure_directory, secure_run_directory
 from host.repository import open as bare
 from host.repository.merge import REJECTED
@@ -55,7 +55,7 @@ class Restored(NamedTuple):
 
 
 def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: Say) -> Restored:
-    """Make the agent that is in `file`, as `name` or under the name it had. Raises Trouble."""
+    """Make the agent that is in `file`, as `name` or under the name it had. Raises CommandError."""
     with opened(file) as archive:
         manifest = archive.manifest()
         home = caller._replace(agent=name or manifest.agent).home
@@ -97,7 +97,7 @@ def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: 
 
 
 def _adopted(file: str, manifest: Manifest, unfinished: str, consent: Consent) -> Adopted:
-    """The settings, after the PM was asked. Raises SettingsError and Trouble."""
+    """The settings, after the PM was asked. Raises SettingsError and CommandError."""
     with open(f"{unfinished}/parts/{SETTINGS}", "rb") as part:
         content = part.read()
     source = f"{SETTINGS} in {file}"
@@ -106,7 +106,7 @@ def _adopted(file: str, manifest: Manifest, unfinished: str, consent: Consent) -
 
 
 def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say: Say) -> int:
-    """The new agent beside its place, out of the parts; gives how many refs it has. Raises Trouble."""
+    """The new agent beside its place, out of the parts; gives how many refs it has. Raises CommandError."""
     parts = f"{unfinished.data}/parts"
     try:
         refs = backup.bundled_refs(f"{parts}/{BUNDLE}")
@@ -116,7 +116,7 @@ def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say:
         _build_repository(unfinished, f"{parts}/{BUNDLE}", refs, caller)
     except (ValueError, GitError) as error:
         why = backup.words_of(error) if isinstance(error, GitError) else error
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE, f"the repository in {file} cannot be restored: {why}; nothing was restored"
         ) from None
     os.mkdir(unfinished.places.bot, 0o700)
@@ -124,7 +124,7 @@ def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say:
 
 
 def _build_repository(unfinished: Home, bundle: str, refs: dict[str, str], caller: Caller) -> None:
-    """Raises GitError, ValueError, Trouble."""
+    """Raises GitError, ValueError, CommandError."""
     remote = unfinished.remote
     birth.make_empty_repository(remote, unfinished.agent, bare.pm_of(caller.environ))
     git = bare.git_on(remote).within(backup.GIT_SECONDS)
@@ -187,19 +187,19 @@ def _put_ledger(source: str, target: str) -> None:
 def _refuse_what_is_there(home: Home) -> None:
     elsewhere = "give another name with --agent"
     if os.path.lexists(home.data):
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"agent {home.agent!r} is already there ({home.data}), and is not overwritten; {elsewhere}, "
             f"or end it with 'minifram down{as_option(home.agent)}' and move {home.data}, {home.state} and "
             f"{home.settings} away",
         )
     if os.path.lexists(home.state) and not (os.path.isdir(home.state) and not os.listdir(home.state)):
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{home.state} holds the state of an earlier agent {home.agent!r}: move it away, or {elsewhere}",
         )
     if os.path.lexists(home.settings):
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{home.settings} is already there, and the backup has settings of its own: move it away, or {elsewhere}",
         )
@@ -210,7 +210,9 @@ def _refuse_full_disk(base: str, manifest: Manifest) -> None:
     needed = manifest.parts[BUNDLE].bytes + sum(part.bytes for part in manifest.parts.values()) + _SPARE_BYTES
     free = shutil.disk_usage(base).free
     if free < needed:
-        raise Trouble(Exit.FAILURE, f"{base} has {free >> 20:,} MiB of free space, and {needed >> 20:,} are needed")
+        raise CommandError(
+            Exit.FAILURE, f"{base} has {free >> 20:,} MiB of free space, and {needed >> 20:,} are needed"
+        )
 
 
 def _remove(path: str) -> None:

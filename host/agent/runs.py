@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from host import cell_files
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.shared.exit_codes import Exit
 from infra.shared.secret_shapes import redacted, redacted_value
@@ -62,7 +62,7 @@ def steps(home: Home, run: str, most_bytes: int = MOST_BYTES) -> Iterator[Step]:
 def named(home: Home, run: str) -> tuple[str, str]:
     """Branch and whole name of a run, by the beginning of its name, or by its branch and that.
 
-    Raises Trouble when there is none, or more than one."""
+    Raises CommandError when there is none, or more than one."""
     every = sorted(set(_names(home)))
     found = [each for each in every if "/".join(each).startswith(run)] or [
         each for each in every if each[1].startswith(run)
@@ -70,7 +70,7 @@ def named(home: Home, run: str) -> tuple[str, str]:
     exact = [each for each in found if run in (each[1], "/".join(each))]
     if len(exact or found) != 1:
         problem = f"{len(exact or found)} runs begin so, name it as BRANCH/RUN" if found else "there is none"
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND, f"no run is named by {run!r}: {problem}; 'minifram runs' lists those that there are"
         )
     return (exact or found)[0]

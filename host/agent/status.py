@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from host import cell_files, keep_files
 from host.agent import pins
-from host.errors import Trouble as Unreadable
+from host.errors import CommandError
 from host.paths import Home
 from host.repository import approvals, review
 from host.repository import comms as talk
@@ -272,15 +272,15 @@ def life_of(home: Home, state: WatcherFile) -> Life | None:
 
 
 def _main(git: Git) -> str:
-    """The commit of main. Raises Unreadable when the branch is there and its commit is not, and for no branch."""
+    """The commit of main. Raises CommandError when the branch is there and its commit is not, and for no branch."""
     try:
         return review.main_commit(git)
-    except (Unreadable, GitError):
+    except (CommandError, GitError):
         named = git.raw("for-each-ref", "--format=%(objectname)", f"refs/heads/{MAIN}").decode().strip()
         if not named:
             raise
     put_back = f"git -C CLONE pack-objects --all --stdout </dev/null | git -C {git.directory} unpack-objects"
-    raise Unreadable(
+    raise CommandError(
         Exit.NOT_FOUND,
         f"main names commit {named[:12]}, which the repository does not hold or cannot read; put it back from a clone "
         f"that has it: {put_back}",
@@ -301,6 +301,6 @@ def _or(problems: list[str], read: Callable[[], _T], otherwise: _T) -> _T:
     """What `read` gives; what it cannot read becomes a line of the status, which shows the rest all the same."""
     try:
         return read()
-    except (OSError, ValueError, SettingsError, GitError, LookupError, Unreadable) as error:
+    except (OSError, ValueError, SettingsError, GitError, LookupError, CommandError) as error:
         problems.append(str(error))
         return otherwise

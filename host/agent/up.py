@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from host.context import Caller
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home, secure_directory, secure_run_directory
 from host.repository import mending
 from host.repository import open as bare
@@ -89,13 +89,13 @@ class Restarted(NamedTuple):
 
 def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = False) -> Readiness:
     """Check all that `up` needs; with `goes_on`, the keys of the agent that runs now will do. What a power cut has
-    spoilt is mended, and hooks of ours that an earlier version had not are put in place. Raises Trouble and
+    spoilt is mended, and hooks of ours that an earlier version had not are put in place. Raises CommandError and
     SettingsError."""
     from host.container import choice
 
     home = caller.initialised()
     if not os.path.lexists(home.settings):
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
             "an empty file there means all defaults",
@@ -110,7 +110,7 @@ def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = Fa
     chosen = choice.choose(caller, sandbox or settings.sandbox, record.was_sealed(home))
     out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
     if out_of_reach:
-        raise Trouble(Exit.USAGE, out_of_reach)
+        raise CommandError(Exit.USAGE, out_of_reach)
     keys, held = _keys(caller, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
     return Readiness(home, settings, chosen, keys, held)
 
@@ -118,7 +118,7 @@ def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = Fa
 def _keys(
     caller: Caller, home: Home, settings: Settings, sandbox: str, goes_on: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The keys that the models need, and the names of those that podman holds. Raises Trouble."""
+    """The keys that the models need, and the names of those that podman holds. Raises CommandError."""
     given = {key: caller.environ.get(variable_of(key), "") for key in KEYS}
     missing = [key for key in KEYS if not given[key]] if goes_on else []
     held: list[str] = []  # podman gives no key back, and need not
@@ -129,7 +129,7 @@ def _keys(
     needed = keys_needed(settings.model, [key for key in KEYS if given[key] or key in held])
     lost = [variable_of(key) for key in needed if key in held] if sandbox != PODMAN else []
     if lost:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND, f"podman does not give the key back that the agent has: export it in {' and '.join(lost)}"
         )
     return (
@@ -139,7 +139,7 @@ def _keys(
 
 
 def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readiness:
-    """What takes long: for podman, the image is found or built. Raises Trouble."""
+    """What takes long: for podman, the image is found or built. Raises CommandError."""
     if ready.sandbox != PODMAN:
         return ready
     from host.container import choice, lifecycle
@@ -151,22 +151,24 @@ def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readin
 
 
 def checked_key(name: str, key: str) -> str:
-    """The key as it can stand in an HTTP header. Raises Trouble; its text never holds the key."""
+    """The key as it can stand in an HTTP header. Raises CommandError; its text never holds the key."""
     key, variable = key.strip(), variable_of(name)
     if not key:
         provider = provider_with(name)
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"model.provider or model.then is {provider}, and {variable} is not set: "
             "export your key in it and try again, or set 'provider: scripted'",
         )
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise Trouble(Exit.USAGE, f"{variable} holds spaces, control characters or non-ASCII; expected the bare key")
+        raise CommandError(
+            Exit.USAGE, f"{variable} holds spaces, control characters or non-ASCII; expected the bare key"
+        )
     return key
 
 
 def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False) -> Up:
-    """Start the agent and wait until it works. Raises Trouble."""
+    """Start the agent and wait until it works. Raises CommandError."""
     home = ready.home
     is_half_done = os.path.lexists(home.switch_file)
     pid = watching.holder(home.places.watcher_lock, record.sandbox_in_use(home) == PODMAN)
@@ -191,7 +193,7 @@ def _up_by_ending_a_switch(caller: Caller, ready: Readiness, say: Say, seconds: 
     if ended.journal.why:
         say(f"the upgrade was taken back: {ended.journal.why}")
     if ended.running is None:
-        raise Trouble(Exit.FAILURE, f"the agent does not work; {watching.last_words(ready.home)}")
+        raise CommandError(Exit.FAILURE, f"the agent does not work; {watching.last_words(ready.home)}")
     return ended.running
 
 
@@ -227,14 +229,14 @@ def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> 
 
 
 def _take_back(caller: Caller, home: Home) -> None:
-    """The cell's tree, from the user that it had in the container. Raises Trouble."""
+    """The cell's tree, from the user that it had in the container. Raises CommandError."""
     from host.container import cell_tree, choice
 
     cell_tree.give_to_pm(choice.podman_at_hand(caller), home, caller.uid)
 
 
 def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
-    """End the agent and take its key away. Raises Trouble, also when it was not running."""
+    """End the agent and take its key away. Raises CommandError, also when it was not running."""
     home = caller.initialised()
     if record.sandbox_in_use(home) == PODMAN:
         from host.container import choice, lifecycle

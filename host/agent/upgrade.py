@@ -17,14 +17,14 @@ from host.agent.consent import Consent, require
 from host.agent.up import Readiness
 from host.container import base, choice, control, lifecycle, serving, switch_files, switching
 from host.container.inspection import Seen
-from host.container.lifecycle import Container, Ship, as_trouble
+from host.container.lifecycle import Container, Ship, as_command_error
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.switching import Journal, Step
 from host.container.words import Image, names, sealing
 from host.context import Caller, as_option
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home, known_agents
 from host.repository import open as bare
 from host.running import record
@@ -79,12 +79,12 @@ class Limits(NamedTuple):
 
 
 def upgrade(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgraded:
-    """To the installed version. Raises Trouble, also when the agent had to be brought back."""
+    """To the installed version. Raises CommandError, also when the agent had to be brought back."""
     home = _in_container(caller)
     if switch_files.is_under_way(home):
         return _told(home, settle(caller, running.make_ready(caller, None, say, goes_on=True), say, limits))
     ready, podman, _ = _ready(caller, say)
-    with as_trouble():
+    with as_command_error():
         found = _at_work(podman, home)
         ready = running.fit_out(caller, ready, False, say)
         assert ready.ship is not None  # noqa: S101 - what choosing podman means
@@ -97,40 +97,42 @@ def upgrade(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgra
 
 
 def go_back(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgraded:
-    """To the image before the last upgrade. Raises Trouble."""
+    """To the image before the last upgrade. Raises CommandError."""
     home = _in_container(caller)
     if switch_files.is_under_way(home):
         return _told(home, settle(caller, running.make_ready(caller, None, say, goes_on=True), say, limits))
     done = switch_files.read_done(home)
     if done is None:
-        raise Trouble(Exit.NOT_FOUND, f"agent {home.agent!r} was never upgraded, so there is nothing to go back to")
+        raise CommandError(
+            Exit.NOT_FOUND, f"agent {home.agent!r} was never upgraded, so there is nothing to go back to"
+        )
     ready, podman, machine = _ready(caller, say)
-    with as_trouble():
+    with as_command_error():
         found = _at_work(podman, home)
         if found.version == done.old.version:
             return _as_it_is(home, found)
         require(home, ready.settings, ready.sandbox, "upgrade --back", consent)
         if base.look(podman, done.old.name) is None:
-            raise Trouble(Exit.NOT_FOUND, f"the image {done.old.name} is not there any more; nothing was changed")
+            raise CommandError(Exit.NOT_FOUND, f"the image {done.old.name} is not there any more; nothing was changed")
         ready = ready._replace(ship=Ship(podman, machine, done.old, caller.root, caller.network))
         return _told(home, _begin(caller, ready, found, done.old, done.memory, say, limits))
 
 
 def settle(caller: Caller, ready: Readiness, say: Say, limits: Limits) -> Ended:
-    """Bring a switch that was cut short to its end. Raises Trouble."""
+    """Bring a switch that was cut short to its end. Raises CommandError."""
     home = ready.home
     machine = ready.chosen.machine
     if machine is None:
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"an upgrade of agent {home.agent!r} was cut short in the podman sandbox; 'minifram upgrade' ends it, "
             "'minifram down' gives it up",
         )
     podman = choice.podman_of(caller, machine)
-    with as_trouble(), control.alone(home):
+    with as_command_error(), control.alone(home):
         journal = switch_files.read_journal(home)
         if journal is None:
-            raise Trouble(Exit.TRY_AGAIN, "another minifram command has just ended the upgrade; try again")
+            raise CommandError(Exit.TRY_AGAIN, "another minifram command has just ended the upgrade; try again")
         say(f"an upgrade from {journal.old.name} to {journal.new.name} was cut short; it goes on")
         ship = Ship(podman, machine, journal.new, caller.root, caller.network)
         return _Switch(caller, ready._replace(ship=ship), journal, say, limits).run()
@@ -143,7 +145,7 @@ def _in_container(caller: Caller) -> Home:
     home = caller.initialised()
     sandbox = record.sandbox_in_use(home)
     if sandbox and sandbox != PODMAN:
-        raise Trouble(
+        raise CommandError(
             Exit.USAGE,
             "nothing to upgrade: the process sandbox runs the installed code; "
             f"'minifram restart{as_option(home.agent)}' starts it anew",
@@ -156,7 +158,7 @@ def _in_container(caller: Caller) -> Home:
 def _ready(caller: Caller, say: Say) -> tuple[Readiness, Podman, Machine]:
     ready = running.make_ready(caller, None, say, goes_on=True)
     if ready.sandbox != PODMAN:
-        raise Trouble(
+        raise CommandError(
             Exit.USAGE,
             f"the settings ask for the sandbox {ready.sandbox!r} now, and the agent runs in podman's: "
             f"'minifram restart{as_option(ready.home.agent)}' changes that",
@@ -171,7 +173,7 @@ def _at_work(podman: Podman, home: Home) -> Seen:
     if found is None or not found.runs:
         raise watching.not_running(home)
     if found.unit:
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"the container is systemd's ({found.unit}), which makes it anew at each start: "
             f"'minifram generate quadlet --install{as_option(home.agent)}' and 'systemctl --user restart {found.unit}' "
@@ -194,7 +196,7 @@ def _begin(
     with control.alone(home):
         again = control.look(podman, home)
         if again is None or again.id != found.id or not again.runs or switch_files.is_under_way(home):
-            raise Trouble(Exit.TRY_AGAIN, "the agent's container was changed meanwhile; try again")
+            raise CommandError(Exit.TRY_AGAIN, "the agent's container was changed meanwhile; try again")
         control.remove(podman, home, names(home.agent).aside)  # of no journal, so of nothing
         memory, state = _memory(home), _state(home)
         journal = Journal(
@@ -214,7 +216,7 @@ def _memory(home: Home) -> str:
     try:
         return switch_files.read_memory(home)
     except ValueError as error:
-        raise Trouble(Exit.CONFLICT, f"the watcher's memory cannot be kept: {error}") from None
+        raise CommandError(Exit.CONFLICT, f"the watcher's memory cannot be kept: {error}") from None
 
 
 def _state(home: Home) -> watcher_file.WatcherFile | None:
@@ -296,7 +298,7 @@ class _Switch:
             switch_files.write_memory(self._home, bring)
         try:
             self._make(self._journal.new)
-        except (Trouble, PodmanError) as error:
+        except (CommandError, PodmanError) as error:
             self._verdict = str(error)
 
     def _await_new(self) -> None:
@@ -414,7 +416,7 @@ class _Switch:
     def _tell(self, id: str, title: str, text: str) -> None:
         try:
             tell_once(self._home, id, title, text, timestamp(time.time()))
-        except (Trouble, GitError, TipBusy, OSError, comms.CommsError) as error:
+        except (CommandError, GitError, TipBusy, OSError, comms.CommsError) as error:
             self._say(f"this could not be written to {PAGE} ({error}): {title}: {text}")
 
     def _drop_older_image(self) -> None:
@@ -435,7 +437,7 @@ def _is_needed_by_others(caller: Caller, image: Image) -> bool:
     for agent in known_agents(caller.environ):
         try:
             done = switch_files.read_done(caller._replace(agent=agent).home)
-        except Trouble:
+        except CommandError:
             return True
         if agent != caller.agent and done and image in (done.old, done.new):
             return True
@@ -443,7 +445,7 @@ def _is_needed_by_others(caller: Caller, image: Image) -> bool:
 
 
 def tell_once(home: Home, id: str, title: str, text: str, at: str) -> None:
-    """Put a report onto the page, unless the last commits of main tell it. Raises Trouble, GitError, TipBusy."""
+    """Put a report onto the page, unless the last commits of main tell it. Raises CommandError, GitError, TipBusy."""
     git = bare.open_repository(home, WATCHER)
     if id not in told(git, WATCHER):
         write_reports(git, f"COMMS: {title}", [Entry(at, title, text)], [id], (), USUAL)
@@ -463,11 +465,11 @@ def _last_words(podman: Podman, home: Home, since: str) -> str:
 
 
 def _told(home: Home, ended: Ended) -> Upgraded:
-    """Raises Trouble for a switch that came back."""
+    """Raises CommandError for a switch that came back."""
     journal, now = ended.journal, ended.running
     if journal.why:
         how = "serves again" if now else "was started again and does not serve yet; see 'minifram status'"
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE,
             f"the upgrade to {journal.new.name} was taken back, and {journal.old.name} {how}. {journal.why}",
         )

@@ -27,11 +27,13 @@ def verb(ctx: click.Context, file: str | None, as_json_: bool) -> None:
 
     from host.agent import backup
     from host.display import as_json, counted
-    from host.errors import Trouble
+    from host.errors import CommandError
     from infra.shared.exit_codes import Exit
 
     if file == "-":
-        raise Trouble(Exit.USAGE, "a backup goes to a file with a name, not to standard output; give FILE or nothing")
+        raise CommandError(
+            Exit.USAGE, "a backup goes to a file with a name, not to standard output; give FILE or nothing"
+        )
     caller, screen = caller_of(ctx), screen_of(ctx)
     made = backup.back_up(caller, file, time.time(), screen.progress)
     if as_json_:

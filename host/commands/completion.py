@@ -25,13 +25,13 @@ def verb(ctx: click.Context, shell: str | None) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from host.errors import Trouble
+    from host.errors import CommandError
     from infra.shared.exit_codes import Exit
 
     name = shell or os.path.basename(caller_of(ctx).environ.get("SHELL", ""))
     kind = get_completion_class(name) if name in SHELLS else None
     if kind is None:
-        raise Trouble(Exit.USAGE, f"there is no completion for shell {name!r}; give one of {', '.join(SHELLS)}")
+        raise CommandError(Exit.USAGE, f"there is no completion for shell {name!r}; give one of {', '.join(SHELLS)}")
     # `source_template` and not `source()`: that one runs bash to look at its version.
     made = kind(ctx.find_root().command, {}, "minifram", "_MINIFRAM_COMPLETE")
     screen_of(ctx).result(made.source_template % made.source_vars())

@@ -28,14 +28,14 @@ def verb(ctx: click.Context, key: str | None, as_json_: bool) -> None:
     """
     from host.agent import settings_text
     from host.display import as_json, harmless, plain
-    from host.errors import Trouble
+    from host.errors import CommandError
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     home = caller.initialised()
     found = settings_text.explained(home.settings)
     chosen = settings_text.chosen(found, key)
     if not chosen:
-        raise Trouble(Exit.NOT_FOUND, settings_text.unknown_key(found, key or ""))
+        raise CommandError(Exit.NOT_FOUND, settings_text.unknown_key(found, key or ""))
     if as_json_:
         screen.result(as_json("config", {"file": home.settings, "settings": plain(chosen)}))
         return

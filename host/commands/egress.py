@@ -20,14 +20,14 @@ def verb(ctx: click.Context, number: int, as_json_: bool) -> None:
     from host.agent.egress import egress
     from host.container import choice
     from host.display import as_json, counted, one_line
-    from host.errors import Trouble
+    from host.errors import CommandError
     from host.running import record
     from host.running import watcher as watching
 
     caller, screen = caller_of(ctx), screen_of(ctx)
     home = caller.initialised()
     if record.sandbox_in_use(home) != record.PODMAN:
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT, f"agent {home.agent!r} was not started in a container, and nothing else counts what it sends"
         )
     runs = watching.holder(home.places.watcher_lock, True) is not None

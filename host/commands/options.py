@@ -59,7 +59,7 @@ def complete_branch(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Branches that await review, for the shell; nothing when they cannot be told.
 
     The shell takes a completed word as if it had been typed: a name like `$(…)` would run. So only plain ones."""
-    from host.errors import as_trouble
+    from host.errors import as_command_error
     from host.repository import open as bare
     from host.repository import review
     from infra.shared.branches import problem_with_branch
@@ -68,7 +68,7 @@ def complete_branch(ctx: click.Context, param: click.Parameter, incomplete: str)
         git = bare.open_repository(caller_of(ctx).initialised())
         names = [name for name, _ in review.unmerged(git, review.main_commit(git))]
     except Exception as error:
-        if as_trouble(error) is None:
+        if as_command_error(error) is None:
             raise
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and not problem_with_branch(name)]

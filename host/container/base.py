@@ -19,7 +19,7 @@ from host.container import apt_sources
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError, call, environment, telling
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
 RELEASE = "bookworm"
@@ -65,7 +65,7 @@ def recipe() -> str:
 def find_or_make(
     podman: Podman, machine: Machine, environ: Mapping[str, str], cache: str, named: str | None, anew: bool, say: Say
 ) -> Base:
-    """Raises Trouble when there is no way to a base."""
+    """Raises CommandError when there is no way to a base."""
     if named:
         return _named(podman, named, environ, anew, say)
     ours = f"{NAME}:{recipe()}"
@@ -95,14 +95,14 @@ def look(podman: Podman, name: str) -> Base | None:
 
 def _named(podman: Podman, name: str, environ: Mapping[str, str], anew: bool, say: Say) -> Base:
     if re.search(r"\s", name) or name.startswith("-"):
-        raise Trouble(Exit.USAGE, f"podman.base is {name!r}; expected the name of an image")
+        raise CommandError(Exit.USAGE, f"podman.base is {name!r}; expected the name of an image")
     found = look(podman, name)
     if found is None or (anew and not name.startswith("localhost/")):
         say(f"pulling the base image {name}")
         try:
             _pull(podman, name, environ, say)
         except PodmanError as error:
-            raise Trouble(
+            raise CommandError(
                 Exit.NOT_FOUND,
                 f"the base image {name} (podman.base) is not here and cannot be pulled: {error.said}; "
                 "name one that can, or leave podman.base out to have one made",
@@ -113,7 +113,7 @@ def _named(podman: Podman, name: str, environ: Mapping[str, str], anew: bool, sa
 
 def _there(found: Base | None, name: str) -> Base:
     if found is None:
-        raise Trouble(Exit.FAILURE, f"the base image {name} is gone though it was just there; try again")
+        raise CommandError(Exit.FAILURE, f"the base image {name} is gone though it was just there; try again")
     return found
 
 
@@ -135,7 +135,7 @@ def _pull(podman: Podman, name: str, environ: Mapping[str, str], say: Say) -> No
 
 def _made(podman: Podman, ours: str, machine: Machine, environ: Mapping[str, str], cache: str, say: Say) -> None:
     if not machine.mmdebstrap:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             "there is no base image to build on: podman knows no registry that has Debian's, and mmdebstrap, which "
             "makes one, is not installed. As root: apt-get install mmdebstrap; or name an image in podman.base",
@@ -153,7 +153,7 @@ def _made(podman: Podman, ours: str, machine: Machine, environ: Mapping[str, str
                 telling(say, "installing Debian packages"),
             )
         except PodmanError as error:
-            raise Trouble(
+            raise CommandError(
                 Exit.FAILURE,
                 f"mmdebstrap could not make the base image: {error.said[-600:]}\nSee whether 'apt-get update' works "
                 "on this machine; or name an image in podman.base",

@@ -9,7 +9,7 @@ import os
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import CELL_GID, CELL_UID
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.shared.exit_codes import Exit
 
@@ -17,12 +17,12 @@ HAND_OVER_SECONDS = 600.0
 
 
 def give_to_cell(podman: Podman, machine: Machine, home: Home) -> None:
-    """The cell's tree belongs to the cell's user, and the PM (a stranger there) may read it. Raises Trouble."""
+    """The cell's tree belongs to the cell's user, and the PM (a stranger there) may read it. Raises CommandError."""
     _hand_over(podman, home, CELL_UID, CELL_GID, machine.host_uid(CELL_UID))
 
 
 def give_to_pm(podman: Podman, home: Home, uid: int) -> None:
-    """The cell's tree belongs to the PM again, as in the process sandbox. Raises Trouble."""
+    """The cell's tree belongs to the PM again, as in the process sandbox. Raises CommandError."""
     _hand_over(podman, home, 0, 0, uid)
 
 
@@ -40,7 +40,7 @@ def _hand_over(podman: Podman, home: Home, uid: int, gid: int, host_uid: int) ->
     try:
         podman("unshare", "sh", "-c", script, bot, seconds=HAND_OVER_SECONDS)
     except PodmanError as error:
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE,
             f"{bot} could not be given to {'the cell' if uid else 'you'}: {error.said}; is there something in it that "
             "belongs to another user?",

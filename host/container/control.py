@@ -32,7 +32,7 @@ from host.container.words import (
     volume_words,
 )
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
@@ -49,8 +49,8 @@ class Ended(NamedTuple):
 
 
 def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
-    """The agent's container, or its other one of this `name`; None when there is none. Raises Trouble when the name is
-    taken by another's."""
+    """The agent's container, or its other one of this `name`; None when there is none. Raises CommandError when
+    the name is taken by another's."""
     name = name or names(home.agent).container
     told = _inspected(podman, name)
     if told is None:
@@ -58,7 +58,7 @@ def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
     found = seen(told)
     if found.agent != home.agent or found.home != home.data:
         whose = f"the agent at {found.home}" if found.home else "something that minifram did not make"
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"the container name {name} is taken by {whose}; give this agent another name, or remove that container "
             f"yourself: podman rm {name}",
@@ -69,10 +69,10 @@ def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
 def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Seen:
     """Make secrets, volumes and container, all but started; an earlier container of this agent is removed.
 
-    A key of the sealing that `keys` lacks is left to the secret that is there. Raises Trouble and PodmanError."""
+    A key of the sealing that `keys` lacks is left to the secret that is there. Raises CommandError and PodmanError."""
     left = look(podman, home)
     if left and left.runs:
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"the container {sealed.name} is running though no watcher holds its lock (yet); wait a moment, or end it "
             "with 'minifram down'",
@@ -89,18 +89,18 @@ def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Ma
 
 
 def start(podman: Podman, home: Home) -> None:
-    """Let its first process begin. Raises Trouble."""
+    """Let its first process begin. Raises CommandError."""
     name = names(home.agent).container
     try:
         podman("start", name)
     except PodmanError as error:
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE, f"the container {name} could not be started: {error.said}; 'minifram doctor' checks podman"
         ) from None
 
 
 def start_again(podman: Podman, home: Home) -> Seen:
-    """Ready a container that ran before for `start`: its first process is there, and waits. Raises Trouble."""
+    """Ready a container that ran before for `start`: its first process is there, and waits. Raises CommandError."""
     return _settled(podman, names(home.agent).container)
 
 
@@ -110,7 +110,7 @@ def rename(podman: Podman, name: str, to: str) -> None:
 
 
 def stop(podman: Podman, home: Home, running: Seen, seconds: float, say: Say, name: str = "") -> Ended:
-    """Ask the container to end, wait, end it at the deadline. Raises Trouble."""
+    """Ask the container to end, wait, end it at the deadline. Raises CommandError."""
     began = time.monotonic()
     say(f"asked the container (pid {running.pid}) to end; it has {seconds:g} s")
     name = name or names(home.agent).container
@@ -118,7 +118,7 @@ def stop(podman: Podman, home: Home, running: Seen, seconds: float, say: Say, na
         # podman waits in full seconds.
         podman("stop", f"--time={max(1, round(seconds))}", name, seconds=seconds + 60)
     except PodmanError as error:
-        raise Trouble(Exit.FAILURE, f"the container {name} could not be stopped: {error.said}") from None
+        raise CommandError(Exit.FAILURE, f"the container {name} could not be stopped: {error.said}") from None
     spent = time.monotonic() - began
     after = look(podman, home, name)
     return Ended(running.pid, spent, after is not None and after.exit_code == 137)
@@ -152,14 +152,14 @@ def keys_held(podman: Podman, home: Home) -> list[str]:
 
 @contextlib.contextmanager
 def alone(home: Home) -> Iterator[None]:
-    """Hold the lock on changes to the agent's container. Raises Trouble when another command holds it."""
+    """Hold the lock on changes to the agent's container. Raises CommandError when another command holds it."""
     path = f"{home.data}/container.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Trouble(
+            raise CommandError(
                 Exit.TRY_AGAIN, f"another minifram command works on the container of {home.agent!r}; try again"
             ) from None
         yield
@@ -194,12 +194,12 @@ def _prepare_repository(home: Home, uid: int) -> None:
         try:
             status = os.lstat(path)
         except FileNotFoundError:
-            raise Trouble(Exit.NOT_FOUND, f"{path} is missing; put the repository back from a copy") from None
+            raise CommandError(Exit.NOT_FOUND, f"{path} is missing; put the repository back from a copy") from None
         is_right = stat.S_ISDIR(status.st_mode) if name in directories else stat.S_ISREG(status.st_mode)
         if not is_right:
-            raise Trouble(Exit.DENIED, f"{path} is no plain file or directory; see 'minifram doctor'")
+            raise CommandError(Exit.DENIED, f"{path} is no plain file or directory; see 'minifram doctor'")
         if status.st_uid != uid:
-            raise Trouble(
+            raise CommandError(
                 Exit.CONFLICT,
                 f"{path} belongs to uid {status.st_uid}, not to you (uid {uid}): the container could not write the "
                 f"repository. As root: chown -R {uid} {home.remote}",
@@ -216,7 +216,7 @@ def _make_volume(podman: Podman, volume: Volume, home: Home) -> None:
     else:
         labels, options = told.get("Labels") or {}, told.get("Options") or {}
         if labels.get(AGENT) != home.agent:
-            raise Trouble(
+            raise CommandError(
                 Exit.CONFLICT,
                 f"the volume name {volume.name} is taken by something that minifram did not make; rename or remove "
                 f"that volume, or give this agent another name",
@@ -231,7 +231,7 @@ def _remove_volume(podman: Podman, name: str) -> None:
     try:
         podman("volume", "rm", name)
     except PodmanError as error:
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT, f"the volume {name} stands for another directory and is in use: {error.said}"
         ) from None
 
@@ -249,20 +249,20 @@ def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
         podman(*create_words(sealed))
     except PodmanError as error:
         if "no such secret" in error.said or "no secret with name" in error.said:
-            raise Trouble(
+            raise CommandError(
                 Exit.NOT_FOUND,
                 f"podman lacks one of the secrets {', '.join(secret.name for secret in sealed.secrets)}: "
                 "export the key again and run 'minifram up'",
             ) from None
         if "already in use" in error.said:
-            raise Trouble(Exit.CONFLICT, f"another command made {sealed.name} at this moment; try again") from None
-        raise Trouble(
+            raise CommandError(Exit.CONFLICT, f"another command made {sealed.name} at this moment; try again") from None
+        raise CommandError(
             Exit.FAILURE, f"the container could not be made: {error.said}; 'minifram doctor' checks podman"
         ) from None
     made = _settled(podman, sealed.name)
     wrong = _wrong_orders(sealed, made)
     if wrong:
-        raise Trouble(
+        raise CommandError(
             Exit.DENIED,
             "podman made the container otherwise than it was asked to, so it is not started: "
             + "; ".join(wrong)
@@ -272,11 +272,11 @@ def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
 
 
 def _settled(podman: Podman, name: str) -> Seen:
-    """Have podman settle what the runtime will do: its first process is there, and waits. Raises Trouble."""
+    """Have podman settle what the runtime will do: its first process is there, and waits. Raises CommandError."""
     try:
         podman("init", name)
     except PodmanError as error:
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE, f"the container could not be set up: {error.said}; 'minifram doctor' checks podman"
         ) from None
     return seen(_inspected(podman, name) or {})

@@ -18,7 +18,7 @@ from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError, call, environment, telling
 from host.container.words import VERSION, Image
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from host.project import Source, files_of
 from infra.shared.exit_codes import Exit
 
@@ -58,7 +58,7 @@ def find_or_build(
 ) -> Image:
     """The image of the project at `root`; `anew` makes it again, on a base that is made or pulled again.
 
-    Raises Trouble and PodmanError."""
+    Raises CommandError and PodmanError."""
     cache = cache_of(environ)
     os.makedirs(cache, mode=0o700, exist_ok=True)
     chosen = base.find_or_make(podman, machine, environ, cache, named_base, anew, say)
@@ -70,7 +70,8 @@ def find_or_build(
 
 
 def known(podman: Podman, root: str, named_base: str | None) -> Image | None:
-    """What `find_or_build` would give, built or not; None when its base is not here. Raises Trouble and PodmanError."""
+    """What `find_or_build` would give, built or not; None when its base is not here. Raises CommandError and
+    PodmanError."""
     chosen = base.look(podman, named_base or f"{base.NAME}:{base.recipe()}")
     return _named(look_over(root, chosen)) if chosen else None
 
@@ -87,7 +88,7 @@ def cache_of(environ: Mapping[str, str]) -> str:
 
 
 def look_over(root: str, chosen: base.Base) -> Inputs:
-    """Raises Trouble when the project lacks a part."""
+    """Raises CommandError when the project lacks a part."""
     files = [source for part in PARTS for source in files_of(root, part)]
     told = hashlib.sha256()
     for source in [*files_of(root, RECIPE), *files]:
@@ -115,7 +116,7 @@ def _build(
                 meanwhile=telling(say, "building"),
             )
         except PodmanError as error:
-            raise Trouble(Exit.FAILURE, f"the image could not be built: {error.said[-1500:]}") from None
+            raise CommandError(Exit.FAILURE, f"the image could not be built: {error.said[-1500:]}") from None
     size = int(podman("image", "inspect", "--format={{.Size}}", image.name))
     say(f"built {image.name}: {size / 1e6:.0f} MB, after {time.monotonic() - began:.0f} s")
 

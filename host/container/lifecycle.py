@@ -17,7 +17,7 @@ from host.container.podman import Podman, PodmanError
 from host.container.words import Image, Sealing, sealing
 from host.context import Caller
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.running import start as starting
 from host.running import watcher as watching
@@ -63,8 +63,8 @@ class Container:
 
 
 def fit_out(caller: Caller, podman: Podman, machine: Machine, settings: Settings, anew: bool, say: Say) -> Ship:
-    """Find or build the image. Raises Trouble."""
-    with as_trouble():
+    """Find or build the image. Raises CommandError."""
+    with as_command_error():
         found = image.find_or_build(podman, machine, caller.environ, caller.root, settings.podman.base, anew, say)
     return Ship(podman, machine, found, caller.root, caller.network)
 
@@ -78,12 +78,12 @@ def up(
     say: Say,
     seconds: float,
 ) -> Running:
-    """Make and start the container, wait until its agent works. Raises Trouble.
+    """Make and start the container, wait until its agent works. Raises CommandError.
 
     `names` are those of all keys; the ones that `keys` lacks podman still holds, of the agent that just ended."""
     podman = ship.podman
     sealed = sealing(home, settings, ship.machine, ship.image, ship.root, names, ship.network)
-    with as_trouble():
+    with as_command_error():
         with control.alone(home):
             before = starting.before_start(home)
             try:
@@ -100,12 +100,12 @@ def up(
             return ended
         write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
         _clear(podman, home)
-    raise Trouble(Exit.FAILURE, f"the container ended at once with {ended}; {watching.last_words(home)}")
+    raise CommandError(Exit.FAILURE, f"the container ended at once with {ended}; {watching.last_words(home)}")
 
 
 def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:
-    """End the agent and take container and key away; gives the pid it had. Raises Trouble, also when none ran."""
-    with as_trouble(), control.alone(home):
+    """End the agent and take container and key away; gives the pid it had. Raises CommandError, also when none ran."""
+    with as_command_error(), control.alone(home):
         found = control.look(podman, home)
         runs = found is not None and found.runs
         if found and runs:
@@ -121,12 +121,12 @@ def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -
             control.remove_secrets(podman, home)
     if not (found and runs):
         left = " (what was left of its container is removed)" if has_left else ""
-        raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running{left}; 'minifram up' starts it")
+        raise CommandError(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running{left}; 'minifram up' starts it")
     return found.pid
 
 
 def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Container:
-    """Made and started; an earlier one that does not run is removed. Raises Trouble and PodmanError."""
+    """Made and started; an earlier one that does not run is removed. Raises CommandError and PodmanError."""
     # Those of an earlier start with another provider.
     control.remove_secrets(podman, home, but={secret.name for secret in sealed.secrets})
     made = control.make(podman, machine, home, sealed, keys)
@@ -151,7 +151,7 @@ def _give_up_switch(podman: Podman, home: Home, named: Seen | None, seconds: flo
         control.stop(podman, home, aside, seconds, say, name)
     try:
         journal = switch_files.read_journal(home)
-    except Trouble as trouble:
+    except CommandError as trouble:
         say(str(trouble))
         journal = None
     if journal and journal.memory is not None and switching.puts_memory_back(journal, facts_of(named, aside)):
@@ -178,9 +178,9 @@ def _clear(podman: Podman, home: Home) -> None:
 
 
 @contextlib.contextmanager
-def as_trouble() -> Iterator[None]:
+def as_command_error() -> Iterator[None]:
     """What podman says, for the PM."""
     try:
         yield
     except PodmanError as error:
-        raise Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None
+        raise CommandError(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None

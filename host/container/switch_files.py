@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from host import keep_files
 from host.container.switching import Journal
 from host.container.words import Image
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory, write_whole
@@ -37,7 +37,7 @@ def is_under_way(home: Home) -> bool:
 
 
 def read_journal(home: Home) -> Journal | None:
-    """None when nothing is under way. Raises Trouble for what cannot be read."""
+    """None when nothing is under way. Raises CommandError for what cannot be read."""
     known = _known(home.switch_file, UNDER_WAY)
     try:
         return None if known is None else Journal(**_with_images(known))
@@ -57,7 +57,7 @@ def remove_journal(home: Home) -> None:
 
 
 def read_done(home: Home) -> Done | None:
-    """None when there was none. Raises Trouble for what cannot be read."""
+    """None when there was none. Raises CommandError for what cannot be read."""
     known = _known(home.switched_file, DONE)
     try:
         return None if known is None else Done(**_with_images(known))
@@ -108,8 +108,8 @@ def _with_images(known: dict[str, Any]) -> dict[str, Any]:
     return known | {name: Image(**known[name]) for name in ("old", "new")}
 
 
-def _unreadable(path: str, error: Exception) -> Trouble:
-    return Trouble(
+def _unreadable(path: str, error: Exception) -> CommandError:
+    return CommandError(
         Exit.CONFLICT,
         f"{path} cannot be read ({error}), so the upgrade that it tells of cannot go on: 'minifram down' gives "
         "that up, then 'minifram up' starts the installed version; what the agent holds is not touched by either",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from host.container.podman import PodmanError, call, environment, telling
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
 PYTHON = "3.11"
@@ -25,7 +25,7 @@ FETCH_SECONDS = 900.0
 
 
 def fetched(lock: str, cache: str, environ: Mapping[str, str], say: Say) -> str:
-    """The directory with the wheels of `lock`; they are fetched when they are not there yet. Raises Trouble."""
+    """The directory with the wheels of `lock`; they are fetched when they are not there yet. Raises CommandError."""
     with open(lock, "rb") as file:
         content = file.read()
     place = f"{cache}/wheels/{_key(content, platform.machine())}"
@@ -46,7 +46,7 @@ def fetched(lock: str, cache: str, environ: Mapping[str, str], say: Say) -> str:
             )
         _put(new, place)
     except PodmanError as error:
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE, f"the packages of {lock} could not be fetched: {error.said[-600:]}\nOften it is the network"
         ) from None
     finally:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from host import keep_files
 from host.display import harmless, one_line
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.repository import comms as talk
 from host.repository.review import main_commit, page_at
@@ -57,35 +57,35 @@ def waiting(home: Home, page: str) -> list[Asking]:
 
 
 def listed(git: Git, home: Home) -> list[Asking]:
-    """What waits on main now. Raises Trouble."""
+    """What waits on main now. Raises CommandError."""
     return _look(git, home)[1]
 
 
 def answer(git: Git, home: Home, id: str, approved: bool, why: str = "") -> Answered:
-    """Write `approve ID` or `deny ID: why`. Raises Trouble for an id that waits for no answer."""
+    """Write `approve ID` or `deny ID: why`. Raises CommandError for an id that waits for no answer."""
     id = id.strip("[]`").lower()
     said, found = _look(git, home)
     if id in said:
         now = "approved" if said[id].approved else "denied"
-        raise Trouble(Exit.CONFLICT, f"call {id} is {now} already; to change that, edit the line in COMMS.md")
+        raise CommandError(Exit.CONFLICT, f"call {id} is {now} already; to change that, edit the line in COMMS.md")
     asking = next((each for each in found if each.id == id), None)
     if asking is None:
         known = ", ".join(f"{each.id} ({one_line(each.tool, 40)})" for each in found) or "nothing"
-        raise Trouble(Exit.NOT_FOUND, f"no call with id {one_line(id, 40)} waits for an answer; waiting: {known}")
+        raise CommandError(Exit.NOT_FOUND, f"no call with id {one_line(id, 40)} waits for an answer; waiting: {known}")
     words = " ".join(why.split())
     text = f"approve {id}" if approved else f"deny {id}" + (f": {words}" if words else "")
     return Answered(talk.tell(git, text), asking)
 
 
 def _look(git: Git, home: Home) -> tuple[dict[str, approvals.Answer], list[Asking]]:
-    """What the PM says now, and what waits for it. Raises Trouble."""
+    """What the PM says now, and what waits for it. Raises CommandError."""
     page = page_at(git, main_commit(git))
     try:
         return approvals.open_answers(page), waiting(home, page)
     except comms.CommsError as error:
-        raise Trouble(Exit.NOT_FOUND, f"{error}; nothing was answered") from None
+        raise CommandError(Exit.NOT_FOUND, f"{error}; nothing was answered") from None
     except ValueError as error:
-        raise Trouble(Exit.CONFLICT, f"{error}; nothing was answered") from None
+        raise CommandError(Exit.CONFLICT, f"{error}; nothing was answered") from None
 
 
 def shown(asking: Asking) -> list[str]:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.repository import guard, openings, review
 from host.repository import open as bare
@@ -63,7 +63,7 @@ def _repository(home: Home) -> Iterator[Result]:
     git = bare.git_on(home.remote).within(bare.GIT_SECONDS)
     try:
         review.main_commit(git)
-    except Trouble as trouble:
+    except CommandError as trouble:
         yield Result("repository", FAIL, str(trouble))
     if replaced := git("for-each-ref", "--format=%(refname)", "refs/replace/"):
         many = replaced.count("\n") + 1

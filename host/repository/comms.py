@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError
 from host.repository.open import GIT_SECONDS
 from host.repository.review import main_commit, page_at
 from infra.shared import comms, report_titles
@@ -41,7 +41,7 @@ class Report(NamedTuple):
     """The whole report, heading first."""
 
 
-class AlreadyTold(Trouble):
+class AlreadyTold(CommandError):
     """The same words stand there as an open directive."""
 
     def __init__(self, id: str) -> None:
@@ -49,13 +49,15 @@ class AlreadyTold(Trouble):
 
 
 def tell(git: Git, text: str) -> Told:
-    """Add an open directive to main's COMMS.md. Raises Trouble for words that cannot be one, or already are."""
+    """Add an open directive to main's COMMS.md. Raises CommandError for words that cannot be one, or already are."""
     if "\0" in text:
-        raise Trouble(Exit.USAGE, "the directive holds a zero byte; give plain text")
+        raise CommandError(Exit.USAGE, "the directive holds a zero byte; give plain text")
     if len(text) > MAX_BYTES:
-        raise Trouble(Exit.USAGE, f"the directive is over {MAX_BYTES:,} bytes; put the rest into a file and push that")
+        raise CommandError(
+            Exit.USAGE, f"the directive is over {MAX_BYTES:,} bytes; put the rest into a file and push that"
+        )
     if not text.strip():
-        raise Trouble(Exit.USAGE, "the directive is empty; say what the agent should do")
+        raise CommandError(Exit.USAGE, "the directive is empty; say what the agent should do")
     main_commit(git)
     put_back, added = False, ""
 
@@ -67,7 +69,7 @@ def tell(git: Git, text: str) -> Told:
         new = comms.add_directive(whole, text)
         more = Counter(item.id for item in comms.open_directives(new)) - before
         if more.total() != 1:
-            raise Trouble(
+            raise CommandError(
                 Exit.USAGE,
                 "these words would not read back as one open directive: to COMMS.md, '~~…~~' is a directive that is "
                 "done, and '<!-- … -->' a comment; say it in other words",

@@ -27,7 +27,7 @@ class Examined(NamedTuple):
 
 
 def examine(home: Home, git: Git, name: str, seconds: float) -> Examined:
-    """Ask, and wait until the request is taken away, as long as a watcher runs. Raises Trouble, GitError."""
+    """Ask, and wait until the request is taken away, as long as a watcher runs. Raises CommandError, GitError."""
     commit, main = review.branch_commit(git, name), review.main_commit(git)
     asked_at = time.time()
     refs.ask(git, name, commit)

@@ -9,7 +9,7 @@ import re
 import shlex
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError
 from host.repository import review
 from host.repository.comms import AlreadyTold, tell
 from infra.shared.branches import problem_with_branch, problem_with_ref
@@ -60,12 +60,12 @@ class RolledBack(NamedTuple):
 
 
 def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
-    """Merge `BRANCH@COMMIT` into main. Raises Trouble: a conflict, a branch that has moved, or a commit that the keep
-    has not examined, or not passed."""
+    """Merge `BRANCH@COMMIT` into main. Raises CommandError: a conflict, a branch that has moved, or a commit that
+    the keep has not examined, or not passed."""
     name, reviewed = branch_and_commit(named, agent_option)
     commit = review.branch_commit(git, name)
     if not commit.startswith(reviewed):
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{name} is at {commit[:12]} now, not at {reviewed[:12]}; nothing was merged. "
             f"Look what it holds now: minifram review {name}{agent_option}",
@@ -76,7 +76,7 @@ def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
     found = review.examination(git, seen_last, commit)
     if found.standing not in (review.PASSED, review.NEEDS_WORD, review.CONFLICT) and not unexamined:
         why = f": {found.verdict.why}" if found.verdict else ""
-        raise Trouble(
+        raise CommandError(
             Exit.DENIED,
             f"{name}@{commit[:12]} is {found.standing}{why[:500]}. 'minifram examine {name}{agent_option}' has the "
             f"keep examine it, 'minifram review {name}{agent_option}' shows it; if you want it all the same, add "
@@ -93,7 +93,7 @@ def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
         moved = advance(BareTip(git), next_commit)
     except MergeConflict as conflict:
         both = ", ".join(conflict.files)
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{name} and main both changed {both}; main is as it was. Ask the agent to merge main into {name} "
             f"and push it, or do it in a clone: git clone {shlex.quote(git.directory)}",
@@ -104,14 +104,14 @@ def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
 
 
 def branch_and_commit(named: str, agent_option: str) -> tuple[str, str]:
-    """What `BRANCH@COMMIT` names. Raises Trouble."""
+    """What `BRANCH@COMMIT` names. Raises CommandError."""
     name, at, commit = named.rpartition("@")
     problem = problem_with_branch(name if at else named)
     if problem:
-        raise Trouble(Exit.USAGE, problem)
+        raise CommandError(Exit.USAGE, problem)
     if not at or not _SHORTENED.fullmatch(commit):
         name = name if at else named
-        raise Trouble(
+        raise CommandError(
             Exit.USAGE,
             f"say which commit of {name} you have reviewed, so that no other is merged: "
             f"'minifram review {name}{agent_option}' ends with the whole command",
@@ -123,7 +123,7 @@ _SHORTENED = re.compile(r"[0-9a-f]{7,40}")
 
 
 def reject(git: Git, name: str, because: str) -> Rejected:
-    """Take a branch away, keep its commit, tell the agent. Raises Trouble when the branch moved meanwhile."""
+    """Take a branch away, keep its commit, tell the agent. Raises CommandError when the branch moved meanwhile."""
     commit = review.branch_commit(git, name)
     kept_as = f"{REJECTED}/{name}/{commit[:12]}"
     try:
@@ -133,7 +133,7 @@ def reject(git: Git, name: str, because: str) -> Rejected:
         if now == commit:
             raise
         found = f"it is at {now[:12]}" if now else "it is gone"
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{name} was at {commit[:12]}, and now {found} ({error.stderr.strip()}); "
             f"nothing was rejected: see 'minifram review {name}'",
@@ -149,20 +149,20 @@ def reject(git: Git, name: str, because: str) -> Rejected:
 
 
 def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
-    """Give main the tree of `ref`, COMMS.md kept, as a new commit. Raises Trouble for what names no version."""
+    """Give main the tree of `ref`, COMMS.md kept, as a new commit. Raises CommandError for what names no version."""
     problem = problem_with_ref(ref)
     if problem:
-        raise Trouble(Exit.USAGE, problem)
+        raise CommandError(Exit.USAGE, problem)
     # Once: `main~1` must not come to mean another commit when a race is lost.
     target = named_commit(git, ref)
     if target is None:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"{ref!r} names no commit in {git.directory}; "
             f"see 'git -C {shlex.quote(git.directory)} log --oneline --all'",
         )
     if resolve_object(git, f"{target}:infra/runner.py") is None:
-        raise Trouble(
+        raise CommandError(
             Exit.DENIED,
             f"{ref} ({target[:12]}) holds no infra/runner.py: it is no version of the agent, and nothing could start "
             "from it. Name a commit of main's history",
@@ -184,7 +184,7 @@ def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
 
 
 def named_commit(git: Git, ref: str) -> str | None:
-    """The commit that `ref` means to a person; None when there is none. Raises Trouble when it could be several.
+    """The commit that `ref` means to a person; None when there is none. Raises CommandError when it could be several.
 
     git itself would prefer a branch to the commit whose shortened id is the branch's name: the agent could push one
     named like the commit that the PM is about to return to."""
@@ -198,7 +198,9 @@ def named_commit(git: Git, ref: str) -> str | None:
     found = {each: commit for each in names if (commit := resolve_commit(git, f"{each}{steps}"))}
     if len(set(found.values())) > 1:
         meant = " or ".join(f"{each}{steps} ({commit[:12]})" for each, commit in found.items())
-        raise Trouble(Exit.CONFLICT, f"{ref!r} could be {meant}; nothing was done, say which by its full name or id")
+        raise CommandError(
+            Exit.CONFLICT, f"{ref!r} could be {meant}; nothing was done, say which by its full name or id"
+        )
     return next(iter(found.values()), None)
 
 

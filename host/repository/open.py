@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.repository import mending, openings
 from infra.shared.exit_codes import Exit
@@ -37,7 +37,8 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def open_repository(home: Home, person: Person | None = None) -> Git:
-    """Git on the agent's bare repository. Raises Trouble when it is missing, not bare, not ours, or tampered with."""
+    """Git on the agent's bare repository. Raises CommandError when it is missing, not bare, not ours, or tampered
+    with."""
     trouble = problem_with_repository(home)
     if trouble:
         raise trouble
@@ -50,16 +51,16 @@ def git_on(remote: str, person: Person | None = None) -> Git:
     return Git(remote, person, {"GIT_DIR": remote, "GIT_ATTR_SOURCE": EMPTY_TREE}, limits=LIMITS)
 
 
-def problem_with_repository(home: Home) -> Trouble | None:
+def problem_with_repository(home: Home) -> CommandError | None:
     """Why this is not the repository that `minifram init` made for this agent; None when it is."""
     remote = home.remote
     if not os.path.isdir(remote) or os.path.islink(remote):
-        return Trouble(Exit.NOT_FOUND, f"{remote} is no directory; expected the bare repository of {home.agent!r}")
+        return CommandError(Exit.NOT_FOUND, f"{remote} is no directory; expected the bare repository of {home.agent!r}")
     planted = list(itertools.islice(openings.quick(remote, os.geteuid()), SHOWN + 1))
     if planted:
         return _tampered_with(remote, planted)
     if spoilt := mending.emptied(remote):
-        return Trouble(
+        return CommandError(
             Exit.NOT_FOUND,
             f"{remote}/{spoilt[0]} is empty, as a power cut can leave it: "
             "'minifram up' writes it again, and so does 'minifram doctor'",
@@ -69,13 +70,13 @@ def problem_with_repository(home: Home) -> Trouble | None:
     except GitError as error:
         if error.status == CANNOT_START:
             raise
-        return Trouble(
+        return CommandError(
             Exit.NOT_FOUND,
             f"{remote} is no git repository (its config cannot be read: {error.stderr.strip()}); "
             "put it back from a copy, or move it away and run 'minifram init'",
         )
     if config.get("core.bare") != "true":
-        return Trouble(
+        return CommandError(
             Exit.NOT_FOUND,
             f"{remote} is not a bare repository (core.bare is {config.get('core.bare', 'not set')}, expected true); "
             "minifram works only on the one that 'minifram init' made; 'minifram doctor' says what else is different",
@@ -83,14 +84,14 @@ def problem_with_repository(home: Home) -> Trouble | None:
     owner = config.get(MARKER)
     if owner != home.agent:
         found = "is not set" if owner is None else f"is {owner!r}"
-        return Trouble(
+        return CommandError(
             Exit.NOT_FOUND,
             f"{remote} is not the repository of agent {home.agent!r}: {MARKER} in its config {found}; "
             "give the right --agent, or move it away and run 'minifram init'",
         )
     programs = sorted(key for key in config if names_a_program(key))
     if programs:
-        return Trouble(
+        return CommandError(
             Exit.DENIED,
             f"{remote}/config names programs, other files, or what minifram does not know ({', '.join(programs)}); "
             "'minifram init' never wrote that, and git would run programs as you. See 'minifram doctor', then remove "
@@ -99,16 +100,16 @@ def problem_with_repository(home: Home) -> Trouble | None:
     try:
         git_on(remote).within(GIT_SECONDS)("rev-parse", "--git-dir")
     except GitError as error:
-        return Trouble(
+        return CommandError(
             Exit.NOT_FOUND, f"{remote} is no whole git repository ({error.stderr.strip()}); put it back from a copy"
         )
     return None
 
 
-def _tampered_with(remote: str, planted: list[openings.Opening]) -> Trouble:
+def _tampered_with(remote: str, planted: list[openings.Opening]) -> CommandError:
     shown = "; ".join(f"{remote}/{each.path}".rstrip("/") + f" {each.what}: {each.remedy}" for each in planted[:SHOWN])
     more = ", and more" if len(planted) > SHOWN else ""
-    return Trouble(
+    return CommandError(
         Exit.DENIED,
         f"the repository has been tampered with or is damaged, so minifram does not work in it: {shown}{more}. "
         "'minifram down' first, so that nobody writes there meanwhile; 'minifram doctor' lists everything",

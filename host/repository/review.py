@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
 from infra.shared.exit_codes import Exit
@@ -113,7 +113,7 @@ def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
 
 
 def one(git: Git, name: str) -> Review:
-    """One branch with its commits and changes. Raises Trouble when there is no such branch."""
+    """One branch with its commits and changes. Raises CommandError when there is no such branch."""
     main = main_commit(git)
     commit = branch_commit(git, name)
     branch = _branch(git, main, name, commit)
@@ -154,7 +154,7 @@ def _ends_of(page: str) -> str:
 def main_commit(git: Git) -> str:
     commit = resolve_commit(git, f"refs/heads/{MAIN}")
     if commit is None:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"the repository {git.directory} has no branch main; push one, or find it: git fsck --lost-found",
         )
@@ -162,18 +162,18 @@ def main_commit(git: Git) -> str:
 
 
 def branch_commit(git: Git, name: str) -> str:
-    """The commit of a branch that the PM named. Raises Trouble."""
+    """The commit of a branch that the PM named. Raises CommandError."""
     problem = problem_with_branch(name)
     if problem:
-        raise Trouble(Exit.USAGE, problem)
+        raise CommandError(Exit.USAGE, problem)
     if name == MAIN:
-        raise Trouble(Exit.USAGE, "main is what branches are judged against; name another (see 'minifram review')")
+        raise CommandError(Exit.USAGE, "main is what branches are judged against; name another (see 'minifram review')")
     commit = resolve_commit(git, f"refs/heads/{name}")
     if commit is None:
         heads = git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").split("\n")
         near = difflib.get_close_matches(name, heads, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minifram review' for what there is"
-        raise Trouble(Exit.NOT_FOUND, f"there is no branch {name!r} in {git.directory}; {hint}")
+        raise CommandError(Exit.NOT_FOUND, f"there is no branch {name!r} in {git.directory}; {hint}")
     return commit
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from host.running.watcher import POLL_SECONDS, UNKNOWN, already_running, glimpse, holder, last_words
 from infra.shared import arguments, watcher_file
@@ -65,7 +65,7 @@ class Started(Protocol):
         """How it ended; None while it has not."""
 
 
-class NotYet(Trouble):
+class NotYet(CommandError):
     """The watcher is at work, and its agent does not work; carries what was seen."""
 
     def __init__(self, home: Home, pid: int, what: str) -> None:
@@ -103,7 +103,7 @@ def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
 def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds: float, say: Say) -> Running:
     """Start `program` as the agent's watcher, in a session of its own, and wait until its agent works.
 
-    Raises Trouble; a watcher that is at work but not successful yet is left to go on trying."""
+    Raises CommandError; a watcher that is at work but not successful yet is left to go on trying."""
     for _ in range(2):
         before = before_start(home)
         process = _spawn(home, program, environ)
@@ -117,7 +117,7 @@ def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds
         break
     if ended == Exit.CONFLICT:
         raise already_running(home, pid)
-    raise Trouble(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
+    raise CommandError(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
 
 
 def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -140,7 +140,7 @@ def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> sub
 def wait_until_running(
     home: Home, process: Started, before: Before, seconds: float, say: Say, in_container: bool = False
 ) -> Running | int:
-    """Running, or the watcher's exit status. Raises Trouble when it takes too long or fails too often."""
+    """Running, or the watcher's exit status. Raises CommandError when it takes too long or fails too often."""
     # A container's name is its agent's alone: whoever holds the lock while it runs is in it.
     ours = (process.pid, UNKNOWN) if in_container else (process.pid,)
     began = time.monotonic()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from host import keep_files
 from host.display import Say
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.shared.exit_codes import Exit
 
@@ -98,22 +98,22 @@ def orphan(state: WatcherFile) -> int:
     return state.runner_pid if lives else 0
 
 
-def already_running(home: Home, pid: int | None) -> Trouble:
+def already_running(home: Home, pid: int | None) -> CommandError:
     named = f"pid {pid}" if pid else "pid unknown"
-    return Trouble(
+    return CommandError(
         Exit.CONFLICT,
         f"agent {home.agent!r} is already running (watcher {named}); see 'minifram status', or use 'minifram restart'",
     )
 
 
 def stop(home: Home, seconds: float, say: Say) -> int:
-    """Ask the watcher to end, and wait until it has; gives its pid. Raises Trouble, also when there is none."""
+    """Ask the watcher to end, and wait until it has; gives its pid. Raises CommandError, also when there is none."""
     lock = home.places.watcher_lock
     pid = _settled_holder(lock)
     if pid is None:
         raise not_running(home)
     if pid == UNKNOWN:
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{lock} is locked, but not by the process it names; find it with 'fuser {lock}' and end it yourself",
         )
@@ -123,7 +123,7 @@ def stop(home: Home, seconds: float, say: Say) -> int:
     while holder(lock) is not None:
         now = time.monotonic()
         if now > deadline:
-            raise Trouble(
+            raise CommandError(
                 Exit.FAILURE,
                 f"the watcher (pid {pid}) has not ended within {seconds:g} s; it was asked to and may still be ending "
                 f"the agent's processes: look with 'minifram logs', wait longer with 'minifram down --timeout 120'",
@@ -180,7 +180,7 @@ def _complaints_of_doors(home: Home) -> list[str]:
     return list(found.values())[-2:]
 
 
-def not_running(home: Home) -> Trouble:
+def not_running(home: Home) -> CommandError:
     """With what is left of it, if anything is."""
     try:
         state = known_state(home)
@@ -188,12 +188,12 @@ def not_running(home: Home) -> Trouble:
         state = None
     left = orphan(state) if state else 0
     if left:
-        return Trouble(
+        return CommandError(
             Exit.NOT_RUNNING,
             f"the watcher of agent {home.agent!r} was killed, and its runner (pid {left}) lives on, unwatched; "
             "'minifram up' takes it over, then 'minifram down' ends both",
         )
-    return Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running; 'minifram up' starts it")
+    return CommandError(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running; 'minifram up' starts it")
 
 
 def _settled_holder(lock: str) -> int | None:

@@ -20,7 +20,7 @@ import pytest
 from host.agent import up as running
 from host.agent.consent import require
 from host.agent.settings_text import flat
-from host.errors import Trouble
+from host.errors import CommandError
 from host.running import record
 from infra.shared.exit_codes import Exit
 from infra.shared.settings import Settings, parse_settings
@@ -163,7 +163,7 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
     assert record.was_sealed(desk.home("second")) is sealed
     root = desk.caller()._replace(uid=0, agent="second")  # whom podman does not seal
     if sealed:
-        with pytest.raises(Trouble, match="without isolation") as refused:
+        with pytest.raises(CommandError, match="without isolation") as refused:
             running.make_ready(root, None, print)
         assert refused.value.code == Exit.DENIED
     else:
@@ -250,7 +250,7 @@ def test_upgrade_and_generate_take_no_changed_settings_unasked(desk: Desk) -> No
     assert heard == []
 
     looser = parse_settings("budget: {daily_usd: 99}\nmodel: {provider: openai, base_url: 'https://x.example/v1'}\n")
-    with pytest.raises(Trouble, match=r"budget\.daily_usd.*--accept") as refused:
+    with pytest.raises(CommandError, match=r"budget\.daily_usd.*--accept") as refused:
         require(home, looser, "podman", "generate", consent)
     assert refused.value.code == Exit.DENIED
     assert "https://x.example/v1" in heard[0]

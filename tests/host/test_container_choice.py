@@ -10,7 +10,7 @@ import pytest
 from host.container.choice import Choice, choose, podman_at_hand
 from host.container.podman import PodmanError, call, environment
 from host.context import Caller
-from host.errors import Trouble
+from host.errors import CommandError
 from tests.host.desk import Desk
 from tests.host.test_container_machine import GOOD, INFO, a_podman
 
@@ -60,7 +60,7 @@ def test_auto_says_why_it_is_less(unusable: Caller) -> None:
 
 def test_auto_never_starts_unsealed_what_was_sealed(unusable: Caller) -> None:
     """What is in the agent's tree was written by somebody who is not to be trusted with the PM's rights."""
-    with pytest.raises(Trouble, match="ran in the sealed container before") as refused:
+    with pytest.raises(CommandError, match="ran in the sealed container before") as refused:
         choose(unusable, "auto", True)
     assert refused.value.code == 5
     assert choose(unusable, "auto", False).sandbox == "process"
@@ -68,16 +68,16 @@ def test_auto_never_starts_unsealed_what_was_sealed(unusable: Caller) -> None:
 
 def test_who_asks_for_podman_and_cannot_have_it_is_told_all_that_is_missing(unusable: Caller, usable: Caller) -> None:
     """With an exit code for each kind."""
-    with pytest.raises(Trouble, match="no such luck") as refused:
+    with pytest.raises(CommandError, match="no such luck") as refused:
         choose(unusable, "podman", False)
     assert refused.value.code == 1
 
     old = INFO | {"version": {"Version": "3.4.1"}, "host": {**INFO["host"], "idMappings": None}}
     (Path(usable.environ["PATH"]) / "podman.words").write_text(json.dumps(old))
-    with pytest.raises(Trouble, match=r"podman is 3\.4(.|\n)*--add-subuids"):
+    with pytest.raises(CommandError, match=r"podman is 3\.4(.|\n)*--add-subuids"):
         choose(usable, "podman", False)
 
-    with pytest.raises(Trouble, match="you are root") as refused:
+    with pytest.raises(CommandError, match="you are root") as refused:
         choose(usable._replace(uid=0), "podman", False)
     assert refused.value.code == 2
 
@@ -85,7 +85,7 @@ def test_who_asks_for_podman_and_cannot_have_it_is_told_all_that_is_missing(unus
 def test_an_agent_in_a_container_cannot_be_ended_without_podman(unusable: Caller, usable: Caller) -> None:
     """The words say what has to be mended."""
     assert podman_at_hand(usable).program.startswith(usable.environ["PATH"])
-    with pytest.raises(Trouble, match="lives in a container") as refused:
+    with pytest.raises(CommandError, match="lives in a container") as refused:
         podman_at_hand(unusable)
     assert refused.value.code == 4
 
@@ -138,5 +138,5 @@ def test_up_as_root_takes_the_process_sandbox_or_refuses(desk: Desk) -> None:
     root = desk.caller()._replace(uid=0)
 
     assert choose(root, "auto", False).sandbox == "process"
-    with pytest.raises(Trouble, match="ordinary user"):
+    with pytest.raises(CommandError, match="ordinary user"):
         choose(root, "podman", False)

@@ -15,7 +15,7 @@ from host.container import base
 from host.container.base import Base
 from host.container.image import PARTS, Inputs, build_words, cache_of, look_over
 from host.container.words import CELL_UID, Image
-from host.errors import Trouble
+from host.errors import CommandError
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import HERE, PROJECT
 
@@ -49,7 +49,7 @@ def test_a_project_that_lacks_a_part_is_not_built(tmp_path: Path) -> None:
     (tmp_path / "podman/seccomp.json").unlink()
     (tmp_path / "podman/entrypoint").unlink()
     (tmp_path / "podman").rmdir()
-    with pytest.raises(Trouble, match="podman is missing"):
+    with pytest.raises(CommandError, match="podman is missing"):
         look_over(str(tmp_path), BASE)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from host.container.kube import BY_ITSELF, NOT_IN_PODS, PLAYED, SAID, manifest, options, play_words
 from host.container.words import Image, Sealing, sealing
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
@@ -127,7 +127,7 @@ def test_a_name_that_no_pod_can_have_is_refused(agent: str, allowed: bool) -> No
     if allowed:
         assert pod(sealed)[0]["metadata"]["name"] == f"minifram-{agent}"
         return
-    with pytest.raises(Trouble, match="a pod cannot be named"):
+    with pytest.raises(CommandError, match="a pod cannot be named"):
         manifest(sealed)
 
 

@@ -12,7 +12,7 @@ import pytest
 from host.container.choice import choose
 from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, told
 from host.context import Caller
-from host.errors import Trouble
+from host.errors import CommandError
 
 PM = 1001
 GOOD = Machine(
@@ -231,7 +231,7 @@ def test_a_path_that_podman_would_read_as_more_is_refused(tmp_path: Path, variab
 
     assert variable in found.text
     assert repr(path) in found.text
-    with pytest.raises(Trouble, match=variable):
+    with pytest.raises(CommandError, match=variable):
         choose(Caller(environ | {variable: path}, PM, "/project", ()), "podman", False)
 
 

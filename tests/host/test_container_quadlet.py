@@ -14,7 +14,7 @@ from host.agent.generated import unit_path
 from host.container.podman import Podman
 from host.container.quadlet import quoted, unit
 from host.container.words import Image, Sealing, create_words, sealing, volume_words
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import Home
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
@@ -162,7 +162,7 @@ def test_quoted_words_are_read_back(words: list[str]) -> None:
 def test_what_a_unit_cannot_say_is_refused(odd: str) -> None:
     """Control characters and bytes that are no text; the control: an umlaut and a space are said."""
     home = Home("blue", f"/{odd}/blue", "/s/blue", "/run/blue", "/c/minifram.yaml")
-    with pytest.raises(Trouble, match=r"a unit cannot hold .* rename that place"):
+    with pytest.raises(CommandError, match=r"a unit cannot hold .* rename that place"):
         unit(sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/p", KEYS[:1]), PODMAN)
     assert quoted("/ä b") == '"/ä b"'
 

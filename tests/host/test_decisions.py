@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from host.errors import Trouble
+from host.errors import CommandError
 from host.repository import comms as talk
 from host.repository import merge as decisions
 from infra.shared import comms
@@ -187,7 +187,7 @@ def test_a_branch_that_moved_is_not_rejected_unseen(desk: Desk) -> None:
 
     moving = Moving(git.directory)
     moving._env = git._env
-    with pytest.raises(Trouble, match="nothing was rejected") as caught:
+    with pytest.raises(CommandError, match="nothing was rejected") as caught:
         decisions.reject(moving, "improve", "")
 
     assert caught.value.code == Exit.CONFLICT

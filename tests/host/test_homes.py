@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.errors import Trouble
+from host.errors import CommandError
 from host.paths import home_of, known_agents, problem_with_agent_name, problem_with_directory, secure_directory
 from infra.shared.exit_codes import Exit
 
@@ -41,7 +41,7 @@ def test_xdg_variables_win_and_relative_ones_are_ignored() -> None:
 
 def test_without_a_home_directory_the_trouble_names_it() -> None:
     """An agent that cannot be found is a usage error, not a directory called None."""
-    with pytest.raises(Trouble, match="HOME is ''") as caught:
+    with pytest.raises(CommandError, match="HOME is ''") as caught:
         home_of("a", {}, 1)
     assert caught.value.code == Exit.USAGE
 
@@ -89,7 +89,7 @@ def test_a_directory_that_others_prepared_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o770)
 
     for name, words in (("link", "no directory"), ("file", "no directory"), ("open", "mode 0770")):
-        with pytest.raises(Trouble, match=words) as caught:
+        with pytest.raises(CommandError, match=words) as caught:
             secure_directory(str(tmp_path / name), os.getuid())
         assert caught.value.code == Exit.CONFLICT
     assert "belongs to uid" in str(problem_with_directory(str(tmp_path / "real"), os.getuid() + 1))

@@ -16,7 +16,7 @@ from host.agent.replaying import replayed
 from host.agent.spans import spans
 from host.commands.runs import shown
 from host.display import as_json
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.cell.loop.context import Shortened, SummedUp
 from infra.cell.loop.loop import Acted, Answered, End, Outcome
 from infra.cell.loop.registry import Reply
@@ -238,5 +238,5 @@ def test_no_line_makes_it_fail(desk: Desk, facts: object, kind: str) -> None:
         assert "\n" not in shown(step)
         assert as_json("run-step", step)
     assert list(spans("odd", runs.steps(desk.home(), "odd")))
-    with contextlib.suppress(Trouble):
+    with contextlib.suppress(CommandError):
         replayed(desk.home(), "odd")

@@ -15,7 +15,7 @@ from pathlib import Path
 from host.container import base, image
 from host.container.machine import Machine, look
 from host.container.podman import FETCHING, Podman, PodmanError, call, environment
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 from tests.sealed.project import ROOT, Project
 from tests.sealed.rootless import Rootless, Unprepared, prepared
@@ -61,18 +61,19 @@ def here() -> int:
     try:
         image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
         unpack_newer(machine, Path(os.environ["HOME"], PLACE), say)
-    except (Trouble, PodmanError) as trouble:
+    except (CommandError, PodmanError) as trouble:
         say(str(trouble))
         return 1
     return 0
 
 
 def unpack_newer(machine: Machine, place: Path, say: Callable[[str], None]) -> None:
-    """A directory that one can change the root to; nothing is installed or set up. Raises Trouble and PodmanError."""
+    """A directory that one can change the root to; nothing is installed or set up. Raises CommandError and
+    PodmanError."""
     if place.exists():
         return
     if not machine.mmdebstrap:
-        raise Trouble(Exit.NOT_FOUND, "mmdebstrap, which unpacks it, is not installed: apt-get install mmdebstrap")
+        raise CommandError(Exit.NOT_FOUND, "mmdebstrap, which unpacks it, is not installed: apt-get install mmdebstrap")
     say(f"unpacking {', '.join(PACKAGES)} of Debian's {NEWER} into {place}")
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="newer-", dir=place.parent) as name:
