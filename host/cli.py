@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import click
 
-from host.commands.options import agent_option, caller_of
-from host.context import Caller, this_process
+from host.commands.options import agent_option, context_of
+from host.context import Context, this_process
 from host.display import Screen, harmless
 from host.errors import as_command_error
 from host.paths import problem_with_agent_name
@@ -106,7 +106,7 @@ def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
     if asked:
         from host.project import version_of
 
-        click.echo(f"minifram {version_of(caller_of(ctx).root)}")
+        click.echo(f"minifram {version_of(context_of(ctx).root)}")
         ctx.exit()
 
 
@@ -117,25 +117,25 @@ def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
 @click.pass_context
 def minifram(ctx: click.Context) -> None:
     """Agents that live in a sandbox, are spoken to only through git, and may rewrite themselves."""
-    screen = _screen(caller_of(ctx))
+    screen = _screen(context_of(ctx))
     ctx.meta["minifram.screen"] = screen
 
 
 minifram.params.append(agent_option())
 
 
-def main(arguments: Sequence[str] | None = None, caller: Caller | None = None) -> int:
-    """Run the command; gives its exit code. `caller` stands for this process and its environment."""
-    caller = caller or this_process()
+def main(arguments: Sequence[str] | None = None, context: Context | None = None) -> int:
+    """Run the command; gives its exit code. `context` stands for this process and its environment."""
+    context = context or this_process()
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode must not make us fail half-way through a report.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        problem = problem_with_agent_name(caller.agent)
+        problem = problem_with_agent_name(context.agent)
         if problem:
             raise click.UsageError(f"MINIFRAM_AGENT: {problem}")
-        ended = minifram.main(args=words, prog_name="minifram", standalone_mode=False, obj=caller)
+        ended = minifram.main(args=words, prog_name="minifram", standalone_mode=False, obj=context)
     except click.Abort:
         return Exit.INTERRUPTED
     except click.ClickException as error:
@@ -161,6 +161,6 @@ def _let_go_of_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _screen(caller: Caller) -> Screen:
-    plain = bool(caller.environ.get("NO_COLOR")) or caller.environ.get("TERM") == "dumb"
+def _screen(context: Context) -> Screen:
+    plain = bool(context.environ.get("NO_COLOR")) or context.environ.get("TERM") == "dumb"
     return Screen(sys.stdout, sys.stderr, colour=sys.stdout.isatty() and not plain)

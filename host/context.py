@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from host.errors import CommandError
-from host.paths import DEFAULT_AGENT, Home, home_of, known_agents
+from host.paths import DEFAULT_AGENT, AgentPaths, known_agents, paths_of
 from infra.shared.exit_codes import Exit
 
 
-class Caller(NamedTuple):
+class Context(NamedTuple):
     """The world outside, as the verbs see it."""
 
     environ: Mapping[str, str]
@@ -30,10 +30,10 @@ class Caller(NamedTuple):
     """Seconds for which what `upgrade` started has to go on working."""
 
     @property
-    def home(self) -> Home:
-        return home_of(self.agent, self.environ, self.uid)
+    def home(self) -> AgentPaths:
+        return paths_of(self.agent, self.environ, self.uid)
 
-    def initialised(self) -> Home:
+    def initialised(self) -> AgentPaths:
         """The agent's home. Raises CommandError when `minifram init` has not been there."""
         home = self.home
         if os.path.lexists(home.remote):
@@ -52,9 +52,9 @@ def as_option(agent: str) -> str:
     return "" if agent == DEFAULT_AGENT else f" --agent {agent}"
 
 
-def this_process() -> Caller:
-    """The real caller. Called once, in the command's `main`."""
+def this_process() -> Context:
+    """The real context. Called once, in the command's `main`."""
     environ = dict(os.environ)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     watcher = (sys.executable, "-s", "-P", "-m", "infra.watcher")
-    return Caller(environ, os.getuid(), root, watcher, environ.get("MINIFRAM_AGENT") or DEFAULT_AGENT)
+    return Context(environ, os.getuid(), root, watcher, environ.get("MINIFRAM_AGENT") or DEFAULT_AGENT)

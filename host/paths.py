@@ -1,6 +1,6 @@
 """Where one agent lives on the host, and which names an agent can have.
 
-A `Home` is computed from an environment that is handed in; nothing here reads the process's own, and nothing
+A `AgentPaths` is computed from an environment that is handed in; nothing here reads the process's own, and nothing
 looks at the disk except `secure_directory` and `known_agents`."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEFAULT_AGENT = "agent"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 
 
-class Home(NamedTuple):
+class AgentPaths(NamedTuple):
     """Absolute paths of one agent."""
 
     agent: str
@@ -80,12 +80,12 @@ def problem_with_agent_name(name: str) -> str | None:
     )
 
 
-def home_of(agent: str, environ: Mapping[str, str], uid: int) -> Home:
+def paths_of(agent: str, environ: Mapping[str, str], uid: int) -> AgentPaths:
     """The home of `agent` under the XDG base directories. Raises ValueError for a name that cannot be."""
     problem = problem_with_agent_name(agent)
     if problem:
         raise ValueError(problem)
-    return Home(
+    return AgentPaths(
         agent=agent,
         data=f"{_base(environ, 'XDG_DATA_HOME', '.local/share')}/{agent}",
         state=f"{_base(environ, 'XDG_STATE_HOME', '.local/state')}/{agent}",
@@ -120,7 +120,7 @@ def secure_directory(path: str, uid: int) -> None:
             raise CommandError(Exit.CONFLICT, problem) from None
 
 
-def secure_run_directory(home: Home, uid: int) -> None:
+def secure_run_directory(home: AgentPaths, uid: int) -> None:
     """The same for the run directory, with the one above it: whoever owns that could swap ours for another."""
     secure_directory(os.path.dirname(home.run), uid)
     secure_directory(home.run, uid)

@@ -13,7 +13,7 @@ import msgspec
 from host import keep_files
 from host.display import harmless
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.running import record
 from host.running import watcher as watching
 from infra.shared.conversation import Block, Request, Text, ToolResult, ToolUse, request_from_dict
@@ -45,7 +45,7 @@ class Question(NamedTuple):
     """So many more wait behind it."""
 
 
-def oldest(home: Home, seconds: float = 0.0) -> Question:
+def oldest(home: AgentPaths, seconds: float = 0.0) -> Question:
     """The question that waits the longest; without one, it is waited for. Raises CommandError when there is none."""
     if record.sandbox_in_use(home) == record.PODMAN:
         raise CommandError(
@@ -69,7 +69,7 @@ def oldest(home: Home, seconds: float = 0.0) -> Question:
     raise CommandError(Exit.TRY_AGAIN, "nothing is asked at the moment; --wait waits for a question")
 
 
-def answer(home: Home, question: Question, text: str, is_words: bool) -> None:
+def answer(home: AgentPaths, question: Question, text: str, is_words: bool) -> None:
     """Hand the answer over; with `is_words`, none of its lines is a tool call. Raises CommandError for one that
     cannot be used, or that nobody waits for any more."""
     if is_words:
@@ -124,7 +124,7 @@ def _cut(text: str) -> str:
     return text if left <= 0 else f"{text[:SHOWN_CHARACTERS]}\n… {left:,} characters more; --json shows all"
 
 
-def _waiting(home: Home) -> Iterator[tuple[str, str, Request]]:
+def _waiting(home: AgentPaths) -> Iterator[tuple[str, str, Request]]:
     """When, id and request of each question that has no answer yet."""
     folder = f"{home.places.var}/{FOLDER}"
     try:

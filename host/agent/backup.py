@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from host.agent.archive import BLOCK, BOUNDS, BUNDLE, LEDGER, SCHEMA, SETTINGS, Manifest, Part, write_archive
-from host.context import Caller
+from host.context import Context
 from host.display import Say, counted
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.project import version_of
 from host.repository import open as bare
 from host.repository import openings, review
@@ -54,9 +54,9 @@ class BackedUp(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def back_up(caller: Caller, file: str | None, now: float, say: Say) -> BackedUp:
+def back_up(context: Context, file: str | None, now: float, say: Say) -> BackedUp:
     """Write a backup of the agent to `file`, which must not be there, running or not. Raises CommandError."""
-    home = caller.initialised()
+    home = context.initialised()
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     target = os.path.abspath(file if file is not None else f"minifram-{home.agent}-{moment}.tar.gz")
     directory = os.path.dirname(target)
@@ -71,9 +71,9 @@ def back_up(caller: Caller, file: str | None, now: float, say: Say) -> BackedUp:
             out.write(settings)
         # After the refs: what the history shows was paid for, and what was paid is to stay so.
         _copy_ledger(home, f"{place}/{LEDGER}")
-        parts = _weighed(caller, home, place)
+        parts = _weighed(context, home, place)
         main = refs[f"refs/heads/{MAIN}"]
-        version = version_of(caller.root)
+        version = version_of(context.root)
         manifest = Manifest(
             schema=SCHEMA,
             agent=home.agent,
@@ -131,7 +131,7 @@ def _header_of_bundle(content: bytes) -> list[bytes]:
     return lines
 
 
-def _open_repository(home: Home) -> Git:
+def _open_repository(home: AgentPaths) -> Git:
     git = bare.open_repository(home).afresh(GIT_SECONDS)
     # The other verbs read some objects, this one all: so each of them is looked at.
     found = (each for each in openings.thorough(home.remote, os.geteuid()) if each.stops)
@@ -180,12 +180,12 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
     return refs
 
 
-def _how_it_lived(home: Home) -> Literal["podman", "process"]:
+def _how_it_lived(home: AgentPaths) -> Literal["podman", "process"]:
     unsealed = record.sandbox_in_use(home) == record.PROCESS and not record.was_sealed(home)
     return "process" if unsealed else "podman"
 
 
-def _settings(home: Home) -> bytes:
+def _settings(home: AgentPaths) -> bytes:
     try:
         with open(home.settings, "rb") as file:
             content = file.read(BOUNDS[SETTINGS] + 1)
@@ -210,7 +210,7 @@ def checked_settings(content: bytes, source: str) -> None:
     parse_settings(text, source)
 
 
-def _copy_ledger(home: Home, path: str) -> None:
+def _copy_ledger(home: AgentPaths, path: str) -> None:
     """As much as there is now; an agent that never asked a model has none."""
     with open(path, "wb") as out:
         try:
@@ -228,9 +228,9 @@ def _copy_ledger(home: Home, path: str) -> None:
                 left -= len(block)
 
 
-def _weighed(caller: Caller, home: Home, place: str) -> dict[str, Part]:
+def _weighed(context: Context, home: AgentPaths, place: str) -> dict[str, Part]:
     """Size and sum of each part. Raises CommandError for one that is too large, or holds the key."""
-    secrets = list(_secrets(caller, home))
+    secrets = list(_secrets(context, home))
     parts = {}
     for name, bound in BOUNDS.items():
         size, sum, tail = 0, hashlib.sha256(), b""
@@ -255,9 +255,9 @@ def _weighed(caller: Caller, home: Home, place: str) -> dict[str, Part]:
     return parts
 
 
-def _secrets(caller: Caller, home: Home) -> Iterator[bytes]:
+def _secrets(context: Context, home: AgentPaths) -> Iterator[bytes]:
     """The keys that are at hand; the one that podman holds cannot be read, and is nowhere else."""
-    given = [caller.environ.get(variable, "").encode(errors="surrogateescape") for variable in VARIABLES]
+    given = [context.environ.get(variable, "").encode(errors="surrogateescape") for variable in VARIABLES]
     for name in KEYS:
         with contextlib.suppress(FileNotFoundError), open(home.key_file(name), "rb") as file:
             given.append(file.read(64 << 10))

@@ -15,7 +15,7 @@ from host.agent.up import settings_needing_consent
 from host.context import as_option
 from host.display import Screen
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.running.record import PROCESS
 from infra.shared.exit_codes import Exit
 from infra.shared.plain_yaml import parse_yaml
@@ -77,7 +77,7 @@ def adopt(archived: bytes, source: str, lived: str, consent: Consent) -> Adopted
     return Adopted(text, taken, not_taken, sealed=lived != PROCESS or not agrees)
 
 
-def require(home: Home, settings: Settings, sandbox: str, verb: str, consent: Consent) -> None:
+def require(home: AgentPaths, settings: Settings, sandbox: str, verb: str, consent: Consent) -> None:
     """Raises CommandError unless the PM agrees to what minifram.yaml changed since the agent was started."""
     found = settings_needing_consent(home, settings, sandbox)
     what = f"{home.settings} changed since the agent was started, in what concerns {CONCERNS}:"

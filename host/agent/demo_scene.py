@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from host.container.podman import HANDED_ON
-from host.paths import home_of
+from host.paths import paths_of
 from infra.shared import watcher_file
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment
@@ -69,7 +69,7 @@ def scene_in_container(directory: Path, sandbox: str, agent: str = "", base: str
     own = {name: os.environ[name] for name in os.environ if name.startswith("XDG_") or name in HANDED_ON}
     env = keep_environment() | own | {"NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
     agent = agent or f"{AGENT}-{time.strftime('%Y%m%d-%H%M%S')}"
-    places = home_of(agent, env, os.getuid()).places
+    places = paths_of(agent, env, os.getuid()).places
     return Scene(directory, places, directory / "pm", env, agent, sandbox, base)
 
 

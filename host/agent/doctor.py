@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import settings_text
-from host.context import Caller, as_option
+from host.context import Context, as_option
 from host.errors import CommandError
-from host.paths import Home, problem_with_directory
+from host.paths import AgentPaths, problem_with_directory
 from host.repository import mending
 from host.repository import open as bare
 from host.repository.audit import FAIL, NOTE, OK, WARN, Result, audit
@@ -52,15 +52,22 @@ class Diagnosis(NamedTuple):
         return sum(result.level in (WARN, FAIL) for result in self.results)
 
 
-def diagnose(caller: Caller) -> Diagnosis:
+def diagnose(context: Context) -> Diagnosis:
     """All checks; those of the agent only when there is one."""
-    home = caller.home
+    home = context.home
     initialised = os.path.lexists(home.remote)
-    checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
+    checks: list[Callable[[Context, AgentPaths], Iterator[Result]]] = [
+        _python,
+        _git,
+        _packages,
+        _disk,
+        _sockets,
+        _podman,
+    ]
     if initialised:
         checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _model, _key]
         checks += [_watcher, _main, _doors]
-    results = [result for check in checks for result in check(caller, home)]
+    results = [result for check in checks for result in check(context, home)]
     if not initialised:
         text = (
             f"agent {home.agent!r} is not initialised: 'minifram init{as_option(home.agent)}' makes it at {home.data}"
@@ -69,13 +76,13 @@ def diagnose(caller: Caller) -> Diagnosis:
     return Diagnosis(home.agent, initialised, tuple(results))
 
 
-def _python(caller: Caller, home: Home) -> Iterator[Result]:
+def _python(context: Context, home: AgentPaths) -> Iterator[Result]:
     version = sys.version_info
     level = OK if version[:2] >= PYTHON_NEEDED else FAIL
     yield Result("python", level, f"{version.major}.{version.minor}.{version.micro} (needed: 3.11 or newer)")
 
 
-def _git(caller: Caller, home: Home) -> Iterator[Result]:
+def _git(context: Context, home: AgentPaths) -> Iterator[Result]:
     try:
         words = Git("/")("version")
     except (OSError, GitError) as error:
@@ -86,10 +93,10 @@ def _git(caller: Caller, home: Home) -> Iterator[Result]:
     yield Result("git", OK if good else FAIL, f"{words} (needed: 2.38 or newer, for merges without a work tree)")
 
 
-def _packages(caller: Caller, home: Home) -> Iterator[Result]:
+def _packages(context: Context, home: AgentPaths) -> Iterator[Result]:
     import importlib.metadata
 
-    lock = f"{caller.root}/requirements.lock"
+    lock = f"{context.root}/requirements.lock"
     try:
         with open(lock, encoding="utf-8") as file:
             locked = dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)\s*\\?$", file.read(), flags=re.MULTILINE))
@@ -105,12 +112,12 @@ def _packages(caller: Caller, home: Home) -> Iterator[Result]:
         if found != version:
             wrong.append(f"{name} {found}, locked {version}")
     if wrong:
-        yield Result("packages", FAIL, f"not as locked: {'; '.join(wrong)}. Run 'make setup' in {caller.root}")
+        yield Result("packages", FAIL, f"not as locked: {'; '.join(wrong)}. Run 'make setup' in {context.root}")
     else:
         yield Result("packages", OK, f"{len(locked)} packages are installed as {lock} says")
 
 
-def _disk(caller: Caller, home: Home) -> Iterator[Result]:
+def _disk(context: Context, home: AgentPaths) -> Iterator[Result]:
     for name, path in (("data", home.data), ("state", home.state), ("run", home.run)):
         there = _nearest(path)
         free = shutil.disk_usage(there).free
@@ -118,7 +125,7 @@ def _disk(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("disk", level, f"{free / (1 << 30):.1f} GiB free for {name} ({there})")
 
 
-def _sockets(caller: Caller, home: Home) -> Iterator[Result]:
+def _sockets(context: Context, home: AgentPaths) -> Iterator[Result]:
     longest = max((home.places.model_socket, home.places.git_socket), key=len)
     size = len(os.fsencode(longest))
     if size > MAX_PATH_BYTES:
@@ -128,30 +135,30 @@ def _sockets(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("sockets", OK, f"paths of at most {size} bytes (limit {MAX_PATH_BYTES})")
 
 
-def _podman(caller: Caller, home: Home) -> Iterator[Result]:
+def _podman(context: Context, home: AgentPaths) -> Iterator[Result]:
     """What the container needs of this machine. A finding for whoever wants one; root is no such user."""
     from host.container import machine
 
-    found = machine.look(caller.environ, caller.uid)
+    found = machine.look(context.environ, context.uid)
     wanted = _sandbox_wanted(home)
     missing = machine.fatal(found)
-    level = FAIL if wanted == record.PODMAN else NOTE if wanted == "process" or caller.uid == 0 else WARN
+    level = FAIL if wanted == record.PODMAN else NOTE if wanted == "process" or context.uid == 0 else WARN
     for lack in machine.lacks(found):
         yield Result("podman", level if lack.is_fatal else NOTE, lack.text)
     if not missing:
         version = ".".join(map(str, found.version))
         text = f"{version} with {found.runtime}, {found.driver} storage, {found.network}, {found.ids} ids: usable"
         yield Result("podman", OK, text)
-        yield from _image(caller, found, wanted)
+        yield from _image(context, found, wanted)
 
 
-def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
+def _image(context: Context, found: Machine, wanted: str) -> Iterator[Result]:
     from host.container import base, choice
     from host.container.podman import PodmanError
     from host.container.words import VERSION
     from host.display import counted
 
-    podman = choice.podman_of(caller, found)
+    podman = choice.podman_of(context, found)
     try:
         built = podman("image", "ls", f"--filter=label={VERSION}", "--quiet").split()
         is_there = base.look(podman, f"{base.NAME}:{base.recipe()}") is not None
@@ -171,14 +178,14 @@ def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
         yield Result("image", NOTE, f"those of earlier versions take room; this removes what is not in use: {text}")
 
 
-def _sandbox_wanted(home: Home) -> str:
+def _sandbox_wanted(home: AgentPaths) -> str:
     try:
         return read_settings(home.settings).sandbox
     except SettingsError:  # told by its own check
         return "auto"
 
 
-def _container(caller: Caller, home: Home) -> Iterator[Result]:
+def _container(context: Context, home: AgentPaths) -> Iterator[Result]:
     """For an agent that podman runs, or ran last: nothing may be left when it is down."""
     if record.sandbox_in_use(home) != record.PODMAN:
         return
@@ -187,7 +194,7 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
 
     holds = watching.holder(home.places.watcher_lock, True) is not None
     try:
-        podman = choice.podman_at_hand(caller)
+        podman = choice.podman_at_hand(context)
         found = control.look(podman, home)
         has_secret = bool(control.keys_held(podman, home))
     except (CommandError, PodmanError) as error:
@@ -209,13 +216,13 @@ def _container(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("container", WARN, "podman holds the key though the agent is down; 'minifram down' removes it")
 
 
-def _unit(caller: Caller, home: Home) -> Iterator[Result]:
+def _unit(context: Context, home: AgentPaths) -> Iterator[Result]:
     from host.agent import generated
 
-    yield from generated.of_unit(caller, home)
+    yield from generated.of_unit(context, home)
 
 
-def _settings(caller: Caller, home: Home) -> Iterator[Result]:
+def _settings(context: Context, home: AgentPaths) -> Iterator[Result]:
     try:
         with open(home.settings, encoding="utf-8") as file:
             wrong = settings_text.problems(file.read(), home.settings)
@@ -227,12 +234,12 @@ def _settings(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("settings", OK, home.settings)
 
 
-def _repository(caller: Caller, home: Home) -> Iterator[Result]:
+def _repository(context: Context, home: AgentPaths) -> Iterator[Result]:
     try:
         for done in mending.mend(home, mending.machine_started()):
             yield Result("repository", NOTE, done)
-        yield from audit(home, caller.uid)
-        if elsewhere := bare.hooks_elsewhere(caller.environ):
+        yield from audit(home, context.uid)
+        if elsewhere := bare.hooks_elsewhere(context.environ):
             text = (
                 f"core.hooksPath in your own git configuration is {elsewhere!r}, so your pushes by path run no hook of "
                 f"{home.remote}: set it in the repositories that need it, and not for all"
@@ -242,11 +249,11 @@ def _repository(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("repository", FAIL, str(error))
 
 
-def _run_directory(caller: Caller, home: Home) -> Iterator[Result]:
+def _run_directory(context: Context, home: AgentPaths) -> Iterator[Result]:
     if not os.path.lexists(home.run):
         yield Result("run directory", OK, f"{home.run} is not there; 'minifram up' makes it")
         return
-    wrong = [problem_with_directory(path, caller.uid) for path in (os.path.dirname(home.run), home.run)]
+    wrong = [problem_with_directory(path, context.uid) for path in (os.path.dirname(home.run), home.run)]
     problems = [problem for problem in wrong if problem]
     for problem in problems:
         yield Result("run directory", FAIL, problem)
@@ -254,22 +261,22 @@ def _run_directory(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("run directory", OK, f"{home.run} is yours alone")
 
 
-def _state_directory(caller: Caller, home: Home) -> Iterator[Result]:
+def _state_directory(context: Context, home: AgentPaths) -> Iterator[Result]:
     if not os.path.lexists(home.state):
         yield Result("state directory", WARN, f"{home.state} is missing; 'minifram up' makes a new one, without memory")
         return
-    problem = problem_with_directory(home.state, caller.uid)
+    problem = problem_with_directory(home.state, context.uid)
     yield Result("state directory", FAIL if problem else OK, problem or f"{home.state} is yours alone")
 
 
-def _model(caller: Caller, home: Home) -> Iterator[Result]:
+def _model(context: Context, home: AgentPaths) -> Iterator[Result]:
     """Who thinks, and what is known to stand in the way without asking anybody."""
     try:
         settings = read_settings(home.settings)
     except SettingsError:  # told by its own check
         return
     is_up = watching.holder(home.places.watcher_lock, record.sandbox_in_use(home) == record.PODMAN) is not None
-    there = record.keys_in_use(home) if is_up else [key for key in KEYS if caller.environ.get(variable_of(key))]
+    there = record.keys_in_use(home) if is_up else [key for key in KEYS if context.environ.get(variable_of(key))]
     sandbox = (record.sandbox_in_use(home) if is_up else "") or settings.sandbox
     problem = problem_in_sandbox(settings.model, sandbox)
     if problem:
@@ -283,19 +290,19 @@ def _model(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("model", OK, model_words(settings.model, there))
 
 
-def _key(caller: Caller, home: Home) -> Iterator[Result]:
+def _key(context: Context, home: AgentPaths) -> Iterator[Result]:
     found = [key for key in KEYS if os.path.lexists(home.key_file(key))]
     if not found:
         yield Result("key", OK, "no key lies on disk")
     for key in found:
-        yield _key_file(caller, home, home.key_file(key))
+        yield _key_file(context, home, home.key_file(key))
 
 
-def _key_file(caller: Caller, home: Home, path: str) -> Result:
+def _key_file(context: Context, home: AgentPaths, path: str) -> Result:
     status = os.lstat(path)
     mode = stat.S_IMODE(status.st_mode)
-    problem = problem_with_directory(home.places.secrets, caller.uid)
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != caller.uid or mode & 0o077:
+    problem = problem_with_directory(home.places.secrets, context.uid)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != context.uid or mode & 0o077:
         problem = f"{path} must be a regular file of yours with mode 0600 (found {mode:04o})"
     if problem:
         return Result("key", FAIL, f"{problem}; take the key to be known to others")
@@ -304,7 +311,7 @@ def _key_file(caller: Caller, home: Home, path: str) -> Result:
     return Result("key", OK, f"{path} is readable by you alone")
 
 
-def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
+def _watcher(context: Context, home: AgentPaths) -> Iterator[Result]:
     in_container = record.sandbox_in_use(home) == record.PODMAN
     pid = watching.holder(home.places.watcher_lock, in_container)
     try:
@@ -325,7 +332,7 @@ def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
             yield Result("watcher", WARN, f"its runner (pid {orphan}) lives on, unwatched; 'minifram up' takes it over")
 
 
-def _main(caller: Caller, home: Home) -> Iterator[Result]:
+def _main(context: Context, home: AgentPaths) -> Iterator[Result]:
     from host.agent import pins
 
     yield from pins.of_main(home)
@@ -335,7 +342,7 @@ _QUESTIONS = (("git door", b"", b"main "), ("model door", b"GET /health HTTP/1.0
 """What each door is asked, and how a door's answer begins."""
 
 
-def _doors(caller: Caller, home: Home) -> Iterator[Result]:
+def _doors(context: Context, home: AgentPaths) -> Iterator[Result]:
     """Whether the doors answer while the agent runs, and nobody else stands in their places while it does not."""
     if record.sandbox_in_use(home) == record.PODMAN:
         return  # they are in the container, and its watcher asks them

@@ -15,9 +15,9 @@ from host.container import base, choice, control, image, kube, quadlet
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import Sealing, sealing
-from host.context import Caller, as_option
+from host.context import Context, as_option
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.repository.audit import OK, WARN, Result
 from host.running import record
 from infra.shared.exit_codes import Exit
@@ -33,7 +33,7 @@ MOST_BYTES = 1 << 20
 class Now(NamedTuple):
     """With what `up` would make the container now."""
 
-    home: Home
+    home: AgentPaths
     sealed: Sealing
     podman: Podman
     machine: Machine
@@ -48,10 +48,10 @@ class Checked(NamedTuple):
     """Lines of a unified diff, from the file to what would be made; none when they are the same."""
 
 
-def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = None) -> Now:
+def now(context: Context, kind: str, complete: bool, consent: Consent | None = None) -> Now:
     """With `complete`, all that the container needs has to be there; with `consent`, the PM is asked about settings
     that changed since the last start. Raises CommandError and SettingsError."""
-    home = caller.initialised()
+    home = context.initialised()
     own = as_option(home.agent)
     if record.sandbox_in_use(home) != record.PODMAN:
         raise CommandError(
@@ -62,12 +62,12 @@ def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = Non
     settings = read_settings(home.settings)
     if consent is not None:
         require(home, settings, record.PODMAN, "generate", consent)
-    machine = choice.choose(caller, choice.PODMAN, True).machine
+    machine = choice.choose(context, choice.PODMAN, True).machine
     assert machine is not None  # noqa: S101 - what choosing podman means
-    podman = choice.podman_of(caller, machine)
+    podman = choice.podman_of(context, machine)
     keys = record.keys_in_use(home)
     try:
-        made = image.known(podman, caller.root, settings.podman.base)
+        made = image.known(podman, context.root, settings.podman.base)
         if made is None or (complete and base.look(podman, made.name) is None):
             what = (
                 f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
@@ -82,7 +82,7 @@ def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = Non
             )
     except PodmanError as error:
         raise CommandError(Exit.FAILURE, f"{error}; 'minifram doctor' checks podman") from None
-    return Now(home, sealing(home, settings, machine, made, caller.root, keys, caller.network), podman, machine)
+    return Now(home, sealing(home, settings, machine, made, context.root, keys, context.network), podman, machine)
 
 
 def text_of(kind: str, found: Now) -> str:
@@ -95,10 +95,10 @@ def needed(kind: str) -> tuple[int, int]:
     return kube.NEEDED if kind == KUBE else quadlet.NEEDED
 
 
-def unit_path(caller: Caller, agent: str) -> str:
+def unit_path(context: Context, agent: str) -> str:
     """Where systemd of this user looks for the agent's quadlet unit."""
-    given = caller.environ.get("XDG_CONFIG_HOME", "")
-    above = given if os.path.isabs(given) else os.path.join(caller.environ.get("HOME", "/"), ".config")
+    given = context.environ.get("XDG_CONFIG_HOME", "")
+    above = given if os.path.isabs(given) else os.path.join(context.environ.get("HOME", "/"), ".config")
     return os.path.join(os.path.normpath(above), "containers/systemd", f"{quadlet.name(agent)}.container")
 
 
@@ -122,14 +122,14 @@ def check(agent: str, path: str, text: str) -> Checked:
     return Checked(agent, path, tuple(lines))
 
 
-def of_unit(caller: Caller, home: Home) -> Iterator[Result]:
+def of_unit(context: Context, home: AgentPaths) -> Iterator[Result]:
     """For `doctor`: an installed unit is what would be made now."""
-    path = unit_path(caller, home.agent)
+    path = unit_path(context, home.agent)
     if not os.path.lexists(path):
         return
     again = f"'minifram generate quadlet{as_option(home.agent)} --install'"
     try:
-        found = check(home.agent, path, text_of(QUADLET, now(caller, QUADLET, complete=False)))
+        found = check(home.agent, path, text_of(QUADLET, now(context, QUADLET, complete=False)))
     except (CommandError, SettingsError) as error:
         yield Result("quadlet", WARN, f"whether {path} is still right cannot be told: {error}")
         return

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from host.context import as_option
 from host.errors import CommandError
-from host.paths import Home, secure_directory, secure_run_directory
+from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.project import Source, files_of
 from host.repository.guard import put_guard
 from host.repository.open import git_on
@@ -55,7 +55,7 @@ class Born(NamedTuple):
     """True when a settings file was already there and was left as it is."""
 
 
-def give_birth(home: Home, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int) -> Born:
+def give_birth(home: AgentPaths, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int) -> Born:
     """Make the agent of `home` from the project at `root`.
 
     `settings_text` is what the PM asked for; None takes a settings file that is already there, or `default_text`.
@@ -145,7 +145,7 @@ def _data(content: bytes) -> bytes:
     return b"data %d\n%b\n" % (len(content), content)
 
 
-def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:
+def _refuse_what_is_there(home: AgentPaths, settings_text: str | None) -> None:
     if os.path.lexists(home.data) and not os.path.lexists(home.remote):
         raise CommandError(
             Exit.CONFLICT,
@@ -172,7 +172,7 @@ def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:
         )
 
 
-def refuse_long_sockets(home: Home) -> None:
+def refuse_long_sockets(home: AgentPaths) -> None:
     """Raises CommandError for a home whose sockets nobody could connect to."""
     longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
     if longest > MAX_PATH_BYTES:
@@ -183,7 +183,7 @@ def refuse_long_sockets(home: Home) -> None:
         )
 
 
-def _make_directories(home: Home, uid: int) -> list[str]:
+def _make_directories(home: AgentPaths, uid: int) -> list[str]:
     made = [path for path in (home.state, home.run) if not os.path.lexists(path)]
     secure_directory(home.state, uid)
     secure_run_directory(home, uid)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from host import keep_files
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.keep.ledger.chain import Checked, check
 from infra.shared.exit_codes import Exit
 
@@ -14,7 +14,7 @@ MOST_LINE_BYTES = 1 << 20
 """A line that the model door writes has less than a thousandth of this."""
 
 
-def verify(home: Home) -> Checked:
+def verify(home: AgentPaths) -> Checked:
     """An agent that never asked a model has no ledger, and nothing wrong with it. Raises OSError, CommandError."""
     try:
         with keep_files.opened(home.places.ledger) as file:

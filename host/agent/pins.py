@@ -12,7 +12,7 @@ from typing import NamedTuple
 from host.context import as_option
 from host.display import one_line
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.repository import open as bare
 from host.repository import review
 from host.repository.audit import NOTE, OK, WARN, Result
@@ -115,12 +115,12 @@ def rung_of(state: WatcherFile) -> str:
     return state.boots[-1].rung if state.boots else ""
 
 
-def is_asked(home: Home) -> bool:
+def is_asked(home: AgentPaths) -> bool:
     """The PM has asked, and no watcher has taken it yet."""
     return os.path.lexists(f"{home.remote}/{RETRY_REF}")
 
 
-def retry(home: Home, git: Git, seconds: float) -> Retried:
+def retry(home: AgentPaths, git: Git, seconds: float) -> Retried:
     """Ask that pinned versions be tried again, and wait until the watcher has taken it, if one runs. Raises
     CommandError."""
     state = _state(home)
@@ -145,7 +145,7 @@ def retry(home: Home, git: Git, seconds: float) -> Retried:
     return Retried(home.agent, found, back, asked=True, running=is_running, taken=taken, rung=rung_of(state))
 
 
-def of_main(home: Home) -> Iterator[Result]:
+def of_main(home: AgentPaths) -> Iterator[Result]:
     """For `minifram doctor`: whether main itself leads. What keeps this from being told, its other checks tell."""
     try:
         state = watching.known_state(home)
@@ -173,7 +173,7 @@ def of_main(home: Home) -> Iterator[Result]:
         yield Result("main", OK, "it is not pinned")
 
 
-def _state(home: Home) -> WatcherFile:
+def _state(home: AgentPaths) -> WatcherFile:
     try:
         return watching.known_state(home) or WatcherFile()
     except ValueError as error:

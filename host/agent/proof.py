@@ -21,10 +21,10 @@ from host.agent.demo_scene import DemoFailed, scene_in_container
 from host.container import choice, control
 from host.container.podman import Podman, PodmanError
 from host.container.words import Image, names
-from host.context import Caller, this_process
+from host.context import Context, this_process
 from host.display import Say
 from host.errors import CommandError, as_command_error
-from host.paths import Home, home_of
+from host.paths import AgentPaths, paths_of
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import VARIABLES
 
@@ -34,20 +34,20 @@ CLEAR_SECONDS = 120.0
 """For a proof that is interrupted, to take its agent down."""
 
 
-def prove(caller: Caller, home: Home, image: Image, base: str | None, say: Say) -> None:
+def prove(context: Context, home: AgentPaths, image: Image, base: str | None, say: Say) -> None:
     """Raises CommandError when the image is not good; what was seen stands in a file of the agent's on the host."""
     log = f"{home.data}/upgrade-proof.log"
     scratch = scratch_of(home)
-    words = caller.proof or (sys.executable, "-s", "-P", "-m", "host.agent.proof")
+    words = context.proof or (sys.executable, "-s", "-P", "-m", "host.agent.proof")
     # No key: a scratch agent costs nothing.
-    environ = {name: value for name, value in caller.environ.items() if name not in VARIABLES}
+    environ = {name: value for name, value in context.environ.items() if name not in VARIABLES}
     say(f"proving {image.name} by the demo's life, with an agent that is made for that")
     with (
         _alone_with(log, home) as output,
         subprocess.Popen(
             [*words, image.version, scratch, f"{home.data}/upgrade-proof", *([base] if base else [])],
             cwd="/",
-            env=environ | {"PYTHONPATH": caller.root},
+            env=environ | {"PYTHONPATH": context.root},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -68,12 +68,12 @@ def prove(caller: Caller, home: Home, image: Image, base: str | None, say: Say) 
     say(f"{image.name} is proved")
 
 
-def scratch_of(home: Home) -> str:
+def scratch_of(home: AgentPaths) -> str:
     """The name of the agent that proves images for this one."""
     return f"proof-{hashlib.sha256(home.data.encode(errors='surrogateescape')).hexdigest()[:12]}"
 
 
-def _alone_with(log: str, home: Home) -> BinaryIO:
+def _alone_with(log: str, home: AgentPaths) -> BinaryIO:
     """The file, empty and locked: the program inherits it, so the lock is there as long as a proof goes on, also one
     whose command was killed. Raises CommandError."""
     output = open(log, "ab")  # noqa: SIM115 - whoever calls closes it
@@ -124,7 +124,7 @@ def main(argv: list[str]) -> int:
     shutil.rmtree(directory, ignore_errors=True)
     scene = scene_in_container(Path(directory), "podman", agent, base[0] if base else None)
     stage = Stage(sys.stdout)
-    home = home_of(agent, scene.env, os.getuid())
+    home = paths_of(agent, scene.env, os.getuid())
     try:
         podman = choice.podman_at_hand(this_process())
         _clear(podman, home)
@@ -140,7 +140,7 @@ def main(argv: list[str]) -> int:
     return Exit.OK
 
 
-def _check_version(podman: Podman, home: Home, version: str) -> None:
+def _check_version(podman: Podman, home: AgentPaths, version: str) -> None:
     """Proved is what is going to be taken."""
     found = control.look(podman, home)
     if found is None or found.version != version:
@@ -150,7 +150,7 @@ def _check_version(podman: Podman, home: Home, version: str) -> None:
         )
 
 
-def _clear(podman: Podman, home: Home) -> None:
+def _clear(podman: Podman, home: AgentPaths) -> None:
     """All of the scratch agent, also of one whose proof was killed."""
     control.remove(podman, home)
     for volume in (names(home.agent).bot, names(home.agent).state):

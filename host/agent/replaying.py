@@ -8,7 +8,7 @@ from typing import Any
 
 from host.agent import runs
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.loop.replay import Replay, problem_with_step, replay
 from infra.shared.branches import MAIN
@@ -20,13 +20,13 @@ MOST_BYTES = 32 << 20
 """Of a transcript, all of which is kept in memory."""
 
 
-def replayed(home: Home, name: str) -> tuple[str, Replay]:
+def replayed(home: AgentPaths, name: str) -> tuple[str, Replay]:
     """Its whole name, and what came of it. Raises CommandError when there is no such run, or nobody can read it."""
     run = read(home, name)
     return run.run_id, replay(run)
 
 
-def read(home: Home, name: str) -> Recorded:
+def read(home: AgentPaths, name: str) -> Recorded:
     """Raises CommandError when there is no such run, or nobody can read it."""
     try:
         return recorded(_lines(runs.steps(home, name, MOST_BYTES)))
@@ -34,7 +34,7 @@ def read(home: Home, name: str) -> Recorded:
         raise CommandError(Exit.FAILURE, f"the record of run {name!r} cannot be used: {error}") from None
 
 
-def take_up(home: Home, name: str, step: int | None, model: str | None, text: str) -> str:
+def take_up(home: AgentPaths, name: str, step: int | None, model: str | None, text: str) -> str:
     """The directive that has the agent take a run up behind a step, the last that can be when None. Raises
     CommandError."""
     branch, whole = runs.named(home, name)

@@ -12,10 +12,10 @@ from host.agent import backup
 from host.agent import init as birth
 from host.agent.archive import BLOCK, BUNDLE, LEDGER, SETTINGS, Manifest, opened
 from host.agent.consent import Adopted, Consent, adopt
-from host.context import Caller, as_option
+from host.context import Context, as_option
 from host.display import Say, counted
 from host.errors import CommandError
-from host.paths import Home, secure_directory, secure_run_directory
+from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.repository import open as bare
 from host.repository.merge import REJECTED
 from host.running import record
@@ -54,11 +54,11 @@ class Restored(NamedTuple):
     not_taken: tuple[Difference, ...]
 
 
-def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: Say) -> Restored:
+def restore(context: Context, file: str, name: str | None, consent: Consent, say: Say) -> Restored:
     """Make the agent that is in `file`, as `name` or under the name it had. Raises CommandError."""
     with opened(file) as archive:
         manifest = archive.manifest()
-        home = caller._replace(agent=name or manifest.agent).home
+        home = context._replace(agent=name or manifest.agent).home
         birth.refuse_long_sockets(home)
         base = os.path.dirname(home.data)
         make_directories(base, 0o700)
@@ -73,9 +73,9 @@ def restore(caller: Caller, file: str, name: str | None, consent: Consent, say: 
                 say(f"verifying {file}")
                 archive.unpack(f"{unfinished}/parts", manifest)
                 adopted = _adopted(file, manifest, unfinished, consent)
-                refs = _build(file, manifest, home._replace(data=unfinished), caller, say)
+                refs = _build(file, manifest, home._replace(data=unfinished), context, say)
                 record.write(home._replace(data=unfinished), "", adopted.sealed)
-                _put_into_place(home, unfinished, adopted.settings, caller.uid)
+                _put_into_place(home, unfinished, adopted.settings, context.uid)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
@@ -105,7 +105,7 @@ def _adopted(file: str, manifest: Manifest, unfinished: str, consent: Consent) -
     return adopt(content, source, manifest.sandbox, consent)
 
 
-def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say: Say) -> int:
+def _build(file: str, manifest: Manifest, unfinished: AgentPaths, context: Context, say: Say) -> int:
     """The new agent beside its place, out of the parts; gives how many refs it has. Raises CommandError."""
     parts = f"{unfinished.data}/parts"
     try:
@@ -113,7 +113,7 @@ def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say:
         if refs.get(f"refs/heads/{MAIN}") != manifest.main:
             raise ValueError("its main is another than the manifest's")
         say(f"unpacking {counted(len(refs), 'ref')} with all history, and checking every object")
-        _build_repository(unfinished, f"{parts}/{BUNDLE}", refs, caller)
+        _build_repository(unfinished, f"{parts}/{BUNDLE}", refs, context)
     except (ValueError, GitError) as error:
         why = backup.words_of(error) if isinstance(error, GitError) else error
         raise CommandError(
@@ -123,10 +123,10 @@ def _build(file: str, manifest: Manifest, unfinished: Home, caller: Caller, say:
     return sum(not is_belief(ref) for ref in refs)
 
 
-def _build_repository(unfinished: Home, bundle: str, refs: dict[str, str], caller: Caller) -> None:
+def _build_repository(unfinished: AgentPaths, bundle: str, refs: dict[str, str], context: Context) -> None:
     """Raises GitError, ValueError, CommandError."""
     remote = unfinished.remote
-    birth.make_empty_repository(remote, unfinished.agent, bare.pm_of(caller.environ))
+    birth.make_empty_repository(remote, unfinished.agent, bare.pm_of(context.environ))
     git = bare.git_on(remote).within(backup.GIT_SECONDS)
     git("bundle", "verify", "--quiet", bundle)
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules")
@@ -151,7 +151,7 @@ def is_belief(ref: str) -> bool:
     return ref.startswith(("refs/minifram/", _REPLACED)) and not ref.startswith(f"{REJECTED}/")
 
 
-def _put_into_place(home: Home, unfinished: str, settings: bytes, uid: int) -> None:
+def _put_into_place(home: AgentPaths, unfinished: str, settings: bytes, uid: int) -> None:
     """State, settings and run directory first, then the agent itself; when one fails, none is left."""
     state = f"{os.path.dirname(home.state)}/.{home.agent}.new"
     shutil.rmtree(state, ignore_errors=True)
@@ -184,7 +184,7 @@ def _put_ledger(source: str, target: str) -> None:
         os.fsync(out.fileno())
 
 
-def _refuse_what_is_there(home: Home) -> None:
+def _refuse_what_is_there(home: AgentPaths) -> None:
     elsewhere = "give another name with --agent"
     if os.path.lexists(home.data):
         raise CommandError(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from host import cell_files
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 from infra.shared.secret_shapes import redacted, redacted_value
 
@@ -48,18 +48,18 @@ class Step(NamedTuple):
     facts: dict[str, Any]
 
 
-def runs(home: Home, number: int) -> list[Run]:
+def runs(home: AgentPaths, number: int) -> list[Run]:
     """The last `number` runs, oldest first."""
     found = sorted((name, branch) for branch, name in _names(home))
     return [_run(home, branch, name) for name, branch in found[-number:]]
 
 
-def steps(home: Home, run: str, most_bytes: int = MOST_BYTES) -> Iterator[Step]:
+def steps(home: AgentPaths, run: str, most_bytes: int = MOST_BYTES) -> Iterator[Step]:
     """All lines of a run, named as in `named`; those within its first `most_bytes`."""
     return _steps(home, *named(home, run), most_bytes)
 
 
-def named(home: Home, run: str) -> tuple[str, str]:
+def named(home: AgentPaths, run: str) -> tuple[str, str]:
     """Branch and whole name of a run, by the beginning of its name, or by its branch and that.
 
     Raises CommandError when there is none, or more than one."""
@@ -76,7 +76,7 @@ def named(home: Home, run: str) -> tuple[str, str]:
     return (exact or found)[0]
 
 
-def _names(home: Home) -> Iterator[tuple[str, str]]:
+def _names(home: AgentPaths) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
     for branch in cell_files.branches_with_checkouts(home.places.bot):
         for name in cell_files.files_in(home.places.bot, f"{branch}/minifram/{DIRECTORY}", MOST_RUNS):
@@ -88,7 +88,7 @@ def _path(branch: str, name: str) -> str:
     return f"{branch}/minifram/{DIRECTORY}/{name}{SUFFIX}"
 
 
-def _run(home: Home, branch: str, name: str) -> Run:
+def _run(home: AgentPaths, branch: str, name: str) -> Run:
     piece = cell_files.read_tail(home.places.bot, _path(branch, name), TAIL_BYTES)
     lines = piece.content.splitlines() if piece else []
     told = [step for step in map(_step, lines) if step]
@@ -107,14 +107,14 @@ def _run(home: Home, branch: str, name: str) -> Run:
     )
 
 
-def _steps(home: Home, branch: str, name: str, most_bytes: int) -> Iterator[Step]:
+def _steps(home: AgentPaths, branch: str, name: str, most_bytes: int) -> Iterator[Step]:
     for line in _lines(home, _path(branch, name), most_bytes):
         step = _step(line)
         if step:
             yield step
 
 
-def _lines(home: Home, path: str, most_bytes: int) -> Iterator[bytes]:
+def _lines(home: AgentPaths, path: str, most_bytes: int) -> Iterator[bytes]:
     """Up to where the file ends now: it may be growing."""
     last = cell_files.read_tail(home.places.bot, path, 0)
     end = min(last.end, most_bytes) if last else 0

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from host import cell_files, keep_files
 from host.agent import pins
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.repository import approvals, review
 from host.repository import comms as talk
 from host.repository import open as bare
@@ -130,7 +130,7 @@ class Standing(NamedTuple):
     remote: str
 
 
-def standing(home: Home, now: float) -> Standing:
+def standing(home: AgentPaths, now: float) -> Standing:
     """Raises the trouble that keeps the repository from being opened; anything less is shown among the troubles."""
     git = bare.open_repository(home)
     problems: list[str] = []
@@ -194,7 +194,7 @@ def standing(home: Home, now: float) -> Standing:
     )
 
 
-def spent_today(home: Home, settings: Settings, now: float) -> Spent:
+def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:
     """What the ledger says about this UTC day; a day without a ledger cost nothing. Raises OSError."""
     # The ledger's own module counts, so that what the PM sees is what the model door enforces.
     from infra.keep.ledger.budget import Cost
@@ -222,7 +222,7 @@ def spent_today(home: Home, settings: Settings, now: float) -> Spent:
     )
 
 
-def _refusal(home: Home) -> Trouble | None:
+def _refusal(home: AgentPaths) -> Trouble | None:
     try:
         with keep_files.opened(f"{home.state}/{REFUSAL}") as file:
             why, told_at = json.loads(file.read(LIFE_BYTES)), os.fstat(file.fileno()).st_mtime
@@ -255,7 +255,7 @@ def _boot(record: watcher_file.BootRecord) -> Boot:
     )
 
 
-def life_of(home: Home, state: WatcherFile) -> Life | None:
+def life_of(home: AgentPaths, state: WatcherFile) -> Life | None:
     """The words of the runner that leads on what it does; None when they are missing or make no sense."""
     if problem_with_branch(state.branch):
         return None

@@ -10,10 +10,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host.context import Caller
+from host.context import Context
 from host.display import Say
 from host.errors import CommandError
-from host.paths import Home, secure_directory, secure_run_directory
+from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.repository import mending
 from host.repository import open as bare
 from host.repository.guard import put_guard
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Readiness(NamedTuple):
     """What `up` needs, all checked."""
 
-    home: Home
+    home: AgentPaths
     settings: Settings
     chosen: Choice
     keys: Mapping[str, str]
@@ -87,13 +87,13 @@ class Restarted(NamedTuple):
     """Key -> [with what the agent was started last, with what it runs now]."""
 
 
-def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = False) -> Readiness:
+def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = False) -> Readiness:
     """Check all that `up` needs; with `goes_on`, the keys of the agent that runs now will do. What a power cut has
     spoilt is mended, and hooks of ours that an earlier version had not are put in place. Raises CommandError and
     SettingsError."""
     from host.container import choice
 
-    home = caller.initialised()
+    home = context.initialised()
     if not os.path.lexists(home.settings):
         raise CommandError(
             Exit.NOT_FOUND,
@@ -107,23 +107,23 @@ def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = Fa
     if problem:
         raise problem
     put_guard(home.remote)
-    chosen = choice.choose(caller, sandbox or settings.sandbox, record.was_sealed(home))
+    chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
     out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
     if out_of_reach:
         raise CommandError(Exit.USAGE, out_of_reach)
-    keys, held = _keys(caller, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
+    keys, held = _keys(context, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
     return Readiness(home, settings, chosen, keys, held)
 
 
 def _keys(
-    caller: Caller, home: Home, settings: Settings, sandbox: str, goes_on: bool
+    context: Context, home: AgentPaths, settings: Settings, sandbox: str, goes_on: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The keys that the models need, and the names of those that podman holds. Raises CommandError."""
-    given = {key: caller.environ.get(variable_of(key), "") for key in KEYS}
+    given = {key: context.environ.get(variable_of(key), "") for key in KEYS}
     missing = [key for key in KEYS if not given[key]] if goes_on else []
     held: list[str] = []  # podman gives no key back, and need not
     if missing and record.sandbox_in_use(home) == PODMAN:
-        held = [key for key in _keys_in_podman(caller, home) if key in missing]
+        held = [key for key in _keys_in_podman(context, home) if key in missing]
     elif missing:
         given |= {key: _running_key(home, key) for key in missing}
     needed = keys_needed(settings.model, [key for key in KEYS if given[key] or key in held])
@@ -138,7 +138,7 @@ def _keys(
     )
 
 
-def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readiness:
+def fit_out(context: Context, ready: Readiness, rebuild: bool, say: Say) -> Readiness:
     """What takes long: for podman, the image is found or built. Raises CommandError."""
     if ready.sandbox != PODMAN:
         return ready
@@ -146,8 +146,8 @@ def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readin
 
     machine = ready.chosen.machine
     assert machine is not None  # noqa: S101 - what choosing podman means
-    podman = choice.podman_of(caller, machine)
-    return ready._replace(ship=lifecycle.fit_out(caller, podman, machine, ready.settings, rebuild, say))
+    podman = choice.podman_of(context, machine)
+    return ready._replace(ship=lifecycle.fit_out(context, podman, machine, ready.settings, rebuild, say))
 
 
 def checked_key(name: str, key: str) -> str:
@@ -167,29 +167,29 @@ def checked_key(name: str, key: str) -> str:
     return key
 
 
-def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False) -> Up:
+def up(context: Context, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False) -> Up:
     """Start the agent and wait until it works. Raises CommandError."""
     home = ready.home
     is_half_done = os.path.lexists(home.switch_file)
     pid = watching.holder(home.places.watcher_lock, record.sandbox_in_use(home) == PODMAN)
     if pid is not None and not is_half_done:
         raise watching.already_running(home, pid)
-    secure_directory(home.state, caller.uid)
+    secure_directory(home.state, context.uid)
     if is_half_done:
-        running = _up_by_ending_a_switch(caller, ready, say, seconds)
+        running = _up_by_ending_a_switch(context, ready, say, seconds)
     else:
-        ready = ready if ready.ship else fit_out(caller, ready, rebuild, say)
-        running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(caller, ready, say, seconds)
+        ready = ready if ready.ship else fit_out(context, ready, rebuild, say)
+        running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(context, ready, say, seconds)
     model = model_words(ready.settings.model, ready.key_names)
     version = (running.branch, running.commit, running.seconds, running.rung)
     return Up(home.agent, ready.sandbox, model, running.pid, *version)
 
 
-def _up_by_ending_a_switch(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
+def _up_by_ending_a_switch(context: Context, ready: Readiness, say: Say, seconds: float) -> starting.Running:
     """An upgrade that was cut short: the agent runs again when that is at its end."""
     from host.agent import upgrade
 
-    ended = upgrade.settle(caller, ready, say, upgrade.Limits(up=seconds))
+    ended = upgrade.settle(context, ready, say, upgrade.Limits(up=seconds))
     if ended.journal.why:
         say(f"the upgrade was taken back: {ended.journal.why}")
     if ended.running is None:
@@ -206,7 +206,7 @@ def _up_in_container(ready: Readiness, say: Say, seconds: float) -> starting.Run
     return lifecycle.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
 
 
-def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
+def _up_in_place(context: Context, ready: Readiness, say: Say, seconds: float) -> starting.Running:
     home = ready.home
     say(
         "WARNING: process sandbox: agent and keep run as your own user and are NOT isolated from each other "
@@ -214,34 +214,34 @@ def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> 
     )
     if ready.chosen.why:
         say(f"it was chosen because {ready.chosen.why}; 'minifram doctor' says more")
-    if os.path.isdir(home.places.bot) and os.stat(home.places.bot).st_uid != caller.uid:
-        _take_back(caller, home)
-    secure_run_directory(home, caller.uid)
-    _put_keys(home, ready.keys, caller.uid)
+    if os.path.isdir(home.places.bot) and os.stat(home.places.bot).st_uid != context.uid:
+        _take_back(context, home)
+    secure_run_directory(home, context.uid)
+    _put_keys(home, ready.keys, context.uid)
     remember(ready)
     try:
-        environ = starting.keep_environment(caller.environ, caller.root)
-        return starting.start(home, caller.watcher, environ, seconds, say)
+        environ = starting.keep_environment(context.environ, context.root)
+        return starting.start(home, context.watcher, environ, seconds, say)
     except BaseException:
         if watching.holder(home.places.watcher_lock) is None:
             _remove_keys(home)
         raise
 
 
-def _take_back(caller: Caller, home: Home) -> None:
+def _take_back(context: Context, home: AgentPaths) -> None:
     """The cell's tree, from the user that it had in the container. Raises CommandError."""
     from host.container import cell_tree, choice
 
-    cell_tree.give_to_pm(choice.podman_at_hand(caller), home, caller.uid)
+    cell_tree.give_to_pm(choice.podman_at_hand(context), home, context.uid)
 
 
-def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
+def down(context: Context, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
     """End the agent and take its key away. Raises CommandError, also when it was not running."""
-    home = caller.initialised()
+    home = context.initialised()
     if record.sandbox_in_use(home) == PODMAN:
         from host.container import choice, lifecycle
 
-        return Down(home.agent, lifecycle.down(home, choice.podman_at_hand(caller), seconds, keep_key, say))
+        return Down(home.agent, lifecycle.down(home, choice.podman_at_hand(context), seconds, keep_key, say))
     earlier = home._replace(run=str(record.read(home).get("run", home.run)))
     try:
         pid = watching.stop(home, seconds, say)
@@ -253,17 +253,17 @@ def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_
 
 
 def restart(
-    caller: Caller, sandbox: str | None, say: Say, down_seconds: float, up_seconds: float, rebuild: bool = False
+    context: Context, sandbox: str | None, say: Say, down_seconds: float, up_seconds: float, rebuild: bool = False
 ) -> Restarted:
     """`down`, if it runs, then `up`; nothing is stopped when `up` could not follow."""
-    home = caller.initialised()
-    ready = fit_out(caller, make_ready(caller, sandbox, say, goes_on=True), rebuild, say)
+    home = context.initialised()
+    ready = fit_out(context, make_ready(context, sandbox, say, goes_on=True), rebuild, say)
     old_settings = record.read(home).get("settings", {})
     before, pid_before = "", 0
     if watching.holder(home.places.watcher_lock) is not None:
         before = _version(home)
-        pid_before = down(caller, say, down_seconds, keep_key=bool(ready.held)).pid
-    started = up(caller, ready, say, up_seconds)
+        pid_before = down(context, say, down_seconds, keep_key=bool(ready.held)).pid
+    started = up(context, ready, say, up_seconds)
     new_settings = _flat(ready)
     changed = {
         key: [old_settings.get(key), new_settings.get(key)]
@@ -274,7 +274,7 @@ def restart(
     return Restarted(home.agent, before, after, pid_before, started.pid, started.rung, changed)
 
 
-def _version(home: Home) -> str:
+def _version(home: AgentPaths) -> str:
     """`branch@commit` that the watcher says it runs; empty when it does not say."""
     try:
         state = watching.known_state(home)
@@ -283,7 +283,7 @@ def _version(home: Home) -> str:
     return f"{state.branch}@{state.commit}" if state and state.branch else ""
 
 
-def _put_keys(home: Home, keys: Mapping[str, str], uid: int) -> None:
+def _put_keys(home: AgentPaths, keys: Mapping[str, str], uid: int) -> None:
     _remove_keys(home)  # of an earlier start with another provider
     if keys:
         secure_directory(home.places.secrets, uid)
@@ -291,13 +291,13 @@ def _put_keys(home: Home, keys: Mapping[str, str], uid: int) -> None:
         write_whole(home.key_file(name), f"{key}\n".encode(), mode=0o600)
 
 
-def _remove_keys(home: Home) -> None:
+def _remove_keys(home: AgentPaths) -> None:
     for name in KEYS:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(home.key_file(name))
 
 
-def _running_key(home: Home, name: str) -> str:
+def _running_key(home: AgentPaths, name: str) -> str:
     try:
         with open(home.key_file(name), encoding="utf-8") as file:
             return file.read().strip()
@@ -305,10 +305,10 @@ def _running_key(home: Home, name: str) -> str:
         return ""
 
 
-def _keys_in_podman(caller: Caller, home: Home) -> list[str]:
+def _keys_in_podman(context: Context, home: AgentPaths) -> list[str]:
     from host.container import choice, control
 
-    return control.keys_held(choice.podman_at_hand(caller), home)
+    return control.keys_held(choice.podman_at_hand(context), home)
 
 
 def remember(ready: Readiness) -> None:
@@ -317,7 +317,7 @@ def remember(ready: Readiness) -> None:
     record.write(ready.home, ready.sandbox, sealed, ready.key_names, _flat(ready))
 
 
-def settings_needing_consent(home: Home, settings: Settings, sandbox: str) -> tuple[Difference, ...]:
+def settings_needing_consent(home: AgentPaths, settings: Settings, sandbox: str) -> tuple[Difference, ...]:
     """What minifram.yaml sets to another value than at the last start, and may give the agent more. A default is of
     minifram itself, also one that another version changed."""
     from host.agent.settings_text import flat

@@ -22,10 +22,10 @@ from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.switching import Journal, Step
 from host.container.words import Image, names, sealing
-from host.context import Caller, as_option
+from host.context import Context, as_option
 from host.display import Say
 from host.errors import CommandError
-from host.paths import Home, known_agents
+from host.paths import AgentPaths, known_agents
 from host.repository import open as bare
 from host.running import record
 from host.running import start as starting
@@ -78,35 +78,35 @@ class Limits(NamedTuple):
     up: float = UP_SECONDS
 
 
-def upgrade(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgraded:
+def upgrade(context: Context, consent: Consent, say: Say, limits: Limits) -> Upgraded:
     """To the installed version. Raises CommandError, also when the agent had to be brought back."""
-    home = _in_container(caller)
+    home = _in_container(context)
     if switch_files.is_under_way(home):
-        return _told(home, settle(caller, running.make_ready(caller, None, say, goes_on=True), say, limits))
-    ready, podman, _ = _ready(caller, say)
+        return _told(home, settle(context, running.make_ready(context, None, say, goes_on=True), say, limits))
+    ready, podman, _ = _ready(context, say)
     with as_command_error():
         found = _at_work(podman, home)
-        ready = running.fit_out(caller, ready, False, say)
+        ready = running.fit_out(context, ready, False, say)
         assert ready.ship is not None  # noqa: S101 - what choosing podman means
         new = ready.ship.image
         if found.version == new.version:
             return _as_it_is(home, found)
         require(home, ready.settings, ready.sandbox, "upgrade", consent)
-        proof.prove(caller, home, new, ready.settings.podman.base, say)
-        return _told(home, _begin(caller, ready, found, new, None, say, limits))
+        proof.prove(context, home, new, ready.settings.podman.base, say)
+        return _told(home, _begin(context, ready, found, new, None, say, limits))
 
 
-def go_back(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgraded:
+def go_back(context: Context, consent: Consent, say: Say, limits: Limits) -> Upgraded:
     """To the image before the last upgrade. Raises CommandError."""
-    home = _in_container(caller)
+    home = _in_container(context)
     if switch_files.is_under_way(home):
-        return _told(home, settle(caller, running.make_ready(caller, None, say, goes_on=True), say, limits))
+        return _told(home, settle(context, running.make_ready(context, None, say, goes_on=True), say, limits))
     done = switch_files.read_done(home)
     if done is None:
         raise CommandError(
             Exit.NOT_FOUND, f"agent {home.agent!r} was never upgraded, so there is nothing to go back to"
         )
-    ready, podman, machine = _ready(caller, say)
+    ready, podman, machine = _ready(context, say)
     with as_command_error():
         found = _at_work(podman, home)
         if found.version == done.old.version:
@@ -114,11 +114,11 @@ def go_back(caller: Caller, consent: Consent, say: Say, limits: Limits) -> Upgra
         require(home, ready.settings, ready.sandbox, "upgrade --back", consent)
         if base.look(podman, done.old.name) is None:
             raise CommandError(Exit.NOT_FOUND, f"the image {done.old.name} is not there any more; nothing was changed")
-        ready = ready._replace(ship=Ship(podman, machine, done.old, caller.root, caller.network))
-        return _told(home, _begin(caller, ready, found, done.old, done.memory, say, limits))
+        ready = ready._replace(ship=Ship(podman, machine, done.old, context.root, context.network))
+        return _told(home, _begin(context, ready, found, done.old, done.memory, say, limits))
 
 
-def settle(caller: Caller, ready: Readiness, say: Say, limits: Limits) -> Ended:
+def settle(context: Context, ready: Readiness, say: Say, limits: Limits) -> Ended:
     """Bring a switch that was cut short to its end. Raises CommandError."""
     home = ready.home
     machine = ready.chosen.machine
@@ -128,21 +128,21 @@ def settle(caller: Caller, ready: Readiness, say: Say, limits: Limits) -> Ended:
             f"an upgrade of agent {home.agent!r} was cut short in the podman sandbox; 'minifram upgrade' ends it, "
             "'minifram down' gives it up",
         )
-    podman = choice.podman_of(caller, machine)
+    podman = choice.podman_of(context, machine)
     with as_command_error(), control.alone(home):
         journal = switch_files.read_journal(home)
         if journal is None:
             raise CommandError(Exit.TRY_AGAIN, "another minifram command has just ended the upgrade; try again")
         say(f"an upgrade from {journal.old.name} to {journal.new.name} was cut short; it goes on")
-        ship = Ship(podman, machine, journal.new, caller.root, caller.network)
-        return _Switch(caller, ready._replace(ship=ship), journal, say, limits).run()
+        ship = Ship(podman, machine, journal.new, context.root, context.network)
+        return _Switch(context, ready._replace(ship=ship), journal, say, limits).run()
 
 
 # --- before it begins ----------------------------------------------------------------------------
 
 
-def _in_container(caller: Caller) -> Home:
-    home = caller.initialised()
+def _in_container(context: Context) -> AgentPaths:
+    home = context.initialised()
     sandbox = record.sandbox_in_use(home)
     if sandbox and sandbox != PODMAN:
         raise CommandError(
@@ -155,8 +155,8 @@ def _in_container(caller: Caller) -> Home:
     return home
 
 
-def _ready(caller: Caller, say: Say) -> tuple[Readiness, Podman, Machine]:
-    ready = running.make_ready(caller, None, say, goes_on=True)
+def _ready(context: Context, say: Say) -> tuple[Readiness, Podman, Machine]:
+    ready = running.make_ready(context, None, say, goes_on=True)
     if ready.sandbox != PODMAN:
         raise CommandError(
             Exit.USAGE,
@@ -165,10 +165,10 @@ def _ready(caller: Caller, say: Say) -> tuple[Readiness, Podman, Machine]:
         )
     machine = ready.chosen.machine
     assert machine is not None  # noqa: S101 - what choosing podman means
-    return ready, choice.podman_of(caller, machine), machine
+    return ready, choice.podman_of(context, machine), machine
 
 
-def _at_work(podman: Podman, home: Home) -> Seen:
+def _at_work(podman: Podman, home: AgentPaths) -> Seen:
     found = control.look(podman, home)
     if found is None or not found.runs:
         raise watching.not_running(home)
@@ -182,13 +182,13 @@ def _at_work(podman: Podman, home: Home) -> Seen:
     return found
 
 
-def _as_it_is(home: Home, found: Seen) -> Upgraded:
+def _as_it_is(home: AgentPaths, found: Seen) -> Upgraded:
     state = _state(home) or watcher_file.WatcherFile()
     return Upgraded(home.agent, found.version, found.version, found.pid, state.branch, state.commit, 0.0)
 
 
 def _begin(
-    caller: Caller, ready: Readiness, found: Seen, new: Image, kept: str | None, say: Say, limits: Limits
+    context: Context, ready: Readiness, found: Seen, new: Image, kept: str | None, say: Say, limits: Limits
 ) -> Ended:
     """`kept` is the memory of the last watcher of `new`, when it had one."""
     assert ready.ship is not None  # noqa: S101 - whoever calls has one
@@ -209,17 +209,17 @@ def _begin(
             bring=switching.to_bring(kept, memory) if kept is not None else None,
         )
         switch_files.write_journal(home, journal)
-        return _Switch(caller, ready, journal, say, limits).run()
+        return _Switch(context, ready, journal, say, limits).run()
 
 
-def _memory(home: Home) -> str:
+def _memory(home: AgentPaths) -> str:
     try:
         return switch_files.read_memory(home)
     except ValueError as error:
         raise CommandError(Exit.CONFLICT, f"the watcher's memory cannot be kept: {error}") from None
 
 
-def _state(home: Home) -> watcher_file.WatcherFile | None:
+def _state(home: AgentPaths) -> watcher_file.WatcherFile | None:
     try:
         return watching.glimpse(home)
     except ValueError:  # of another schema, perhaps: the upgrade does not depend on it
@@ -232,10 +232,10 @@ def _state(home: Home) -> watcher_file.WatcherFile | None:
 class _Switch:
     """One switch, step by step; whoever makes it holds the agent's lock."""
 
-    def __init__(self, caller: Caller, ready: Readiness, journal: Journal, say: Say, limits: Limits) -> None:
+    def __init__(self, context: Context, ready: Readiness, journal: Journal, say: Say, limits: Limits) -> None:
         assert ready.ship is not None  # noqa: S101 - whoever calls has one
         self._ready, self._journal, self._say, self._limits = ready, journal, say, limits
-        self._caller, self._home, self._ship, self._podman = caller, ready.home, ready.ship, ready.ship.podman
+        self._context, self._home, self._ship, self._podman = context, ready.home, ready.ship, ready.ship.podman
         self._names = names(self._home.agent)
         self._container: Container | None = None
         self._before = Before(None, 0, frozenset())
@@ -384,7 +384,7 @@ class _Switch:
             self._container,
             self._before,
             self._limits.up,
-            self._caller.steady,
+            self._context.steady,
             self._say,
             self._journal.rung,
         )
@@ -426,32 +426,32 @@ class _Switch:
             return
         needed = {self._journal.old.version, self._journal.new.version}
         for each in (done.old, done.new):
-            if each.version not in needed and not _is_needed_by_others(self._caller, each):
+            if each.version not in needed and not _is_needed_by_others(self._context, each):
                 try:
                     self._podman("image", "rm", each.name)
                 except PodmanError as error:  # a container of another agent's, most likely
                     self._say(f"{each.name} stays: {error.said}")
 
 
-def _is_needed_by_others(caller: Caller, image: Image) -> bool:
-    for agent in known_agents(caller.environ):
+def _is_needed_by_others(context: Context, image: Image) -> bool:
+    for agent in known_agents(context.environ):
         try:
-            done = switch_files.read_done(caller._replace(agent=agent).home)
+            done = switch_files.read_done(context._replace(agent=agent).home)
         except CommandError:
             return True
-        if agent != caller.agent and done and image in (done.old, done.new):
+        if agent != context.agent and done and image in (done.old, done.new):
             return True
     return False
 
 
-def tell_once(home: Home, id: str, title: str, text: str, at: str) -> None:
+def tell_once(home: AgentPaths, id: str, title: str, text: str, at: str) -> None:
     """Put a report onto the page, unless the last commits of main tell it. Raises CommandError, GitError, TipBusy."""
     git = bare.open_repository(home, WATCHER)
     if id not in told(git, WATCHER):
         write_reports(git, f"COMMS: {title}", [Entry(at, title, text)], [id], (), USUAL)
 
 
-def _last_words(podman: Podman, home: Home, since: str) -> str:
+def _last_words(podman: Podman, home: AgentPaths, since: str) -> str:
     """What the container said, and what its watcher met."""
     lines = control.output(podman, home).splitlines()
     try:
@@ -464,7 +464,7 @@ def _last_words(podman: Podman, home: Home, since: str) -> str:
     return f" Its last words:\n\n{shown}" if shown else " It left no words."
 
 
-def _told(home: Home, ended: Ended) -> Upgraded:
+def _told(home: AgentPaths, ended: Ended) -> Upgraded:
     """Raises CommandError for a switch that came back."""
     journal, now = ended.journal, ended.running
     if journal.why:

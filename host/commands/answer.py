@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 
 @click.command("answer", cls=Verb)
@@ -38,8 +38,8 @@ def verb(ctx: click.Context, text: str | None, words: bool, wait: float, as_json
     from infra.shared.conversation import request_to_dict
     from infra.shared.manual import MAX_ANSWER_BYTES
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
     question = answering.oldest(home, wait)
     if text is None and as_json_:
         told = {"id": question.id, "at": question.at, "others": question.others}

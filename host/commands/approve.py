@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 
 @click.command("approve", cls=Verb)
@@ -24,9 +24,9 @@ def verb(ctx: click.Context, id: str, as_json_: bool) -> None:
     from host.repository import approvals
     from host.repository import open as bare
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
-    git = bare.open_repository(home, bare.pm_of(caller.environ))
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
+    git = bare.open_repository(home, bare.pm_of(context.environ))
     if not id:
         waiting = approvals.listed(git, home)
         if as_json_:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 
 @click.command("backup", cls=Verb)
@@ -34,8 +34,8 @@ def verb(ctx: click.Context, file: str | None, as_json_: bool) -> None:
         raise CommandError(
             Exit.USAGE, "a backup goes to a file with a name, not to standard output; give FILE or nothing"
         )
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    made = backup.back_up(caller, file, time.time(), screen.progress)
+    context, screen = context_of(ctx), screen_of(ctx)
+    made = backup.back_up(context, file, time.time(), screen.progress)
     if as_json_:
         screen.result(as_json("backup", made))
         return

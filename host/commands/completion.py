@@ -6,7 +6,7 @@ import os
 
 import click
 
-from host.commands.options import Verb, caller_of, screen_of
+from host.commands.options import Verb, context_of, screen_of
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -28,7 +28,7 @@ def verb(ctx: click.Context, shell: str | None) -> None:
     from host.errors import CommandError
     from infra.shared.exit_codes import Exit
 
-    name = shell or os.path.basename(caller_of(ctx).environ.get("SHELL", ""))
+    name = shell or os.path.basename(context_of(ctx).environ.get("SHELL", ""))
     kind = get_completion_class(name) if name in SHELLS else None
     if kind is None:
         raise CommandError(Exit.USAGE, f"there is no completion for shell {name!r}; give one of {', '.join(SHELLS)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def verb(ctx: click.Context, key: str | None, as_json_: bool) -> None:
     from host.display import as_json, harmless, plain
     from host.errors import CommandError
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
     found = settings_text.explained(home.settings)
     chosen = settings_text.chosen(found, key)
     if not chosen:

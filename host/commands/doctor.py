@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 
@@ -19,8 +19,8 @@ def verb(ctx: click.Context, as_json_: bool) -> int:
     from host.agent.doctor import diagnose
     from host.display import as_json, counted, harmless, plain
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    found = diagnose(caller)
+    context, screen = context_of(ctx), screen_of(ctx)
+    found = diagnose(context)
     if as_json_:
         screen.result(as_json("doctor", plain(found) | {"findings": found.findings}))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 
 @click.command("down", cls=Verb)
@@ -18,6 +18,6 @@ def verb(ctx: click.Context, timeout: float, as_json_: bool) -> None:
     from host.agent import up as running
     from host.display import as_json
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    ended = running.down(caller, screen.progress, timeout)
+    context, screen = context_of(ctx), screen_of(ctx)
+    ended = running.down(context, screen.progress, timeout)
     screen.result(as_json("down", ended) if as_json_ else f"down  {ended.agent} (watcher was pid {ended.pid})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 
@@ -24,14 +24,14 @@ def verb(ctx: click.Context, number: int, as_json_: bool) -> None:
     from host.running import record
     from host.running import watcher as watching
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
     if record.sandbox_in_use(home) != record.PODMAN:
         raise CommandError(
             Exit.CONFLICT, f"agent {home.agent!r} was not started in a container, and nothing else counts what it sends"
         )
     runs = watching.holder(home.places.watcher_lock, True) is not None
-    found = egress(home, choice.podman_at_hand(caller) if runs else None, number)
+    found = egress(home, choice.podman_at_hand(context) if runs else None, number)
     if as_json_:
         screen.result(as_json("egress", found))
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, complete_branch, json_option, screen_of
+from host.commands.options import Verb, complete_branch, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 
@@ -23,10 +23,10 @@ def verb(ctx: click.Context, branch: str, as_json_: bool) -> int:
     from host.repository import open as bare
     from host.repository import review
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
-    git = bare.open_repository(home, bare.pm_of(caller.environ))
-    option = as_option(caller.agent)
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
+    git = bare.open_repository(home, bare.pm_of(context.environ))
+    option = as_option(context.agent)
     done = examining.examine(home, git, branch, examining.LONGEST_SECONDS)
     if as_json_:
         screen.result(as_json("examine", done))

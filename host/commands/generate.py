@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, accept_option, caller_of, json_option, screen_of
+from host.commands.options import Verb, accept_option, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 
@@ -48,15 +48,15 @@ def verb(ctx: click.Context, kind: str, install: bool, check: str | None, accept
     from host.repository import open as bare
     from host.repository.guard import put_guard
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
+    context, screen = context_of(ctx), screen_of(ctx)
     if install and check is not None:
         raise click.UsageError("--install writes, --check looks; take one of them")
     if kind == generated.KUBE and (install or check == ""):
         raise click.UsageError("a manifest is installed nowhere; redirect it to a FILE, and name that to --check")
-    found = generated.now(caller, kind, check is None, asking(accept, screen) if check is None else None)
+    found = generated.now(context, kind, check is None, asking(accept, screen) if check is None else None)
     agent, text = found.home.agent, generated.text_of(kind, found)
     if check is not None:
-        checked = generated.check(agent, check or generated.unit_path(caller, agent), text)
+        checked = generated.check(agent, check or generated.unit_path(context, agent), text)
         if as_json_:
             screen.result(as_json("generate", checked))
         for line in [] if as_json_ else checked.differences:
@@ -68,7 +68,7 @@ def verb(ctx: click.Context, kind: str, install: bool, check: str | None, accept
     if found.machine.version < generated.needed(kind):
         have, need = (".".join(map(str, version)) for version in (found.machine.version, generated.needed(kind)))
         screen.progress(f"podman is {have} here; this needs {need} or newer")
-    path = generated.unit_path(caller, agent) if install else ""
+    path = generated.unit_path(context, agent) if install else ""
     if install:
         bare.open_repository(found.home)
         put_guard(found.home.remote)  # systemd starts the container, and calls nobody who would

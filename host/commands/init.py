@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.providers import PROVIDERS
 
 
@@ -38,13 +38,13 @@ def verb(ctx: click.Context, sandbox: str | None, model: str | None, autonomy: s
     from host.display import as_json
     from host.repository import open as bare
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
+    context, screen = context_of(ctx), screen_of(ctx)
     defaults = {"sandbox": "auto", "autonomy": "merge", "model.provider": "auto"}
     given = {"sandbox": sandbox, "autonomy": autonomy, "model.provider": model}
     chosen = {key: value for key, value in given.items() if value}
-    text = file_text(caller.agent, defaults | chosen)
+    text = file_text(context.agent, defaults | chosen)
     born = birth.give_birth(
-        caller.home, caller.root, text if chosen else None, text, bare.pm_of(caller.environ), caller.uid
+        context.home, context.root, text if chosen else None, text, bare.pm_of(context.environ), context.uid
     )
     if as_json_:
         screen.result(as_json("init", born))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 
@@ -26,8 +26,8 @@ def verb(ctx: click.Context, what: str, as_json_: bool) -> int:
     from host.agent.ledger import verify
     from host.display import as_json, counted, one_line
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
     found = verify(home)
     if as_json_:
         screen.result(as_json("ledger", {"agent": home.agent, "file": home.places.ledger, **found._asdict()}))

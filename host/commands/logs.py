@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 if TYPE_CHECKING:
     from host.agent.logs import Line
@@ -44,8 +44,8 @@ def verb(ctx: click.Context, follow: bool, source: str, lines: int, as_json_: bo
     from host.agent import logs
     from host.display import as_json, plain
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    places = caller.initialised().places
+    context, screen = context_of(ctx), screen_of(ctx)
+    places = context.initialised().places
     if follow:
         for line in logs.follow(places, source, lines):
             screen.result(as_json("log-line", line) if as_json_ else _shown(line, screen))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from host.context import Caller
+from host.context import Context
 from host.display import Screen
 from host.paths import known_agents, problem_with_agent_name
 
@@ -42,10 +42,10 @@ def accept_option(help: str) -> Callable[[_F], _F]:
     return click.option("--accept", is_flag=True, help=help)
 
 
-def caller_of(ctx: click.Context) -> Caller:
+def context_of(ctx: click.Context) -> Context:
     """Who calls; the top level put it there."""
     found = ctx.obj
-    assert isinstance(found, Caller)  # noqa: S101 - `cli.main` sets it for every context
+    assert isinstance(found, Context)  # noqa: S101 - `cli.main` sets it for every context
     return found
 
 
@@ -65,7 +65,7 @@ def complete_branch(ctx: click.Context, param: click.Parameter, incomplete: str)
     from infra.shared.branches import problem_with_branch
 
     try:
-        git = bare.open_repository(caller_of(ctx).initialised())
+        git = bare.open_repository(context_of(ctx).initialised())
         names = [name for name, _ in review.unmerged(git, review.main_commit(git))]
     except Exception as error:
         if as_command_error(error) is None:
@@ -80,9 +80,9 @@ def _choose_agent(ctx: click.Context, param: click.Parameter, name: str | None) 
     problem = problem_with_agent_name(name)
     if problem:
         raise click.BadParameter(problem, ctx=ctx, param=param)
-    ctx.obj = caller_of(ctx)._replace(agent=name)
+    ctx.obj = context_of(ctx)._replace(agent=name)
 
 
 def _complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    names = known_agents(caller_of(ctx).environ)
+    names = known_agents(context_of(ctx).environ)
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, complete_branch, json_option, screen_of
+from host.commands.options import Verb, complete_branch, context_of, json_option, screen_of
 
 
 @click.command("reject", cls=Verb)
@@ -18,8 +18,8 @@ def verb(ctx: click.Context, branch: str, because: str, as_json_: bool) -> None:
     from host.repository import merge as decisions
     from host.repository import open as bare
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    git = bare.open_repository(caller.initialised(), bare.pm_of(caller.environ))
+    context, screen = context_of(ctx), screen_of(ctx)
+    git = bare.open_repository(context.initialised(), bare.pm_of(context.environ))
     done = decisions.reject(git, branch, because)
     if as_json_:
         screen.result(as_json("reject", done))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 TEXT_CHARS = 300
@@ -29,8 +29,8 @@ def verb(ctx: click.Context, run: str, as_json_: bool) -> int:
     from host.agent.replaying import replayed
     from host.display import as_json, counted, one_line, plain
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    name, found = replayed(caller.initialised(), run)
+    context, screen = context_of(ctx), screen_of(ctx)
+    name, found = replayed(context.initialised(), run)
     if as_json_:
         screen.result(as_json("replay", {"run": name, **plain(found)}))
         return Exit.FINDINGS if found.differences else Exit.OK

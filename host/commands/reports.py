@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 
 @click.command("reports", cls=Verb)
@@ -20,8 +20,8 @@ def verb(ctx: click.Context, number: int, follow: bool, as_json_: bool) -> None:
     from host.repository import comms as talk
     from host.repository import open as bare
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    git = bare.open_repository(caller.initialised())
+    context, screen = context_of(ctx), screen_of(ctx)
+    git = bare.open_repository(context.initialised())
     found = talk.reports(git)
     shown = found[-number:] if number else []
     if as_json_ and not follow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 
 @click.command("restart", cls=Verb)
@@ -22,8 +22,8 @@ def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float,
     from host.display import as_json, harmless
     from host.running.start import exit_of
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    done = running.restart(caller, sandbox, screen.progress, timeout, timeout, rebuild)
+    context, screen = context_of(ctx), screen_of(ctx)
+    done = running.restart(context, sandbox, screen.progress, timeout, timeout, rebuild)
     if as_json_:
         screen.result(as_json("restart", done))
         return exit_of(done.rung)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, accept_option, caller_of, json_option, screen_of
+from host.commands.options import Verb, accept_option, context_of, json_option, screen_of
 
 
 @click.command("restore", cls=Verb)
@@ -35,9 +35,9 @@ def verb(ctx: click.Context, file: str, accept: bool, as_json_: bool) -> None:
     from host.display import as_json, counted
     from infra.shared.providers import VARIABLES
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    name = caller.agent if _is_named(ctx) else None
-    made = restore.restore(caller, file, name, asking(accept, screen), screen.progress)
+    context, screen = context_of(ctx), screen_of(ctx)
+    name = context.agent if _is_named(ctx) else None
+    made = restore.restore(context, file, name, asking(accept, screen), screen.progress)
     if as_json_:
         screen.result(as_json("restore", made))
         return
@@ -58,7 +58,7 @@ def verb(ctx: click.Context, file: str, accept: bool, as_json_: bool) -> None:
 
 def _is_named(ctx: click.Context) -> bool:
     """Whether the PM said which agent, before or after the verb or in the environment."""
-    if caller_of(ctx).environ.get("MINIFRAM_AGENT"):
+    if context_of(ctx).environ.get("MINIFRAM_AGENT"):
         return True
     contexts = [each for each in (ctx, ctx.parent) if each]
     return any(each.get_parameter_source("agent") is click.core.ParameterSource.COMMANDLINE for each in contexts)

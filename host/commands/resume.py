@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 
@@ -32,9 +32,9 @@ def verb(ctx: click.Context, run: str, text: str, step: int | None, model: str |
     from host.repository import comms as talk
     from host.repository import open as bare
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
     words = take_up(home, run, step, model, text)
-    told = talk.tell(bare.open_repository(home, bare.pm_of(caller.environ)), words)
+    told = talk.tell(bare.open_repository(home, bare.pm_of(context.environ)), words)
     screen.result(as_json("resume", plain(told)) if as_json_ else f"told  {told.commit[:12]} directive {told.id}")
     return Exit.OK

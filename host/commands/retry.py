@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 
@@ -25,9 +25,9 @@ def verb(ctx: click.Context, as_json_: bool) -> int:
     from host.display import as_json
     from host.repository import open as bare
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
-    git = bare.open_repository(home, bare.pm_of(caller.environ))
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
+    git = bare.open_repository(home, bare.pm_of(context.environ))
     done = pins.retry(home, git, pins.TAKEN_SECONDS)
     option = as_option(done.agent)
     if as_json_:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from host.commands.options import Verb, caller_of, complete_branch, json_option, screen_of
+from host.commands.options import Verb, complete_branch, context_of, json_option, screen_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +33,9 @@ def verb(ctx: click.Context, branch: str | None, stat: bool, as_json_: bool) -> 
     from host.repository import open as bare
     from host.repository import review
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    git = bare.open_repository(caller.initialised())
-    option = as_option(caller.agent)
+    context, screen = context_of(ctx), screen_of(ctx)
+    git = bare.open_repository(context.initialised())
+    option = as_option(context.agent)
     if branch is None:
         branches = review.awaiting(git)
         if as_json_:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 
 @click.command("rollback", cls=Verb)
@@ -27,9 +27,9 @@ def verb(ctx: click.Context, ref: str, as_json_: bool) -> None:
     from host.repository import merge as decisions
     from host.repository import open as bare
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    git = bare.open_repository(caller.initialised(), bare.pm_of(caller.environ))
-    option = as_option(caller.agent)
+    context, screen = context_of(ctx), screen_of(ctx)
+    git = bare.open_repository(context.initialised(), bare.pm_of(context.environ))
+    option = as_option(context.agent)
     done = decisions.roll_back(git, ref, option)
     if as_json_:
         screen.result(as_json("rollback", done))

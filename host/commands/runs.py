@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def verb(ctx: click.Context, run: str | None, number: int, as_spans: bool, as_js
     from host.agent import runs
     from host.display import as_json, counted, one_line, plain
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
     if as_spans:
         from host.agent.spans import spans
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def verb(ctx: click.Context, as_json_: bool) -> int:
     from host.agent.status import standing
     from host.display import as_json
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
+    context, screen = context_of(ctx), screen_of(ctx)
     now = time.time()
-    found = standing(caller.initialised(), now)
+    found = standing(context.initialised(), now)
     if as_json_:
         screen.result(as_json("status", found))
     else:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
     from host.display import Screen
-    from host.paths import Home
+    from host.paths import AgentPaths
     from host.repository.comms import Report, Told
     from infra.shared.repository.git import Git
     from infra.shared.settings import Settings
@@ -42,11 +42,11 @@ def verb(ctx: click.Context, text: str, wait: bool, timeout: float, as_json_: bo
     from host.repository import open as bare
     from host.running import watcher as watching
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
+    context, screen = context_of(ctx), screen_of(ctx)
+    home = context.initialised()
     words = talk.directive_text(text, lambda: sys.stdin.buffer.read(talk.MAX_BYTES + 1))
     settings = _settings(home) if wait else None
-    git = bare.open_repository(home, bare.pm_of(caller.environ))
+    git = bare.open_repository(home, bare.pm_of(context.environ))
     told = talk.tell(git, words)
     if told.sections_put_back:
         screen.progress("COMMS.md lacked a section of its own ('## Directives', '## Reports'); it was put back")
@@ -67,14 +67,14 @@ def verb(ctx: click.Context, text: str, wait: bool, timeout: float, as_json_: bo
     return ended
 
 
-def _settings(home: Home) -> Settings:
+def _settings(home: AgentPaths) -> Settings:
     from infra.shared.settings import read_settings
 
     return read_settings(home.settings)
 
 
 def _wait(
-    home: Home, settings: Settings, git: Git, told: Told, deadline: float, screen: Screen
+    home: AgentPaths, settings: Settings, git: Git, told: Told, deadline: float, screen: Screen
 ) -> tuple[Report | None, int]:
     """The report on the directive, and how the command ends."""
     from host.display import one_line
@@ -106,7 +106,7 @@ def _wait(
     return None, stopped_because
 
 
-def _is_out_of_budget(home: Home, settings: Settings, since: float) -> bool:
+def _is_out_of_budget(home: AgentPaths, settings: Settings, since: float) -> bool:
     """The ledger says so, or the runner went to sleep over it since then."""
     from host.agent import status as standing
     from host.display import seconds_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import Verb, context_of, json_option, screen_of
 
 
 @click.command("up", cls=Verb)
@@ -30,9 +30,9 @@ def verb(ctx: click.Context, sandbox: str | None, rebuild: bool, timeout: float,
     from host.display import as_json
     from host.running.start import exit_of, version_words
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    ready = running.make_ready(caller, sandbox, screen.progress)
-    started = running.up(caller, ready, screen.progress, timeout, rebuild)
+    context, screen = context_of(ctx), screen_of(ctx)
+    ready = running.make_ready(context, sandbox, screen.progress)
+    started = running.up(context, ready, screen.progress, timeout, rebuild)
     if as_json_:
         screen.result(as_json("up", started))
         return exit_of(started.rung)

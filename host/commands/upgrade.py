@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from host.commands.options import Verb, accept_option, caller_of, json_option, screen_of
+from host.commands.options import Verb, accept_option, context_of, json_option, screen_of
 
 
 @click.command("upgrade", cls=Verb)
@@ -36,9 +36,9 @@ def verb(ctx: click.Context, back: bool, timeout: float, accept: bool, as_json_:
     from host.agent.consent import asking
     from host.display import as_json
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
+    context, screen = context_of(ctx), screen_of(ctx)
     limits = upgrade.Limits(up=timeout)
-    done = (upgrade.go_back if back else upgrade.upgrade)(caller, asking(accept, screen), screen.progress, limits)
+    done = (upgrade.go_back if back else upgrade.upgrade)(context, asking(accept, screen), screen.progress, limits)
     if as_json_:
         screen.result(as_json("upgrade", done))
     elif not done.is_another:

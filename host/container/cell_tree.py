@@ -10,23 +10,23 @@ from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import CELL_GID, CELL_UID
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 
 HAND_OVER_SECONDS = 600.0
 
 
-def give_to_cell(podman: Podman, machine: Machine, home: Home) -> None:
+def give_to_cell(podman: Podman, machine: Machine, home: AgentPaths) -> None:
     """The cell's tree belongs to the cell's user, and the PM (a stranger there) may read it. Raises CommandError."""
     _hand_over(podman, home, CELL_UID, CELL_GID, machine.host_uid(CELL_UID))
 
 
-def give_to_pm(podman: Podman, home: Home, uid: int) -> None:
+def give_to_pm(podman: Podman, home: AgentPaths, uid: int) -> None:
     """The cell's tree belongs to the PM again, as in the process sandbox. Raises CommandError."""
     _hand_over(podman, home, 0, 0, uid)
 
 
-def _hand_over(podman: Podman, home: Home, uid: int, gid: int, host_uid: int) -> None:
+def _hand_over(podman: Podman, home: AgentPaths, uid: int, gid: int, host_uid: int) -> None:
     """From the leaves up, never through a link; the top last, since its owner says that all is done."""
     bot = home.places.bot
     if os.lstat(bot).st_uid == host_uid:

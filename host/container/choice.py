@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from host.container.machine import Lack, Machine, fatal, look
 from host.container.podman import Podman, environment
-from host.context import Caller
+from host.context import Context
 from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
@@ -26,12 +26,12 @@ class Choice(NamedTuple):
 
 
 def choose(
-    caller: Caller, asked: str, was_sealed: bool, look_at: Callable[[Mapping[str, str], int], Machine] = look
+    context: Context, asked: str, was_sealed: bool, look_at: Callable[[Mapping[str, str], int], Machine] = look
 ) -> Choice:
     """Raises CommandError."""
     if asked == PROCESS:
         return Choice(PROCESS)
-    machine = look_at(caller.environ, caller.uid)
+    machine = look_at(context.environ, context.uid)
     missing = fatal(machine)
     if not missing:
         return Choice(PODMAN, machine=machine)
@@ -46,20 +46,20 @@ def choose(
     return Choice(PROCESS, missing[0].what)
 
 
-def podman_of(caller: Caller, machine: Machine) -> Podman:
-    return Podman(machine.podman, environment(caller.environ), machine.words)
+def podman_of(context: Context, machine: Machine) -> Podman:
+    return Podman(machine.podman, environment(context.environ), machine.words)
 
 
-def podman_at_hand(caller: Caller) -> Podman:
+def podman_at_hand(context: Context) -> Podman:
     """For a container that is there already. Raises CommandError when podman is gone."""
-    machine = look(caller.environ, caller.uid)
+    machine = look(context.environ, context.uid)
     if not machine.podman or machine.refusal:
         raise CommandError(
             Exit.NOT_FOUND,
             f"the agent lives in a container, and podman cannot be used: {machine.refusal or 'it is not installed'}; "
             "mend that, 'minifram doctor' checks it",
         )
-    return podman_of(caller, machine)
+    return podman_of(context, machine)
 
 
 def _unusable(machine: Machine, missing: list[Lack]) -> CommandError:

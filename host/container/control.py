@@ -33,7 +33,7 @@ from host.container.words import (
 )
 from host.display import Say
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 
@@ -48,7 +48,7 @@ class Ended(NamedTuple):
     was_killed: bool
 
 
-def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
+def look(podman: Podman, home: AgentPaths, name: str = "") -> Seen | None:
     """The agent's container, or its other one of this `name`; None when there is none. Raises CommandError when
     the name is taken by another's."""
     name = name or names(home.agent).container
@@ -66,7 +66,7 @@ def look(podman: Podman, home: Home, name: str = "") -> Seen | None:
     return found
 
 
-def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Seen:
+def make(podman: Podman, machine: Machine, home: AgentPaths, sealed: Sealing, keys: Mapping[str, str]) -> Seen:
     """Make secrets, volumes and container, all but started; an earlier container of this agent is removed.
 
     A key of the sealing that `keys` lacks is left to the secret that is there. Raises CommandError and PodmanError."""
@@ -88,7 +88,7 @@ def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Ma
     return _create(podman, home, sealed)
 
 
-def start(podman: Podman, home: Home) -> None:
+def start(podman: Podman, home: AgentPaths) -> None:
     """Let its first process begin. Raises CommandError."""
     name = names(home.agent).container
     try:
@@ -99,7 +99,7 @@ def start(podman: Podman, home: Home) -> None:
         ) from None
 
 
-def start_again(podman: Podman, home: Home) -> Seen:
+def start_again(podman: Podman, home: AgentPaths) -> Seen:
     """Ready a container that ran before for `start`: its first process is there, and waits. Raises CommandError."""
     return _settled(podman, names(home.agent).container)
 
@@ -109,7 +109,7 @@ def rename(podman: Podman, name: str, to: str) -> None:
     podman("rename", name, to)
 
 
-def stop(podman: Podman, home: Home, running: Seen, seconds: float, say: Say, name: str = "") -> Ended:
+def stop(podman: Podman, home: AgentPaths, running: Seen, seconds: float, say: Say, name: str = "") -> Ended:
     """Ask the container to end, wait, end it at the deadline. Raises CommandError."""
     began = time.monotonic()
     say(f"asked the container (pid {running.pid}) to end; it has {seconds:g} s")
@@ -124,7 +124,7 @@ def stop(podman: Podman, home: Home, running: Seen, seconds: float, say: Say, na
     return Ended(running.pid, spent, after is not None and after.exit_code == 137)
 
 
-def output(podman: Podman, home: Home) -> str:
+def output(podman: Podman, home: AgentPaths) -> str:
     """The last that the container wrote to its streams; empty when that is not known."""
     try:
         return podman.everything("logs", f"--tail={LOG_LINES}", names(home.agent).container)
@@ -132,26 +132,26 @@ def output(podman: Podman, home: Home) -> str:
         return ""
 
 
-def remove(podman: Podman, home: Home, name: str = "") -> None:
+def remove(podman: Podman, home: AgentPaths, name: str = "") -> None:
     """The container and what podman copied of the key into it. Raises PodmanError."""
     podman("rm", "--force", "--time=0", "--ignore", name or names(home.agent).container)
 
 
-def remove_secrets(podman: Podman, home: Home, but: Collection[str] = ()) -> None:
+def remove_secrets(podman: Podman, home: AgentPaths, but: Collection[str] = ()) -> None:
     """All keys of this agent but the secrets with these names. Raises PodmanError."""
     for name in (secret_name(home.agent, key) for key in keys_held(podman, home)):
         if name not in but:
             podman("secret", "rm", name)
 
 
-def keys_held(podman: Podman, home: Home) -> list[str]:
+def keys_held(podman: Podman, home: AgentPaths) -> list[str]:
     """The names of the keys that podman holds for this agent. Raises PodmanError."""
     there = podman("secret", "ls", "--format={{.Name}}").split()
     return [key for key in KEYS if secret_name(home.agent, key) in there]
 
 
 @contextlib.contextmanager
-def alone(home: Home) -> Iterator[None]:
+def alone(home: AgentPaths) -> Iterator[None]:
     """Hold the lock on changes to the agent's container. Raises CommandError when another command holds it."""
     path = f"{home.data}/container.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -180,7 +180,7 @@ def _inspected(podman: Podman, name: str) -> dict[str, Any] | None:
     return dict(told[0])
 
 
-def _prepare_repository(home: Home, uid: int) -> None:
+def _prepare_repository(home: AgentPaths, uid: int) -> None:
     """What is bound of the repository is there, and ours: the keep writes it with the PM's rights alone."""
     packed = f"{home.remote}/packed-refs"
     with contextlib.suppress(FileExistsError):
@@ -206,7 +206,7 @@ def _prepare_repository(home: Home, uid: int) -> None:
             )
 
 
-def _make_volume(podman: Podman, volume: Volume, home: Home) -> None:
+def _make_volume(podman: Podman, volume: Volume, home: AgentPaths) -> None:
     """A volume is only a name for a directory of the host's: one that stands for another place is made anew."""
     try:
         told = podman.json("volume", "inspect", volume.name)[0]
@@ -236,7 +236,7 @@ def _remove_volume(podman: Podman, name: str) -> None:
         ) from None
 
 
-def _make_secret(podman: Podman, home: Home, key: str, value: str) -> None:
+def _make_secret(podman: Podman, home: AgentPaths, key: str, value: str) -> None:
     """Over stdin: a key in an argument or a variable could be read by others."""
     name = secret_name(home.agent, key)
     if key in keys_held(podman, home):
@@ -244,7 +244,7 @@ def _make_secret(podman: Podman, home: Home, key: str, value: str) -> None:
     podman(*secret_words(name, home.agent), stdin=value.encode())
 
 
-def _create(podman: Podman, home: Home, sealed: Sealing) -> Seen:
+def _create(podman: Podman, home: AgentPaths, sealed: Sealing) -> Seen:
     try:
         podman(*create_words(sealed))
     except PodmanError as error:

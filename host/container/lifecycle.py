@@ -15,10 +15,10 @@ from host.container.inspection import Seen
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import Image, Sealing, sealing
-from host.context import Caller
+from host.context import Context
 from host.display import Say
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.running import start as starting
 from host.running import watcher as watching
 from host.running.start import Running
@@ -41,7 +41,7 @@ class Ship(NamedTuple):
 class Container:
     """The first process of a container, watched from before its start without asking podman again and again."""
 
-    def __init__(self, podman: Podman, home: Home, made: Seen) -> None:
+    def __init__(self, podman: Podman, home: AgentPaths, made: Seen) -> None:
         self._podman, self._home = podman, home
         self.pid = made.pid
         # It waits for its start and cannot have ended: this is no other process's number.
@@ -62,15 +62,15 @@ class Container:
             self._descriptor = -1
 
 
-def fit_out(caller: Caller, podman: Podman, machine: Machine, settings: Settings, anew: bool, say: Say) -> Ship:
+def fit_out(context: Context, podman: Podman, machine: Machine, settings: Settings, anew: bool, say: Say) -> Ship:
     """Find or build the image. Raises CommandError."""
     with as_command_error():
-        found = image.find_or_build(podman, machine, caller.environ, caller.root, settings.podman.base, anew, say)
-    return Ship(podman, machine, found, caller.root, caller.network)
+        found = image.find_or_build(podman, machine, context.environ, context.root, settings.podman.base, anew, say)
+    return Ship(podman, machine, found, context.root, context.network)
 
 
 def up(
-    home: Home,
+    home: AgentPaths,
     settings: Settings,
     ship: Ship,
     keys: Mapping[str, str],
@@ -103,7 +103,7 @@ def up(
     raise CommandError(Exit.FAILURE, f"the container ended at once with {ended}; {watching.last_words(home)}")
 
 
-def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:
+def down(home: AgentPaths, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:
     """End the agent and take container and key away; gives the pid it had. Raises CommandError, also when none ran."""
     with as_command_error(), control.alone(home):
         found = control.look(podman, home)
@@ -125,7 +125,7 @@ def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -
     return found.pid
 
 
-def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Container:
+def begun(podman: Podman, machine: Machine, home: AgentPaths, sealed: Sealing, keys: Mapping[str, str]) -> Container:
     """Made and started; an earlier one that does not run is removed. Raises CommandError and PodmanError."""
     # Those of an earlier start with another provider.
     control.remove_secrets(podman, home, but={secret.name for secret in sealed.secrets})
@@ -140,7 +140,7 @@ def begun(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: M
     return container
 
 
-def _give_up_switch(podman: Podman, home: Home, named: Seen | None, seconds: float, say: Say) -> bool:
+def _give_up_switch(podman: Podman, home: AgentPaths, named: Seen | None, seconds: float, say: Say) -> bool:
     """Of an upgrade that was cut short, nothing stays; the watcher's memory is that of before. Gives whether there was
     one. A container holds nothing that is not made anew."""
     name = words.names(home.agent).aside
@@ -169,7 +169,7 @@ def facts_of(
     return switching.Facts(held[0], held[1], verdict, is_begun)
 
 
-def _clear(podman: Podman, home: Home) -> None:
+def _clear(podman: Podman, home: AgentPaths) -> None:
     """No agent, no key: also of a start that failed half-way."""
     found = control.look(podman, home)
     if found is None or not found.runs:

@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from host.display import Say
-from host.paths import Home
+from host.paths import AgentPaths
 from host.running import start as starting
 from host.running import watcher as watching
 from host.running.start import Before, Running, Started
@@ -21,7 +21,7 @@ class Seen(NamedTuple):
 
 
 def wait_until_serving(
-    home: Home, container: Started, before: Before, seconds: float, steady: float, say: Say, rung: str
+    home: AgentPaths, container: Started, before: Before, seconds: float, steady: float, say: Say, rung: str
 ) -> Seen:
     """`steady`: seconds for which the same boot has to last; `rung`: where on the ladder the agent served before."""
     began = time.monotonic()
@@ -53,7 +53,7 @@ def wait_until_serving(
     return Seen(now_running, "")
 
 
-def _state(home: Home) -> WatcherFile | None:
+def _state(home: AgentPaths) -> WatcherFile | None:
     try:
         return watching.glimpse(home)
     except ValueError:

@@ -12,7 +12,7 @@ from host import keep_files
 from host.container.switching import Journal
 from host.container.words import Image
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory, write_whole
 
@@ -31,12 +31,12 @@ class Done(NamedTuple):
     """Of the watcher of `old`, as it was then."""
 
 
-def is_under_way(home: Home) -> bool:
+def is_under_way(home: AgentPaths) -> bool:
     """Or was, when it was cut short."""
     return os.path.lexists(home.switch_file)
 
 
-def read_journal(home: Home) -> Journal | None:
+def read_journal(home: AgentPaths) -> Journal | None:
     """None when nothing is under way. Raises CommandError for what cannot be read."""
     known = _known(home.switch_file, UNDER_WAY)
     try:
@@ -45,18 +45,18 @@ def read_journal(home: Home) -> Journal | None:
         raise _unreadable(home.switch_file, error) from None
 
 
-def write_journal(home: Home, journal: Journal) -> None:
+def write_journal(home: AgentPaths, journal: Journal) -> None:
     _write(home.switch_file, UNDER_WAY, journal)
 
 
-def remove_journal(home: Home) -> None:
+def remove_journal(home: AgentPaths) -> None:
     """Also one that cannot be read."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(home.switch_file)
     sync_directory(home.data)
 
 
-def read_done(home: Home) -> Done | None:
+def read_done(home: AgentPaths) -> Done | None:
     """None when there was none. Raises CommandError for what cannot be read."""
     known = _known(home.switched_file, DONE)
     try:
@@ -65,11 +65,11 @@ def read_done(home: Home) -> Done | None:
         raise _unreadable(home.switched_file, error) from None
 
 
-def write_done(home: Home, done: Done) -> None:
+def write_done(home: AgentPaths, done: Done) -> None:
     _write(home.switched_file, DONE, done)
 
 
-def read_memory(home: Home) -> str:
+def read_memory(home: AgentPaths) -> str:
     """`watcher.json` byte for byte, empty when there is none. Raises OSError, and ValueError for no such file."""
     try:
         return keep_files.whole(home.places.watcher_state).decode(errors="surrogateescape")
@@ -77,7 +77,7 @@ def read_memory(home: Home) -> str:
         return ""
 
 
-def write_memory(home: Home, memory: str) -> None:
+def write_memory(home: AgentPaths, memory: str) -> None:
     """The same back; nothing of the agent may run. The ledger and the logs only ever grow, and stay."""
     path = home.places.watcher_state
     if memory:

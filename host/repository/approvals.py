@@ -12,7 +12,7 @@ from typing import NamedTuple
 from host import keep_files
 from host.display import harmless, one_line
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.repository import comms as talk
 from host.repository.review import main_commit, page_at
 from infra.shared import approvals, comms, questions
@@ -48,7 +48,7 @@ class Answered(NamedTuple):
     asking: Asking
 
 
-def waiting(home: Home, page: str) -> list[Asking]:
+def waiting(home: AgentPaths, page: str) -> list[Asking]:
     """What waits for the PM, oldest first. Raises CommsError, OSError, and ValueError for a record that is none."""
     held = _held(home)
     states = approvals.states(page, tuple(question.id for question in held))
@@ -56,12 +56,12 @@ def waiting(home: Home, page: str) -> list[Asking]:
     return recorded + [_on_page(asked) for asked in approvals.unanswered_on_page(page)]
 
 
-def listed(git: Git, home: Home) -> list[Asking]:
+def listed(git: Git, home: AgentPaths) -> list[Asking]:
     """What waits on main now. Raises CommandError."""
     return _look(git, home)[1]
 
 
-def answer(git: Git, home: Home, id: str, approved: bool, why: str = "") -> Answered:
+def answer(git: Git, home: AgentPaths, id: str, approved: bool, why: str = "") -> Answered:
     """Write `approve ID` or `deny ID: why`. Raises CommandError for an id that waits for no answer."""
     id = id.strip("[]`").lower()
     said, found = _look(git, home)
@@ -77,7 +77,7 @@ def answer(git: Git, home: Home, id: str, approved: bool, why: str = "") -> Answ
     return Answered(talk.tell(git, text), asking)
 
 
-def _look(git: Git, home: Home) -> tuple[dict[str, approvals.Answer], list[Asking]]:
+def _look(git: Git, home: AgentPaths) -> tuple[dict[str, approvals.Answer], list[Asking]]:
     """What the PM says now, and what waits for it. Raises CommandError."""
     page = page_at(git, main_commit(git))
     try:
@@ -99,7 +99,7 @@ def shown(asking: Asking) -> list[str]:
     return [f"{asking.id}  {one_line(asking.tool, 40)}  {whose}{why}, {one_line(asking.at, 24)}", f"  {asking.call}"]
 
 
-def _held(home: Home) -> list[Question]:
+def _held(home: AgentPaths) -> list[Question]:
     """The keep's records, oldest first. Raises OSError, ValueError."""
     directory = home.places.questions
     try:
@@ -115,7 +115,7 @@ def _held(home: Home) -> list[Question]:
     return sorted(found, key=lambda question: question.asked_at)
 
 
-def _asking(home: Home, question: Question) -> Asking:
+def _asking(home: AgentPaths, question: Question) -> Asking:
     whole = json.dumps(question.input)
     call = json.dumps(redacted_value(question.input))
     file = f"{home.places.questions}/{questions.file_name(question.id)}"

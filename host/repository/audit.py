@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.repository import guard, openings, review
 from host.repository import open as bare
 from host.repository.openings import Opening
@@ -33,7 +33,7 @@ class Result(NamedTuple):
     text: str
 
 
-def audit(home: Home, uid: int) -> Iterator[Result]:
+def audit(home: AgentPaths, uid: int) -> Iterator[Result]:
     """Raises GitError and OSError for what it could not look at."""
     found = list(openings.thorough(home.remote, uid))
     stopped = any(each.stops for each in found)
@@ -50,7 +50,7 @@ def audit(home: Home, uid: int) -> Iterator[Result]:
         yield from _content(home)
 
 
-def _repository(home: Home) -> Iterator[Result]:
+def _repository(home: AgentPaths) -> Iterator[Result]:
     problem = bare.problem_with_repository(home)
     if problem:
         yield Result("repository", FAIL, str(problem))
@@ -76,7 +76,7 @@ def _repository(home: Home) -> Iterator[Result]:
         yield Result("repository", WARN, text)
 
 
-def _configuration(home: Home) -> Iterator[Result]:
+def _configuration(home: AgentPaths) -> Iterator[Result]:
     """Anything that `minifram init` did not write: git runs programs by such keys, as the PM."""
     try:
         found = bare.configuration(home.remote)
@@ -99,7 +99,7 @@ def _configuration(home: Home) -> Iterator[Result]:
         yield Result("configuration", OK, "only what 'minifram init' wrote")
 
 
-def _planted(home: Home, found: list[Opening]) -> Iterator[Result]:
+def _planted(home: AgentPaths, found: list[Opening]) -> Iterator[Result]:
     """Files by which a repository makes the git that works on it do more than git."""
     found = sorted(found, key=lambda each: not each.stops)
     for each in found[:SHOWN]:
@@ -113,7 +113,7 @@ def _planted(home: Home, found: list[Opening]) -> Iterator[Result]:
         yield Result("planted", OK, "no alternates, links or other openings in the repository")
 
 
-def _hooks(home: Home) -> Iterator[Result]:
+def _hooks(home: AgentPaths) -> Iterator[Result]:
     directory = f"{home.remote}/hooks"
     try:
         names = sorted(name for name in os.listdir(directory) if not name.endswith(".sample"))
@@ -135,7 +135,7 @@ def _hooks(home: Home) -> Iterator[Result]:
         yield Result("hooks", OK, text)
 
 
-def _content(home: Home) -> Iterator[Result]:
+def _content(home: AgentPaths) -> Iterator[Result]:
     """Whether each object is what its name says: git itself believes the name."""
     git = bare.git_on(home.remote).within(CONTENT_SECONDS)
     try:

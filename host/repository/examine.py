@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from host.paths import Home
+from host.paths import AgentPaths
 from host.repository import review
 from host.running import record
 from infra.shared.repository.git import Git
@@ -26,7 +26,7 @@ class Examined(NamedTuple):
     verdict: Verdict | None = None
 
 
-def examine(home: Home, git: Git, name: str, seconds: float) -> Examined:
+def examine(home: AgentPaths, git: Git, name: str, seconds: float) -> Examined:
     """Ask, and wait until the request is taken away, as long as a watcher runs. Raises CommandError, GitError."""
     commit, main = review.branch_commit(git, name), review.main_commit(git)
     asked_at = time.time()

@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.shared.branches import MAIN
 from infra.shared.files import write_whole
 from infra.shared.repository.bare_config import config_text
@@ -18,7 +18,7 @@ _SMALL = 4096
 """An empty file may have its old length, of zero bytes."""
 
 
-def mend(home: Home, started: float) -> Iterator[str]:
+def mend(home: AgentPaths, started: float) -> Iterator[str]:
     """Put right what can be; each thing that was done, in words. `started`: when the machine was, by the wall's clock.
     Raises OSError."""
     contents = {"HEAD": f"ref: refs/heads/{MAIN}\n", "config": config_text(home.agent)}

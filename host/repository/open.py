@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.repository import mending, openings
 from infra.shared.exit_codes import Exit
 from infra.shared.people import Person
@@ -36,7 +36,7 @@ _HARMLESS = re.compile(
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-def open_repository(home: Home, person: Person | None = None) -> Git:
+def open_repository(home: AgentPaths, person: Person | None = None) -> Git:
     """Git on the agent's bare repository. Raises CommandError when it is missing, not bare, not ours, or tampered
     with."""
     trouble = problem_with_repository(home)
@@ -51,7 +51,7 @@ def git_on(remote: str, person: Person | None = None) -> Git:
     return Git(remote, person, {"GIT_DIR": remote, "GIT_ATTR_SOURCE": EMPTY_TREE}, limits=LIMITS)
 
 
-def problem_with_repository(home: Home) -> CommandError | None:
+def problem_with_repository(home: AgentPaths) -> CommandError | None:
     """Why this is not the repository that `minifram init` made for this agent; None when it is."""
     remote = home.remote
     if not os.path.isdir(remote) or os.path.islink(remote):

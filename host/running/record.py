@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from host import keep_files
-from host.paths import Home
+from host.paths import AgentPaths
 from host.running.watcher import holder
 from infra.shared.files import write_whole
 from infra.shared.providers import KEYS
@@ -20,7 +20,7 @@ SCHEMA = "minifram.up/1"
 
 
 def write(
-    home: Home, sandbox: str, sealed: bool, keys: Sequence[str] = (), settings: dict[str, Any] | None = None
+    home: AgentPaths, sandbox: str, sealed: bool, keys: Sequence[str] = (), settings: dict[str, Any] | None = None
 ) -> None:
     """`settings`: each with its value, as in `settings_text.flat`; none for an agent that was not started here yet."""
     record = {
@@ -34,7 +34,7 @@ def write(
     write_whole(home.started_file, json.dumps(record, indent=1).encode(), mode=0o600)
 
 
-def read(home: Home) -> dict[str, Any]:
+def read(home: AgentPaths) -> dict[str, Any]:
     """The last record; empty when there is none that can be read."""
     try:
         found = json.loads(keep_files.whole(home.started_file))
@@ -43,16 +43,16 @@ def read(home: Home) -> dict[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("settings"), dict) else {}
 
 
-def sandbox_in_use(home: Home) -> str:
+def sandbox_in_use(home: AgentPaths) -> str:
     """The sandbox of the last start; empty when there was none."""
     return str(read(home).get("sandbox", ""))
 
 
-def is_running(home: Home) -> bool:
+def is_running(home: AgentPaths) -> bool:
     return holder(home.places.watcher_lock, sandbox_in_use(home) == PODMAN) is not None
 
 
-def was_sealed(home: Home) -> bool:
+def was_sealed(home: AgentPaths) -> bool:
     """Whether the agent ever ran in the container, or came from an archive that the PM did not accept as unsealed. An
     agent that has lived without a record of how counts as sealed."""
     try:
@@ -67,7 +67,7 @@ def was_sealed(home: Home) -> bool:
     return found.get("sealed", found.get("sandbox") != PROCESS) is not False
 
 
-def keys_in_use(home: Home) -> tuple[str, ...]:
+def keys_in_use(home: AgentPaths) -> tuple[str, ...]:
     """The names of the keys that the running agent was given."""
     record = read(home)
     if record.get("sandbox") != PODMAN:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from host.display import Say
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from host.running.watcher import POLL_SECONDS, UNKNOWN, already_running, glimpse, holder, last_words
 from infra.shared import arguments, watcher_file
 from infra.shared.exit_codes import Exit
@@ -68,7 +68,7 @@ class Started(Protocol):
 class NotYet(CommandError):
     """The watcher is at work, and its agent does not work; carries what was seen."""
 
-    def __init__(self, home: Home, pid: int, what: str) -> None:
+    def __init__(self, home: AgentPaths, pid: int, what: str) -> None:
         super().__init__(
             Exit.FAILURE,
             f"{what}; the watcher (pid {pid}) goes on trying. See 'minifram logs'; "
@@ -85,7 +85,7 @@ class Before(NamedTuple):
     pins: frozenset[Pin]
 
 
-def before_start(home: Home) -> Before:
+def before_start(home: AgentPaths) -> Before:
     stamp = _stamp(home)
     try:
         state = glimpse(home)
@@ -100,7 +100,7 @@ def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
     return {"LANG": "C.UTF-8"} | kept | {"PYTHONPATH": root}
 
 
-def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds: float, say: Say) -> Running:
+def start(home: AgentPaths, program: tuple[str, ...], environ: dict[str, str], seconds: float, say: Say) -> Running:
     """Start `program` as the agent's watcher, in a session of its own, and wait until its agent works.
 
     Raises CommandError; a watcher that is at work but not successful yet is left to go on trying."""
@@ -120,7 +120,7 @@ def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds
     raise CommandError(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
 
 
-def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(home: AgentPaths, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     output = os.open(home.watcher_output, flags, 0o600)
     try:
@@ -138,7 +138,7 @@ def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> sub
 
 
 def wait_until_running(
-    home: Home, process: Started, before: Before, seconds: float, say: Say, in_container: bool = False
+    home: AgentPaths, process: Started, before: Before, seconds: float, say: Say, in_container: bool = False
 ) -> Running | int:
     """Running, or the watcher's exit status. Raises CommandError when it takes too long or fails too often."""
     # A container's name is its agent's alone: whoever holds the lock while it runs is in it.
@@ -177,7 +177,7 @@ def _tell(state: WatcherFile, told: str, say: Say) -> str:
 _OWN = (watcher_file.BRANCH_RUNG, watcher_file.MAIN_RUNG)
 
 
-def _stamp(home: Home) -> object:
+def _stamp(home: AgentPaths) -> object:
     """Another value whenever the watcher has written its state again: it replaces the file."""
     try:
         status = os.stat(home.places.watcher_state)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from host import keep_files
 from host.display import Say
 from host.errors import CommandError
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def holder(lock: str, in_container: bool = False) -> int | None:
         os.close(descriptor)
 
 
-def known_state(home: Home) -> WatcherFile | None:
+def known_state(home: AgentPaths) -> WatcherFile | None:
     """What the watcher last wrote down; None when it never did. Raises ValueError for what is no such file."""
     from infra.shared import watcher_file  # costs msgspec; who only asks for the holder need not pay
 
@@ -66,7 +66,7 @@ def known_state(home: Home) -> WatcherFile | None:
 _OF_ANY_SCHEMA = {"phase": str, "branch": str, "commit": str, "boot_id": str, "rung": str, "failures": int}
 
 
-def glimpse(home: Home) -> WatcherFile | None:
+def glimpse(home: AgentPaths) -> WatcherFile | None:
     """`known_state`, and of a watcher of another version how its agent stands, and no more.
 
     The command can be newer than the image that runs, and after an upgrade was taken back it is."""
@@ -98,7 +98,7 @@ def orphan(state: WatcherFile) -> int:
     return state.runner_pid if lives else 0
 
 
-def already_running(home: Home, pid: int | None) -> CommandError:
+def already_running(home: AgentPaths, pid: int | None) -> CommandError:
     named = f"pid {pid}" if pid else "pid unknown"
     return CommandError(
         Exit.CONFLICT,
@@ -106,7 +106,7 @@ def already_running(home: Home, pid: int | None) -> CommandError:
     )
 
 
-def stop(home: Home, seconds: float, say: Say) -> int:
+def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     """Ask the watcher to end, and wait until it has; gives its pid. Raises CommandError, also when there is none."""
     lock = home.places.watcher_lock
     pid = _settled_holder(lock)
@@ -135,7 +135,7 @@ def stop(home: Home, seconds: float, say: Say) -> int:
     return pid
 
 
-def last_words(home: Home) -> str:
+def last_words(home: AgentPaths) -> str:
     """The watcher's newest troubles and the end of what it wrote to stderr, for an error message."""
     lines: list[str] = []
     try:
@@ -161,7 +161,7 @@ def _end_of(path: str) -> list[str]:
         return [str(error)]
 
 
-def _complaints_of_doors(home: Home) -> list[str]:
+def _complaints_of_doors(home: AgentPaths) -> list[str]:
     """What kept a door from opening since the last `up`: the reason behind a runner's "door does not answer"."""
     try:
         since = os.stat(home.started_file).st_mtime
@@ -180,7 +180,7 @@ def _complaints_of_doors(home: Home) -> list[str]:
     return list(found.values())[-2:]
 
 
-def not_running(home: Home) -> CommandError:
+def not_running(home: AgentPaths) -> CommandError:
     """With what is left of it, if anything is."""
     try:
         state = known_state(home)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from host.agent.status import Standing, standing
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.shared.repository.bare_config import MARKER, SETTINGS
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
@@ -78,7 +78,7 @@ def rung(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> Wa
 def shown(agent: Agent) -> Standing:
     """What `minifram status` says."""
     data = str(agent.directory)
-    home = Home("agent", data, agent.places.var, agent.places.run, str(agent.settings))
+    home = AgentPaths("agent", data, agent.places.var, agent.places.run, str(agent.settings))
     return standing(home, time.time())
 
 

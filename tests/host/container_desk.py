@@ -20,7 +20,7 @@ from typing import Any
 from host.container.image import PARTS
 from host.container.machine import Machine
 from host.container.words import names, secret_name
-from host.paths import Home, home_of
+from host.paths import AgentPaths, paths_of
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
@@ -107,8 +107,8 @@ class ContainerDesk:
         }
 
     @property
-    def home(self) -> Home:
-        return home_of(self.agent, self.environ, self.user.uid)
+    def home(self) -> AgentPaths:
+        return paths_of(self.agent, self.environ, self.user.uid)
 
     def spawn(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         launcher = str(self.workshop.code / "tests/host/launcher.py")

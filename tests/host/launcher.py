@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from host.cli import main  # noqa: E402
-from host.context import Caller  # noqa: E402
+from host.context import Context  # noqa: E402
 
 if __name__ == "__main__":
     project, watcher, *words = sys.argv[1:]
@@ -23,6 +23,6 @@ if __name__ == "__main__":
     network = os.environ.get("LAUNCH_WITH_NETWORK", "")
     script = os.environ.get("LAUNCH_WITH_PROOF", "")
     proof = ("/bin/sh", "-c", script) if script else ()
-    caller = Caller(dict(os.environ), os.getuid(), project, program, agent, network, proof)
-    steady = float(os.environ.get("LAUNCH_WITH_STEADY", caller.steady))
-    sys.exit(main(words, caller._replace(steady=steady)))
+    context = Context(dict(os.environ), os.getuid(), project, program, agent, network, proof)
+    steady = float(os.environ.get("LAUNCH_WITH_STEADY", context.steady))
+    sys.exit(main(words, context._replace(steady=steady)))

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from host.agent import backup
-from host.paths import Home
+from host.paths import AgentPaths
 from host.repository import open as bare
 from host.running import watcher as watching
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
@@ -636,7 +636,7 @@ def _restored(desk: Desk, content: bytes) -> Ended:
         path.unlink()
 
 
-def _forget(home: Home) -> None:
+def _forget(home: AgentPaths) -> None:
     for place in (home.data, home.state, home.run):
         shutil.rmtree(place, ignore_errors=True)
     shutil.rmtree(os.path.dirname(home.settings), ignore_errors=True)

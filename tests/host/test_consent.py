@@ -161,7 +161,7 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
     desk.done("restore", str(_archive(desk, "", **manifest)), "--agent", "second", *words)
 
     assert record.was_sealed(desk.home("second")) is sealed
-    root = desk.caller()._replace(uid=0, agent="second")  # whom podman does not seal
+    root = desk.context()._replace(uid=0, agent="second")  # whom podman does not seal
     if sealed:
         with pytest.raises(CommandError, match="without isolation") as refused:
             running.make_ready(root, None, print)

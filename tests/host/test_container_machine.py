@@ -11,7 +11,7 @@ import pytest
 
 from host.container.choice import choose
 from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, told
-from host.context import Caller
+from host.context import Context
 from host.errors import CommandError
 
 PM = 1001
@@ -232,7 +232,7 @@ def test_a_path_that_podman_would_read_as_more_is_refused(tmp_path: Path, variab
     assert variable in found.text
     assert repr(path) in found.text
     with pytest.raises(CommandError, match=variable):
-        choose(Caller(environ | {variable: path}, PM, "/project", ()), "podman", False)
+        choose(Context(environ | {variable: path}, PM, "/project", ()), "podman", False)
 
 
 def test_a_runtime_directory_of_somebody_else_is_told(tmp_path: Path) -> None:

@@ -23,12 +23,12 @@ from host.container.words import (
     volume_options,
     volume_words,
 )
-from host.paths import Home
+from host.paths import AgentPaths
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
 from tests.host.test_container_machine import GOOD
 
-HOME = Home("blue", "/data/blue", "/state/blue", "/run/blue", "/config/blue/minifram.yaml")
+HOME = AgentPaths("blue", "/data/blue", "/state/blue", "/run/blue", "/config/blue/minifram.yaml")
 IMAGE = Image("localhost/minifram:v1", "v1")
 
 

@@ -9,7 +9,7 @@ from host.agent.egress import egress
 from host.container.counters import Count
 from host.container.podman import Podman
 from host.container.query_log import Asked
-from host.paths import Home
+from host.paths import AgentPaths
 from tests.host.desk import Desk
 
 QUESTIONS = """\
@@ -26,8 +26,8 @@ COUNTERS = {
 }
 
 
-def a_home(tmp_path: Path) -> Home:
-    return Home("blue", f"{tmp_path}/data", str(tmp_path), f"{tmp_path}/run", f"{tmp_path}/minifram.yaml")
+def a_home(tmp_path: Path) -> AgentPaths:
+    return AgentPaths("blue", f"{tmp_path}/data", str(tmp_path), f"{tmp_path}/run", f"{tmp_path}/minifram.yaml")
 
 
 def a_podman(tmp_path: Path, script: str) -> Podman:

@@ -30,7 +30,7 @@ def test_an_emptied_file_is_told_and_written_again(desk: Desk, name: str, left: 
         assert "'minifram doctor'" in refused.err
         said: list[str] = []
         if verb == "up":
-            make_ready(desk.caller(), "process", said.append)
+            make_ready(desk.context(), "process", said.append)
         else:
             said.append(desk.done("doctor").out)
         assert f"{path} was empty, as a power cut can leave it; it is written again" in said[0]

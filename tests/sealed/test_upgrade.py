@@ -12,7 +12,7 @@ import pytest
 
 from host.agent.proof import scratch_of
 from host.container.words import names
-from host.paths import home_of
+from host.paths import paths_of
 from tests.sealed.project import Project
 from tests.sealed.rootless import Ended
 from tests.sealed.sealed_agent import SealedAgent, born, until
@@ -117,7 +117,7 @@ def test_an_agent_moves_to_a_new_image_only_when_it_lives_there(agent: SealedAge
     assert second != first
     assert is_settled(agent)
     assert boots(agent)[: len(lived)] == lived
-    assert not Path(home_of(scratch, agent.user.environ, agent.user.uid).data).exists()
+    assert not Path(paths_of(scratch, agent.user.environ, agent.user.uid).data).exists()
 
     Path(agent.home.state, "choke").touch()
     lived = boots(agent)

@@ -109,7 +109,7 @@ def _refusal(vector: Vector, words: str) -> str:
 def _up(vector: Vector, site: Site) -> str:
     """What `minifram up` finds before it starts anything."""
     try:
-        running.make_ready(site.desk.caller(), "process", lambda _: None)
+        running.make_ready(site.desk.context(), "process", lambda _: None)
     except CommandError as trouble:
         return _refusal(vector, str(trouble)) or str(trouble)
     return WORKS

@@ -63,7 +63,7 @@ def test_missing_guards_are_found_and_put_back(site: Site) -> None:
     assert ended.code == 8
     for name, hook in HOOKS.items():
         assert f"{site.remote}/{name} is missing, so {hook.without}: 'minifram up' puts it there" in ended.out
-    make_ready(site.desk.caller(), "process", lambda _: None)
+    make_ready(site.desk.context(), "process", lambda _: None)
     assert {name: (site.remote / name).read_text() for name in HOOKS} == {n: hook.script for n, hook in HOOKS.items()}
     assert site.desk.run("doctor").code == 0
 
