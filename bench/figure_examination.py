@@ -36,7 +36,7 @@ def count(text: str) -> int:
     return len(text.split())
 '''
 TOOL_TEST = '''\
-from infra.loop.word_tool import count
+from infra.cell.loop.word_tool import count
 
 
 def test_words_are_counted() -> None:

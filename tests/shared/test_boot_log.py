@@ -128,7 +128,7 @@ def test_the_log_and_its_directory_are_made(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from infra.contract.boot_log import BootLine, append_line
+from infra.shared.boot_log import BootLine, append_line
 for number in range(200):
     details = {"n": str(number), "x": "y" * 600}
     append_line(sys.argv[1], BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", sys.argv[2] * 32, details))
@@ -170,7 +170,7 @@ def test_a_full_disk_is_an_error_not_half_a_line(tmp_path: Path) -> None:
     """When only a part of the line goes in, the writer is told."""
     script = """
 import resource, sys
-from infra.contract.boot_log import BootLine, append_line
+from infra.shared.boot_log import BootLine, append_line
 resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))
 try:
     append_line(sys.argv[1], BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", "0" * 32))

@@ -16,7 +16,7 @@ from infra.shared.life_file import SLEEPING, Life, write_life
 
 FILL = """
 import resource, signal, sys
-from infra.contract.files import make_directories, sync_tree, write_whole
+from infra.shared.files import make_directories, sync_tree, write_whole
 path, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -135,10 +135,10 @@ def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -
 
 REPORT_FOR_EVER = """
 import sys
-from tests.life.cell import Cell
-from infra.contract.boot import from_json
-from infra.life.home import settle
-from infra.loop.interruption import Interruption
+from tests.cell.runner.cell import Cell
+from infra.shared.boot import from_json
+from infra.cell.runner.home import settle
+from infra.cell.loop.interruption import Interruption
 home = settle(from_json(sys.argv[1]), sys.argv[2], Interruption())
 number = 0
 while True:
@@ -256,10 +256,10 @@ def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> Non
 
 FULL_DISK = """
 import resource, sys
-from infra.contract.boot import from_json
-from infra.life import handover
-from infra.life.home import settle
-from infra.loop.interruption import Interruption
+from infra.shared.boot import from_json
+from infra.cell.runner import handover
+from infra.cell.runner.home import settle
+from infra.cell.loop.interruption import Interruption
 home = settle(from_json(sys.argv[1]), sys.argv[2], Interruption())
 limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3, limit[1]))

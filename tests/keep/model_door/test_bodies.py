@@ -309,7 +309,7 @@ def test_a_request_takes_no_more_memory_than_it_weighs(value: str) -> None:
     ).encode()
     program = """if True:
         import sys
-        from infra.models.incoming import read_request
+        from infra.keep.model_door.incoming import read_request
         body = sys.stdin.buffer.read()
         def most():
             return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))

@@ -32,7 +32,7 @@ def test_this_version_is_fit(bench: Bench) -> None:
 
 AS_BEFORE = """
 def _as_before(git: Git, report: Report) -> Reply:
-    from infra.repository.tip import advance, edit_file
+    from infra.shared.repository.tip import advance, edit_file
 
     def edit(document: str) -> str:
         heading = comms.report_heading(report.whole_title, report.at)

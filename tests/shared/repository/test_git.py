@@ -130,7 +130,7 @@ def test_an_answer_has_an_end(tmp_path: Path) -> None:
 
 LITTLE = """
 import resource, sys
-from infra.repository.git import Git, GitError, Limits
+from infra.shared.repository.git import Git, GitError, Limits
 before = resource.getrlimit(resource.RLIMIT_DATA)
 git = Git(sys.argv[1], limits=Limits(memory_bytes=40 << 20))
 print(git("cat-file", "-s", sys.argv[2]))
@@ -187,7 +187,8 @@ def test_an_interrupted_caller_leaves_no_git_behind(tmp_path: Path) -> None:
 
 SHOW = """
 import sys
-from infra.repository.git import AGENT, Git
+from infra.shared.people import AGENT
+from infra.shared.repository.git import Git
 git = Git(sys.argv[1], AGENT)
 print(git("rev-parse", "--absolute-git-dir"))
 print(git("config", "--get-all", "core.hooksPath"))

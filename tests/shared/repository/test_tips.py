@@ -249,8 +249,9 @@ def test_a_push_whose_answer_is_lost_is_not_repeated(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from infra.repository.git import AGENT, Git
-from infra.repository.tip import BareTip, CloneTip, TipBusy, advance, edit_file
+from infra.shared.people import AGENT
+from infra.shared.repository.git import Git
+from infra.shared.repository.tip import BareTip, CloneTip, TipBusy, advance, edit_file
 side, directory, name, rounds = sys.argv[1:]
 git = Git(directory, AGENT)
 tip = BareTip(git) if side == "bare" else CloneTip(git)
