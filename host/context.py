@@ -1,4 +1,4 @@
-"""Who calls the command, and from where: the one value in which the process's environment is handed on."""
+"""The one value in which the process's environment is handed on: no layer below reads it itself."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.errors import CommandError
+from host.errors import not_found
 from host.paths import DEFAULT_AGENT, AgentPaths, known_agents, paths_of
-from infra.shared.exit_codes import Exit
 
 
 class Context(NamedTuple):
-    """The world outside, as the verbs see it."""
+    """Who calls the command, from where, and about which agent."""
 
     environ: Mapping[str, str]
     uid: int
@@ -33,27 +32,30 @@ class Context(NamedTuple):
     def home(self) -> AgentPaths:
         return paths_of(self.agent, self.environ, self.uid)
 
+    @property
+    def option(self) -> str:
+        return as_option(self.agent)
+
     def initialised(self) -> AgentPaths:
-        """The agent's home. Raises CommandError when `minifram init` has not been there."""
+        """The agent's paths. Raises CommandError for an agent that `minifram init` has not made."""
         home = self.home
         if os.path.lexists(home.remote):
             return home
         others = known_agents(self.environ)
         hint = f"; agents that exist: {', '.join(others)}" if others else ""
-        raise CommandError(
-            Exit.NOT_FOUND,
+        raise not_found(
             f"there is no agent {self.agent!r}: expected its repository at {home.remote}; "
-            f"make it with 'minifram init{as_option(self.agent)}'{hint}",
+            f"make it with 'minifram init{self.option}'{hint}"
         )
 
 
 def as_option(agent: str) -> str:
-    """What to write on a command line to mean this agent; nothing for the default."""
+    """What names this agent on a command line; nothing for the default."""
     return "" if agent == DEFAULT_AGENT else f" --agent {agent}"
 
 
 def this_process() -> Context:
-    """The real context. Called once, in the command's `main`."""
+    """The real context; only the command's `main` calls this."""
     environ = dict(os.environ)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     watcher = (sys.executable, "-s", "-P", "-m", "infra.watcher")

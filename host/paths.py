@@ -11,8 +11,7 @@ import stat
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.errors import CommandError
-from infra.shared.exit_codes import Exit
+from host.errors import conflict, usage
 from infra.shared.files import sync_directory
 from infra.shared.places import Places
 
@@ -117,7 +116,7 @@ def secure_directory(path: str, uid: int) -> None:
     except FileExistsError:
         problem = problem_with_directory(path, uid)
         if problem:
-            raise CommandError(Exit.CONFLICT, problem) from None
+            raise conflict(problem) from None
 
 
 def secure_run_directory(home: AgentPaths, uid: int) -> None:
@@ -154,5 +153,5 @@ def _run_base(environ: Mapping[str, str], uid: int) -> str:
 def _user_home(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "")
     if not os.path.isabs(home):
-        raise CommandError(Exit.USAGE, f"HOME is {home!r}; expected an absolute path, so that the agent can be found")
+        raise usage(f"HOME is {home!r}; expected an absolute path, so that the agent can be found")
     return home

@@ -8,8 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.errors import CommandError
-from infra.shared.exit_codes import Exit
+from host.errors import not_found
 
 _LEFT_OUT = ("__pycache__", "logs", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 _LEFT_OUT_ENDINGS = (".pyc", ".pyo", ".log", ".swp", ".orig", "~")
@@ -36,8 +35,8 @@ def files_of(root: str, part: str) -> Iterator[Source]:
     try:
         status = os.lstat(path)
     except FileNotFoundError:
-        raise CommandError(
-            Exit.NOT_FOUND, f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
+        raise not_found(
+            f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
         ) from None
     name = os.path.basename(part)
     if name in _LEFT_OUT or name.endswith(_LEFT_OUT_ENDINGS):

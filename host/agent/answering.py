@@ -12,12 +12,11 @@ import msgspec
 
 from host import keep_files
 from host.display import harmless
-from host.errors import CommandError
+from host.errors import conflict, failure, not_running, try_again, usage
 from host.paths import AgentPaths
 from host.running import record
 from host.running import watcher as watching
 from infra.shared.conversation import Block, Request, Text, ToolResult, ToolUse, request_from_dict
-from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.manual import (
     ANSWER,
@@ -48,10 +47,9 @@ class Question(NamedTuple):
 def oldest(home: AgentPaths, seconds: float = 0.0) -> Question:
     """The question that waits the longest; without one, it is waited for. Raises CommandError when there is none."""
     if record.sandbox_in_use(home) == record.PODMAN:
-        raise CommandError(
-            Exit.USAGE,
+        raise usage(
             "this agent lives in the sealed container, where nobody is asked: the provider manual works in the process "
-            "sandbox only",
+            "sandbox only"
         )
     deadline = time.monotonic() + seconds
     while True:
@@ -63,10 +61,8 @@ def oldest(home: AgentPaths, seconds: float = 0.0) -> Question:
             break
         time.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
     if watching.holder(home.places.watcher_lock) is None:
-        raise CommandError(
-            Exit.NOT_RUNNING, f"agent {home.agent!r} is not running, so nobody asks; 'minifram up' starts it"
-        )
-    raise CommandError(Exit.TRY_AGAIN, "nothing is asked at the moment; --wait waits for a question")
+        raise not_running(f"agent {home.agent!r} is not running, so nobody asks; 'minifram up' starts it")
+    raise try_again("nothing is asked at the moment; --wait waits for a question")
 
 
 def answer(home: AgentPaths, question: Question, text: str, is_words: bool) -> None:
@@ -78,13 +74,11 @@ def answer(home: AgentPaths, question: Question, text: str, is_words: bool) -> N
         parse_answer(text, question.request.tools)
         content = text.encode()
     except ValueError as error:
-        raise CommandError(Exit.USAGE, f"the answer cannot be used: {error}") from None
+        raise usage(f"the answer cannot be used: {error}") from None
     if len(content) > MAX_ANSWER_BYTES:
-        raise CommandError(Exit.USAGE, f"the answer has {len(content):,} bytes; at most {MAX_ANSWER_BYTES:,}")
+        raise usage(f"the answer has {len(content):,} bytes; at most {MAX_ANSWER_BYTES:,}")
     place = f"{home.places.var}/{FOLDER}/{question.id}"
-    nobody = CommandError(
-        Exit.CONFLICT, "nobody waits for this answer any more; 'minifram answer' shows what is asked now"
-    )
+    nobody = conflict("nobody waits for this answer any more; 'minifram answer' shows what is asked now")
     if not os.path.lexists(place + REQUEST):
         raise nobody
     write_whole(place + ANSWER, content, mode=0o600)
@@ -143,4 +137,4 @@ def _waiting(home: AgentPaths) -> Iterator[tuple[str, str, Request]]:
         except FileNotFoundError:
             continue  # answered at this moment
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise CommandError(Exit.FAILURE, f"the question {folder}/{name} cannot be read: {error!r}") from None
+            raise failure(f"the question {folder}/{name} cannot be read: {error!r}") from None

@@ -18,9 +18,8 @@ from typing import Literal
 import msgspec
 
 from host.display import seconds_of
-from host.errors import CommandError
+from host.errors import CommandError, failure, not_found, usage
 from host.paths import problem_with_agent_name
-from infra.shared.exit_codes import Exit
 
 SCHEMA = "minifram.archive/2"
 KNOWN_SCHEMAS = ("minifram.archive/1", SCHEMA)
@@ -162,7 +161,7 @@ class Archive:
             raise self._bad(f"is damaged, or no backup of minifram's ({error})") from None
 
     def _bad(self, why: str) -> CommandError:
-        return CommandError(Exit.FAILURE, f"{self._file} {why}; nothing was restored, take another copy of it")
+        return failure(f"{self._file} {why}; nothing was restored, take another copy of it")
 
 
 @contextlib.contextmanager
@@ -171,10 +170,10 @@ def opened(file: str) -> Iterator[Archive]:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise CommandError(Exit.NOT_FOUND, f"there is no file {file}; give one that 'minifram backup' made") from None
+        raise not_found(f"there is no file {file}; give one that 'minifram backup' made") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise CommandError(Exit.USAGE, f"{file} is no regular file; give one that 'minifram backup' made")
+        raise usage(f"{file} is no regular file; give one that 'minifram backup' made")
     with open(descriptor, "rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
         yield Archive(file, packed)
 

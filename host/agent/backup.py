@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from host.agent.archive import BLOCK, BOUNDS, BUNDLE, LEDGER, SCHEMA, SETTINGS, Manifest, Part, write_archive
 from host.context import Context
 from host.display import Say, counted
-from host.errors import CommandError
+from host.errors import conflict, denied, failure, not_found, usage
 from host.paths import AgentPaths
 from host.project import version_of
 from host.repository import open as bare
@@ -26,7 +26,6 @@ from host.repository import openings, review
 from host.running import record
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory
 from infra.shared.providers import KEYS, VARIABLES
 from infra.shared.repository.git import CANNOT_START, Git, GitError
@@ -62,7 +61,7 @@ def back_up(context: Context, file: str | None, now: float, say: Say) -> BackedU
     directory = os.path.dirname(target)
     _refuse_what_is_there(target)
     if not os.path.isdir(directory):
-        raise CommandError(Exit.NOT_FOUND, f"there is no directory {directory}; make it, or give another FILE")
+        raise not_found(f"there is no directory {directory}; make it, or give another FILE")
     settings = _settings(home)
     git = _open_repository(home)
     with tempfile.TemporaryDirectory(prefix=".minifram-backup.", dir=directory) as place:
@@ -138,10 +137,9 @@ def _open_repository(home: AgentPaths) -> Git:
     planted = list(itertools.islice(found, bare.SHOWN))
     if planted:
         shown = "; ".join(f"{home.remote}/{each.path} {each.what}: {each.remedy}" for each in planted)
-        raise CommandError(
-            Exit.DENIED,
+        raise denied(
             f"the repository has been tampered with or is damaged, so no backup is made of it: {shown}. "
-            "'minifram doctor' lists everything",
+            "'minifram doctor' lists everything"
         )
     review.main_commit(git)
     return git
@@ -155,10 +153,9 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
     except GitError as error:
         if error.status is None or error.status == CANNOT_START:
             raise
-        raise CommandError(
-            Exit.FAILURE,
+        raise failure(
             f"the repository is damaged, so a backup could not be restored ({words_of(error)}); "
-            "put what is damaged back from a clone of yours; 'minifram doctor' checks it again",
+            "put what is damaged back from a clone of yours; 'minifram doctor' checks it again"
         ) from None
     before = refs_of(git)
     say(f"packing {counted(len(before), 'ref')} with all history")
@@ -166,16 +163,15 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
     try:
         refs = bundled_refs(path)
     except ValueError as error:
-        raise CommandError(Exit.FAILURE, f"the refs of {git.directory} cannot be backed up: {error}") from None
+        raise failure(f"the refs of {git.directory} cannot be backed up: {error}") from None
     # git passes over a ref, without a word, when another one (refs/heads/refs/heads/main) could be meant by its name.
     lost = sorted((before.keys() & refs_of(git).keys() | {f"refs/heads/{MAIN}"}) - refs.keys())
     if lost:
         shown = ", ".join(lost[: bare.SHOWN])
-        raise CommandError(
-            Exit.DENIED,
+        raise denied(
             f"git leaves out {shown}: other refs end with the same name, where none of minifram's do; "
             f"find them with 'git -C {git.directory} for-each-ref | grep refs/.*refs/', remove them, try again; "
-            "'minifram doctor' looks for other things that were planted",
+            "'minifram doctor' looks for other things that were planted"
         )
     return refs
 
@@ -190,10 +186,9 @@ def _settings(home: AgentPaths) -> bytes:
         with open(home.settings, "rb") as file:
             content = file.read(BOUNDS[SETTINGS] + 1)
     except FileNotFoundError:
-        raise CommandError(
-            Exit.NOT_FOUND,
+        raise not_found(
             f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
-            "an empty file there means all defaults",
+            "an empty file there means all defaults"
         ) from None
     checked_settings(content, home.settings)
     return content
@@ -204,9 +199,9 @@ def checked_settings(content: bytes, source: str) -> None:
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        raise CommandError(Exit.USAGE, f"{source} is no text in UTF-8 ({error}); write it anew") from None
+        raise usage(f"{source} is no text in UTF-8 ({error}); write it anew") from None
     if len(content) > BOUNDS[SETTINGS]:
-        raise CommandError(Exit.USAGE, f"{source} has over {BOUNDS[SETTINGS]:,} bytes; settings are a page of text")
+        raise usage(f"{source} has over {BOUNDS[SETTINGS]:,} bytes; settings are a page of text")
     parse_settings(text, source)
 
 
@@ -220,7 +215,7 @@ def _copy_ledger(home: AgentPaths, path: str) -> None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise CommandError(Exit.CONFLICT, f"{home.places.ledger} is no regular file; see what put it there")
+            raise conflict(f"{home.places.ledger} is no regular file; see what put it there")
         with open(descriptor, "rb") as file:
             left = status.st_size
             while left > 0 and (block := file.read(min(BLOCK, left))):
@@ -240,17 +235,13 @@ def _weighed(context: Context, home: AgentPaths, place: str) -> dict[str, Part]:
                 sum.update(block)
                 seen = tail + block
                 if any(secret in seen for secret in secrets):
-                    raise CommandError(
-                        Exit.DENIED,
+                    raise denied(
                         f"{name} of agent {home.agent!r} holds the model's key, and a backup never does; take it "
-                        f"out of there ({home.settings}, {home.places.ledger}, the names of refs) and try again",
+                        f"out of there ({home.settings}, {home.places.ledger}, the names of refs) and try again"
                     )
                 tail = seen[-max((len(secret) for secret in secrets), default=1) :]
         if size > bound:
-            raise CommandError(
-                Exit.FAILURE,
-                f"{name} would have {size:,} bytes, and {bound:,} can be restored; copy {home.data} by hand",
-            )
+            raise failure(f"{name} would have {size:,} bytes, and {bound:,} can be restored; copy {home.data} by hand")
         parts[name] = Part(size, sum.hexdigest())
     return parts
 
@@ -278,4 +269,4 @@ def _publish(path: str, target: str) -> None:
 
 def _refuse_what_is_there(target: str) -> None:
     if os.path.lexists(target):
-        raise CommandError(Exit.CONFLICT, f"{target} is already there, and is not overwritten; give another FILE")
+        raise conflict(f"{target} is already there, and is not overwritten; give another FILE")

@@ -14,10 +14,9 @@ from host.agent.settings_text import flat
 from host.agent.up import settings_needing_consent
 from host.context import as_option
 from host.display import Screen
-from host.errors import CommandError
+from host.errors import denied
 from host.paths import AgentPaths
 from host.running.record import PROCESS
-from infra.shared.exit_codes import Exit
 from infra.shared.plain_yaml import parse_yaml
 from infra.shared.settings import Settings, parse_settings
 from infra.shared.settings_trust import Difference, needing_consent
@@ -82,10 +81,9 @@ def require(home: AgentPaths, settings: Settings, sandbox: str, verb: str, conse
     found = settings_needing_consent(home, settings, sandbox)
     what = f"{home.settings} changed since the agent was started, in what concerns {CONCERNS}:"
     if found and not consent(what, found):
-        raise CommandError(
-            Exit.DENIED,
+        raise denied(
             f"{verb} would put {', '.join(each.key for each in found)} into effect; nothing was changed: give "
-            f"--accept, or put the settings back, or 'minifram restart{as_option(home.agent)}' to run with them first",
+            f"--accept, or put the settings back, or 'minifram restart{as_option(home.agent)}' to run with them first"
         )
 
 

@@ -32,7 +32,7 @@ class Egress(NamedTuple):
     why_unknown: str
 
 
-def egress(home: AgentPaths, podman: Podman | None, most: int) -> Egress:
+def read_egress(home: AgentPaths, podman: Podman | None, most: int) -> Egress:
     """`podman` is None when no container runs; `most` names have a line of their own. Raises OSError, ValueError."""
     log = QueryLog()
     log.note_all(_lines(home))

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from host.context import as_option
-from host.errors import CommandError
+from host.errors import conflict, try_again, usage
 from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.project import Source, files_of
 from host.repository.guard import put_guard
 from host.repository.open import git_on
-from infra.shared.exit_codes import Exit
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import MARKER, SETTINGS
@@ -41,7 +40,7 @@ BODY = "bot-template/body"
 """Laid over the rest, at the top of the repository."""
 
 
-class Born(NamedTuple):
+class Initialised(NamedTuple):
     """A new agent."""
 
     agent: str
@@ -55,7 +54,9 @@ class Born(NamedTuple):
     """True when a settings file was already there and was left as it is."""
 
 
-def give_birth(home: AgentPaths, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int) -> Born:
+def init_agent(
+    home: AgentPaths, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int
+) -> Initialised:
     """Make the agent of `home` from the project at `root`.
 
     `settings_text` is what the PM asked for; None takes a settings file that is already there, or `default_text`.
@@ -86,7 +87,7 @@ def give_birth(home: AgentPaths, root: str, settings_text: str | None, default_t
             _remove(made)
             raise
         sync_directory(base)
-    return Born(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
+    return Initialised(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
 
 
 def first_files(root: str) -> list[Source]:
@@ -147,28 +148,24 @@ def _data(content: bytes) -> bytes:
 
 def _refuse_what_is_there(home: AgentPaths, settings_text: str | None) -> None:
     if os.path.lexists(home.data) and not os.path.lexists(home.remote):
-        raise CommandError(
-            Exit.CONFLICT,
+        raise conflict(
             f"{home.data} is there and holds no agent (expected {home.remote}); "
-            "put that back from a copy, or move the directory away and run 'minifram init' again",
+            "put that back from a copy, or move the directory away and run 'minifram init' again"
         )
     if os.path.lexists(home.data):
-        raise CommandError(
-            Exit.CONFLICT,
+        raise conflict(
             f"agent {home.agent!r} is already initialised ({home.data}); "
-            f"start it with 'minifram up{as_option(home.agent)}', or give another name with --agent",
+            f"start it with 'minifram up{as_option(home.agent)}', or give another name with --agent"
         )
     if os.path.isdir(home.state) and os.listdir(home.state):
-        raise CommandError(
-            Exit.CONFLICT,
+        raise conflict(
             f"{home.state} holds the state of an earlier agent {home.agent!r}; "
-            "a new one must not begin with it: move it away, then run 'minifram init' again",
+            "a new one must not begin with it: move it away, then run 'minifram init' again"
         )
     if settings_text is not None and os.path.lexists(home.settings):
-        raise CommandError(
-            Exit.CONFLICT,
+        raise conflict(
             f"{home.settings} is already there, and --sandbox, --model or --autonomy would change it; "
-            "leave these options out to keep the file, or move it away",
+            "leave these options out to keep the file, or move it away"
         )
 
 
@@ -176,10 +173,9 @@ def refuse_long_sockets(home: AgentPaths) -> None:
     """Raises CommandError for a home whose sockets nobody could connect to."""
     longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
     if longest > MAX_PATH_BYTES:
-        raise CommandError(
-            Exit.USAGE,
+        raise usage(
             f"sockets in {home.run} would have paths of {longest} bytes; at most {MAX_PATH_BYTES} are possible: "
-            "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory",
+            "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory"
         )
 
 
@@ -209,7 +205,7 @@ def alone_in(directory: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             text = f"another 'minifram init' or 'restore' works in {directory}; try again"
-            raise CommandError(Exit.TRY_AGAIN, text) from None
+            raise try_again(text) from None
         yield
     finally:
         os.close(descriptor)

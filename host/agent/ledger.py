@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from host import keep_files
-from host.errors import CommandError
+from host.errors import conflict
 from host.paths import AgentPaths
 from infra.keep.ledger.chain import Checked, check
-from infra.shared.exit_codes import Exit
 
 MOST_LINE_BYTES = 1 << 20
 """A line that the model door writes has less than a thousandth of this."""
@@ -22,7 +21,7 @@ def verify(home: AgentPaths) -> Checked:
     except FileNotFoundError:
         return check(())
     except ValueError as error:
-        raise CommandError(Exit.CONFLICT, str(error)) from None
+        raise conflict(str(error)) from None
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:

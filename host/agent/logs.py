@@ -72,7 +72,9 @@ def last_lines(places: Places, source: str, count: int) -> list[Line]:
     return _newest(found, count)
 
 
-def follow(places: Places, source: str, count: int, pause: Callable[[float], None] = time.sleep) -> Iterator[Line]:
+def follow_lines(
+    places: Places, source: str, count: int, pause: Callable[[float], None] = time.sleep
+) -> Iterator[Line]:
     """The last lines, then every new one as it is written, for ever. A replaced file is read from its start."""
     seen: dict[File, Piece] = {}
     rest: dict[File, bytes] = {}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from host.context import as_option
 from host.display import one_line
-from host.errors import CommandError
+from host.errors import CommandError, failure
 from host.paths import AgentPaths
 from host.repository import open as bare
 from host.repository import review
@@ -20,7 +20,6 @@ from host.running import record
 from host.running import watcher as watching
 from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
-from infra.shared.exit_codes import Exit
 from infra.shared.places import VERSION
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
@@ -120,7 +119,7 @@ def is_asked(home: AgentPaths) -> bool:
     return os.path.lexists(f"{home.remote}/{RETRY_REF}")
 
 
-def retry(home: AgentPaths, git: Git, seconds: float) -> Retried:
+def retry_pinned(home: AgentPaths, git: Git, seconds: float) -> Retried:
     """Ask that pinned versions be tried again, and wait until the watcher has taken it, if one runs. Raises
     CommandError."""
     state = _state(home)
@@ -177,8 +176,7 @@ def _state(home: AgentPaths) -> WatcherFile:
     try:
         return watching.known_state(home) or WatcherFile()
     except ValueError as error:
-        raise CommandError(
-            Exit.FAILURE,
+        raise failure(
             f"what is pinned cannot be told: {home.places.watcher_state}: {error}; "
-            "a watcher begins anew without it, and so with nothing pinned: 'minifram restart'",
+            "a watcher begins anew without it, and so with nothing pinned: 'minifram restart'"
         ) from None

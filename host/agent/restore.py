@@ -14,13 +14,12 @@ from host.agent.archive import BLOCK, BUNDLE, LEDGER, SETTINGS, Manifest, opened
 from host.agent.consent import Adopted, Consent, adopt
 from host.context import Context, as_option
 from host.display import Say, counted
-from host.errors import CommandError
+from host.errors import conflict, failure
 from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.repository import open as bare
 from host.repository.merge import REJECTED
 from host.running import record
 from infra.shared.branches import MAIN
-from infra.shared.exit_codes import Exit
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.shared.repository.git import Git, GitError
 from infra.shared.settings_trust import Difference
@@ -54,7 +53,7 @@ class Restored(NamedTuple):
     not_taken: tuple[Difference, ...]
 
 
-def restore(context: Context, file: str, name: str | None, consent: Consent, say: Say) -> Restored:
+def restore_agent(context: Context, file: str, name: str | None, consent: Consent, say: Say) -> Restored:
     """Make the agent that is in `file`, as `name` or under the name it had. Raises CommandError."""
     with opened(file) as archive:
         manifest = archive.manifest()
@@ -116,9 +115,7 @@ def _build(file: str, manifest: Manifest, unfinished: AgentPaths, context: Conte
         _build_repository(unfinished, f"{parts}/{BUNDLE}", refs, context)
     except (ValueError, GitError) as error:
         why = backup.words_of(error) if isinstance(error, GitError) else error
-        raise CommandError(
-            Exit.FAILURE, f"the repository in {file} cannot be restored: {why}; nothing was restored"
-        ) from None
+        raise failure(f"the repository in {file} cannot be restored: {why}; nothing was restored") from None
     os.mkdir(unfinished.places.bot, 0o700)
     return sum(not is_belief(ref) for ref in refs)
 
@@ -187,21 +184,16 @@ def _put_ledger(source: str, target: str) -> None:
 def _refuse_what_is_there(home: AgentPaths) -> None:
     elsewhere = "give another name with --agent"
     if os.path.lexists(home.data):
-        raise CommandError(
-            Exit.CONFLICT,
+        raise conflict(
             f"agent {home.agent!r} is already there ({home.data}), and is not overwritten; {elsewhere}, "
             f"or end it with 'minifram down{as_option(home.agent)}' and move {home.data}, {home.state} and "
-            f"{home.settings} away",
+            f"{home.settings} away"
         )
     if os.path.lexists(home.state) and not (os.path.isdir(home.state) and not os.listdir(home.state)):
-        raise CommandError(
-            Exit.CONFLICT,
-            f"{home.state} holds the state of an earlier agent {home.agent!r}: move it away, or {elsewhere}",
-        )
+        raise conflict(f"{home.state} holds the state of an earlier agent {home.agent!r}: move it away, or {elsewhere}")
     if os.path.lexists(home.settings):
-        raise CommandError(
-            Exit.CONFLICT,
-            f"{home.settings} is already there, and the backup has settings of its own: move it away, or {elsewhere}",
+        raise conflict(
+            f"{home.settings} is already there, and the backup has settings of its own: move it away, or {elsewhere}"
         )
 
 
@@ -210,9 +202,7 @@ def _refuse_full_disk(base: str, manifest: Manifest) -> None:
     needed = manifest.parts[BUNDLE].bytes + sum(part.bytes for part in manifest.parts.values()) + _SPARE_BYTES
     free = shutil.disk_usage(base).free
     if free < needed:
-        raise CommandError(
-            Exit.FAILURE, f"{base} has {free >> 20:,} MiB of free space, and {needed >> 20:,} are needed"
-        )
+        raise failure(f"{base} has {free >> 20:,} MiB of free space, and {needed >> 20:,} are needed")
 
 
 def _remove(path: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from host import cell_files, keep_files
 from host.agent import pins
-from host.errors import CommandError
+from host.errors import CommandError, not_found
 from host.paths import AgentPaths
 from host.repository import approvals, review
 from host.repository import comms as talk
@@ -23,7 +23,6 @@ from host.running import watcher as watching
 from infra.shared import comms, watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
-from infra.shared.exit_codes import Exit
 from infra.shared.life_file import SCHEMA as LIFE_SCHEMA
 from infra.shared.life_file import Life
 from infra.shared.model_settings import model_words
@@ -32,6 +31,7 @@ from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.settings import Settings, SettingsError, read_settings
 from infra.shared.signals import SignalName
+from infra.shared.verdicts import refs
 from infra.shared.watcher_file import WatcherFile
 
 _T = TypeVar("_T")
@@ -80,7 +80,7 @@ class Spent(NamedTuple):
     exhausted: bool
 
 
-class Standing(NamedTuple):
+class Status(NamedTuple):
     agent: str
     running: bool
     """The truth of this moment: a watcher holds the lock."""
@@ -118,6 +118,8 @@ class Standing(NamedTuple):
     untold: int
     """Reports of the watcher's that are not in COMMS.md yet."""
     life: Life | None
+    examining: tuple[str, ...]
+    """The branches whose examination the PM asked for, and which have no verdict yet."""
     boots: tuple[Boot, ...]
     """The last ones, newest first."""
     last_report: talk.Report | None
@@ -130,7 +132,7 @@ class Standing(NamedTuple):
     remote: str
 
 
-def standing(home: AgentPaths, now: float) -> Standing:
+def read_status(home: AgentPaths, now: float) -> Status:
     """Raises the trouble that keeps the repository from being opened; anything less is shown among the troubles."""
     git = bare.open_repository(home)
     problems: list[str] = []
@@ -152,7 +154,7 @@ def standing(home: AgentPaths, now: float) -> Standing:
     pinned = _or(problems, lambda: pins.known(git, state, main), tuple[pins.Pin, ...]()) if main else ()
     stands_in = pins.rung_of(state) in pins.STAND_INS and any(pin.is_main for pin in pinned)
     keys = record.keys_in_use(home) if is_running else ()
-    return Standing(
+    return Status(
         agent=home.agent,
         running=is_running,
         pid=pid or 0,
@@ -178,7 +180,8 @@ def standing(home: AgentPaths, now: float) -> Standing:
         pins=pinned,
         retry_asked=pins.is_asked(home),
         untold=len(state.untold),
-        life=life_of(home, state) if is_running else None,
+        life=activity_of(home, state) if is_running else None,
+        examining=_or(problems, lambda: tuple(name for name, _ in refs.requests(git)), ()),
         boots=tuple(_boot(record) for record in reversed(state.boots[-BOOTS_SHOWN:])),
         last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None) if main else None,
         open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0) if page else 0,
@@ -255,7 +258,7 @@ def _boot(record: watcher_file.BootRecord) -> Boot:
     )
 
 
-def life_of(home: AgentPaths, state: WatcherFile) -> Life | None:
+def activity_of(home: AgentPaths, state: WatcherFile) -> Life | None:
     """The words of the runner that leads on what it does; None when they are missing or make no sense."""
     if problem_with_branch(state.branch):
         return None
@@ -280,10 +283,9 @@ def _main(git: Git) -> str:
         if not named:
             raise
     put_back = f"git -C CLONE pack-objects --all --stdout </dev/null | git -C {git.directory} unpack-objects"
-    raise CommandError(
-        Exit.NOT_FOUND,
+    raise not_found(
         f"main names commit {named[:12]}, which the repository does not hold or cannot read; put it back from a clone "
-        f"that has it: {put_back}",
+        f"that has it: {put_back}"
     )
 
 

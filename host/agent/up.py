@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from host.context import Context
 from host.display import Say
-from host.errors import CommandError
+from host.errors import failure, not_found, usage
 from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.repository import mending
 from host.repository import open as bare
@@ -21,7 +21,6 @@ from host.running import record
 from host.running import start as starting
 from host.running import watcher as watching
 from host.running.record import PODMAN
-from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
@@ -95,10 +94,9 @@ def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = 
 
     home = context.initialised()
     if not os.path.lexists(home.settings):
-        raise CommandError(
-            Exit.NOT_FOUND,
+        raise not_found(
             f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
-            "an empty file there means all defaults",
+            "an empty file there means all defaults"
         )
     settings = read_settings(home.settings)
     for done in mending.mend(home, mending.machine_started()):
@@ -110,7 +108,7 @@ def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = 
     chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
     out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
     if out_of_reach:
-        raise CommandError(Exit.USAGE, out_of_reach)
+        raise usage(out_of_reach)
     keys, held = _keys(context, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
     return Readiness(home, settings, chosen, keys, held)
 
@@ -129,9 +127,7 @@ def _keys(
     needed = keys_needed(settings.model, [key for key in KEYS if given[key] or key in held])
     lost = [variable_of(key) for key in needed if key in held] if sandbox != PODMAN else []
     if lost:
-        raise CommandError(
-            Exit.NOT_FOUND, f"podman does not give the key back that the agent has: export it in {' and '.join(lost)}"
-        )
+        raise not_found(f"podman does not give the key back that the agent has: export it in {' and '.join(lost)}")
     return (
         {key: checked_key(key, given[key]) for key in needed if key not in held},
         tuple(key for key in needed if key in held),
@@ -155,19 +151,18 @@ def checked_key(name: str, key: str) -> str:
     key, variable = key.strip(), variable_of(name)
     if not key:
         provider = provider_with(name)
-        raise CommandError(
-            Exit.NOT_FOUND,
+        raise not_found(
             f"model.provider or model.then is {provider}, and {variable} is not set: "
-            "export your key in it and try again, or set 'provider: scripted'",
+            "export your key in it and try again, or set 'provider: scripted'"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise CommandError(
-            Exit.USAGE, f"{variable} holds spaces, control characters or non-ASCII; expected the bare key"
-        )
+        raise usage(f"{variable} holds spaces, control characters or non-ASCII; expected the bare key")
     return key
 
 
-def up(context: Context, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False) -> Up:
+def start_agent(
+    context: Context, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False
+) -> Up:
     """Start the agent and wait until it works. Raises CommandError."""
     home = ready.home
     is_half_done = os.path.lexists(home.switch_file)
@@ -193,7 +188,7 @@ def _up_by_ending_a_switch(context: Context, ready: Readiness, say: Say, seconds
     if ended.journal.why:
         say(f"the upgrade was taken back: {ended.journal.why}")
     if ended.running is None:
-        raise CommandError(Exit.FAILURE, f"the agent does not work; {watching.last_words(ready.home)}")
+        raise failure(f"the agent does not work; {watching.last_words(ready.home)}")
     return ended.running
 
 
@@ -235,7 +230,7 @@ def _take_back(context: Context, home: AgentPaths) -> None:
     cell_tree.give_to_pm(choice.podman_at_hand(context), home, context.uid)
 
 
-def down(context: Context, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
+def stop_agent(context: Context, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
     """End the agent and take its key away. Raises CommandError, also when it was not running."""
     home = context.initialised()
     if record.sandbox_in_use(home) == PODMAN:
@@ -252,7 +247,7 @@ def down(context: Context, say: Say, seconds: float = watching.DOWN_SECONDS, kee
     return Down(home.agent, pid)
 
 
-def restart(
+def restart_agent(
     context: Context, sandbox: str | None, say: Say, down_seconds: float, up_seconds: float, rebuild: bool = False
 ) -> Restarted:
     """`down`, if it runs, then `up`; nothing is stopped when `up` could not follow."""
@@ -262,8 +257,8 @@ def restart(
     before, pid_before = "", 0
     if watching.holder(home.places.watcher_lock) is not None:
         before = _version(home)
-        pid_before = down(context, say, down_seconds, keep_key=bool(ready.held)).pid
-    started = up(context, ready, say, up_seconds)
+        pid_before = stop_agent(context, say, down_seconds, keep_key=bool(ready.held)).pid
+    started = start_agent(context, ready, say, up_seconds)
     new_settings = _flat(ready)
     changed = {
         key: [old_settings.get(key), new_settings.get(key)]

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from host import keep_files
 from host.display import harmless, one_line
-from host.errors import CommandError
+from host.errors import conflict, not_found
 from host.paths import AgentPaths
 from host.repository import comms as talk
 from host.repository.review import main_commit, page_at
 from infra.shared import approvals, comms, questions
 from infra.shared.approvals import State
-from infra.shared.exit_codes import Exit
 from infra.shared.questions import Question
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git
@@ -44,7 +43,7 @@ class Asking(NamedTuple):
 
 
 class Answered(NamedTuple):
-    told: talk.Told
+    told: talk.Directive
     asking: Asking
 
 
@@ -67,14 +66,14 @@ def answer(git: Git, home: AgentPaths, id: str, approved: bool, why: str = "") -
     said, found = _look(git, home)
     if id in said:
         now = "approved" if said[id].approved else "denied"
-        raise CommandError(Exit.CONFLICT, f"call {id} is {now} already; to change that, edit the line in COMMS.md")
+        raise conflict(f"call {id} is {now} already; to change that, edit the line in COMMS.md")
     asking = next((each for each in found if each.id == id), None)
     if asking is None:
         known = ", ".join(f"{each.id} ({one_line(each.tool, 40)})" for each in found) or "nothing"
-        raise CommandError(Exit.NOT_FOUND, f"no call with id {one_line(id, 40)} waits for an answer; waiting: {known}")
+        raise not_found(f"no call with id {one_line(id, 40)} waits for an answer; waiting: {known}")
     words = " ".join(why.split())
     text = f"approve {id}" if approved else f"deny {id}" + (f": {words}" if words else "")
-    return Answered(talk.tell(git, text), asking)
+    return Answered(talk.add_directive(git, text), asking)
 
 
 def _look(git: Git, home: AgentPaths) -> tuple[dict[str, approvals.Answer], list[Asking]]:
@@ -83,9 +82,9 @@ def _look(git: Git, home: AgentPaths) -> tuple[dict[str, approvals.Answer], list
     try:
         return approvals.open_answers(page), waiting(home, page)
     except comms.CommsError as error:
-        raise CommandError(Exit.NOT_FOUND, f"{error}; nothing was answered") from None
+        raise not_found(f"{error}; nothing was answered") from None
     except ValueError as error:
-        raise CommandError(Exit.CONFLICT, f"{error}; nothing was answered") from None
+        raise conflict(f"{error}; nothing was answered") from None
 
 
 def shown(asking: Asking) -> list[str]:

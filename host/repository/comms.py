@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from host.errors import CommandError
+from host.errors import CommandError, usage
 from host.repository.open import GIT_SECONDS
 from host.repository.review import main_commit, page_at
 from infra.shared import comms, report_titles
@@ -24,7 +24,7 @@ MAX_BYTES = 1 << 20
 """Of a directive: it is read by a model, with the rest of the page, at each unit of work."""
 
 
-class Told(NamedTuple):
+class Directive(NamedTuple):
     """A directive that stands in COMMS.md."""
 
     commit: str
@@ -48,16 +48,14 @@ class AlreadyTold(CommandError):
         super().__init__(Exit.CONFLICT, f"the same words are already an open directive ({id}); nothing was added")
 
 
-def tell(git: Git, text: str) -> Told:
+def add_directive(git: Git, text: str) -> Directive:
     """Add an open directive to main's COMMS.md. Raises CommandError for words that cannot be one, or already are."""
     if "\0" in text:
-        raise CommandError(Exit.USAGE, "the directive holds a zero byte; give plain text")
+        raise usage("the directive holds a zero byte; give plain text")
     if len(text) > MAX_BYTES:
-        raise CommandError(
-            Exit.USAGE, f"the directive is over {MAX_BYTES:,} bytes; put the rest into a file and push that"
-        )
+        raise usage(f"the directive is over {MAX_BYTES:,} bytes; put the rest into a file and push that")
     if not text.strip():
-        raise CommandError(Exit.USAGE, "the directive is empty; say what the agent should do")
+        raise usage("the directive is empty; say what the agent should do")
     main_commit(git)
     put_back, added = False, ""
 
@@ -69,10 +67,9 @@ def tell(git: Git, text: str) -> Told:
         new = comms.add_directive(whole, text)
         more = Counter(item.id for item in comms.open_directives(new)) - before
         if more.total() != 1:
-            raise CommandError(
-                Exit.USAGE,
+            raise usage(
                 "these words would not read back as one open directive: to COMMS.md, '~~…~~' is a directive that is "
-                "done, and '<!-- … -->' a comment; say it in other words",
+                "done, and '<!-- … -->' a comment; say it in other words"
             )
         (added,) = more
         if added in before:  # the two would be done as one
@@ -80,7 +77,7 @@ def tell(git: Git, text: str) -> Told:
         return new
 
     commit = advance(BareTip(git), edit_file(git, PAGE, edit, f"directive: {report_titles.first_line(text)}"))
-    return Told(commit, added, text.strip(), put_back)
+    return Directive(commit, added, text.strip(), put_back)
 
 
 def reports(git: Git, commit: str = "") -> list[Report]:
@@ -105,19 +102,19 @@ def new_reports(git: Git, seen: list[Report], pause: Callable[[], bool]) -> Iter
             return
 
 
-def is_open(git: Git, told: Told) -> bool:
+def is_open(git: Git, directive: Directive) -> bool:
     """Whether the directive still awaits the agent: neither ticked nor struck nor taken off the page."""
     look = git.afresh(GIT_SECONDS)
     page = page_at(look, main_commit(look))
     try:
-        return told.id in {item.id for item in comms.open_directives(page)}
+        return directive.id in {item.id for item in comms.open_directives(page)}
     except comms.CommsError:
         return False
 
 
-def is_about(report: Report, told: Told) -> bool:
+def is_about(report: Report, directive: Directive) -> bool:
     """Whether the agent's report ends a unit of work on this directive."""
-    heading = comms.report_heading(f"done: {report_titles.first_line(told.text)}", "-")
+    heading = comms.report_heading(f"done: {report_titles.first_line(directive.text)}", "-")
     return report.title.endswith(heading.removeprefix("### - "))
 
 

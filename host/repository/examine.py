@@ -26,7 +26,7 @@ class Examined(NamedTuple):
     verdict: Verdict | None = None
 
 
-def examine(home: AgentPaths, git: Git, name: str, seconds: float) -> Examined:
+def examine_branch(home: AgentPaths, git: Git, name: str, seconds: float) -> Examined:
     """Ask, and wait until the request is taken away, as long as a watcher runs. Raises CommandError, GitError."""
     commit, main = review.branch_commit(git, name), review.main_commit(git)
     asked_at = time.time()

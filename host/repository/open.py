@@ -11,10 +11,10 @@ import os
 import re
 from collections.abc import Mapping
 
-from host.errors import CommandError
+from host.context import Context
+from host.errors import CommandError, denied, not_found
 from host.paths import AgentPaths
 from host.repository import mending, openings
-from infra.shared.exit_codes import Exit
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import EXPECTED_KEYS, MARKER
 from infra.shared.repository.git import CANNOT_START, Git, GitError, Limits
@@ -45,6 +45,11 @@ def open_repository(home: AgentPaths, person: Person | None = None) -> Git:
     return git_on(home.remote, person).within(GIT_SECONDS)
 
 
+def open_as_pm(context: Context) -> Git:
+    """The same for the agent that the command names, with the PM as the author of commits."""
+    return open_repository(context.initialised(), pm_of(context.environ))
+
+
 def git_on(remote: str, person: Person | None = None) -> Git:
     """Git on a bare repository that was looked over: this one, whatever else git would find."""
     # No attributes but git's own: with them a commit could keep its changes out of what the PM is shown.
@@ -55,64 +60,56 @@ def problem_with_repository(home: AgentPaths) -> CommandError | None:
     """Why this is not the repository that `minifram init` made for this agent; None when it is."""
     remote = home.remote
     if not os.path.isdir(remote) or os.path.islink(remote):
-        return CommandError(Exit.NOT_FOUND, f"{remote} is no directory; expected the bare repository of {home.agent!r}")
+        return not_found(f"{remote} is no directory; expected the bare repository of {home.agent!r}")
     planted = list(itertools.islice(openings.quick(remote, os.geteuid()), SHOWN + 1))
     if planted:
         return _tampered_with(remote, planted)
     if spoilt := mending.emptied(remote):
-        return CommandError(
-            Exit.NOT_FOUND,
+        return not_found(
             f"{remote}/{spoilt[0]} is empty, as a power cut can leave it: "
-            "'minifram up' writes it again, and so does 'minifram doctor'",
+            "'minifram up' writes it again, and so does 'minifram doctor'"
         )
     try:
         config = configuration(remote)
     except GitError as error:
         if error.status == CANNOT_START:
             raise
-        return CommandError(
-            Exit.NOT_FOUND,
+        return not_found(
             f"{remote} is no git repository (its config cannot be read: {error.stderr.strip()}); "
-            "put it back from a copy, or move it away and run 'minifram init'",
+            "put it back from a copy, or move it away and run 'minifram init'"
         )
     if config.get("core.bare") != "true":
-        return CommandError(
-            Exit.NOT_FOUND,
+        return not_found(
             f"{remote} is not a bare repository (core.bare is {config.get('core.bare', 'not set')}, expected true); "
-            "minifram works only on the one that 'minifram init' made; 'minifram doctor' says what else is different",
+            "minifram works only on the one that 'minifram init' made; 'minifram doctor' says what else is different"
         )
     owner = config.get(MARKER)
     if owner != home.agent:
         found = "is not set" if owner is None else f"is {owner!r}"
-        return CommandError(
-            Exit.NOT_FOUND,
+        return not_found(
             f"{remote} is not the repository of agent {home.agent!r}: {MARKER} in its config {found}; "
-            "give the right --agent, or move it away and run 'minifram init'",
+            "give the right --agent, or move it away and run 'minifram init'"
         )
     programs = sorted(key for key in config if names_a_program(key))
     if programs:
-        return CommandError(
-            Exit.DENIED,
+        return denied(
             f"{remote}/config names programs, other files, or what minifram does not know ({', '.join(programs)}); "
             "'minifram init' never wrote that, and git would run programs as you. See 'minifram doctor', then remove "
-            "these keys",
+            "these keys"
         )
     try:
         git_on(remote).within(GIT_SECONDS)("rev-parse", "--git-dir")
     except GitError as error:
-        return CommandError(
-            Exit.NOT_FOUND, f"{remote} is no whole git repository ({error.stderr.strip()}); put it back from a copy"
-        )
+        return not_found(f"{remote} is no whole git repository ({error.stderr.strip()}); put it back from a copy")
     return None
 
 
 def _tampered_with(remote: str, planted: list[openings.Opening]) -> CommandError:
     shown = "; ".join(f"{remote}/{each.path}".rstrip("/") + f" {each.what}: {each.remedy}" for each in planted[:SHOWN])
     more = ", and more" if len(planted) > SHOWN else ""
-    return CommandError(
-        Exit.DENIED,
+    return denied(
         f"the repository has been tampered with or is damaged, so minifram does not work in it: {shown}{more}. "
-        "'minifram down' first, so that nobody writes there meanwhile; 'minifram doctor' lists everything",
+        "'minifram down' first, so that nobody writes there meanwhile; 'minifram doctor' lists everything"
     )
 
 

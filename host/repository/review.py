@@ -13,10 +13,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from host.errors import CommandError
+from host.errors import not_found, usage
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
-from infra.shared.exit_codes import Exit
 from infra.shared.repository.git import CANNOT_START, Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.repository.page_text import PAGE
@@ -154,9 +153,8 @@ def _ends_of(page: str) -> str:
 def main_commit(git: Git) -> str:
     commit = resolve_commit(git, f"refs/heads/{MAIN}")
     if commit is None:
-        raise CommandError(
-            Exit.NOT_FOUND,
-            f"the repository {git.directory} has no branch main; push one, or find it: git fsck --lost-found",
+        raise not_found(
+            f"the repository {git.directory} has no branch main; push one, or find it: git fsck --lost-found"
         )
     return commit
 
@@ -165,15 +163,15 @@ def branch_commit(git: Git, name: str) -> str:
     """The commit of a branch that the PM named. Raises CommandError."""
     problem = problem_with_branch(name)
     if problem:
-        raise CommandError(Exit.USAGE, problem)
+        raise usage(problem)
     if name == MAIN:
-        raise CommandError(Exit.USAGE, "main is what branches are judged against; name another (see 'minifram review')")
+        raise usage("main is what branches are judged against; name another (see 'minifram review')")
     commit = resolve_commit(git, f"refs/heads/{name}")
     if commit is None:
         heads = git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").split("\n")
         near = difflib.get_close_matches(name, heads, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minifram review' for what there is"
-        raise CommandError(Exit.NOT_FOUND, f"there is no branch {name!r} in {git.directory}; {hint}")
+        raise not_found(f"there is no branch {name!r} in {git.directory}; {hint}")
     return commit
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from host.display import Say
-from host.errors import CommandError
+from host.errors import CommandError, failure
 from host.paths import AgentPaths
 from host.running.watcher import POLL_SECONDS, UNKNOWN, already_running, glimpse, holder, last_words
 from infra.shared import arguments, watcher_file
@@ -117,7 +117,7 @@ def start(home: AgentPaths, program: tuple[str, ...], environ: dict[str, str], s
         break
     if ended == Exit.CONFLICT:
         raise already_running(home, pid)
-    raise CommandError(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
+    raise failure(f"the watcher ended at once with {ended}; {last_words(home)}")
 
 
 def _spawn(home: AgentPaths, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from host import keep_files
 from host.display import Say
-from host.errors import CommandError
+from host.errors import CommandError, conflict, failure
 from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 
@@ -100,9 +100,8 @@ def orphan(state: WatcherFile) -> int:
 
 def already_running(home: AgentPaths, pid: int | None) -> CommandError:
     named = f"pid {pid}" if pid else "pid unknown"
-    return CommandError(
-        Exit.CONFLICT,
-        f"agent {home.agent!r} is already running (watcher {named}); see 'minifram status', or use 'minifram restart'",
+    return conflict(
+        f"agent {home.agent!r} is already running (watcher {named}); see 'minifram status', or use 'minifram restart'"
     )
 
 
@@ -113,9 +112,8 @@ def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     if pid is None:
         raise not_running(home)
     if pid == UNKNOWN:
-        raise CommandError(
-            Exit.CONFLICT,
-            f"{lock} is locked, but not by the process it names; find it with 'fuser {lock}' and end it yourself",
+        raise conflict(
+            f"{lock} is locked, but not by the process it names; find it with 'fuser {lock}' and end it yourself"
         )
     _ask_to_end(lock, pid)
     say(f"asked the watcher (pid {pid}) to end the agent and itself")
@@ -123,10 +121,9 @@ def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     while holder(lock) is not None:
         now = time.monotonic()
         if now > deadline:
-            raise CommandError(
-                Exit.FAILURE,
+            raise failure(
                 f"the watcher (pid {pid}) has not ended within {seconds:g} s; it was asked to and may still be ending "
-                f"the agent's processes: look with 'minifram logs', wait longer with 'minifram down --timeout 120'",
+                f"the agent's processes: look with 'minifram logs', wait longer with 'minifram down --timeout 120'"
             )
         if now - told > 5:
             say(f"still waiting; at most {deadline - now:.0f} s more")
@@ -186,14 +183,13 @@ def not_running(home: AgentPaths) -> CommandError:
         state = known_state(home)
     except (OSError, ValueError):  # `doctor` says so; here it is enough that nothing runs
         state = None
-    left = orphan(state) if state else 0
-    if left:
-        return CommandError(
-            Exit.NOT_RUNNING,
-            f"the watcher of agent {home.agent!r} was killed, and its runner (pid {left}) lives on, unwatched; "
-            "'minifram up' takes it over, then 'minifram down' ends both",
+    text = f"agent {home.agent!r} is not running; 'minifram up' starts it"
+    if state and (left := orphan(state)):
+        text = (
+            f"the watcher of agent {home.agent!r} was killed, and its runner (pid {left}) is still alive, without a "
+            "watcher; 'minifram up' takes it over, then 'minifram down' ends both"
         )
-    return CommandError(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running; 'minifram up' starts it")
+    return CommandError(Exit.NOT_RUNNING, text)
 
 
 def _settled_holder(lock: str) -> int | None:

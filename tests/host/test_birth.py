@@ -197,7 +197,7 @@ def test_two_inits_at_once_make_one_agent(bare_desk: Desk) -> None:
     def make() -> None:
         home = bare_desk.home()
         try:
-            birth.give_birth(home, str(bare_desk.project), None, "{}\n", Person("PM", "pm@x"), os.getuid())
+            birth.init_agent(home, str(bare_desk.project), None, "{}\n", Person("PM", "pm@x"), os.getuid())
             codes.append(0)
         except CommandError as trouble:
             codes.append(trouble.code)

@@ -147,7 +147,7 @@ def test_after_a_killed_watcher_the_last_that_is_known_is_shown(desk: Desk) -> N
     """The lock is the truth: a file that says running makes nothing run."""
     _remember(desk, troubles=(Trouble(at=AT, text="first"), Trouble(at=AT, text="second")))
 
-    found = standing.standing(desk.home(), NOW)
+    found = standing.read_status(desk.home(), NOW)
 
     assert (found.running, found.phase, found.branch) == (False, "down", "main")
     assert found.life is None
@@ -187,7 +187,7 @@ def test_a_life_file_that_makes_no_sense_is_left_out(desk: Desk) -> None:
         "[" * 10_000,
     ):
         desk.log("main", "life.json", "").write_text(content)
-        assert standing.standing(desk.home(), NOW).life is None, content
+        assert standing.read_status(desk.home(), NOW).life is None, content
     assert desk.run("status").code == 0
 
 
