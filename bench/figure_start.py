@@ -25,11 +25,12 @@ from bench.tables import TIMES_HEAD, Figure, Table, Verdict, at_most, distance, 
 from infra.keep.git_door.door_files import write_door_files
 from infra.keep.services import services
 from infra.keep.supervision import checkouts
-from infra.shared import cell_files, processes
+from infra.shared import boot_files, processes
 from infra.shared.boot import Boot
 from infra.shared.boot_log import FAILED, SUCCESS, parse_line
 from infra.shared.branches import MAIN
 from infra.shared.places import BOOT_LOG
+from infra.shared.safe_files import Below
 from infra.shared.settings import Settings, runner_limits
 
 ROUNDS = 30
@@ -129,6 +130,7 @@ class _Runner:
 
     def __init__(self, boot: Boot) -> None:
         self._boot = boot
+        self._bot = Below(boot.places.bot)
         self._checkout = boot.places.main_checkout
         self._log = f"{self._checkout}/{BOOT_LOG}"
         os.makedirs(os.path.dirname(self._log), exist_ok=True)
@@ -141,7 +143,7 @@ class _Runner:
 
     def seconds_to_success(self) -> float:
         boot = self._boot._replace(id=secrets.token_hex(16))
-        error_log, _ = cell_files.open_error_log(self._checkout, 1 << 30)
+        error_log, _ = boot_files.open_error_log(self._bot, self._checkout, 1 << 30)
         try:
             began = now()
             process = processes.spawn(boot, processes.runner_command(), error_log)
@@ -183,7 +185,7 @@ class _Runner:
                 )
             seen = now()
             os.read(self._events, 65536)
-            for text in cell_files.tail(self._log, 2000).decode(errors="replace").splitlines(keepends=True):
+            for text in self._bot.tail(self._log, 2000).decode(errors="replace").splitlines(keepends=True):
                 line = parse_line(text)
                 if line and line.boot_id == boot_id and line.word == SUCCESS:
                     return seen
@@ -191,7 +193,7 @@ class _Runner:
                     raise RuntimeError(f"the runner said FAILED: {line.details}; {self._last_words()}")
 
     def _last_words(self) -> str:
-        return cell_files.last_words(self._checkout, 0)
+        return boot_files.last_words(self._bot, self._checkout, 0)
 
     def close(self) -> None:
         os.close(self._events)

@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
     from infra.keep.supervision.shared_main import SharedMain
     from infra.keep.supervision.versions import Mainline
     from infra.keep.supervision.world import World
-    from infra.shared import cell_files, processes
+    from infra.shared import boot_files, processes
 
     output = os.open(words[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
@@ -56,12 +56,12 @@ def main(words: list[str]) -> int:
     timed(inbox, "claim", "claim the signal file")
     timed(inbox, "forget", "delete the claimed file")
     timed(World, "_wait", WAIT)
-    timed(cell_files, "boot_words", "read the boot log")
-    timed(cell_files, "last_words", "read the error log")
+    timed(boot_files, "boot_words", "read the boot log")
+    timed(boot_files, "last_words", "read the error log")
     timed(memory, "save", "write watcher.json durably")
     timed(processes, "sweep", "look for processes left behind")
     timed(checkouts, "ready", "git: look at the clone")
-    timed(cell_files, "open_error_log", "open the error log")
+    timed(boot_files, "open_error_log", "open the error log")
     timed(processes, "spawn", LAUNCH)
     timed(processes, "start_time", "read the start time")
     timed(SharedMain, "look", "look at main's ref and for the PM's retry")

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from host import keep_files
 from host.display import harmless
 from host.errors import conflict, failure, not_running, try_again, usage
 from host.paths import AgentPaths
@@ -28,6 +27,7 @@ from infra.shared.manual import (
     is_id,
     parse_answer,
 )
+from infra.shared.safe_files import whole_file
 
 LOOK_SECONDS = 0.25
 SHOWN_CHARACTERS = 4000
@@ -130,7 +130,7 @@ def _waiting(home: AgentPaths) -> Iterator[tuple[str, str, Request]]:
         if id == name or not is_id(id) or os.path.lexists(f"{folder}/{id}{ANSWER}"):
             continue
         try:
-            raw: Any = msgspec.json.decode(keep_files.whole(f"{folder}/{name}", MAX_REQUEST_BYTES))
+            raw: Any = msgspec.json.decode(whole_file(f"{folder}/{name}", MAX_REQUEST_BYTES))
             if raw["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {raw['schema']!r}; expected {SCHEMA}")
             yield str(raw["at"]), id, request_from_dict(raw["request"])

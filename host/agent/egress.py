@@ -10,12 +10,12 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host import keep_files
 from host.container.counters import Count, CountersError, parse_counters, rejected
 from host.container.podman import Podman, PodmanError
 from host.container.query_log import Asked, QueryLog
 from host.container.words import names
 from host.paths import AgentPaths
+from infra.shared.safe_files import opened_file
 
 LOG = "resolver.log"
 LINES = 2_000_000
@@ -54,6 +54,6 @@ def stopped(podman: Podman, home: AgentPaths) -> dict[str, Count]:
 def _lines(home: AgentPaths) -> Iterator[str]:
     """The older log first. The resolver speaks to the cell: its lines are input."""
     for name in (f"{LOG}.1", LOG):
-        with contextlib.suppress(FileNotFoundError), keep_files.opened(f"{home.state}/{name}") as file:
+        with contextlib.suppress(FileNotFoundError), opened_file(f"{home.state}/{name}") as file:
             lines = itertools.islice(iter(lambda: file.readline(LINE_BYTES), b""), LINES)
             yield from (line.decode(errors="replace") for line in lines)

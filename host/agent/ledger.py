@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from host import keep_files
 from host.errors import conflict
 from host.paths import AgentPaths
 from infra.keep.ledger.chain import Checked, check
+from infra.shared.safe_files import opened_file
 
 MOST_LINE_BYTES = 1 << 20
 """A line that the model door writes has less than a thousandth of this."""
@@ -16,7 +16,7 @@ MOST_LINE_BYTES = 1 << 20
 def verify(home: AgentPaths) -> Checked:
     """An agent that never asked a model has no ledger, and nothing wrong with it. Raises OSError, CommandError."""
     try:
-        with keep_files.opened(home.places.ledger) as file:
+        with opened_file(home.places.ledger) as file:
             return check(_lines(iter(lambda: file.readline(MOST_LINE_BYTES), b"")))
     except FileNotFoundError:
         return check(())

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from host import cell_files
-from host.cell_files import Piece
 from host.display import LINE_CHARS
 from infra.shared.clock import timestamp
+from infra.shared.clones import with_clones
 from infra.shared.places import BOOT_LOG, ERROR_LOG, Places
+from infra.shared.safe_files import Below, Piece
 
 WATCHER, DOORS, RUNNER, BOOT = "watcher", "doors", "runner", "boot"
 SOURCES = (WATCHER, DOORS, RUNNER, BOOT)
@@ -54,7 +54,7 @@ def files(places: Places, source: str) -> list[File]:
     wanted = SOURCES if source == "all" else (source,)
     of_the_keep = {WATCHER: "watcher.log", DOORS: "doors.log"}
     found = [File(places.var, name, source, "") for source, name in of_the_keep.items() if source in wanted]
-    for branch in cell_files.branches_with_checkouts(places.bot):
+    for branch in with_clones(Below(places.bot))[0]:
         inside = f"{branch}/minifram"
         if RUNNER in wanted:
             found.append(File(places.bot, f"{inside}/{ERROR_LOG}", RUNNER, branch))
@@ -106,7 +106,7 @@ def _last(lines: list[Line], count: int) -> list[Line]:
 
 
 def _tail(file: File) -> Piece | None:
-    return cell_files.read_tail(file.root, file.path, TAIL_BYTES)
+    return Below(file.root).piece(file.path, TAIL_BYTES)
 
 
 def _of_tail(file: File, piece: Piece) -> list[Line]:
@@ -118,14 +118,14 @@ def _of_tail(file: File, piece: Piece) -> list[Line]:
 def _fresh(file: File, before: Piece | None) -> tuple[bytes, Piece] | None:
     """What was written since `before`, and the piece to go on from. A log that was moved aside is finished first."""
     if before is None:
-        piece = cell_files.read_from(file.root, file.path, 0, TAIL_BYTES)
+        piece = Below(file.root).piece(file.path, TAIL_BYTES, 0)
         return (piece.content, piece) if piece else None
-    piece = cell_files.read_from(file.root, file.path, before.end, TAIL_BYTES)
+    piece = Below(file.root).piece(file.path, TAIL_BYTES, before.end)
     if piece is None or piece.identity == before.identity:
         return (piece.content, piece) if piece else None
-    moved = cell_files.read_from(file.root, f"{file.path}.1", before.end, TAIL_BYTES)
+    moved = Below(file.root).piece(f"{file.path}.1", TAIL_BYTES, before.end)
     end = moved.content if moved and moved.identity == before.identity else b""
-    piece = cell_files.read_from(file.root, file.path, 0, TAIL_BYTES)
+    piece = Below(file.root).piece(file.path, TAIL_BYTES, 0)
     return (end + piece.content, piece) if piece else None
 
 

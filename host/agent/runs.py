@@ -4,12 +4,15 @@ with nobody asked and nothing done, and resumed by a directive."""
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host import cell_files
 from host.errors import failure, not_found, usage
 from host.paths import AgentPaths
+from infra.shared.clones import with_clones
+from infra.shared.safe_files import Below, Entry
 from infra.shared.secret_shapes import redacted, redacted_value
 
 if TYPE_CHECKING:
@@ -85,10 +88,11 @@ def named(home: AgentPaths, run: str) -> tuple[str, str]:
 
 def _names(home: AgentPaths) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
-    for branch in cell_files.branches_with_checkouts(home.places.bot):
-        for name in cell_files.files_in(home.places.bot, f"{branch}/minifram/{DIRECTORY}", MOST_RUNS):
-            if name.endswith(SUFFIX):
-                yield branch, name.removesuffix(SUFFIX)
+    bot = Below(home.places.bot)
+    for branch in with_clones(bot)[0]:
+        for entry in bot.walk(f"{branch}/minifram/{DIRECTORY}", depth=0, most=MOST_RUNS, enter=lambda _: False):
+            if isinstance(entry, Entry) and entry.path.endswith(SUFFIX) and stat.S_ISREG(entry.status.st_mode):
+                yield branch, os.path.basename(entry.path).removesuffix(SUFFIX)
 
 
 def _path(branch: str, name: str) -> str:
@@ -96,7 +100,7 @@ def _path(branch: str, name: str) -> str:
 
 
 def _run(home: AgentPaths, branch: str, name: str) -> Run:
-    piece = cell_files.read_tail(home.places.bot, _path(branch, name), TAIL_BYTES)
+    piece = Below(home.places.bot).piece(_path(branch, name), TAIL_BYTES)
     lines = piece.content.splitlines() if piece else []
     told = [step for step in map(_step, lines) if step]
     last = told[-1] if told else Step("", "", {})
@@ -123,10 +127,11 @@ def _steps(home: AgentPaths, branch: str, name: str, most_bytes: int) -> Iterato
 
 def _lines(home: AgentPaths, path: str, most_bytes: int) -> Iterator[bytes]:
     """Up to where the file ends now: it may be growing."""
-    last = cell_files.read_tail(home.places.bot, path, 0)
+    bot = Below(home.places.bot)
+    last = bot.piece(path, 0)
     end = min(last.end, most_bytes) if last else 0
     rest, offset, too_long = b"", 0, False
-    while offset < end and (piece := cell_files.read_from(home.places.bot, path, offset, PIECE_BYTES)):
+    while offset < end and (piece := bot.piece(path, PIECE_BYTES, offset)):
         if piece.end <= offset:
             return
         *whole, rest = (rest + piece.content).split(b"\n")

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from host import cell_files, keep_files
 from host.agent import pins
 from host.errors import CommandError, not_found
 from host.paths import AgentPaths
@@ -29,6 +28,7 @@ from infra.shared.model_settings import model_words
 from infra.shared.places import BODY, LIFE_FILE
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.merge import changes_beyond_page
+from infra.shared.safe_files import Below, opened_file
 from infra.shared.settings import Settings, SettingsError, read_settings
 from infra.shared.signals import SignalName
 from infra.shared.verdicts import refs
@@ -208,7 +208,7 @@ def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:
     limits = settings.budget
     limit = Cost(round(limits.daily_usd * NANO), limits.daily_tokens)
     try:
-        with keep_files.opened(home.places.ledger) as file:
+        with opened_file(home.places.ledger) as file:
             budget = replay(lines_of_day(file.fileno(), day), day, limit)
     except FileNotFoundError:
         budget = replay([], day, limit)
@@ -227,7 +227,7 @@ def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:
 
 def _refusal(home: AgentPaths) -> Trouble | None:
     try:
-        with keep_files.opened(f"{home.state}/{REFUSAL}") as file:
+        with opened_file(f"{home.state}/{REFUSAL}") as file:
             why, told_at = json.loads(file.read(LIFE_BYTES)), os.fstat(file.fileno()).st_mtime
     except (OSError, ValueError):
         return None
@@ -262,9 +262,8 @@ def activity_of(home: AgentPaths, state: WatcherFile) -> Life | None:
     """The words of the runner that leads on what it does; None when they are missing or make no sense."""
     if problem_with_branch(state.branch):
         return None
-    piece = cell_files.read_tail(home.places.bot, f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES)
     try:
-        raw: Any = json.loads(piece.content) if piece else None
+        raw: Any = json.loads(Below(home.places.bot).tail(f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES))
     except (ValueError, RecursionError):
         return None
     if not isinstance(raw, dict) or raw.get("schema") != LIFE_SCHEMA:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from host import keep_files
 from host.agent import proof
 from host.agent import up as running
 from host.agent.consent import Consent, require
@@ -42,6 +41,7 @@ from infra.shared.repository.git import GitError
 from infra.shared.repository.page import told, write_reports
 from infra.shared.repository.page_text import PAGE, USUAL, Entry
 from infra.shared.repository.tip import TipBusy
+from infra.shared.safe_files import whole_file
 
 REASON_CHARS, REASON_LINES = 2000, 12
 
@@ -403,9 +403,7 @@ class _Switch:
         """A watcher that cannot read the memory of before sets it aside, and begins without."""
         memory = self._journal.memory or ""
         try:
-            set_aside = keep_files.whole(f"{self._home.places.watcher_state}.unreadable").decode(
-                errors="surrogateescape"
-            )
+            set_aside = whole_file(f"{self._home.places.watcher_state}.unreadable").decode(errors="surrogateescape")
         except (OSError, ValueError):
             return
         forgotten = switching.was_forgotten(memory) if set_aside == memory else ""

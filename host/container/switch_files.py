@@ -8,16 +8,16 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from host import keep_files
 from host.container.switching import Journal
 from host.container.words import Image
 from host.errors import CommandError
 from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory, write_whole
+from infra.shared.safe_files import MOST_WHOLE, whole_file
 
 UNDER_WAY, DONE = "minifram.switch/1", "minifram.switched/1"
-_MOST_BYTES = 3 * keep_files.MOST_BYTES
+_MOST_BYTES = 3 * MOST_WHOLE
 """A memory or two, escaped."""
 
 
@@ -72,7 +72,7 @@ def write_done(home: AgentPaths, done: Done) -> None:
 def read_memory(home: AgentPaths) -> str:
     """`watcher.json` byte for byte, empty when there is none. Raises OSError, and ValueError for no such file."""
     try:
-        return keep_files.whole(home.places.watcher_state).decode(errors="surrogateescape")
+        return whole_file(home.places.watcher_state).decode(errors="surrogateescape")
     except FileNotFoundError:
         return ""
 
@@ -94,7 +94,7 @@ def _write(path: str, schema: str, value: Journal | Done) -> None:
 
 def _known(path: str, schema: str) -> dict[str, Any] | None:
     try:
-        known = json.loads(keep_files.whole(path, _MOST_BYTES))
+        known = json.loads(whole_file(path, _MOST_BYTES))
         if not isinstance(known, dict) or known.pop("schema", None) != schema:
             raise ValueError(f"it is no {schema}")
     except FileNotFoundError:

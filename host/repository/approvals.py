@@ -9,7 +9,6 @@ import json
 import os
 from typing import NamedTuple
 
-from host import keep_files
 from host.display import harmless, one_line
 from host.errors import conflict, not_found
 from host.paths import AgentPaths
@@ -20,6 +19,7 @@ from infra.shared.approvals import State
 from infra.shared.questions import Question
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git
+from infra.shared.safe_files import whole_file
 from infra.shared.secret_shapes import redacted_value
 
 SHOWN_CHARS = 8000
@@ -108,7 +108,7 @@ def _held(home: AgentPaths) -> list[Question]:
     found = []
     for name in names:
         try:
-            found.append(questions.decode(keep_files.whole(f"{directory}/{name}", questions.MOST_BYTES), name))
+            found.append(questions.decode(whole_file(f"{directory}/{name}", questions.MOST_BYTES), name))
         except FileNotFoundError:  # it is over since it was listed
             continue
     return sorted(found, key=lambda question: question.asked_at)

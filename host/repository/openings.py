@@ -17,6 +17,8 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from infra.shared.safe_files import Below, Entry, Unseen
+
 QUICK_ENTRIES = 100_000
 THOROUGH_ENTRIES = 500_000
 DEPTH = 40
@@ -38,10 +40,6 @@ class Opening(NamedTuple):
     remedy: str
     stops: bool = True
     """minifram does no work beside it; the others only `doctor` tells about."""
-
-
-class Looked(Exception):
-    """More entries than may be looked at."""
 
 
 _READ_BY_GIT = {
@@ -79,7 +77,7 @@ _REF_NAME = re.compile(r"refs/\w+/[A-Za-z0-9][A-Za-z0-9._+/-]*", re.ASCII)
 
 
 def quick(remote: str, uid: int, most: int = QUICK_ENTRIES) -> Iterator[Opening]:
-    """What keeps minifram from working on `remote`, whose owner is to be `uid`."""
+    """What keeps minifram from working on `remote`, which `uid` must own."""
     return (found for found in _look(remote, uid, most, every_object=False) if found.stops)
 
 
@@ -89,110 +87,93 @@ def thorough(remote: str, uid: int, most: int = THOROUGH_ENTRIES) -> Iterator[Op
 
 
 def _look(remote: str, uid: int, most: int, every_object: bool) -> Iterator[Opening]:
-    look = _Look(uid, most, every_object)
     try:
-        descriptor = os.open(remote, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        root = os.lstat(remote)
     except OSError as error:
         yield Opening("", f"cannot be opened ({error.strerror})", "put it back from a copy")
         return
-    try:
-        yield from look.itself(os.fstat(descriptor))
-        yield from look.inside(descriptor, "")
-    except Looked:
-        if every_object:
-            yield Opening("", f"holds over {most:,} entries, the rest was not looked at", "pack it: git gc", False)
-        else:
-            text = f"holds over {most:,} refs, or files beside its objects: too many to look at before each command"
-            yield Opening("", text, "find out what makes them: find refs | head; then remove them")
-    finally:
-        os.close(descriptor)
-
-
-class _Look:
-    """One walk; knows how much is left of it."""
-
-    def __init__(self, uid: int, most: int, every_object: bool) -> None:
-        self._uid, self._left, self._every_object = uid, most, every_object
-
-    def itself(self, status: os.stat_result) -> Iterator[Opening]:
-        if status.st_uid != self._uid:
-            what = f"belongs to uid {status.st_uid}, expected you ({self._uid})"
-            yield Opening("", what, "give it back to its owner: chown -R, as root; or run minifram as that user")
-        if status.st_mode & 0o022:
-            mode = stat.S_IMODE(status.st_mode)
-            yield Opening("", f"can be written to by others (mode {mode:04o})", "take that away: chmod 700")
-
-    def inside(self, directory: int, path: str, depth: int = 0) -> Iterator[Opening]:
-        """Everything in an open directory, and in those below it that are to be looked at."""
-        names: set[str] = set()
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                self._left -= 1
-                if self._left < 0:
-                    raise Looked
-                names.add(entry.name)
-                yield from self._entry(directory, f"{path}/{entry.name}".lstrip("/"), entry, depth)
-        if path and {"HEAD", "objects", "refs"} <= names:
+    if not stat.S_ISDIR(root.st_mode):
+        yield Opening("", "is no directory", "put it back from a copy")
+        return
+    yield from _of_root(root, uid)
+    files = Below(remote)
+    held: dict[str, set[str]] = {}
+    for found in files.walk(depth=DEPTH, most=most, enter=lambda entry: _enters(entry.path, every_object)):
+        if isinstance(found, Unseen):
+            yield _unseen(found, most, every_object)
+            continue
+        parent, _, name = found.path.rpartition("/")
+        if parent and name in _REPOSITORY:
+            held.setdefault(parent, set()).add(name)
+        yield from _of_owner(found, uid)
+        mode = found.status.st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            yield Opening(found.path, f"is {_kind(mode)}, which git would follow or wait for", _REMOVE)
+            continue
+        yield from _of_name(found.path, found.status)
+        if stat.S_ISREG(mode):
+            yield from _of_file(files, found)
+        elif found.status.st_dev != root.st_dev:
+            yield Opening(found.path, "lies on another disk, which is not looked at", "unmount it")
+    for path, names in held.items():
+        if names == _REPOSITORY:
             what = "is a repository inside the repository; git that runs in it obeys its configuration"
             yield Opening(path, what, _REMOVE, stops=False)
 
-    def _entry(self, directory: int, path: str, entry: os.DirEntry[str], depth: int) -> Iterator[Opening]:
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # a push came to its end meanwhile
-            return
-        yield from self._of_owner(path, status)
-        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-            yield Opening(path, f"is {_kind(status.st_mode)}, which git would follow or wait for", _REMOVE)
-            return
-        yield from _of_name(path, status)
-        if stat.S_ISREG(status.st_mode):
-            yield from self._of_file(directory, path, entry.name, status)
-        elif self._enters(path):
-            yield from self._enter(directory, path, entry.name, depth + 1)
 
-    def _of_owner(self, path: str, status: os.stat_result) -> Iterator[Opening]:
-        mode = status.st_mode
-        if status.st_uid != self._uid:
-            what = f"belongs to uid {status.st_uid}, expected you ({self._uid})"
-            yield Opening(path, what, "see who wrote it, then remove it or give it back: chown", path in _LIMITS)
-        elif mode & 0o002 and not stat.S_ISLNK(mode):
-            yield Opening(path, f"can be written to by all (mode {mode & 0o7777:04o})", "chmod o-w", stops=False)
-        if mode & (stat.S_ISUID | stat.S_ISGID) and stat.S_ISREG(mode):
-            yield Opening(path, f"runs with its owner's rights (mode {mode & 0o7777:04o})", _REMOVE, stops=False)
+_REPOSITORY = {"HEAD", "objects", "refs"}
 
-    def _enters(self, path: str) -> bool:
-        top, _, rest = path.partition("/")
-        if top != "objects":
-            return top in ("refs", "info", "logs")
-        return self._every_object or rest in ("", "info", "pack") or rest.startswith("info/")
 
-    def _enter(self, directory: int, path: str, name: str, depth: int) -> Iterator[Opening]:
-        if depth > DEPTH:
-            yield Opening(path, f"is over {DEPTH} directories deep", _REMOVE)
-            return
-        try:
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            yield Opening(path, f"cannot be opened ({error.strerror})", "chmod u+rwx, or put it back from a copy")
-            return
-        try:
-            yield from self.inside(inner, path, depth)
-        finally:
-            os.close(inner)
+def _enters(path: str, every_object: bool) -> bool:
+    top, _, rest = path.partition("/")
+    if top != "objects":
+        return top in ("refs", "info", "logs")
+    return every_object or rest in ("", "info", "pack") or rest.startswith("info/")
 
-    def _of_file(self, directory: int, path: str, name: str, status: os.stat_result) -> Iterator[Opening]:
-        is_ref = path.startswith("refs/")
-        most = REF_BYTES if is_ref else _LIMITS.get(path)
-        if most is not None and status.st_size > most:
-            yield Opening(path, f"has {status.st_size:,} bytes, expected at most {most:,}", "put it back from a copy")
-        elif is_ref and not name.endswith(".lock"):
-            yield from _of_ref(directory, path, name, status)
-        if _CACHES.fullmatch(path):
-            what = "is a cache that plain git believes without a look at the objects (minifram does not read it)"
-            yield Opening(path, what, "remove it if you did not make it (git gc does)", stops=False)
+
+def _unseen(found: Unseen, most: int, every_object: bool) -> Opening:
+    if not found.at_bound:
+        return Opening(found.path, f"cannot be opened ({found.why})", "chmod u+rwx, or put it back from a copy")
+    if found.path:
+        return Opening(found.path, f"is over {DEPTH} directories deep", _REMOVE)
+    if every_object:
+        return Opening("", f"holds over {most:,} entries, the rest was not looked at", "pack it: git gc", False)
+    text = f"holds over {most:,} refs, or files beside its objects: too many to look at before each command"
+    return Opening("", text, "find out what makes them: find refs | head; then remove them")
+
+
+def _of_root(status: os.stat_result, uid: int) -> Iterator[Opening]:
+    if status.st_uid != uid:
+        what = f"belongs to uid {status.st_uid}, expected you ({uid})"
+        yield Opening("", what, "give it back to its owner: chown -R, as root; or run minifram as that user")
+    if status.st_mode & 0o022:
+        mode = stat.S_IMODE(status.st_mode)
+        yield Opening("", f"can be written to by others (mode {mode:04o})", "take that away: chmod 700")
+
+
+def _of_owner(entry: Entry, uid: int) -> Iterator[Opening]:
+    path, status = entry
+    mode = status.st_mode
+    if status.st_uid != uid:
+        what = f"belongs to uid {status.st_uid}, expected you ({uid})"
+        yield Opening(path, what, "see who wrote it, then remove it or give it back: chown", path in _LIMITS)
+    elif mode & 0o002 and not stat.S_ISLNK(mode):
+        yield Opening(path, f"can be written to by all (mode {mode & 0o7777:04o})", "chmod o-w", stops=False)
+    if mode & (stat.S_ISUID | stat.S_ISGID) and stat.S_ISREG(mode):
+        yield Opening(path, f"runs with its owner's rights (mode {mode & 0o7777:04o})", _REMOVE, stops=False)
+
+
+def _of_file(files: Below, entry: Entry) -> Iterator[Opening]:
+    path, status = entry
+    is_ref = path.startswith("refs/")
+    most = REF_BYTES if is_ref else _LIMITS.get(path)
+    if most is not None and status.st_size > most:
+        yield Opening(path, f"has {status.st_size:,} bytes, expected at most {most:,}", "put it back from a copy")
+    elif is_ref and not path.endswith(".lock"):
+        yield from _of_ref(files, path, status)
+    if _CACHES.fullmatch(path):
+        what = "is a cache that plain git believes without a look at the objects (minifram does not read it)"
+        yield Opening(path, what, "remove it if you did not make it (git gc does)", stops=False)
 
 
 def _of_name(path: str, status: os.stat_result) -> Iterator[Opening]:
@@ -209,18 +190,14 @@ def _of_name(path: str, status: os.stat_result) -> Iterator[Opening]:
         yield Opening(path, "is nothing that git or minifram put there", _REMOVE_OR_KEEP, stops=False)
 
 
-def _of_ref(directory: int, path: str, name: str, status: os.stat_result) -> Iterator[Opening]:
+def _of_ref(files: Below, path: str, status: os.stat_result) -> Iterator[Opening]:
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        content = files.whole(path, REF_BYTES)[:80]
     except FileNotFoundError:
         return
     except OSError as error:
-        yield Opening(path, f"cannot be opened ({error.strerror})", "chmod u+rw, or put it back from a copy")
+        yield Opening(path, f"cannot be opened ({error.strerror or error})", "chmod u+rw, or put it back from a copy")
         return
-    try:
-        content = os.read(descriptor, 80)
-    finally:
-        os.close(descriptor)
     if content.startswith(b"ref:"):
         what = (
             f"stands for another ref ({content.decode(errors='replace').strip()!r}); what is done to it is done there"

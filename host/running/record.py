@@ -9,11 +9,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from host import keep_files
 from host.paths import AgentPaths
 from host.running.watcher import holder
 from infra.shared.files import write_whole
 from infra.shared.providers import KEYS
+from infra.shared.safe_files import whole_file
 
 PODMAN, PROCESS = "podman", "process"
 SCHEMA = "minifram.up/1"
@@ -37,7 +37,7 @@ def write(
 def read(home: AgentPaths) -> dict[str, Any]:
     """The last record; empty when there is none that can be read."""
     try:
-        found = json.loads(keep_files.whole(home.started_file))
+        found = json.loads(whole_file(home.started_file))
     except (FileNotFoundError, ValueError):
         return {}
     return found if isinstance(found, dict) and isinstance(found.get("settings"), dict) else {}
@@ -56,7 +56,7 @@ def was_sealed(home: AgentPaths) -> bool:
     """Whether the agent ever ran in the container, or came from an archive that the PM did not accept as unsealed. An
     agent that has lived without a record of how counts as sealed."""
     try:
-        found = json.loads(keep_files.whole(home.started_file))
+        found = json.loads(whole_file(home.started_file))
     except FileNotFoundError:
         return any(map(_holds_something, (home.places.bot, home.state)))
     except ValueError:

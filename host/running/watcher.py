@@ -13,11 +13,11 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from host import keep_files
 from host.display import Say
 from host.errors import CommandError, conflict, failure
 from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
+from infra.shared.safe_files import opened_file, whole_file
 
 if TYPE_CHECKING:
     from infra.shared.watcher_file import WatcherFile
@@ -58,7 +58,7 @@ def known_state(home: AgentPaths) -> WatcherFile | None:
     from infra.shared import watcher_file  # costs msgspec; who only asks for the holder need not pay
 
     try:
-        return watcher_file.decode(keep_files.whole(home.places.watcher_state))
+        return watcher_file.decode(whole_file(home.places.watcher_state))
     except FileNotFoundError:
         return None
 
@@ -76,7 +76,7 @@ def glimpse(home: AgentPaths) -> WatcherFile | None:
         return known_state(home)
     except ValueError as error:
         try:
-            known = json.loads(keep_files.whole(home.places.watcher_state))
+            known = json.loads(whole_file(home.places.watcher_state))
         except (OSError, ValueError, RecursionError):
             raise error from None
         if not isinstance(known, dict) or not str(known.get("schema", "")).startswith("minifram.watcher/"):
@@ -149,7 +149,7 @@ def last_words(home: AgentPaths) -> str:
 
 def _end_of(path: str) -> list[str]:
     try:
-        with keep_files.opened(path) as file:
+        with opened_file(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
             return file.read(4096).decode(errors="replace").splitlines()
     except FileNotFoundError:

@@ -1,8 +1,9 @@
-"""As whom something is done: the keep's own user, or the cell's, whose files it must not touch with more rights
-than the cell has (DESIGN §4).
+"""As which user something is done: the keep's own, or the cell's, with no more rights than the cell has
+(`spec/ARCHITECTURE.md`).
 
-A file that the keep opens for the cell may by then be a link to one of the keep's own. Opened as the cell, the
-kernel says no; there is nothing to check first and nothing to win by being quick."""
+A file that the keep opens for the cell may by then be a link to one of the keep's own. When it is opened as the cell,
+the kernel refuses: there is nothing to check first, and no race to win. Files are touched through `safe_files.Below`,
+which does that by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypedDict
 
 _NOBODY = -1
-"""An id that setfsuid(2) refuses: the call then only tells which one is in force."""
+"""An id that setfsuid(2) refuses: the call then only returns the one in force."""
 
 
 class ForChild(TypedDict, total=False):
@@ -26,14 +27,14 @@ class ForChild(TypedDict, total=False):
 
 
 class Identity(NamedTuple):
-    """A user and a group; both None for whoever runs this program."""
+    """A user and a group; both None for the user that runs this program."""
 
     uid: int | None = None
     gid: int | None = None
 
     @property
     def for_child(self) -> ForChild:
-        """Nothing when the child is to be who we are."""
+        """Nothing when the child runs as we do."""
         if self.uid is None or self.gid is None:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
@@ -42,8 +43,8 @@ class Identity(NamedTuple):
     def acting(self) -> Iterator[None]:
         """Within it this thread's access to files, and to `/proc`, is the identity's; other threads' is as before.
 
-        Programs that are started within it are ours all the same, unless `for_child` says otherwise. Raises
-        PermissionError when we may not become that user."""
+        Programs that are started within it still run as us, unless `for_child` says otherwise. Raises PermissionError
+        when we may not become that user."""
         if self.uid is None or self.gid is None:
             yield
             return
@@ -64,14 +65,14 @@ OURS = Identity()
 
 @functools.cache
 def _calls() -> tuple[Callable[[int], int], Callable[[int], int]]:
-    import ctypes  # costs more than everything else here; most programs never act as anybody else
+    import ctypes  # costs more than all else here; most programs never act as another user
 
     libc = ctypes.CDLL(None)
     return libc.setfsuid, libc.setfsgid
 
 
 def _become(call: Callable[[int], int], wanted: int, kind: str) -> None:
-    """setfsuid(2) tells no error; that it worked shows when it is asked again."""
+    """setfsuid(2) reports no error; a second call shows whether it worked."""
     call(wanted)
     if call(_NOBODY) != wanted:
         raise PermissionError(f"file access as {kind} {wanted} was refused; expected CAP_SETUID and CAP_SETGID")

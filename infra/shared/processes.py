@@ -20,10 +20,11 @@ import psutil
 
 from infra.shared import boot as boot_contract
 from infra.shared.boot import Boot
-from infra.shared.cell_files import make_home
+from infra.shared.boot_files import make_home
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import AGENT
 from infra.shared.places import ROOT, Places
+from infra.shared.safe_files import Below
 
 _PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS = 15.0
@@ -72,8 +73,8 @@ def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]
 
 def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
     """Start the runner of `boot` as the cell, in its checkout and a session of its own. Raises OSError."""
+    make_home(Below(boot.places.bot, cell), boot.places.home(boot.id))
     with cell.acting():  # it may be alone in being allowed into its directory
-        make_home(boot.places, boot.id)
         process = subprocess.Popen(
             command,
             cwd=boot.places.checkout(boot.branch),

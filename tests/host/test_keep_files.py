@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from host import keep_files
+from infra.shared.safe_files import whole_file
 from tests.host.desk import Desk
 
 
@@ -25,11 +25,11 @@ def test_what_is_no_file_is_named(tmp_path: Path, plant: Callable[[str], None]) 
     path = str(tmp_path / "x")
     plant(path)
     with pytest.raises(ValueError, match="is no regular file, which minifram never puts there"):
-        keep_files.whole(path)
+        whole_file(path)
     (tmp_path / "y").write_bytes(b"words")
-    assert keep_files.whole(str(tmp_path / "y")) == b"words"
+    assert whole_file(str(tmp_path / "y")) == b"words"
     with pytest.raises(FileNotFoundError):
-        keep_files.whole(str(tmp_path / "z"))
+        whole_file(str(tmp_path / "z"))
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with open(tmp_path / "x", "wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(ValueError, match="has more than 16,777,216 bytes"):
-        keep_files.whole(str(tmp_path / "x"))
+        whole_file(str(tmp_path / "x"))
 
 
 @pytest.mark.parametrize("name", ["watcher.json", "ledger.jsonl", "refused.json"])

@@ -127,7 +127,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     assert len(ended.out.splitlines()) <= 24
 
     assert "main has other code" not in ended.out  # only COMMS.md has moved
-    desk.branch("improve", {"infra/new.py": "1\n"}, start="improve")
+    desk.branch("improve", {"infra/cell/new.py": "1\n"}, start="improve")
     desk.done("merge", "improve@TIP", "--unvalidated")
     assert f"main has other code ({desk.main()[:12]})" in desk.run("status").out
     desk.branch("improve", {"src/b.py": "1\n"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from infra.cell.policy.commands import Script, read
 from infra.cell.policy.hosts import Hosts, hosts_in
 from infra.cell.policy.patterns import command_allowed, command_forbidden, host_matches, path_matches
-from infra.cell.policy.shell import Script, script_of
 from infra.shared.addresses import is_private, readings
 from infra.shared.policy import ALLOW, DENY, Policy, Rule
 
@@ -40,7 +40,7 @@ class Call:
 
     @cached_property
     def script(self) -> Script | None:
-        return None if self.command is None else script_of(self.command)
+        return None if self.command is None else read(self.command)
 
     @cached_property
     def hosts(self) -> Hosts:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from infra.cell.policy.shell import Script
+from infra.cell.policy.commands import Script
 from infra.shared.addresses import plain, readings
 
 MAX_CHARS = 1 << 20
@@ -47,10 +47,10 @@ def hosts_in(arguments: Any, script: Script | None = None) -> Hosts:
     found: set[str] = set()
     for text in strings:
         found.update(_of_text(text))
-    for part in script.parts if script else ():
-        for word in part.words:
+    for words in script.commands if script else ():
+        for word in words:
             found.update(_of_text(word))
-        found.update(_of_program(part.words))
+        found.update(_of_program(words))
     names = {plain(host).strip("[]").removesuffix(".") for host in found}
     return Hosts(frozenset(name for name in names if name), whole)
 

@@ -9,44 +9,23 @@ import fnmatch
 import ipaddress
 from collections.abc import Iterable
 
-from infra.cell.policy.shell import Part, Script, single_blanks
-from infra.cell.policy.words import bare, started
+from infra.cell.policy.commands import Script, forms
 from infra.shared.addresses import readings
-
-MAX_STARTED_CHARS = 256 * 1024
-"""Of what the commands of a text may start; more is in doubt."""
 
 
 def command_forbidden(patterns: Iterable[str], text: str, script: Script) -> bool:
-    """One of the patterns matches the whole text or one of its parts, in any of its spellings, or it cannot be told."""
-    if not script.whole:
+    """One of the patterns matches the whole text or one of its commands, or the text is in doubt."""
+    if not script.plain:
         return True
-    forms = {single_blanks(text)}
-    left = MAX_STARTED_CHARS
-    for part in script.parts:
-        forms |= {*_spellings(part), " ".join(bare(part.words))}
-        for form in started(part.words):
-            left -= len(form) + 1
-            if left < 0:
-                return True
-            forms.add(form)
-    return any(_matches(pattern, form, fold=True) for pattern in patterns for form in forms)
+    found = {" ".join(text.split()), *(form for command in script.commands for form in forms(command))}
+    return any(_matches(pattern, form, fold=True) for pattern in patterns for form in found)
 
 
-def command_allowed(patterns: tuple[str, ...], script: Script) -> bool:
-    """Each part of the text is matched by one of the patterns, and there is nothing that cannot be told."""
-    return (
-        script.whole
-        and bool(script.parts)
-        and all(
-            any(_matches(pattern, form, fold=False) for pattern in patterns for form in _spellings(part))
-            for part in script.parts
-        )
-    )
-
-
-def _spellings(part: Part) -> tuple[str, str]:
-    return part.text, single_blanks(" ".join(part.words))
+def command_allowed(patterns: Iterable[str], script: Script) -> bool:
+    """Each command of the text is matched by one of the patterns, and the text is in no doubt."""
+    commands = [" ".join(command) for command in script.commands]
+    matched = (any(_matches(pattern, each, fold=False) for pattern in patterns) for each in commands)
+    return script.plain and bool(commands) and all(matched)
 
 
 def path_matches(patterns: Iterable[str], path: str, fold: bool) -> bool:

@@ -10,7 +10,7 @@ import time
 
 from infra.cell.loop.loop import End, Outcome
 from infra.cell.loop.model_client import ModelFailure
-from infra.cell.runner import approvals, clones, handover, news, unit
+from infra.cell.runner import approvals, handover, news, unit
 from infra.cell.runner.afresh import FreshStarts
 from infra.cell.runner.beginning import NoPrompt
 from infra.cell.runner.home import Home
@@ -53,7 +53,7 @@ def until_handed_over(home: Home) -> Exit:
     """Live on main. Gives the exit code; raises Interrupted."""
     wakes = Wakes(home.boot.places.git_socket, home.log, home.interruption)
     work = Work(home, wakes)
-    work.tidy()
+    work.set_origin()
     interval = home.boot.limits.work_seconds
     ticked, tick = False, next_tick(time.time(), interval)
     while (then := work.look(ticked)) is not Next.LEAVE:
@@ -88,15 +88,14 @@ class Work:
         self._told_of_prompt = False
         self._fresh_starts = FreshStarts()
 
-    def tidy(self) -> None:
+    def set_origin(self) -> None:
         home = self._home
-        home.heart.beat("tidying", TENDING_SECONDS)
+        home.heart.beat("looking", TENDING_SECONDS)
         try:
             # The clone is the agent's to change, but where the PM speaks to it is not: it could never be told again.
             home.git("config", "--replace-all", "remote.origin.url", home.boot.remote_url)
-            clones.remove_merged(home)
-        except (GitError, OSError) as error:
-            home.log.warning("clones.not_tidied", error=str(error))
+        except GitError as error:
+            home.log.warning("origin.not_set", error=str(error))
 
     def look(self, ticked: bool) -> Next:
         """Look at main and its page, and work if there is work; `ticked` says that the clock woke us.

@@ -8,7 +8,6 @@ import ctypes
 import os
 import secrets
 import signal
-import stat
 import sys
 import time
 import venv
@@ -21,8 +20,8 @@ from infra.keep.environments.choose import Existing
 from infra.keep.environments.order import Order
 from infra.keep.environments.removal import alone_in, remove, unfinished
 from infra.keep.environments.requirements import BadRequirements, Requirements, fingerprint, this_runtime, understand
-from infra.shared.cell_files import set_aside_unless
 from infra.shared.files import sync_directory, write_whole
+from infra.shared.safe_files import Below
 
 REQUIREMENTS = "requirements.txt"
 """In an environment: what pip was given."""
@@ -59,8 +58,7 @@ def install(asked: Order, environ: dict[str, str], began: float) -> Answer:
 def _installed(asked: Order, wanted: Requirements, environ: dict[str, str], until: float) -> str:
     """The interpreter of the environment. Raises PipFailed and OSError."""
     for directory in (os.path.dirname(asked.wheels), asked.wheels, asked.environments):
-        set_aside_unless(stat.S_ISDIR, directory)
-        os.makedirs(directory, exist_ok=True)
+        Below(os.path.dirname(directory)).make_directory(directory)
         os.chmod(directory, 0o700)
     wanted_hash = fingerprint(wanted, this_runtime())
     with alone_in(asked.environments, until):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import stat
 import sys
 
 from infra.keep.git_door import rules
@@ -17,6 +18,7 @@ from infra.shared.people import AGENT
 from infra.shared.places import ROOT, Places
 from infra.shared.repository import durable_refs
 from infra.shared.repository.git import safe_environment
+from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
 
 PUSH_SECONDS = 300
@@ -44,8 +46,9 @@ def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, 
         write_whole(f"{door}/receive-pack", _receive_pack(door, places.remote, memory).encode(), 0o755)
     # Last, because it sends the agent's pushes to what is written above.
     os.makedirs(places.bot, exist_ok=True)
-    with cell.acting():
-        write_whole(places.cell_git_config, cell_git_config("" if by_daemon else door).encode())
+    bot = Below(places.bot, cell)
+    bot.set_aside(places.cell_git_config, unless=stat.S_ISREG)
+    bot.write(places.cell_git_config, cell_git_config("" if by_daemon else door).encode())
 
 
 def _rules(places: Places, settings: Settings) -> rules.Rules:

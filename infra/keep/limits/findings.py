@@ -20,7 +20,7 @@ class Remedy(Enum):
     TELL = "tell"
     """The PM is told; nothing is done."""
     TRIM_LOG = "trim log"
-    """`trim.trim_log` on `path`."""
+    """`Below.cut` of `path`."""
     TIDY = "tidy"
     """`room.choose` with room short, and `room.remove`."""
     END = "end"

@@ -3,14 +3,12 @@ directory. Each look has a bound; what lies beyond is said to be missing."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import stat
-import time
 
 from infra.keep.limits.observed import Log, Volume, Weight
-from infra.shared.below import Entry, takes, walk
 from infra.shared.places import Places
+from infra.shared.safe_files import Below, Unseen, takes
 
 LOGS_DEPTH = 3
 LOGS_LOOKED_AT = 1000
@@ -19,17 +17,14 @@ WEIGHED_DEPTH = 64
 WEIGH_SECONDS = 1.0
 
 
-def logs_of(bot: str, branch: str, left_out: list[str]) -> tuple[Log, ...]:
+def logs_of(bot: Below, branch: str, left_out: list[str]) -> tuple[Log, ...]:
     """The files in `logs/` of that branch's clone."""
     found = []
-    every = walk(bot, f"{branch}/minifram/logs", LOGS_DEPTH)
-    for entry in itertools.islice(every, LOGS_LOOKED_AT):
-        if not isinstance(entry, Entry):
-            left_out.append(f"logs: {entry}")
+    for entry in bot.walk(f"{branch}/minifram/logs", depth=LOGS_DEPTH, most=LOGS_LOOKED_AT):
+        if isinstance(entry, Unseen):
+            left_out.append(f"logs: {entry.path}: {entry.why}")
         elif stat.S_ISREG(entry.status.st_mode):
-            found.append(Log(entry.name, (entry.status.st_dev, entry.status.st_ino), takes(entry.status)))
-    if next(every, None) is not None:
-        left_out.append(f"logs: there are over {LOGS_LOOKED_AT} files")
+            found.append(Log(entry.path, (entry.status.st_dev, entry.status.st_ino), takes(entry.status)))
     return tuple(found)
 
 
@@ -48,17 +43,13 @@ def volumes(places: Places, left_out: list[str]) -> tuple[Volume, ...]:
     return tuple(found.values())
 
 
-def weight_of(bot: str, left_out: list[str]) -> Weight:
+def weight_of(bot: Below, left_out: list[str]) -> Weight:
     """What the agent's directory takes. A file with several names counts once."""
-    end = time.monotonic() + WEIGH_SECONDS
     size, files, whole = 0, 0, True
     seen: set[tuple[int, int]] = set()
-    for number, entry in enumerate(walk(bot, ".", WEIGHED_DEPTH)):
-        if number >= WEIGHED or (number % 256 == 0 and time.monotonic() > end):
-            left_out.append(f"weight: {bot} holds more than is looked through at once ({number} files were)")
-            return Weight(size, files, False)
-        if not isinstance(entry, Entry):
-            left_out.append(f"weight: {entry}")
+    for entry in bot.walk(depth=WEIGHED_DEPTH, most=WEIGHED, seconds=WEIGH_SECONDS):
+        if isinstance(entry, Unseen):
+            left_out.append(f"weight: {entry.path or bot.root}: {entry.why}")
             whole = False
             continue
         identity = entry.status.st_dev, entry.status.st_ino

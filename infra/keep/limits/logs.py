@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from infra.keep.limits.findings import Finding, Remedy, Rule
 from infra.keep.limits.observed import Log, Sample
+from infra.shared.safe_files import OLDER
 from infra.shared.settings import LimitSettings
-from infra.shared.trim import MOVED_ASIDE
 
 LARGEST = 3
 """Times `limits.log_bytes`: a log of this size is cut, however slowly it got there."""
@@ -64,7 +64,7 @@ def growth(before: tuple[Log, ...], after: tuple[Log, ...]) -> dict[str, int]:
     grown = {}
     for log in after:
         was = sizes.get(log.identity)
-        if was is None and log.name.endswith(MOVED_ASIDE):
+        if was is None and log.name.endswith(OLDER):
             continue
         grown[log.name] = log.size - was if was is not None and log.size >= was else log.size
     return grown

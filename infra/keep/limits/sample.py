@@ -14,6 +14,7 @@ from infra.shared.identity import Identity
 from infra.shared.leading import Runner
 from infra.shared.places import Places
 from infra.shared.repository.git import GitError
+from infra.shared.safe_files import Below
 
 _LEFT_OUT_KEPT = 20
 
@@ -40,10 +41,7 @@ def take(
             left_out.append(f"{what}: {error}")
             return otherwise
 
-    def as_cell(look: Callable[[], _Part]) -> _Part:
-        with cell.acting():
-            return look()
-
+    bot = Below(places.bot, cell)
     every = seen("processes", lambda: processor.table(left_out), dict[int, processor.Seen]())
     pid = runner.pid if runner else 0
     processes = seen("processes", lambda: processor.chosen(every, cell, pid, keep_pids, places), tuple[Process, ...]())
@@ -55,10 +53,10 @@ def take(
     branch = runner.branch if runner else ""
     logs = tuple[Log, ...]()
     if branch:
-        logs = seen("logs", lambda: as_cell(lambda: growth.logs_of(places.bot, branch, left_out)), logs)
+        logs = seen("logs", lambda: growth.logs_of(bot, branch, left_out), logs)
     weight = None
     if weigh:
-        weight = seen("weight", lambda: as_cell(lambda: growth.weight_of(places.bot, left_out)), None)
+        weight = seen("weight", lambda: growth.weight_of(bot, left_out), None)
     last = before.progress if before else None
     return Sample(
         monotonic=monotonic,

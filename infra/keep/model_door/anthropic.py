@@ -2,157 +2,148 @@
 import takes a second or more.
 
 The SDK gets its key, its address and its connection from here and nothing from the environment; it follows no
-redirect and retries nothing. It is used up to the bytes of the stream (`anthropic_stream`), because it takes damaged
-replies for good ones. Whatever goes wrong comes out as a CallFailure."""
+redirect and retries nothing.
+
+The provider caches prefixes in the order tools, system, messages, at up to four marks: the last tool, SYSTEM.md,
+the last system text, and the end of the last user messages with what is left."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
-from infra.keep.model_door.anthropic_errors import failure_type
-from infra.keep.model_door.anthropic_stream import Reply
-from infra.keep.model_door.anthropic_wire import body, most_input_tokens
-from infra.keep.model_door.background import Background
-from infra.keep.model_door.connection import (
-    MAX_BYTES,
-    check_content_type,
-    data_of,
-    http_client,
-    lines_of,
-    problem_with_base_url,
-    redirected,
-)
-from infra.keep.model_door.errors import ProviderError, retry_after_seconds, shortened
-from infra.keep.model_door.failures import failure_of, unusable
+from infra.keep.model_door.anthropic_stream import AnthropicReply
+from infra.keep.model_door.connection import MAX_BYTES, http_client
+from infra.keep.model_door.errors import BrokenReply, Refused
 from infra.keep.model_door.keys import Key
-from infra.keep.model_door.model import Answer, CallFailure
+from infra.keep.model_door.streaming import Exchange, StreamingModel
 from infra.keep.model_door.thinking import Thoughts
-from infra.keep.model_door.tool_calls import known_ids
-from infra.shared.conversation import TOOL_USE, Request, Usage
+from infra.shared.conversation import TOOL_USE, Block, Completion, Message, Request, Text, ToolResult, block_to_dict
 from infra.shared.model_settings import Choice
 
 if TYPE_CHECKING:
+    import httpx2
     from anthropic import AsyncAnthropic
 
-THINKING_PATIENCE = 5
+THINKING_SILENCE = 5
 """An open block of thoughts may stay silent so many times longer: its text is withheld, only pings come."""
 
 
-class AnthropicModel:
+class AnthropicModel(StreamingModel):
     """Calls of one of Anthropic's models."""
 
     provider = "anthropic"
+    example_url = "https://api.anthropic.com"
 
     def __init__(self, choice: Choice, idle_seconds: float, key: Key, most_bytes: int = MAX_BYTES) -> None:
-        self.name = choice.name
-        self.max_tokens = choice.max_tokens
-        self.idle_seconds = idle_seconds
-        self.base_url = choice.base_url
-        self.key = key
-        self.thoughts = Thoughts()
-        self.client = Background(
-            "the anthropic SDK", lambda: _new_client(key.value or "", self.base_url, self.idle_seconds, most_bytes)
-        )
-        self.loads = (self.client,)
+        super().__init__(choice, idle_seconds, key, most_bytes)
+        self._thoughts = Thoughts()
 
-    @property
-    def problem(self) -> str | None:
-        return self.key.problem or problem_with_base_url(self.base_url)
+    def client_name(self) -> str:
+        return "the anthropic SDK"
 
-    def prepare(self, request: Request) -> AnthropicCall:
-        if self.problem:
-            raise CallFailure("authentication" if self.key.problem else "invalid_request", self.problem)
-        return AnthropicCall(self, request)
+    def exchange(self, request: Request) -> Exchange:
+        made, fingerprint = body(request, self.name, self.max_tokens, self._thoughts)
+        return Exchange(made, AnthropicReply(self.max_tokens, THINKING_SILENCE), fingerprint)
 
-
-class AnthropicCall:
-    """One call."""
-
-    def __init__(self, model: AnthropicModel, request: Request) -> None:
-        self._model = model
-        self._body, self._fingerprint = body(request, model.name, model.max_tokens, model.thoughts)
-        self._known_ids = known_ids(request)
-        self.most = Usage(input_tokens=most_input_tokens(self._body), output_tokens=model.max_tokens)
-
-    async def make(self) -> Answer:
-        client = await self._model.client.value()
-        reply = Reply()
-        try:
-            await self._read(client, reply)
-            completion = reply.completion(self._known_ids)
-            if completion.stop_reason == TOOL_USE:
-                self._model.thoughts.remember(reply.wire_blocks(), self._fingerprint)
-            return Answer(completion, reply.measured)
-        except Exception as error:
-            failure = self._failure(error, reply)
-            if failure is None:
-                raise
-            failure.message = self._model.key.redacted(failure.message)
-            raise failure from None
-
-    async def _read(self, client: AsyncAnthropic, reply: Reply) -> None:
-        loop = asyncio.get_running_loop()
-        idle = self._model.idle_seconds
-        async with asyncio.timeout(idle) as patience:
-            create = client.messages.with_streaming_response.create
-            async with create(**self._body, stream=True) as response:
-                check_content_type(response.headers.get("content-type"), "text/event-stream")
-                raw = cast("AsyncGenerator[bytes, None]", lines_of(response.http_response))
-                # Closed here, not by the garbage collector, when the loop is left early.
-                async with aclosing(raw) as lines:
-                    async for line in lines:
-                        if (data := data_of(line)) and reply.take(data):
-                            patience.reschedule(loop.time() + idle * (THINKING_PATIENCE if reply.thinking else 1))
-                        if reply.done:
-                            break
-
-    def _failure(self, error: Exception, reply: Reply) -> CallFailure | None:
-        """What an exception of the SDK, of its transport or of our reading means; None for a bug of ours."""
+    def make_client(self, most_bytes: int) -> AsyncAnthropic:
         import anthropic
 
-        most = reply.usage_at_most(self._model.max_tokens)
+        client = anthropic.AsyncAnthropic(
+            api_key=self.key.value or "none",
+            base_url=self.base_url,
+            webhook_key="",
+            max_retries=0,
+            http_client=http_client(self.idle_seconds * THINKING_SILENCE + 1, most_bytes),
+            open_telemetry=False,
+        )
+        client.messages  # noqa: B018 -- its modules load on first use, which may as well be now
+        return client
+
+    @asynccontextmanager
+    async def send(self, client: AsyncAnthropic, body: dict[str, Any]) -> AsyncIterator[httpx2.Response]:
+        async with client.messages.with_streaming_response.create(**body, stream=True) as response:
+            yield response.http_response
+
+    def cause_of(self, error: Exception) -> Exception:
+        import anthropic
+        import httpx2
+
         match error:
             case anthropic.APIStatusError():
-                return _refused(error)
-            case anthropic.APIConnectionError():
-                cause = error.__cause__ or error
-                known = failure_of(cause, most, reply.measured, self._model.idle_seconds, _type_of)
-                return known or unusable(cause, most, reply.measured)
+                told = (error.type, error.error_code, error.api_message)  # as the provider sent it: of any type
+                *names, words = (part if isinstance(part, str) else "" for part in told)
+                names = [name for name in names if name]
+                return Refused(error.status_code, names, words or "no message", error.response.headers)
+            case anthropic.APIConnectionError() if isinstance(error.__cause__, httpx2.HTTPError | OSError | ValueError):
+                return error.__cause__
             case anthropic.AnthropicError():
-                return unusable(error, most, reply.measured)
-        return failure_of(error, most, reply.measured, self._model.idle_seconds, _type_of)
+                return BrokenReply(str(error.__cause__ or error))
+        return error
+
+    def completed(self, exchange: Exchange, completion: Completion) -> None:
+        if completion.stop_reason == TOOL_USE and isinstance(exchange.reply, AnthropicReply):
+            self._thoughts.remember(exchange.reply.wire_blocks(), exchange.fingerprint)
 
 
-def _type_of(error: ProviderError) -> str:
-    return failure_type(200, error.type, error.message)
+MAX_MARKS = 4
+MARKED_MESSAGES = 2
+_MARK = {"type": "ephemeral"}
 
 
-def _refused(error: Any) -> CallFailure:
-    status: int = error.status_code
-    if status < 400:
-        return redirected(status)
-    said = shortened(str(error.api_message or "no message"))
-    kind = failure_type(status, error.type, f"{error.api_message} {error.error_code}")
-    words = f"the provider refused with status {status}, {error.type or 'no type'}: {said}"
-    if error.request_id:
-        words += f" (request {shortened(error.request_id)[:80]})"
-    return CallFailure(kind, words, retry_after_seconds(error.response.headers, time.time()))
+def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> tuple[dict[str, Any], str]:
+    """The arguments of a Messages call, and the fingerprint of everything in it that a thought can be bound to."""
+    tools = [tool._asdict() for tool in request.tools]
+    system = [{"type": "text", "text": text} for text in request.system if text.strip()]
+    messages = [wire for message in request.messages if (wire := _message(message))["content"]]
+    messages, fingerprint = _with_thoughts(messages, [tools, system], thoughts)
+    _mark(tools, system, messages)
+    made: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages}
+    return made | ({"system": system} if system else {}) | ({"tools": tools} if tools else {}), fingerprint
 
 
-def _new_client(key: str, base_url: str, idle_seconds: float, most_bytes: int) -> AsyncAnthropic:
-    import anthropic
+def _message(message: Message) -> dict[str, Any]:
+    """Results come first, as the provider demands; text of nothing but white space it refuses, so it is left out."""
+    blocks = [block for block in message.content if not (isinstance(block, Text) and not block.text.strip())]
+    blocks.sort(key=lambda block: not isinstance(block, ToolResult) if message.role == "user" else 0)
+    return {"role": message.role, "content": [_wire(block) for block in blocks]}
 
-    client = anthropic.AsyncAnthropic(
-        api_key=key or "none",
-        base_url=base_url,
-        webhook_key="",
-        max_retries=0,
-        http_client=http_client(idle_seconds * THINKING_PATIENCE + 1, most_bytes),
-        open_telemetry=False,
-    )
-    client.messages  # noqa: B018 -- its modules load on first use, which may as well be now
-    return client
+
+def _wire(block: Block) -> dict[str, Any]:
+    """Ours is the provider's shape; a result that is no error does not say so."""
+    made = block_to_dict(block)
+    return {key: value for key, value in made.items() if (key, value) != ("is_error", False)}
+
+
+def _with_thoughts(
+    messages: list[dict[str, Any]], before: list[Any], thoughts: Thoughts
+) -> tuple[list[dict[str, Any]], str]:
+    digest = hashlib.sha256(_canonical(before))
+    whole = []
+    for message in messages:
+        if message["role"] == "assistant":
+            message = {**message, "content": thoughts.recalled(message["content"], digest.hexdigest())}
+        digest.update(_canonical(message))
+        whole.append(message)
+    return whole, digest.hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def _mark(tools: list[dict[str, Any]], system: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:
+    """Put the marks on; on copies, because blocks may be remembered ones."""
+    left = MAX_MARKS
+    for blocks, places in ((tools, {len(tools) - 1}), (system, {0, len(system) - 1})):
+        for place in places:
+            if blocks:
+                blocks[place] = {**blocks[place], "cache_control": _MARK}
+                left -= 1
+    ends = [message for message in messages if message["role"] == "user"][-min(left, MARKED_MESSAGES) :]
+    for message in ends:
+        *rest, last = message["content"]
+        message["content"] = [*rest, {**last, "cache_control": _MARK}]

@@ -6,25 +6,24 @@ complete. Kinds of events, blocks and deltas that this door does not know are pa
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from infra.keep.model_door.anthropic_events import (
-    BlockDelta,
-    BlockStart,
-    BlockStop,
-    Delta,
-    Error,
-    Event,
-    MessageDelta,
-    MessageHead,
-    Start,
-    Stop,
-    Tokens,
-    read_event,
-)
+import msgspec
+
+from infra.keep.model_door.connection import data_of
 from infra.keep.model_door.errors import BrokenReply, ProviderError
 from infra.keep.model_door.tool_calls import arguments_of, check_ids, checked_arguments
-from infra.shared.conversation import END_TURN, MAX_TOKENS, REFUSAL, TOOL_USE, Completion, Text, ToolUse, Usage
+from infra.shared.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    MOST_TOKENS,
+    REFUSAL,
+    TOOL_USE,
+    Completion,
+    Text,
+    ToolUse,
+    Usage,
+)
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of one reply's events; far beyond what any number of output tokens makes."""
@@ -39,6 +38,96 @@ _STOP_REASONS = {
 }
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    """Counts so far; one that is left out is as it was."""
+
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
+    cache_creation_input_tokens: _Count | None = None
+    cache_read_input_tokens: _Count | None = None
+
+
+class _MessageHead(msgspec.Struct, frozen=True):
+    model: str
+    usage: _Tokens
+
+
+class _Start(msgspec.Struct, frozen=True):
+    message: _MessageHead
+
+
+class _BlockStart(msgspec.Struct, frozen=True):
+    index: int
+    content_block: dict[str, Any]
+
+
+class _Delta(msgspec.Struct, frozen=True):
+    type: str
+    text: str = ""
+    partial_json: str = ""
+    thinking: str = ""
+    signature: str = ""
+
+
+class _BlockDelta(msgspec.Struct, frozen=True):
+    index: int
+    delta: _Delta
+
+
+class _BlockStop(msgspec.Struct, frozen=True):
+    index: int
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    stop_reason: str | None = None
+
+
+class _MessageDelta(msgspec.Struct, frozen=True):
+    delta: _Ending
+    usage: _Tokens = _Tokens()
+
+
+class _Stop(msgspec.Struct, frozen=True):
+    """The whole reply was sent."""
+
+
+class _Fault(msgspec.Struct, frozen=True):
+    type: str = "api_error"
+    message: str = "no message"
+
+
+class _Error(msgspec.Struct, frozen=True):
+    error: _Fault
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    type: str
+
+
+_Event = _Start | _BlockStart | _BlockDelta | _BlockStop | _MessageDelta | _Stop | _Error
+_EVENTS: dict[str, type[_Event]] = {
+    "message_start": _Start,
+    "content_block_start": _BlockStart,
+    "content_block_delta": _BlockDelta,
+    "content_block_stop": _BlockStop,
+    "message_delta": _MessageDelta,
+    "message_stop": _Stop,
+    "error": _Error,
+}
+
+
+def _read_event(data: str | bytes) -> _Event | None:
+    """The event in `data`; None for a kind that is not known, pings among them. Raises BrokenReply."""
+    try:
+        kind = _EVENTS.get(msgspec.json.decode(data, type=_Kind).type)
+        return msgspec.json.decode(data, type=kind) if kind else None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenReply(f"an event cannot be read: {error}") from None
+
+
 class _Block:
     """A content block that grows."""
 
@@ -49,7 +138,7 @@ class _Block:
         self.signatures: list[str] = []
         self.open = True
 
-    def grow(self, delta: Delta) -> bool:
+    def grow(self, delta: _Delta) -> bool:
         piece = {
             ("text", "text_delta"): delta.text,
             ("tool_use", "input_json_delta"): delta.partial_json,
@@ -60,43 +149,44 @@ class _Block:
         return bool(piece or delta.signature)
 
 
-class Reply:
+class AnthropicReply:
     """A reply as far as it has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_tokens: int = 0, thinking_silence: int = 1) -> None:
         self.done = False
-        self._message: MessageHead | None = None
+        self._max_tokens = max_tokens
+        self._thinking_silence = thinking_silence
+        self._message: _MessageHead | None = None
         self._blocks: dict[int, _Block] = {}
         self._stop_reason: str | None = None
         self._counts: dict[str, int] = {}
-        self._measured = False
+        self.measured = False
         self._size = 0
 
-    def take(self, data: str | bytes) -> bool:
-        """Take the data of one event; True when it brought the reply forward, as a ping does not.
+    def take(self, line: bytes) -> bool:
+        """Take one line of the stream; True when it brought the reply forward, as a ping does not.
 
         Raises BrokenReply and ProviderError."""
+        data = data_of(line)
+        if not data:
+            return False
         self._size += len(data)
         if self._size > MAX_BYTES:
             raise BrokenReply(f"the reply is over {MAX_BYTES} bytes")
-        event = read_event(data)
+        event = _read_event(data)
         return event is not None and self._apply(event)
 
     @property
-    def thinking(self) -> bool:
-        """True while a block of thoughts is open; its text may be withheld, so long silence is to be expected."""
-        return any(block.open and block.type == "thinking" for block in self._blocks.values())
-
-    def usage_at_most(self, max_tokens: int) -> Usage | None:
-        """What the provider can charge for a reply that broke off here; None when it has not said anything yet."""
-        if self._message is None:
-            return None
-        return self._usage()._replace(output_tokens=self._usage().output_tokens if self._measured else max_tokens)
+    def silence(self) -> int:
+        """While a block of thoughts is open, its text may be withheld."""
+        thinking = any(block.open and block.type == "thinking" for block in self._blocks.values())
+        return self._thinking_silence if thinking else 1
 
     @property
-    def measured(self) -> bool:
-        """The provider has said how much it counts in the end."""
-        return self._measured
+    def usage(self) -> Usage | None:
+        if self._message is None:
+            return None
+        return self._usage()._replace(output_tokens=self._usage().output_tokens if self.measured else self._max_tokens)
 
     def completion(self, known_ids: frozenset[str]) -> Completion:
         """The whole reply. Raises BrokenReply when it did not end properly or its tool calls cannot be trusted.
@@ -137,12 +227,12 @@ class Reply:
                 made.append({"type": "redacted_thinking", "data": block.start.get("data")})
         return made
 
-    def _apply(self, event: Event) -> bool:
-        if isinstance(event, Error):
+    def _apply(self, event: _Event) -> bool:
+        if isinstance(event, _Error):
             raise ProviderError(event.error.type, event.error.message)
         if self.done:
             raise BrokenReply("an event came after message_stop")
-        if isinstance(event, Start):
+        if isinstance(event, _Start):
             if self._message is not None:
                 raise BrokenReply("message_start came twice")
             self._message = event.message
@@ -151,22 +241,22 @@ class Reply:
         if self._message is None:
             raise BrokenReply("an event came before message_start")
         match event:
-            case BlockStart():
+            case _BlockStart():
                 if event.index in self._blocks:
                     raise BrokenReply(f"content block {event.index} began twice")
                 self._blocks[event.index] = _Block(event.content_block)
-            case BlockDelta():
+            case _BlockDelta():
                 return self._open_block(event.index).grow(event.delta)
-            case BlockStop():
+            case _BlockStop():
                 self._open_block(event.index).open = False
-            case MessageDelta():
+            case _MessageDelta():
                 reason = event.delta.stop_reason or self._stop_reason
                 if self._stop_reason and reason != self._stop_reason:
                     raise BrokenReply(f"stop_reason is {self._stop_reason[:80]!r} and then {str(reason)[:80]!r}")
                 self._stop_reason = reason
                 self._count(event.usage)
-                self._measured = self._measured or (reason is not None and event.usage.output_tokens is not None)
-            case Stop():
+                self.measured = self.measured or (reason is not None and event.usage.output_tokens is not None)
+            case _Stop():
                 self.done = True
         return True
 
@@ -179,7 +269,7 @@ class Reply:
     def _ordered(self) -> list[_Block]:
         return [self._blocks[index] for index in sorted(self._blocks)]
 
-    def _count(self, counts: Tokens) -> None:
+    def _count(self, counts: _Tokens) -> None:
         """Counts are cumulative; one that is left out stays as it was."""
         for name in counts.__struct_fields__:
             value = getattr(counts, name)

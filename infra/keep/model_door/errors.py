@@ -1,12 +1,10 @@
-"""How a provider says that a call failed, in the door's own terms: what all providers share; pure.
-
-Each provider's own words for it stand in its `<provider>_errors`."""
+"""How a provider says that a call failed, in the door's own terms; pure."""
 
 from __future__ import annotations
 
 import email.utils
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 MAX_RETRY_AFTER_SECONDS = 300.0
 """Whatever the provider asks for; the runner's clock brings the next try anyway."""
@@ -23,6 +21,31 @@ _BY_STATUS = {
     504: "unavailable",
     529: "unavailable",
 }
+_BY_NAME = {
+    "authentication_error": "authentication",
+    "invalid_api_key": "authentication",
+    "permission_error": "authentication",
+    "billing_error": "budget_exhausted",
+    "billing_hard_limit_reached": "budget_exhausted",
+    "insufficient_quota": "budget_exhausted",
+    "context_length_exceeded": "context_overflow",
+    "request_too_large": "context_overflow",
+    "rate_limit_error": "rate_limited",
+    "rate_limit_exceeded": "rate_limited",
+    "requests": "rate_limited",
+    "tokens": "rate_limited",
+    "overloaded_error": "unavailable",
+    "server_overloaded": "unavailable",
+    "service_unavailable": "unavailable",
+    "timeout": "unavailable",
+    "timeout_error": "unavailable",
+    "api_error": "provider_error",
+    "server_error": "provider_error",
+    "invalid_request_error": "invalid_request",
+    "model_not_found": "invalid_request",
+    "not_found_error": "invalid_request",
+}
+"""The names of Anthropic and OpenAI, and of those who took theirs over; none means two things."""
 _OUT_OF_MONEY = ("credit balance", "spend limit", "spend_limit", "usage limit", "billing", "insufficient_quota")
 _TOO_LONG = (
     *("prompt is too long", "context limit", "context window", "too many tokens", "context length"),
@@ -43,16 +66,29 @@ class ProviderError(Exception):
         self.message = message
 
 
-def type_of_failure(status: int, named: str | None, words: str) -> str:
-    """A type of `conversation.ERROR_TYPES`. `named`: what the provider's own name for the error stands for, if it has
-    one; `words`: its message and error code.
+class Refused(Exception):
+    """An answer that is no reply."""
+
+    def __init__(self, status: int, names: Sequence[str], message: str, headers: Mapping[str, str]) -> None:
+        """`names`: what the provider calls the error, the most exact first."""
+        super().__init__(message)
+        self.status = status
+        self.names = names
+        self.message = message
+        self.headers = headers
+
+
+def type_of_failure(status: int, names: Sequence[str], words: str) -> str:
+    """A type of `conversation.ERROR_TYPES`. `names`: what the provider calls the error, the most exact first; `words`:
+    its message.
 
     An exhausted account and an overlong prompt come as plain 400s or 429s, so there the words have to tell."""
-    words = words.lower()
+    said = " ".join((words, *names)).lower()
+    named = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
     found = _BY_STATUS.get(status) or named or ("invalid_request" if 400 <= status < 500 else "provider_error")
-    if found in ("invalid_request", "rate_limited") and any(part in words for part in _OUT_OF_MONEY):
+    if found in ("invalid_request", "rate_limited") and any(part in said for part in _OUT_OF_MONEY):
         return "budget_exhausted"
-    if found == "invalid_request" and any(part in words for part in _TOO_LONG):
+    if found == "invalid_request" and any(part in said for part in _TOO_LONG):
         return "context_overflow"
     return found
 

@@ -1,140 +1,79 @@
-"""Models that an Ollama server runs, on this machine or another, over plain HTTP: its API is one request and lines of
-JSON, for which its package would bring nothing but a second HTTP library. There is no key, and nothing to pay."""
+"""Models that an Ollama server runs, on this machine or another. There is no key, and nothing to pay."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import aclosing
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
-from infra.keep.model_door.background import Background
-from infra.keep.model_door.connection import (
-    MAX_BYTES,
-    check_content_type,
-    http_client,
-    lines_of,
-    problem_with_base_url,
-    redirected,
-)
-from infra.keep.model_door.errors import BrokenReply, ProviderError, retry_after_seconds, shortened, type_of_failure
-from infra.keep.model_door.failures import failure_of
-from infra.keep.model_door.model import Answer, CallFailure
-from infra.keep.model_door.ollama_stream import Reply
-from infra.keep.model_door.ollama_wire import body
-from infra.keep.model_door.openai_wire import most_input_tokens
-from infra.keep.model_door.tool_calls import known_ids
-from infra.shared.conversation import Request, Usage
+from infra.keep.model_door.connection import MAX_BYTES
+from infra.keep.model_door.ollama_stream import OllamaReply
+from infra.keep.model_door.openai import functions, result_text, texts_of
+from infra.keep.model_door.streaming import NO_KEY, Exchange, StreamingModel, most_usage
+from infra.shared.conversation import Message, Request, ToolResult, ToolUse
 from infra.shared.model_settings import Choice
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
 
-    import httpx2
-
-MAX_ERROR_BYTES = 64 * 1024
-
-
-class OllamaModel:
+class OllamaModel(StreamingModel):
     """Calls of one model."""
 
     provider = "ollama"
+    content_type = "application/x-ndjson"
+    example_url = "http://127.0.0.1:11434"
+    path = "/api/chat"
+    needs_key = False
 
     def __init__(
         self, choice: Choice, idle_seconds: float, context_tokens: int | None, most_bytes: int = MAX_BYTES
     ) -> None:
-        self.name = choice.name
-        self.max_tokens = choice.max_tokens
-        self.idle_seconds = idle_seconds
-        self.base_url = choice.base_url
+        super().__init__(choice, idle_seconds, NO_KEY, most_bytes)
         self.context_tokens = context_tokens
-        self.client = Background("the HTTP client", lambda: http_client(idle_seconds + 1, most_bytes))
-        self.loads = (self.client,)
 
-    @property
-    def problem(self) -> str | None:
-        return problem_with_base_url(self.base_url, "http://127.0.0.1:11434", has_key=False)
-
-    def prepare(self, request: Request) -> OllamaCall:
-        if self.problem:
-            raise CallFailure("invalid_request", self.problem)
-        return OllamaCall(self, request)
+    def exchange(self, request: Request) -> Exchange:
+        made = body(request, self.name, self.max_tokens, self.context_tokens)
+        return Exchange(made, OllamaReply(self.name, most_usage(made, self.max_tokens)))
 
 
-class OllamaCall:
-    """One call."""
-
-    def __init__(self, model: OllamaModel, request: Request) -> None:
-        self._model = model
-        self._body = body(request, model.name, model.max_tokens, model.context_tokens)
-        self._known_ids = known_ids(request)
-        self.most = Usage(input_tokens=most_input_tokens(self._body), output_tokens=model.max_tokens)
-
-    async def make(self) -> Answer:
-        client = await self._model.client.value()
-        reply = Reply(self._model.name, self.most)
-        try:
-            await self._read(client, reply)
-            return Answer(reply.completion(self._known_ids), reply.measured)
-        except Exception as error:
-            failure = failure_of(error, reply.usage, reply.measured, self._model.idle_seconds, _type_of)
-            if failure is None:
-                raise
-            raise failure from None
-
-    async def _read(self, client: httpx2.AsyncClient, reply: Reply) -> None:
-        loop = asyncio.get_running_loop()
-        idle = self._model.idle_seconds
-        async with asyncio.timeout(idle) as patience:
-            url = f"{self._model.base_url.rstrip('/')}/api/chat"
-            async with client.stream("POST", url, json=self._body) as response:
-                if response.status_code != 200:
-                    raise await _refused(response)
-                check_content_type(response.headers.get("content-type"), "application/x-ndjson")
-                raw = cast("AsyncGenerator[bytes, None]", lines_of(response))
-                # Closed here, not by the garbage collector, when the loop is left early.
-                async with aclosing(raw) as lines:
-                    async for line in lines:
-                        if reply.take(line):
-                            patience.reschedule(loop.time() + idle)
-                        if reply.done:
-                            break
+def body(request: Request, model: str, max_tokens: int, context_tokens: int | None) -> dict[str, Any]:
+    """What is posted. A conversation that is too long is refused there, never quietly cut."""
+    system = "\n\n".join(text for text in request.system if text.strip())
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    names: dict[str, str] = {}
+    for message in request.messages:
+        names |= {block.id: block.name for block in message.content if isinstance(block, ToolUse)}
+        messages += _assistant(message) if message.role == "assistant" else _user(message, names)
+    options = {"num_predict": max_tokens} | ({"num_ctx": context_tokens} if context_tokens else {})
+    return {
+        "model": model,
+        "messages": messages,
+        **({"tools": functions(request)} if request.tools else {}),
+        "options": options,
+        "stream": True,
+        "truncate": False,
+        "shift": False,
+    }
 
 
-def _type_of(error: ProviderError) -> str:
-    return type_of_failure(200, None, error.message)
+def _user(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
+    """Each result is a message of its own and comes first."""
+    made: list[dict[str, Any]] = [
+        {
+            "role": "tool",
+            "tool_name": names.get(block.tool_use_id, ""),
+            "tool_call_id": block.tool_use_id,
+            "content": result_text(block),
+        }
+        for block in message.content
+        if isinstance(block, ToolResult)
+    ]
+    texts = texts_of(message)
+    return made + ([{"role": "user", "content": "\n\n".join(texts)}] if texts else [])
 
 
-async def _refused(response: httpx2.Response) -> CallFailure:
-    status = response.status_code
-    if status < 400:
-        return redirected(status)
-    said = shortened(_message(await _beginning(response)))
-    return CallFailure(
-        type_of_failure(status, None, said),
-        f"the provider refused with status {status}: {said}",
-        retry_after_seconds(response.headers, time.time()),
-    )
-
-
-async def _beginning(response: httpx2.Response) -> bytes:
-    content = b""
-    try:
-        async for part in response.aiter_raw():
-            content += part
-            if len(content) > MAX_ERROR_BYTES:
-                break
-    except BrokenReply:
-        return b""
-    return content[:MAX_ERROR_BYTES]
-
-
-def _message(content: bytes) -> str:
-    import json
-
-    try:
-        raw = json.loads(content)
-    except (ValueError, RecursionError):
-        return "no message"
-    error = raw.get("error") if isinstance(raw, dict) else None
-    return error if isinstance(error, str) and error else "no message"
+def _assistant(message: Message) -> list[dict[str, Any]]:
+    calls = [
+        {"id": block.id, "function": {"index": place, "name": block.name, "arguments": block.input}}
+        for place, block in enumerate(block for block in message.content if isinstance(block, ToolUse))
+    ]
+    texts = texts_of(message)
+    if not calls and not texts:
+        return []
+    return [{"role": "assistant", "content": "\n\n".join(texts)} | ({"tool_calls": calls} if calls else {})]

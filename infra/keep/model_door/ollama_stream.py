@@ -51,7 +51,7 @@ def new_id() -> str:
     return f"call_{uuid.uuid4().hex[:24]}"
 
 
-class Reply:
+class OllamaReply:
     """A reply as far as it has come."""
 
     def __init__(self, model: str, most: Usage, make_id: Callable[[], str] = new_id) -> None:
@@ -63,16 +63,13 @@ class Reply:
         self._texts: list[str] = []
         self._calls: list[_ToolCall] = []
         self._reason = ""
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None
+
+    silence = 1
 
     @property
     def measured(self) -> bool:
-        """The server has said how much it counts."""
-        return self._usage is not None
-
-    @property
-    def usage(self) -> Usage | None:
-        return self._usage
+        return self.usage is not None
 
     def take(self, line: bytes) -> bool:
         """Take one line; True when it brought the reply forward. Raises BrokenReply and ProviderError."""
@@ -92,7 +89,7 @@ class Reply:
         if told.done:
             self.done, self._reason = True, told.done_reason
             if told.prompt_eval_count is not None and told.eval_count is not None:
-                self._usage = Usage(told.prompt_eval_count, told.eval_count)
+                self.usage = Usage(told.prompt_eval_count, told.eval_count)
         return told.done or bool(told.message.content or told.message.thinking or told.message.tool_calls)
 
     def completion(self, known_ids: frozenset[str]) -> Completion:
@@ -111,7 +108,7 @@ class Reply:
         if reason == END_TURN and not calls and not parts:
             raise BrokenReply("the reply is empty")
         reason = TOOL_USE if calls else reason
-        return Completion((*parts, *calls), reason, self._model, self._usage or self._most)
+        return Completion((*parts, *calls), reason, self._model, self.usage or self._most)
 
     def _tool_use(self, call: _ToolCall) -> ToolUse:
         name = call.function.name

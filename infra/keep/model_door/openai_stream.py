@@ -85,7 +85,7 @@ class _Call:
         self.pieces: list[str] = []
 
 
-class Reply:
+class OpenAIReply:
     """A reply as far as it has come."""
 
     def __init__(self, model: str, most: Usage) -> None:
@@ -97,16 +97,13 @@ class Reply:
         self._refusals: list[str] = []
         self._calls: dict[int, _Call] = {}
         self._reason: str | None = None
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None
+
+    silence = 1
 
     @property
     def measured(self) -> bool:
-        """The provider has said how much it counts in the end."""
-        return self._usage is not None
-
-    @property
-    def usage(self) -> Usage | None:
-        return self._usage
+        return self.usage is not None
 
     def take(self, line: bytes) -> bool:
         """Take one line of the stream; True when it brought the reply forward, as comments do not.
@@ -149,7 +146,7 @@ class Reply:
             reason = TOOL_USE if calls else REFUSAL if refusal.strip() else END_TURN
         if reason == END_TURN and not parts:
             raise BrokenReply("the reply is empty")
-        return Completion((*parts, *calls), reason, self._model, self._usage or self._most)
+        return Completion((*parts, *calls), reason, self._model, self.usage or self._most)
 
     def _apply(self, chunk: _Chunk) -> bool:
         self._model = chunk.model or self._model
@@ -171,7 +168,7 @@ class Reply:
                 delta.content or delta.refusal or delta.tool_calls or delta.reasoning_content or choice.finish_reason
             )
         if chunk.usage and self._reason:
-            self._usage = _usage(chunk.usage)
+            self.usage = _usage(chunk.usage)
             came = True
         return came
 

@@ -19,11 +19,11 @@ from infra.keep.rehearsal.running import Player
 from infra.keep.rehearsal.scene import Candidate, Scene
 from infra.shared import comms
 from infra.shared.boot_log import BOOTSTRAPPING, FAILED, SUCCESS
-from infra.shared.cell_files import tail
 from infra.shared.life_file import SLEEPING
 from infra.shared.places import LIFE_FILE
 from infra.shared.repository.git import GitError, resolve_commit
 from infra.shared.repository.tip import TipBusy
+from infra.shared.safe_files import Below
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
 
 TICK_SECONDS = 0.01
@@ -156,7 +156,7 @@ class Rehearsal:
         if not self._doors.calls():
             return Step.DIRECTIVE, "the model was never asked about the open directive"
         if not done.pushed:
-            there = tail(f"{player.checkout}/{scene.NOTE}").decode(errors="replace")
+            there = player.files.tail(f"{player.checkout}/{scene.NOTE}", 1 << 16).decode(errors="replace")
             if there != scene.NOTE_TEXT:
                 return Step.WRITE, f"the model's write_file did not make {scene.NOTE} in the checkout"
             return Step.PUSH, f"{scene.NOTE} is in the checkout, but what was committed is not on main"
@@ -174,7 +174,9 @@ class Rehearsal:
 
     def _signalled(self) -> bool:
         """Raises Unfit for a signal that asks for something else, and when the tool was refused."""
-        content = tail(f"{self._scene.places.signals}/{SignalName.BOOTSTRAP.value}", MAX_BYTES + 1)
+        content = Below(self._scene.places.bot).tail(
+            f"{self._scene.places.signals}/{SignalName.BOOTSTRAP.value}", MAX_BYTES + 1
+        )
         if content.endswith(b"\n"):
             try:
                 target = read_signal(SignalName.BOOTSTRAP, content).target
@@ -258,6 +260,6 @@ def _came_up(player: Player, step: Step) -> bool:
 def _sleeps(player: Player) -> bool:
     """By its own word, which counts for nothing but the moment at which it is asked to end."""
     try:
-        return bool(json.loads(tail(f"{player.checkout}/{LIFE_FILE}", 4096))["doing"] == SLEEPING)
+        return bool(json.loads(player.files.tail(f"{player.checkout}/{LIFE_FILE}", 4096))["doing"] == SLEEPING)
     except (ValueError, TypeError, KeyError, RecursionError):
         return False

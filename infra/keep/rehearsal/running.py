@@ -3,7 +3,6 @@ that it started. What it leaves behind is read without following links, without 
 
 from __future__ import annotations
 
-import glob
 import json
 import math
 import os
@@ -21,9 +20,10 @@ from infra.keep.rehearsal.scene import Candidate, Scene
 from infra.keep.rehearsal.verdict import ending
 from infra.shared import processes
 from infra.shared.boot import Boot, Limits
+from infra.shared.boot_files import boot_words, last_words, make_home, open_error_log
 from infra.shared.boot_log import FAILED, BootLine
-from infra.shared.cell_files import boot_words, last_words, make_home, open_error_log, tail
 from infra.shared.places import BOOT_LOG, ERROR_LOG
+from infra.shared.safe_files import Below, Entry
 
 MEMORY_BYTES = 4 << 30
 FILE_BYTES = 64 << 20
@@ -33,7 +33,7 @@ PROCESSES = 256
 CPU_SECONDS = 10.0
 """Of one process, besides the time that the whole life has."""
 ROTATE_OVER = 1 << 30
-_CONVERSATIONS = "logs/transcripts/*.jsonl"
+_CONVERSATIONS = "logs/transcripts"
 _CONVERSATION_BYTES = 32 * 1024
 
 
@@ -49,8 +49,12 @@ class Player:
     def checkout(self) -> str:
         return self.boot.places.checkout(self.boot.branch)
 
+    @property
+    def files(self) -> Below:
+        return Below(self.boot.places.bot)
+
     def words(self) -> dict[str, BootLine]:
-        return boot_words(self.checkout, self.boot.id, self.boot.branch, self.boot.commit)
+        return boot_words(self.files, self.checkout, self.boot.id, self.boot.branch, self.boot.commit)
 
     def is_over(self) -> bool:
         return self.process.poll() is not None
@@ -91,8 +95,9 @@ def start(scene: Scene, candidate: Candidate, commit: str, reason: str, seconds:
     env = processes.cell_environment(boot) | {"TMPDIR": scene.temporary}
     env["PATH"] = f"{tools}:{env['PATH']}"
     with as_outage("the candidate's runner cannot be started"):
-        make_home(places, boot.id)
-        errors, _ = open_error_log(places.main_checkout, ROTATE_OVER)
+        bot = Below(places.bot)
+        make_home(bot, places.home(boot.id))
+        errors, _ = open_error_log(bot, places.main_checkout, ROTATE_OVER)
         try:
             process = subprocess.Popen(
                 [*bounded(seconds), candidate.python, *processes.runner_command()[1:]],
@@ -146,46 +151,42 @@ def waited_seconds() -> float:
 
 
 def log_bytes(scene: Scene) -> int:
-    try:
-        return os.lstat(f"{scene.places.main_checkout}/{ERROR_LOG}").st_size
-    except OSError:
-        return 0
+    status = Below(scene.places.bot).status(f"{scene.places.main_checkout}/{ERROR_LOG}")
+    return status.st_size if status else 0
 
 
 def bytes_below(path: str, enough: int) -> int:
     """What lies below a directory takes, a page of 4 KiB at least for each name; not counted far beyond `enough`."""
-    taken, waiting = 0, [path]
-    while waiting and taken <= enough:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    taken += max(4096, entry.stat(follow_symlinks=False).st_blocks * 512)
-                    if taken > enough:
-                        break
-        except OSError:  # it went meanwhile, or is closed to us
-            continue
+    taken = 0
+    for entry in Below(path).walk(depth=1000, most=enough // 4096 + 1):
+        if isinstance(entry, Entry):
+            taken += max(4096, entry.status.st_blocks * 512)
+        if taken > enough:
+            break
     return taken
 
 
 def transcript(scene: Scene, steps: list[str]) -> str:
     """The end of what the candidate said and did, in `TRANSCRIPT_CHARS`."""
-    checkout = scene.places.main_checkout
+    bot, checkout = Below(scene.places.bot), scene.places.main_checkout
     parts = (
         ("rehearsal", "\n".join(steps), 900),
-        ("boot log", tail(f"{checkout}/{BOOT_LOG}", 1000).decode(errors="replace"), 700),
-        ("errors.log", last_words(checkout, 0), 1400),
-        ("last conversation", _last_conversation(checkout), 800),
+        ("boot log", bot.tail(f"{checkout}/{BOOT_LOG}", 1000).decode(errors="replace"), 700),
+        ("errors.log", last_words(bot, checkout, 0), 1400),
+        ("last conversation", _last_conversation(bot, checkout), 800),
     )
     shown = (f"{name}:\n{ending(text.rstrip(), most)}" for name, text, most in parts if text.strip())
     return ending("\n\n".join(shown))
 
 
-def _last_conversation(checkout: str) -> str:
+def _last_conversation(bot: Below, checkout: str) -> str:
     """What its tools answered last, as the newest one tells it; its last bytes, if it tells it in another way."""
-    found = sorted(glob.glob(_CONVERSATIONS, root_dir=checkout))
-    text = tail(f"{checkout}/{found[-1]}", _CONVERSATION_BYTES).decode(errors="replace") if found else ""
+    try:
+        found = sorted(name for name in bot.names(f"{checkout}/{_CONVERSATIONS}", 1000) if name.endswith(".jsonl"))
+    except OSError:
+        return ""
+    newest = f"{checkout}/{_CONVERSATIONS}/{found[-1]}" if found else ""
+    text = bot.tail(newest, _CONVERSATION_BYTES).decode(errors="replace")
     answers = [answer for line in text.splitlines() if (answer := _answer(line))]
     return "\n".join(answers[-4:]) or text
 

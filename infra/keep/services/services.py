@@ -8,7 +8,6 @@ import os
 import select
 import shutil
 import signal
-import stat
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -21,10 +20,10 @@ from infra.keep.services.beats import Beat, Question
 from infra.keep.services.lasting import Lasting
 from infra.keep.services.restarts import HEALTHY_SECONDS, delay_seconds
 from infra.shared import arguments, processes
-from infra.shared.cell_files import set_aside_unless
 from infra.shared.identity import OURS, Identity
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment
+from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
 
 """The keep's own code: the image's copy, never a checkout's."""
@@ -311,20 +310,15 @@ class DoorFiles:
         """Before anything is launched: without its configuration the agent's pushes would go past the door.
 
         Written again only when it is not what was written. Raises OSError."""
-        config = self._places.cell_git_config
-        with self._cell.acting():
-            if self._written and self._written == _mark(config):
-                return
-            set_aside_unless(stat.S_ISREG, config)
+        bot, config = Below(self._places.bot, self._cell), self._places.cell_git_config
+        if self._written and self._written == _mark(bot.status(config)):
+            return
         write_door_files(self._places, self._settings, self._cell, self._by_daemon)
-        with self._cell.acting():
-            self._written = _mark(config)
+        self._written = _mark(bot.status(config))
 
 
-def _mark(path: str) -> tuple[int, ...]:
+def _mark(status: os.stat_result | None) -> tuple[int, ...]:
     """Tells whether a file is still the one that was written."""
-    try:
-        status = os.lstat(path)
-    except OSError:
+    if status is None:
         return ()
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

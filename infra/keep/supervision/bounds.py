@@ -22,7 +22,7 @@ from infra.keep.supervision import clearing
 from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.following import Following
 from infra.keep.supervision.states import Event, Exceeded, Observed, Phase, State
-from infra.shared import processes, trim
+from infra.shared import processes
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
@@ -86,8 +86,7 @@ class Bounds:
         match finding.remedy:
             case Remedy.TRIM_LOG:
                 try:
-                    with self._clones.identity.acting():
-                        trim.trim_log(self._clones.places.bot, finding.path, trim.MOST_KEPT)
+                    self._clones.files.cut(finding.path)
                 except OSError as error:
                     self._log.error("log.not_cut", path=finding.path, reason=str(error))
             case Remedy.TIDY:

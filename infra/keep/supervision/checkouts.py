@@ -1,7 +1,7 @@
-"""The clones that runners start from. Main's is brought exactly to the shared main before each launch; what it
-held that is nowhere else is saved to a pushed `rescue/<time>` branch first; when that cannot be, or the clone is
-damaged, or somebody left words for git in it, the whole clone is set aside and a new one made (DESIGN §5). Another
-branch's clone is the agent's own work and is only looked at."""
+"""The clones that runners start from. Main's is brought exactly to the shared main before each launch; what it held
+that is nowhere else is first pushed as a branch `rescue/<time>`. Where that is impossible, or the clone is damaged or
+tampered with, the whole clone is set aside and a new one made (`spec/SPEC_SYSTEM.md`). Another branch's clone is the
+agent's own work and is only looked at."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ import shutil
 import stat
 from typing import NamedTuple
 
-from infra.keep.supervision import genuine, rescue
-from infra.keep.supervision.planted import planted
+from infra.keep.supervision import integrity, rescue
+from infra.keep.supervision.tampering import tampering
 from infra.shared.branches import MAIN
-from infra.shared.cell_files import set_aside_unless
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import AGENT
 from infra.shared.places import Places
 from infra.shared.processes import KEEPS_GIT
 from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.safe_files import Below
 
 ROUNDS = 3
 """A new main may cease to ignore a file that the old one ignored: then it is saved in a second round."""
+_GLANCE_SECONDS = 10.0
+_MOST_TOLD = 5
+_DAMAGED = re.compile("not a tree object|not a valid object|bad object|unable to (read|unpack)|corrupt|missing|inflate")
 
 
 class CheckoutError(Exception):
@@ -44,10 +47,22 @@ class Cell(NamedTuple):
     remote_url: str
     identity: Identity = OURS
 
+    @property
+    def files(self) -> Below:
+        return Below(self.places.bot, self.identity)
+
     def git(self, directory: str) -> Git:
         """Git as the agent: its clones push through the door that its configuration names."""
         env = {"GIT_CONFIG_GLOBAL": self.places.cell_git_config, KEEPS_GIT: self.places.var}
         return Git(directory, AGENT, env, self.identity)
+
+
+class _Wanted(NamedTuple):
+    """What main's clone is to be brought to, as the shared repository has it."""
+
+    commit: str
+    listing: bytes | None
+    """None when its disk gives it out no more: then the clone, which has objects of its own, must do without proof."""
 
 
 def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
@@ -59,36 +74,8 @@ def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
         wanted = _wanted(cell.places, commit) if branch == MAIN else None
         with cell.identity.acting():
             return _main_ready(cell, wanted, now_wall) if wanted else _branch_ready(cell, branch)
-    except GitError as error:
-        raise CheckoutError(f"the clone of {branch} is unusable: {error}") from error
-    except (OSError, RecursionError) as error:
-        raise CheckoutError(f"the clone of {branch} cannot be reached: {error}") from error
-    except ValueError as error:  # no name of a branch
-        raise CheckoutError(str(error)) from error
-
-
-class _Wanted(NamedTuple):
-    """What main's clone is to be brought to, as the shared repository has it."""
-
-    commit: str
-    listing: bytes | None
-    """None when its disk gives it out no more: then the clone, which has objects of its own, must do without proof."""
-
-
-def _wanted(places: Places, commit: str) -> _Wanted:
-    shared = Git(places.remote)
-    found = commit or resolve_commit(shared, f"refs/heads/{MAIN}")
-    if found is None:
-        raise CheckoutError(f"{places.remote} has no branch main; push one")
-    try:
-        return _Wanted(found, genuine.listing(shared, found))
-    except GitError as error:
-        if not _DAMAGED.search(error.stderr):
-            raise
-        return _Wanted(found, None)
-
-
-_DAMAGED = re.compile("not a tree object|not a valid object|bad object|unable to (read|unpack)|corrupt|missing|inflate")
+    except (GitError, OSError, RecursionError, ValueError) as error:  # ValueError: no name of a branch
+        raise CheckoutError(f"the clone of {branch} cannot be used: {error}") from error
 
 
 def problem_with_clone(cell: Cell, branch: str) -> str:
@@ -106,8 +93,8 @@ def _branch_ready(cell: Cell, branch: str) -> Ready:
     problem = problem_with_clone(cell, branch)
     if problem:
         raise CheckoutError(problem)
-    # Not rescue.status, which looks through the whole tree: a hop waits for this.
-    # A pipe in the place of a file of git's would keep it, and whoever waits for it, for as long as it may take.
+    # Not rescue.status, which looks through the whole tree while a hop waits. The time is bounded because a pipe in the
+    # place of one of git's files would block git.
     git = cell.git(checkout).within(_GLANCE_SECONDS)
     commit, _, head = git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").partition("\n")
     if head != f"refs/heads/{branch}":
@@ -116,31 +103,53 @@ def _branch_ready(cell: Cell, branch: str) -> Ready:
     return Ready(commit)
 
 
+def _wanted(places: Places, commit: str) -> _Wanted:
+    shared = Git(places.remote)
+    found = commit or resolve_commit(shared, f"refs/heads/{MAIN}")
+    if found is None:
+        raise CheckoutError(f"{places.remote} has no branch main; push one")
+    try:
+        return _Wanted(found, integrity.listing(shared, found))
+    except GitError as error:
+        if not _DAMAGED.search(error.stderr):
+            raise
+        return _Wanted(found, None)
+
+
 def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
     checkout = cell.places.main_checkout
-    set_aside_unless(stat.S_ISDIR, os.path.dirname(checkout))
+    cell.files.set_aside(os.path.dirname(checkout), unless=stat.S_ISDIR)
     for path in (cell.places.bot, os.path.dirname(checkout), checkout, f"{checkout}/.git"):
-        _open_up(path)
-    if not _is_plain_clone(checkout):
-        return _new_clone(cell, wanted.commit, now_wall, "it was no clone")
+        mode = _mode(path)
+        if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:  # an agent can take its own rights from it
+            os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)
+    if not (stat.S_ISDIR(_mode(checkout)) and stat.S_ISDIR(_mode(f"{checkout}/.git"))):
+        return _replace(cell, wanted.commit, now_wall, "it was no clone")
     # Named outright, so that `core.worktree` in the clone's own configuration cannot point at other files.
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout)
     try:
-        found = planted(f"{checkout}/.git", cell.remote_url)
+        found = tampering(f"{checkout}/.git", cell.remote_url, cell.identity)
         if found:
             half = _half_clone(cell)
-            found -= planted(f"{half}/.git", cell.remote_url)  # another git may write something of its own
+            found -= tampering(f"{half}/.git", cell.remote_url, cell.identity)  # another git may add settings
             if found:
                 what = ", ".join(sorted({each.where for each in found})[:_MOST_TOLD])
-                return _in_its_place(
-                    cell, half, wanted.commit, now_wall, f"it holds {what}, which git would follow in main as well"
-                )
+                why = f"it holds {what}, which git would follow in main as well"
+                return _replace(cell, wanted.commit, now_wall, why, half)
             shutil.rmtree(half)
-        _remove_stale_locks(checkout)
+        _remove_stale_locks(f"{checkout}/.git")
         return _bring_to(git, wanted, now_wall)
     except (GitError, OSError, rescue.CannotSave) as error:
         # The door refuses what it would refuse in any push, or the clone is damaged: it is kept as it is.
-        return _new_clone(cell, wanted.commit, now_wall, f"it could not be pushed or reset ({error})")
+        return _replace(cell, wanted.commit, now_wall, f"it could not be pushed or reset ({error})")
+
+
+def _mode(path: str) -> int:
+    """Of the file itself, not of what a link leads to; 0 for nothing."""
+    try:
+        return os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
 
 
 def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
@@ -178,27 +187,7 @@ def _is_right(git: Git, status: rescue.Status, wanted: _Wanted) -> bool:
     if wanted.listing is None:
         return not status.dirty
     nothing_staged = not status.dirty or git.ok("diff-index", "--cached", "--quiet", wanted.commit, "--")
-    return nothing_staged and genuine.is_genuine(git, wanted.listing)
-
-
-def _open_up(path: str) -> None:
-    """An agent can take its own rights from a directory; main needs them."""
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
-        os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)
-
-
-def _is_plain_clone(checkout: str) -> bool:
-    """A directory with a `.git` directory in it, neither of them a link to somewhere else."""
-    return all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git"))
-
-
-def _new_clone(cell: Cell, wanted: str, now_wall: float, why: str) -> Ready:
-    """Main's clone made anew; what stood in its place is set aside, and only when there is something better."""
-    return _in_its_place(cell, _half_clone(cell), wanted, now_wall, why)
+    return nothing_staged and integrity.is_intact(git, wanted.listing)
 
 
 def _half_clone(cell: Cell) -> str:
@@ -206,24 +195,24 @@ def _half_clone(cell: Cell) -> str:
     checkout = cell.places.main_checkout
     parent = os.path.dirname(checkout)
     os.makedirs(parent, exist_ok=True)
-    # A fresh name: whatever lies at a name that can be foreseen was put there, or left by a watcher that was killed.
+    # A fresh name: what lies at a name that can be foreseen was put there, or left by a watcher that was killed.
     half = f"{checkout}.aside-half-{secrets.token_hex(4)}"
     # No file of it is the shared repository's own: what spoils the one must leave the other whole.
     cell.git(parent)("clone", "--quiet", "--no-hardlinks", "--branch", MAIN, cell.remote_url, half)
     return half
 
 
-def _in_its_place(cell: Cell, half: str, wanted: str, now_wall: float, why: str) -> Ready:
-    checkout = cell.places.main_checkout
+def _replace(cell: Cell, wanted: str, now_wall: float, why: str, half: str = "") -> Ready:
+    """Put a new clone in the place of main's; the old one is set aside only when there is something better."""
+    checkout, half = cell.places.main_checkout, half or _half_clone(cell)
     git = cell.git(half)
     if git("rev-parse", "--verify", "HEAD") != wanted:  # main is not to lead, or has moved meanwhile
         _fetch(git, wanted)
         git("reset", "--quiet", "--hard", wanted)
     aside = ""
     if os.path.lexists(checkout):
-        aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}", 1
-        while os.path.lexists(aside):
-            aside, number = f"{checkout}.aside-{rescue.stamp(now_wall)}-{number}", number + 1
+        aside = f"{checkout}.aside-{rescue.stamp(now_wall)}"
+        aside += f"-{secrets.token_hex(4)}" if os.path.lexists(aside) else ""
         os.rename(checkout, aside)
     os.rename(half, checkout)
     return Ready(wanted, f"in {aside}, because {why}" if aside else "")
@@ -235,16 +224,9 @@ def _fetch(git: Git, wanted: str) -> None:
         git("fetch", "--quiet", "origin", wanted)
 
 
-_MOST_TOLD = 5
-_GLANCE_SECONDS = 10.0
-
-
-def _remove_stale_locks(checkout: str) -> None:
+def _remove_stale_locks(git_directory: str) -> None:
     """Locks of git processes that are gone: nothing of the agent's runs between two runners."""
-    git_directory = f"{checkout}/.git"
-    places = [(git_directory, os.listdir(git_directory))]
-    places += [(directory, files) for directory, _, files in os.walk(f"{git_directory}/refs")]  # follows no link
-    for directory, names in places:
-        for name in names:
-            if name.endswith(".lock"):
-                os.unlink(f"{directory}/{name}")
+    refs = (f"{where}/{name}" for where, _, names in os.walk(f"{git_directory}/refs") for name in names)
+    for path in (*(f"{git_directory}/{name}" for name in os.listdir(git_directory)), *refs):
+        if path.endswith(".lock"):
+            os.unlink(path)

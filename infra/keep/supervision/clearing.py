@@ -4,26 +4,22 @@ as the cell, and looked at once more before it goes; each call has a bound on it
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import stat
-import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from infra.keep.limits.room import RESCUES, Clone, Found, Kind, Removal, Rescue, Thing
 from infra.keep.supervision import rescue as rescuing
 from infra.keep.supervision.checkouts import Cell
-from infra.shared.below import Entry, open_directory, walk
 from infra.shared.branches import MAIN, RESCUE, problem_with_branch
-from infra.shared.cell_files import REMOVED
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError
-from infra.shared.trim import MOVED_ASIDE
+from infra.shared.safe_files import OLDER, REMOVED, Below, Entry, Unseen
 
-DIRECTORIES = 2000
-DEPTH = 4
+ENTRIES = 20_000
+DEPTH = 5
 """Slashes in the name of a branch whose clone is looked for."""
 LOOK_SECONDS = 10.0
 """For all clones together: the watcher waits for it."""
@@ -45,10 +41,9 @@ def look(cell: Cell, running: str, short: bool) -> Found:
     until = time.monotonic() + LOOK_SECONDS
     bare = Git(cell.places.remote).within(LOOK_SECONDS)
     clones, things = [], []
-    with cell.identity.acting():
-        entries = list(_entries(cell.places.bot))
-        things += _caches(cell)
-    for name, status in entries:
+    if cell.files.is_directory(CACHE):
+        things.append(Thing(Kind.CACHE, CACHE, _changed(cell, CACHE)))
+    for name, status in _entries(cell.files):
         parent, _, last = name.rpartition("/")
         if last == "minifram":
             if stat.S_ISDIR(status.st_mode) and parent:
@@ -61,27 +56,16 @@ def look(cell: Cell, running: str, short: bool) -> Found:
     return Found(running, short, tuple(clones), tuple(things), _rescues(bare.afresh(LOOK_SECONDS)))
 
 
-def _entries(bot: str) -> Iterator[tuple[str, os.stat_result]]:
-    """What lies in the directories of branches. Raises OSError for the topmost only."""
-    waiting, looked = [("", 0)], 0
-    while waiting and looked < DIRECTORIES:
-        under, depth = waiting.pop()
-        looked += 1
-        try:
-            names = sorted(os.listdir(f"{bot}/{under}" if under else bot))
-        except OSError:
-            if not under:
-                raise
-            continue
-        for last in names:
-            name = f"{under}/{last}" if under else last
-            try:
-                status = os.lstat(f"{bot}/{name}")
-            except OSError:
-                continue
-            yield name, status
-            if stat.S_ISDIR(status.st_mode) and depth <= DEPTH and not problem_with_branch(name) and _ASIDE not in last:
-                waiting.append((name, depth + 1))
+def _entries(bot: Below) -> list[Entry]:
+    """What lies in the directories of branches. Raises OSError when there is nothing to look into."""
+
+    def may_be_of_branches(entry: Entry) -> bool:
+        return not problem_with_branch(entry.path) and _ASIDE not in entry.path and not entry.path.endswith("/minifram")
+
+    found = list(bot.walk(depth=DEPTH, most=ENTRIES, enter=may_be_of_branches))
+    if found and isinstance(found[0], Unseen) and not found[0].path:
+        raise OSError(f"{bot.root}: {found[0].why}")
+    return [entry for entry in found if isinstance(entry, Entry)]
 
 
 def _clone(cell: Cell, bare: Git, branch: str, until: float) -> Clone:
@@ -89,21 +73,15 @@ def _clone(cell: Cell, bare: Git, branch: str, until: float) -> Clone:
     if not checkout:
         return Clone(branch, 0.0, False, "its directory is no branch's")
     watched = ("", ".git", ".git/HEAD", ".git/index", ".git/logs/HEAD", ".git/FETCH_HEAD", "logs")
-    with cell.identity.acting():
-        if os.path.realpath(checkout) != f"{os.path.realpath(cell.places.bot)}/{branch}/minifram":
-            return Clone(branch, 0.0, False, "a link leads there")
-        changed = max(_changed(f"{checkout}/{name}") for name in watched)
+    changed = max(_changed(cell, f"{checkout}/{name}") for name in watched)
     stays, commit = why_it_stays(cell, bare, checkout, until)
     merged = not stays and _is_in(bare, [commit], f"refs/heads/{MAIN}")
     return Clone(branch, changed, merged, stays)
 
 
-def _changed(path: str) -> float:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return 0.0
-    return max(status.st_mtime, status.st_ctime)
+def _changed(cell: Cell, path: str) -> float:
+    status = cell.files.status(path)
+    return max(status.st_mtime, status.st_ctime) if status else 0.0
 
 
 def why_it_stays(cell: Cell, bare: Git, checkout: str, until: float) -> tuple[str, str]:
@@ -113,11 +91,11 @@ def why_it_stays(cell: Cell, bare: Git, checkout: str, until: float) -> tuple[st
     left = until - time.monotonic()
     if left <= 0:
         return "there was no time to look at it", ""
-    with cell.identity.acting():
-        if not all(os.path.isdir(path) and not os.path.islink(path) for path in (checkout, f"{checkout}/.git")):
-            return "it is no clone", ""
-        if os.path.isdir(f"{checkout}/.git/worktrees") or os.path.isdir(f"{checkout}/.git/modules"):
-            return "other work trees or repositories hang on it", ""
+    files = cell.files
+    if not files.is_directory(f"{checkout}/.git"):
+        return "it is no clone", ""
+    if files.status(f"{checkout}/.git/worktrees") or files.status(f"{checkout}/.git/modules"):
+        return "other work trees or repositories hang on it", ""
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout).within(left)
     try:
         found = rescuing.status(git)
@@ -155,17 +133,11 @@ def _old_logs(cell: Cell, branch: str, running: str) -> list[Thing]:
     if branch in (MAIN, running):
         return []
     where = f"{branch}/minifram/logs"
-    found = []
-    with cell.identity.acting():
-        for entry in itertools.islice(walk(cell.places.bot, where, 0), OLD_LOGS):
-            if isinstance(entry, Entry) and entry.name.endswith(MOVED_ASIDE) and stat.S_ISREG(entry.status.st_mode):
-                found.append(Thing(Kind.LOG, entry.name, entry.status.st_mtime))
-    return found
-
-
-def _caches(cell: Cell) -> list[Thing]:
-    path = f"{cell.places.bot}/{CACHE}"
-    return [Thing(Kind.CACHE, CACHE, _changed(path))] if os.path.isdir(path) and not os.path.islink(path) else []
+    return [
+        Thing(Kind.LOG, entry.path, entry.status.st_mtime)
+        for entry in cell.files.walk(where, depth=0, most=OLD_LOGS, enter=lambda _: False)
+        if isinstance(entry, Entry) and entry.path.endswith(OLDER) and stat.S_ISREG(entry.status.st_mode)
+    ]
 
 
 def _rescues(bare: Git) -> tuple[Rescue, ...]:
@@ -187,9 +159,7 @@ def remove(removals: Iterable[Removal], cell: Cell) -> list[Outcome]:
 def _problem(act: Callable[[], str]) -> str:
     try:
         return act()
-    except subprocess.TimeoutExpired:
-        return f"it takes longer than {REMOVE_SECONDS:g} s; the rest goes the next time"
-    except (OSError, GitError, subprocess.SubprocessError) as error:
+    except (OSError, GitError) as error:
         return str(error)[:300] or type(error).__name__
 
 
@@ -207,44 +177,13 @@ def _remove(removal: Removal, cell: Cell, until: float) -> str:
         stays = why_it_stays(cell, bare, f"{cell.places.bot}/{name}", until)[0]
         if stays:
             return f"it stays after all: {stays}"
-    parent, _, last = name.rpartition("/")
-    with cell.identity.acting():
-        directory = open_directory(cell.places.bot, parent or ".")
-        try:
-            if removal.kind is Kind.CLONE:  # so that half a clone never stands there
-                gone = f"{REMOVED}{os.stat(last, dir_fd=directory, follow_symlinks=False).st_ino}"
-                os.rename(last, gone, src_dir_fd=directory, dst_dir_fd=directory)
-                last = gone
-            _rm(directory, last, cell)
-        finally:
-            os.close(directory)
-        if removal.kind is Kind.CLONE:
-            _remove_empty(cell.places.bot, parent)
+    files = cell.files
+    if removal.kind is Kind.CLONE and (status := files.status(name)):  # so that half a clone never stands there
+        gone = f"{REMOVED}{status.st_ino}"
+        files.rename(name, gone)
+        name = f"{removal.name}/{gone}"
+    files.remove(name, until - time.monotonic())
+    parent = removal.name if removal.kind is Kind.CLONE else ""
+    while parent and files.remove_empty(parent):  # the directories that held only this clone
+        parent = os.path.dirname(parent)
     return ""
-
-
-def _rm(directory: int, name: str, cell: Cell) -> None:
-    """By a program with the cell's rights and a bound on its time: a tree may be of any size. Raises OSError,
-    SubprocessError."""
-    ended = subprocess.run(
-        ["rm", "-rf", "--one-file-system", "--", name],
-        cwd=f"/proc/self/fd/{directory}",  # no link in the path can lead it elsewhere
-        env={"PATH": "/usr/bin:/bin"},  # the cell may read it
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=REMOVE_SECONDS,
-        check=False,
-        **cell.identity.for_child,
-    )
-    if ended.returncode:
-        raise OSError(f"rm: {ended.stderr.decode(errors='replace')[:200].strip()}")
-
-
-def _remove_empty(bot: str, directory: str) -> None:
-    """The directories that held only this clone."""
-    while directory:
-        try:
-            os.rmdir(f"{bot}/{directory}")
-        except OSError:  # others are in it
-            return
-        directory = os.path.dirname(directory)

@@ -11,11 +11,12 @@ import structlog
 from msgspec.structs import replace
 
 from infra.keep.supervision.states import Died
-from infra.shared import boot_log, cell_files, processes
+from infra.shared import boot_files, boot_log, processes
 from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.leading import Rung, Runner
 from infra.shared.places import Places
+from infra.shared.safe_files import Below
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
@@ -38,6 +39,7 @@ class Following:
     def __init__(self, places: Places, log: structlog.stdlib.BoundLogger, cell: Identity = OURS) -> None:
         self._places = places
         self._cell = cell
+        self._bot = Below(places.bot, cell)
         self._log = log
         self._tracked: _Tracked | None = None
         self._memory_kills = processes.memory_kills()
@@ -97,12 +99,10 @@ class Following:
         return boot_log.SUCCESS in self._boot_words(runner.boot_id, runner.branch, runner.commit)
 
     def _boot_words(self, boot_id: str, branch: str, commit: str) -> dict[str, BootLine]:
-        with self._cell.acting():
-            return cell_files.boot_words(self._places.checkout(branch), boot_id, branch, commit)
+        return boot_files.boot_words(self._bot, self._places.checkout(branch), boot_id, branch, commit)
 
     def _last_words(self, tracked: _Tracked) -> str:
-        with self._cell.acting():
-            return cell_files.last_words(self._places.checkout(tracked.runner.branch), tracked.log_size)
+        return boot_files.last_words(self._bot, self._places.checkout(tracked.runner.branch), tracked.log_size)
 
     def death(self) -> Died | None:
         """How the runner ended, once; it is not followed any more then."""

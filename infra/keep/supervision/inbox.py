@@ -5,15 +5,15 @@ claim and the file's identity tells that it is the same one."""
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
 import stat
 import time
 import zlib
 from typing import NamedTuple
 
-from infra.shared.cell_files import set_aside_unless
 from infra.shared.identity import OURS, Identity
+from infra.shared.safe_files import Below, NotPlain
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
 from infra.shared.watcher_file import Request
 
@@ -62,7 +62,7 @@ class Inbox:
 
     def __init__(self, directory: str, cell: Identity = OURS) -> None:
         self._directory = directory
-        self._cell = cell
+        self._files = Below(os.path.dirname(directory), cell)
         self._handed_out: dict[str, str] = {}
         self._ration = Ration(AT_ONCE, ONE_EACH_SECONDS)
         self._next_sweep = 0.0
@@ -71,10 +71,7 @@ class Inbox:
 
     def make(self) -> str:
         """Have a directory there; gives where something that was none has been moved to. Raises OSError."""
-        with self._cell.acting():
-            aside = set_aside_unless(stat.S_ISDIR, self._directory)
-            os.makedirs(self._directory, exist_ok=True)
-        return aside
+        return self._files.make_directory(self._directory)
 
     def take(self, wall: float, at: float) -> list[Claimed]:
         """Signals that were not handed out before. Raises OSError. `wall` is the clock's time, `at` is monotonic.
@@ -83,12 +80,10 @@ class Inbox:
         self.make()
         self.is_flooded = self._sweep(wall, at)
         if not self._ration.is_left(at):
-            self.is_flooded |= any(os.path.lexists(f"{self._directory}/{name}") for name in NAMES)
+            self.is_flooded |= any(self._files.status(f"{self._directory}/{name}") for name in NAMES)
             return []
         found = []
-        with self._cell.acting():
-            claims = claim(self._directory, wall)
-        for claimed in claims:
+        for claimed in claim(self._files, self._directory, wall):
             if self._handed_out.get(claimed.path) == claimed.identity:
                 self.forget(claimed)
                 continue
@@ -102,87 +97,65 @@ class Inbox:
         if at < self._next_sweep:
             return self.is_flooded
         self._next_sweep = at + 1.0
-        with self._cell.acting(), os.scandir(self._directory) as entries:
-            strays = [
-                entry
-                for entry in itertools.islice(entries, SWEPT_AT_ONCE)
-                if entry.name not in NAMES and not entry.name.startswith(_CLAIMED)
-            ]
-            return len(strays) > STRAYS and any([_is_removed(entry, wall) for entry in strays])
+        names = self._files.names(self._directory, SWEPT_AT_ONCE)
+        strays = [name for name in names if name not in NAMES and not name.startswith(_CLAIMED)]
+        return len(strays) > STRAYS and any([self._is_removed(f"{self._directory}/{name}", wall) for name in strays])
+
+    def _is_removed(self, path: str, wall: float) -> bool:
+        """A directory that is not empty stays: it is never a signal, and `forget` sets few of them aside."""
+        status = self._files.status(path)
+        if status is None or abs(wall - status.st_mtime) < STRAY_SECONDS:
+            return False
+        return self._files.remove_empty(path) if stat.S_ISDIR(status.st_mode) else self._files.unlink(path)
 
     def forget(self, claimed: Claimed) -> bool:
         """Delete a claimed file. False when it is still there."""
-        with self._cell.acting():
-            return forget(claimed)
+        return forget(self._files, claimed)
 
 
-def claim(directory: str, wall: float) -> list[Claimed]:
+def claim(files: Below, directory: str, wall: float) -> list[Claimed]:
     """Every signal that lies there whole, also those that a killed watcher had claimed. Raises OSError."""
     found = []
     for name in ORDER:
         claimed = f"{directory}/{_CLAIMED}{name.value}"
-        if not os.path.lexists(claimed):
+        if not files.status(claimed):
             try:
-                os.rename(f"{directory}/{name.value}", claimed)
+                files.rename(f"{directory}/{name.value}", f"{_CLAIMED}{name.value}")
             except FileNotFoundError:
                 continue
-        read = _read(name, claimed, wall)
+        read = _read(files, name, claimed, wall)
         if read:
             found.append(read)
     return found
 
 
-def _is_removed(entry: os.DirEntry[str], wall: float) -> bool:
-    """A directory that is not empty stays: it is never a signal, and `forget` sets few of them aside."""
-    try:
-        status = entry.stat(follow_symlinks=False)
-        if abs(wall - status.st_mtime) < STRAY_SECONDS:
-            return False
-        if stat.S_ISDIR(status.st_mode):
-            os.rmdir(entry.path)
-        else:
-            os.unlink(entry.path)
-    except OSError:
-        return False
-    return True
-
-
-def forget(claimed: Claimed) -> bool:
+def forget(files: Below, claimed: Claimed) -> bool:
     """Delete a claimed file; a directory is set aside as `.refused-…`. False when it is still there."""
-    try:
-        os.unlink(claimed.path)
-    except FileNotFoundError:
+    if files.unlink(claimed.path):
         return True
-    except OSError:
-        try:
-            os.rename(claimed.path, f"{claimed.path.replace(_CLAIMED, '.refused-')}-{time.time_ns()}")
-        except OSError:
-            return False
-    return True
+    name = os.path.basename(claimed.path).replace(_CLAIMED, ".refused-")
+    with contextlib.suppress(OSError):
+        files.rename(claimed.path, f"{name}-{time.time_ns()}")
+    return files.status(claimed.path) is None
 
 
-def _read(name: SignalName, path: str, wall: float) -> Claimed | None:
-    """None for one that may still be being written: whoever writes in place goes on in the claimed file."""
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
+def _read(files: Below, name: SignalName, path: str, wall: float) -> Claimed | None:
+    """None for one that may still be being written: a writer in place goes on in the claimed file."""
+    status = files.status(path)
+    if status is None:
         return None
     # Not the device: its number may be another after a power cut, and this one come back with the file.
     identity = f"{status.st_ino}:{status.st_mtime_ns}"
     try:
-        if not stat.S_ISREG(status.st_mode):
-            return Claimed(path, None, f"the {name.value} signal is not a regular file; write a plain file", identity)
-        # Opening a FIFO must not wait for a writer, and a link names somebody else's file: it may be one by now.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            content = os.read(descriptor, MAX_BYTES + 1)
-        finally:
-            os.close(descriptor)
-        # Another file may have this number within a tick of the clock.
-        identity = f"{identity}:{zlib.crc32(content):08x}"
+        with files.opened(path) as file:
+            content = file.read(MAX_BYTES + 1)
+    except NotPlain:
+        return Claimed(path, None, f"the {name.value} signal is not a regular file; write a plain file", identity)
     except OSError as error:
         why = f"the {name.value} signal cannot be read ({error.strerror}); write a plain file"
         return Claimed(path, None, why, identity)
+    # Another file may have this number within a tick of the clock.
+    identity = f"{identity}:{zlib.crc32(content):08x}"
     settled = content.endswith(b"\n") or len(content) > MAX_BYTES
     if not settled and 0.0 <= wall - status.st_mtime < SETTLED_SECONDS:
         return None

@@ -22,11 +22,12 @@ from infra.keep.supervision.preparation import Preparation, Step
 from infra.keep.supervision.states import Launch, State
 from infra.keep.supervision.versions import candidate_of
 from infra.keep.supervision.zones import Zones
-from infra.shared import cell_files, processes
+from infra.shared import boot_files, processes
 from infra.shared.boot import Boot
 from infra.shared.leading import Rung, Runner
 from infra.shared.places import ROOT
 from infra.shared.repository.git import GitError
+from infra.shared.safe_files import Below
 from infra.shared.settings import Settings, runner_limits, runner_policy
 
 VERSION_SECONDS = 30.0
@@ -121,8 +122,8 @@ class Launcher:
     def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
         """Its process, and the size of its error log when it began. Raises OSError."""
         checkout = self._places.checkout(candidate.boot.branch)
-        with self._zones.cell.acting():
-            error_log, size = cell_files.open_error_log(checkout, self._settings.limits.log_bytes)
+        bot = Below(self._places.bot, self._zones.cell)
+        error_log, size = boot_files.open_error_log(bot, checkout, self._settings.limits.log_bytes)
         try:
             words = processes.runner_command(candidate.python, safe=candidate.runner.rung is Rung.SAFE)
             own = candidate.python == sys.executable

@@ -1,14 +1,16 @@
 """Saving what a clone holds and origin does not, as a pushed `rescue/<time>` branch.
 
-Saved is what git would lose in a reset: changed, staged and untracked files, and the commits of local branches.
-What a commit cannot hold (a repository inside the clone, an ignored file that the new main would overwrite) is an
-error here, and the caller keeps the whole clone instead."""
+Saved is what git would lose in a reset: changed, staged and untracked files, and the commits of local branches. What a
+commit cannot hold (a repository inside the clone, an ignored file that the new main would overwrite) is an error, and
+the caller keeps the whole clone instead."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
 from infra.keep.git_door.pages import Graph, TooTangled
@@ -29,15 +31,10 @@ class Status(NamedTuple):
 
 
 def status(git: Git) -> Status:
-    """What the clone is at. The agent's own settings are not to hide anything, hence the options. Raises GitError."""
+    """What the clone is at. The options win over settings of the agent's that hide something. Raises GitError."""
     shown = ("--untracked-files=normal", "--ignore-submodules=none", "--no-renames")
     fields = git.raw("status", "--porcelain=v2", "--branch", "-z", *shown).decode(errors="replace").split("\0")
-    header: dict[str, str] = {}
-    for field in fields:
-        if not field.startswith("# "):
-            break
-        name, _, value = field[2:].partition(" ")
-        header[name] = value
+    header = dict(field[2:].split(" ", 1) for field in takewhile(lambda field: field.startswith("# "), fields))
     dirty = any(field and not field.startswith("# ") for field in fields)
     return Status(header.get("branch.oid", ""), header.get("branch.head", ""), dirty)
 
@@ -54,42 +51,58 @@ def has_hidden_changes(git: Git) -> bool:
 
 
 def would_be_overwritten(git: Git, wanted: str) -> str:
-    """An ignored file in the place of a file of `wanted`: git would replace it without a word; '' for none."""
-    ignored = git.raw("ls-files", "--others", "--ignored", "--exclude-standard", "-z").split(b"\0")
-    if ignored == [b""]:
+    """An ignored file in the place of a file of `wanted`, which git would replace without a word; '' for none."""
+    ignored = git.raw("ls-files", "--others", "--ignored", "--exclude-standard", "-z").split(b"\0")[:-1]
+    if not ignored:
         return ""
     files = set(git.raw("ls-tree", "-r", "-z", "--name-only", "--full-tree", wanted).split(b"\0"))
-    directories = {name[:end] for name in files for end, byte in enumerate(name) if byte == ord("/")}
-    for path in filter(None, ignored):
-        above = (path[:end] for end, byte in enumerate(path) if byte == ord("/"))
-        if path.rstrip(b"/") in files | directories or any(part in files for part in above):
+    directories = {above for name in files for above in directories_of(name)}
+    for path in ignored:
+        if path.rstrip(b"/") in files | directories or not files.isdisjoint(directories_of(path)):
             return path.decode(errors="replace")
     return ""
+
+
+def directories_of(path: bytes) -> list[bytes]:
+    """All directories above a path."""
+    return [path[:end] for end, byte in enumerate(path) if byte == ord("/")]
+
+
+@contextlib.contextmanager
+def scratch_index(git: Git, name: str, entries: bytes) -> Iterator[Git]:
+    """The same git with an index of our own beside the clone's, filled with what `update-index --index-info` reads."""
+    path = f"{git.directory}/.git/{name}"
+    for left in (path, f"{path}.lock"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(left)
+    try:
+        indexed = git.with_env(GIT_INDEX_FILE=path)
+        indexed.raw("update-index", "-z", "--index-info", stdin=entries)
+        yield indexed
+    finally:
+        for left in (path, f"{path}.lock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(left)
 
 
 def save(git: Git, found: Status, name_at: float) -> str:
     """Push a commit with all that the clone holds and origin does not; gives the branch's name.
 
     Raises GitError when it cannot be pushed, CannotSave when a commit cannot hold it."""
-    index = os.path.join(git("rev-parse", "--absolute-git-dir"), "rescue-index")
-    indexed = git.with_env(GIT_INDEX_FILE=index)
-    staged = git.raw("ls-files", "--stage", "-z")
-    try:
-        # The clone's own entries, because a file that is ignored and was added by force is known by nothing else;
-        # without their flags, so that no file is passed over.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(index)
-        indexed.raw("update-index", "-z", "--index-info", stdin=staged)
+    # The clone's own entries, as nothing else knows of an ignored file that was added by force; without their flags,
+    # so that no file is passed over.
+    with scratch_index(git, "rescue-index", git.raw("ls-files", "--stage", "-z")) as indexed:
         indexed("add", "--all")
         if any(entry.startswith(b"160000 ") for entry in indexed.raw("ls-files", "--stage", "-z").split(b"\0")):
             raise CannotSave("there is a repository inside it, whose files a branch cannot hold")
         tree = indexed("write-tree")
-    finally:
-        for left in (index, f"{index}.lock"):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(left)
     parents = [found.commit, *git("for-each-ref", "--format=%(objectname)", "refs/heads").split()]
-    parents += _staged(git, found, tree)
+    with contextlib.suppress(GitError):  # in the middle of a merge, whose two sides are commits already
+        staged = git("write-tree")
+        if staged not in (tree, git("rev-parse", "HEAD^{tree}")):
+            staged = _with_mains_pages(git, staged, [found.commit])
+            message = "rescue: what was staged and not in the work tree"
+            parents.append(commit_tree(git, staged, (found.commit,), message))
     tree = _with_mains_pages(git, tree, parents)
     commit = commit_tree(git, tree, tuple(dict.fromkeys(parents)), "rescue: what the clone of main held, not pushed")
     name = f"{RESCUE}{stamp(name_at)}"
@@ -98,8 +111,7 @@ def save(git: Git, found: Status, name_at: float) -> str:
 
 
 def _with_mains_pages(git: Git, tree: str, parents: list[str]) -> str:
-    """The tree with COMMS.md and its archive as the git door wants them in a commit with these parents: whatever the
-    clone has there is nobody's word. Raises CannotSave."""
+    """The tree with the pages that the git door demands of a commit with these parents. Raises CannotSave."""
     graph = Graph(git, resolve_commit(git, f"refs/remotes/origin/{MAIN}"))
     anchors = frozenset(filter(None, map(graph.anchor, parents)))
     try:
@@ -107,18 +119,6 @@ def _with_mains_pages(git: Git, tree: str, parents: list[str]) -> str:
     except TooTangled as error:
         raise CannotSave(str(error)) from None
     return tree_with_entries(git, tree, {page: file_at(git, anchor, page) if anchor else None for page in PAGES})
-
-
-def _staged(git: Git, found: Status, tree: str) -> list[str]:
-    """A commit of what is staged, when that is neither in the work tree nor in HEAD."""
-    try:
-        staged = git("write-tree")
-    except GitError:  # in the middle of a merge: its two sides are commits already
-        return []
-    if staged in (tree, git("rev-parse", "HEAD^{tree}")):
-        return []
-    staged = _with_mains_pages(git, staged, [found.commit])
-    return [commit_tree(git, staged, (found.commit,), "rescue: what was staged and not in the work tree")]
 
 
 def stamp(now_wall: float) -> str:

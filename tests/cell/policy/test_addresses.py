@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infra.cell.policy.commands import read
 from infra.cell.policy.hosts import hosts_in
-from infra.cell.policy.shell import script_of
 from infra.shared.addresses import is_private, readings
 
 PRIVATE_NETWORKS = [
@@ -66,7 +66,7 @@ WRAPPED = st.sampled_from(
 
 
 def is_found(arguments: object, command: str = "") -> bool:
-    found = hosts_in(arguments, script_of(command) if command else None)
+    found = hosts_in(arguments, read(command) if command else None)
     return any(is_private(address) for host in found.names for address in readings(host))
 
 
@@ -187,7 +187,7 @@ def test_what_is_private(address: str, private: bool) -> None:
 @given(st.text("ab01.:/\\@[]%'\"`$() \n<&|;x\uff20\uff10\u3002", max_size=80))
 def test_no_text_is_too_odd_to_be_looked_through(text: str) -> None:
     """Whatever a model writes, there is an answer."""
-    hosts_in([text, {text: text}], script_of(text))
+    hosts_in([text, {text: text}], read(text))
 
 
 def test_what_is_too_much_is_said() -> None:
@@ -205,4 +205,4 @@ def test_what_is_too_much_is_said() -> None:
 def test_a_command_that_repeats_itself_costs_no_more_than_its_length(piece: str) -> None:
     """The longest that bash takes, of what patterns might go back and forth on; squares of it would take minutes."""
     command = "curl " + piece * (100_000 // len(piece))
-    hosts_in({"command": command}, script_of(command))
+    hosts_in({"command": command}, read(command))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.registry import Entry, Reply, SideEffect, Verdict
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.policy.commands import STARTERS
 from infra.cell.policy.decide import Call, Decision, decide
 from infra.cell.policy.gate import file_at, gate_of
-from infra.cell.policy.words import WRAPPERS
 from infra.shared.conversation import Tool, ToolUse
 from infra.shared.policy import Policy, Rule, to_text
 
@@ -80,26 +80,21 @@ def test_a_command_is_forbidden_by_any_part_and_allowed_by_all(
     [
         *("cat <<$'E'\nE\ntouch x\n$E\n", "cat <<E\nE\\\n\ntouch x\nE\n", "echo ${x:1<<E}\ntouch x\nE}\n"),
         *("echo $[1<<E]\ntouch x\nE]\n", "((cat <<E) ; echo)\n'\nE\ntouch x #'", "echo a \\>& touch x"),
+        *("A=1 touch x", "bash -c 'touch x'", "if time -p touch x; then a; fi", "function f { touch x; }; f", "t* x"),
     ],
 )
 def test_what_bash_may_read_otherwise_is_forbidden_and_not_allowed(command: str) -> None:
-    """Where the end of a here-document is not sure, what stands in it may be a command."""
+    """What is not plain is in doubt: it may be any command."""
     assert does(command, do="deny", commands=("touch *",))
-    assert not does(command, do="allow", commands=("cat *", "echo *"))
+    assert not does(command, do="allow", commands=("*",))
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        *("function f { touch x; }; f", "time -p touch x", "timeout -s KILL 5 touch x", "env -u X touch x"),
-        *(
-            "exec -a x touch x",
-            "xargs -I {} touch {}",
-            "sudo -u root touch x",
-            "nice -n 5 /bin/touch x",
-            "env -S 'touch x'",
-        ),
-        *("find . -exec touch {} \\;", "coproc A { touch x; }", ">|o touch x", "if time -p touch x; then a; fi"),
+        *("timeout -s KILL 5 touch x", "env -u X touch x"),
+        *("xargs -I {} touch {}", "sudo -u root touch x", "nice -n 5 /bin/touch x", "env -S 'touch x'"),
+        *("find . -exec touch {} ';'", ">|o touch x", "timeout 5 nohup touch x"),
     ],
 )
 def test_a_program_is_found_behind_one_that_starts_it(command: str) -> None:
@@ -112,9 +107,9 @@ def test_a_program_is_found_behind_one_that_starts_it(command: str) -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(sorted(WRAPPERS)),
+            st.sampled_from(sorted(STARTERS)),
             st.lists(
-                st.sampled_from(["-u", "-n", "5", "--", "A=1", "root", "-k9", "{}", ">o", "2>", "--x=y z"]), max_size=4
+                st.sampled_from(["-u", "-n", "5", "--", "A=1", "root", "-k9", "{}", ">o", "2>o", "--x=y z"]), max_size=4
             ),
         ),
         min_size=1,

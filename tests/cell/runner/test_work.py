@@ -389,60 +389,6 @@ def test_sigterm_ends_it_in_order_wherever_it_is(cell: Cell, where: str) -> None
 
 
 @heavy
-def test_clones_of_merged_branches_are_removed_on_arrival(cell: Cell) -> None:
-    """Merged, clean and pushed go, with the empty directories above them; everything else stays."""
-    cell.branch("feature/merged", {"src/merged.md": "x\n"})
-    cell.branch("open", {"src/open.md": "x\n"})
-    dirty = cell.branch("dirty", {"src/dirty.md": "x\n"})
-    ahead = cell.branch("ahead", {"src/ahead.md": "x\n"})
-    stashed = cell.branch("stashed", {"src/stashed.md": "x\n"})
-    for name in ("feature/merged", "dirty", "ahead", "stashed"):
-        cell.pm("fetch", "--quiet", "origin")
-        cell.pm("merge", "--quiet", "--no-edit", f"origin/{name}")
-    cell.pm("push", "--quiet", "origin", "HEAD:main")
-    write(f"{dirty.directory}/new.md", "not committed\n")
-    write(f"{ahead.directory}/src/ahead.md", "y\n")
-    ahead("commit", "--quiet", "--all", "--message", "not pushed")
-    write(f"{stashed.directory}/src/stashed.md", "y\n")
-    stashed("stash", "--quiet")
-    os.makedirs(f"{cell.places.bot}/elsewhere")
-    os.symlink(f"{cell.places.bot}/feature/merged", f"{cell.places.bot}/linked")
-    Git(cell.checkout)("pull", "--quiet", "--ff-only", "origin", "main")
-
-    run = asleep(cell)
-
-    assert sorted(name for name in os.listdir(cell.places.bot) if not name.startswith(".")) == sorted(
-        ["ahead", "dirty", "elsewhere", "linked", "main", "open", "stashed"]
-    )
-    for name, why in {
-        "open": "not merged",
-        "dirty": "uncommitted",
-        "ahead": "refs/heads/ahead is not in main",
-        "stashed": "refs/stash is not in main",
-    }.items():
-        [line] = [line for line in map(json.loads, run.log().splitlines()) if line.get("clone") == name]
-        assert why in line["why"]
-    assert os.path.exists(f"{cell.checkout}/src/merged.md")
-
-
-@heavy
-def test_a_clone_that_is_merged_beside_one_that_is_not(cell: Cell) -> None:
-    """`a` goes, `a/b` below it stays."""
-    cell.branch("a", {"src/a.md": "x\n"})
-    cell.pm("fetch", "--quiet", "origin")
-    cell.pm("merge", "--quiet", "--no-edit", "origin/a")
-    cell.pm("push", "--quiet", "origin", "HEAD:main")
-    os.makedirs(f"{cell.places.bot}/a/b")
-    os.rename(cell.branch("b", {"src/b.md": "x\n"}).directory, f"{cell.places.bot}/a/b/minifram")
-    Git(cell.checkout)("pull", "--quiet", "--ff-only", "origin", "main")
-
-    asleep(cell)
-
-    assert os.listdir(f"{cell.places.bot}/a") == ["b"]
-    assert os.path.isdir(f"{cell.places.bot}/a/b/minifram/.git")
-
-
-@heavy
 def test_a_repository_that_is_away_is_waited_for(cell: Cell) -> None:
     """Nothing ends because of it; when it is back, so is the agent."""
     run = asleep(cell, limits=limits(work_seconds=1.0))

@@ -256,7 +256,7 @@ def test_too_many_logs_are_said_to_be(places: Places, start: Start) -> None:
         (logs / f"{number}.log").touch()
     found = take(places, OURS, runner_of(start(SPIN)), ())
     assert len(found.logs) == growth.LOGS_LOOKED_AT
-    assert any("over 1000 files" in words for words in found.left_out)
+    assert any("more than is looked through at once (1,000 entries" in words for words in found.left_out)
 
 
 def test_room_is_seen_and_the_agents_directory_weighed_when_asked(places: Places) -> None:

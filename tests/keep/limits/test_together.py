@@ -18,8 +18,8 @@ from infra.keep.supervision.clearing import look, remove
 from infra.shared.identity import OURS, Identity
 from infra.shared.leading import Runner
 from infra.shared.places import Places
+from infra.shared.safe_files import Below
 from infra.shared.settings import LimitSettings
-from infra.shared.trim import trim_log
 from tests.keep.limits.conftest import Start
 from tests.keep.supervision.agents import within
 from tests.shared.repository.history import plain
@@ -87,7 +87,7 @@ def test_an_endless_line_is_cut_and_then_its_writer_is_to_be_ended(places: Place
             if finding.rule is Rule.LOGS:
                 seen.append(finding.remedy)
                 if finding.remedy is Remedy.TRIM_LOG:
-                    trim_log(places.bot, finding.path, 1000)
+                    Below(places.bot).cut(finding.path, 1000)
                 else:
                     return finding
         return None
@@ -97,7 +97,7 @@ def test_an_endless_line_is_cut_and_then_its_writer_is_to_be_ended(places: Place
     assert finding.path == "main/minifram/logs/errors.log"
     writer.kill()
     writer.wait()
-    trim_log(places.bot, finding.path, 1000)
+    Below(places.bot).cut(finding.path, 1000)
 
     def quiet() -> bool | None:
         return not any(finding.rule is Rule.LOGS for finding in watched.look()) or None

@@ -15,8 +15,9 @@ from infra.keep.ledger.budget import Cost
 from infra.keep.ledger.ledger import Ledger
 from infra.keep.ledger.prices import FREE
 from infra.keep.model_door.accounts import Accounts
-from infra.keep.model_door.failures import failure_of
 from infra.keep.model_door.model import NOTHING, Answer
+from infra.keep.model_door.openai_stream import OpenAIReply
+from infra.keep.model_door.streaming import failure_of
 from infra.model_door import Door
 from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
 from tests.keep.model_door.doors import a_request
@@ -89,6 +90,6 @@ def test_an_address_that_the_client_refuses_is_a_failure() -> None:
     try:
         httpx2.URL("http://a" + "b" * 70_000)
     except httpx2.InvalidURL as error:
-        failure = failure_of(error, MOST, True, 1.0, lambda _: "provider_error")
+        failure = failure_of(error, OpenAIReply("m", MOST), 1.0)
     assert failure is not None
     assert (failure.type, failure.usage) == ("unavailable", NOTHING)

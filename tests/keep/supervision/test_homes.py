@@ -9,9 +9,10 @@ from pathlib import Path
 
 from infra.shared import processes
 from infra.shared.boot import Boot, Limits
-from infra.shared.cell_files import make_home
+from infra.shared.boot_files import make_home
 from infra.shared.people import AGENT
 from infra.shared.places import Places
+from infra.shared.safe_files import Below
 
 LEFT = {".config/pip/pip.conf": "[global]\nindex-url = https://host.example/\n", ".profile": "exit 3\n"}
 SHOW = "import os, site; print(os.environ['HOME'], sorted(os.listdir(os.environ['HOME'])), site.getusersitepackages())"
@@ -55,7 +56,7 @@ def test_a_home_that_somebody_made_first_is_not_used(tmp_path: Path) -> None:
     """A link or a directory at the new name is moved away, and what cannot be moved stays unread."""
     places = Places(str(tmp_path), "/remote.git", "/run", "/var")
     os.symlink("/etc", places.home("c" * 32))
-    make_home(places, "c" * 32)
+    make_home(Below(places.bot), places.home("c" * 32))
     assert os.listdir(places.home("c" * 32)) == []
     assert not os.path.islink(places.home("c" * 32))
 

@@ -17,8 +17,9 @@ import pytest
 
 from infra.keep.supervision import inbox, main_branch
 from infra.keep.supervision.stale_locks import HELD_SECONDS
-from infra.shared import cell_files, processes, trim
+from infra.shared import boot_files, processes
 from infra.shared.repository.git import Git
+from infra.shared.safe_files import MOST_KEPT, Below
 from infra.shared.signals import SignalName
 from tests.keep.supervision.agents import HOPELESS, PYTHON, Agent, within
 
@@ -300,7 +301,7 @@ def test_directories_as_signals_are_all_taken_away(tmp_path: Path) -> None:
         (tmp_path / "rollback/inside").touch()
         claims = box.take(0.0, 10.0 * number)
         assert [bool(claimed.refusal) for claimed in claims] == [True]
-        assert inbox.forget(claims[0])
+        assert box.forget(claims[0])
         assert box.take(0.0, 10.0 * number) == []
 
 
@@ -362,33 +363,22 @@ def test_a_flood_of_signals_is_told_once(make_agent: MakeAgent) -> None:
     assert comms.count("a signal was refused") <= 8
 
 
-def test_logs_behind_a_link_are_not_read(tmp_path: Path) -> None:
-    """A link at the file or at its directory is not followed; the control reads the plain file."""
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real/file").write_text("words")
-    (tmp_path / "real/link").symlink_to("file")
-    (tmp_path / "linked").symlink_to("real")
-    assert cell_files.tail(str(tmp_path / "real/file")) == b"words"
-    assert cell_files.tail(str(tmp_path / "real/link")) == b""
-    assert cell_files.tail(str(tmp_path / "linked/file")) == b""
-
-
 def test_only_the_end_of_a_flooded_log_is_kept_at_the_next_start(tmp_path: Path) -> None:
     """However much a runner wrote before it died, the older part takes 1 MiB at most and ends with its last words."""
     (tmp_path / "logs").mkdir()
     log = tmp_path / "logs/errors.log"
     log.write_bytes(b"x" * 40_000_000 + b"why it died\n")
-    descriptor, size = cell_files.open_error_log(str(tmp_path), 1_000_000)
+    descriptor, size = boot_files.open_error_log(Below(str(tmp_path)), ".", 1_000_000)
     os.close(descriptor)
     kept = (tmp_path / "logs/errors.log.1").read_bytes()
-    assert (size, len(kept), kept.endswith(b"why it died\n")) == (0, trim.MOST_KEPT, True)
+    assert (size, len(kept), kept.endswith(b"why it died\n")) == (0, MOST_KEPT, True)
 
 
 def test_last_words_are_plain(tmp_path: Path) -> None:
     """Colours and control characters of an error log do not reach the PM's page."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/errors.log").write_text("\x1b[31mred\x1b[0m\a\n")
-    assert cell_files.last_words(str(tmp_path), 0) == "red"
+    assert boot_files.last_words(Below(str(tmp_path)), ".", 0) == "red"
 
 
 def test_last_words_are_the_telling_ones(tmp_path: Path) -> None:
@@ -397,7 +387,7 @@ def test_last_words_are_the_telling_ones(tmp_path: Path) -> None:
     entry = '{{"event": "step.done", "level": "{}", "step": {}}}'
     lines = ["MemoryError", entry.format("warning", 1), *(entry.format("info", step) for step in range(40))]
     (tmp_path / "logs/errors.log").write_text("\n".join(lines) + "\n")
-    assert cell_files.last_words(str(tmp_path), 0).splitlines() == lines[:2]
+    assert boot_files.last_words(Below(str(tmp_path)), ".", 0).splitlines() == lines[:2]
 
 
 def test_gits_of_a_killed_watcher_are_ended(make_agent: MakeAgent) -> None:

@@ -91,7 +91,7 @@ def test_nothing_is_synced_for_a_push_that_is_refused(site: Site) -> None:
     assert site.synced() == []
 
 
-NEED_NOT_LAST = {"supervision/probe.py", "rehearsal/scene.py"}
+NEED_NOT_LAST = {"keep/supervision/probe.py", "keep/rehearsal/scene.py"}
 """A challenge is made anew for each question, and a scratch repository goes with its rehearsal."""
 
 
@@ -99,7 +99,7 @@ def test_refs_that_are_to_last_are_moved_in_one_place() -> None:
     """Whoever called git's update-ref beside it would be answered before the ref is on the disk."""
     infra = Path(durable_refs.__file__).parents[2]
     calls = {str(path.relative_to(infra)) for path in infra.rglob("*.py") if '"update-ref"' in path.read_text()}
-    assert calls == {"repository/durable_refs.py", *NEED_NOT_LAST}
+    assert calls == {"shared/repository/durable_refs.py", *NEED_NOT_LAST}
 
 
 def test_our_own_orders_are_carried_out_all_or_none(site: Site) -> None:

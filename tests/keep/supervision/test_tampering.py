@@ -12,7 +12,7 @@ import pytest
 
 from infra.cell.runner.home import link_signals
 from infra.keep.supervision.checkouts import Ready
-from infra.keep.supervision.planted import Planted, planted
+from infra.keep.supervision.tampering import Tampering, tampering
 from infra.shared.boot import Boot
 from tests.cell.runner.cell import limits
 from tests.keep.supervision.agents import Agent
@@ -33,8 +33,8 @@ def as_the_agent(main: Main, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-def found(main: Main) -> frozenset[Planted]:
-    return planted(str(main.path / ".git"), main.agent.places.remote)
+def found(main: Main) -> frozenset[Tampering]:
+    return tampering(str(main.path / ".git"), main.agent.places.remote)
 
 
 def _write(name: str, text: str) -> Callable[[Main], None]:
@@ -98,8 +98,8 @@ LEFT: dict[str, Callable[[Main], object]] = {
     "where a branch goes": _set("branch.main.pushRemote", "/tmp"),
     "where a branch comes from": _set("branch.main.remote", "/tmp"),
     "one line": _append("[alias] st = !touch /tmp/x\n"),
-    "continued": _append("[user]\n\tname = a\\\n[alias] b = c\n"),
-    "commented": _append('[user]\n\tname = "a" # b\n'),
+    "behind a line that goes on": _append("[user]\n\tname = a\\\nb\n[alias] b = c\n"),
+    "unreadable": _append('[user]\n\tname = "a\n'),
     "without a value": _append("[core]\n\tbare\n"),
     "config.worktree": _write("config.worktree", "[alias]\n\tst = x\n"),
     "hook": _write("hooks/post-checkout", "#!/bin/sh\n"),
@@ -146,6 +146,14 @@ def test_what_git_would_follow_does_not_reach_the_next_main(main: Main, name: st
     assert main.kept("THE WORK")
     assert "minifram.aside-" in ready.rescued
     assert main.bring(WALL + 2) == Ready(ready.commit)
+
+
+@pytest.mark.parametrize("text", ["[user]\n\tname = a\\\n[alias] b = c\n", '[user]\n\tname = "a" # b\n'])
+def test_a_usual_setting_is_one_however_it_is_written(main: Main, text: str) -> None:
+    """Git's own reading counts: a line that goes on holds no other setting, and a comment is none."""
+    _append(text)(main)
+    assert "alias" not in main.git("config", "--list", "--name-only", "--local")
+    assert not found(main)
 
 
 def test_several_are_told_by_name_and_no_value(main: Main) -> None:
@@ -211,7 +219,7 @@ def test_an_ordinary_life_leaves_nothing(main: Main) -> None:
     (main.path / ".git/index.lock").touch()
     assert not found(main)
     main.git("config", "alias.st", "x")
-    assert found(main) == {Planted("the setting 'alias.st'", "x")}
+    assert found(main) == {Tampering("the setting 'alias.st'", "x")}
 
 
 @pytest.mark.parametrize(
@@ -222,8 +230,8 @@ def test_any_path_of_origin_is_known_again(tmp_path: Path, name: str) -> None:
     origin, clone = tmp_path / name, tmp_path / "clone"
     subprocess.run(["git", "init", "-q", "--bare", origin], check=True)
     subprocess.run(["git", "clone", "-q", origin, clone], check=True, stderr=subprocess.DEVNULL)
-    assert not planted(f"{clone}/.git", str(origin))
-    assert planted(f"{clone}/.git", f"{origin}x") == {Planted("the setting 'remote.origin.url'", str(origin))}
+    assert not tampering(f"{clone}/.git", str(origin))
+    assert tampering(f"{clone}/.git", f"{origin}x") == {Tampering("the setting 'remote.origin.url'", str(origin))}
 
 
 def test_what_another_git_writes_by_itself_is_not_left_by_anybody(main: Main) -> None:

@@ -1,9 +1,9 @@
-"""Is main's clone what the shared repository says it is? Its own index, objects and rules of what to ignore are no
-witnesses: all are files of whoever led before.
+"""Is main's clone what the shared repository says it is? Its own index, objects and ignore rules are no witnesses: they
+are files of the version that led before.
 
-So the clone's files are held against a listing that was read in the shared repository, through an index made of it:
-every file is hashed. What else lies there must be ignored by rules of main's own, and nothing that Python would import
-in the place of what main has. Bytecode goes: Python believes it if its source's size and time fit (PEP 552)."""
+So git hashes every file of the clone against a listing from the shared repository, through an index made of it. What
+else lies there must be ignored by rules of main's own, and Python must import none of it in the place of what main has.
+Bytecode goes: Python believes it if its source's size and time fit (PEP 552)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from functools import cache
 from importlib.machinery import all_suffixes
 from typing import NamedTuple
 
+from infra.keep.supervision.rescue import directories_of, scratch_index
 from infra.shared.repository.git import Git
 
 INDEX = "genuine-index"
@@ -41,23 +42,15 @@ def listing(shared: Git, commit: str) -> bytes:
     return shared.raw("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
 
 
-def is_genuine(git: Git, listed: bytes) -> bool:
-    """The files are those of the listing, and no others that could lead. Bytecode is removed.
+def is_intact(git: Git, listed: bytes) -> bool:
+    """The files are those of the listing, and no others could lead. Removes bytecode.
 
     Raises GitError, OSError."""
     wanted = _blobs(listed)
-    made = f"{git.directory}/.git/{INDEX}"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(made)
-    try:
-        ours = git.with_env(GIT_INDEX_FILE=made)
-        ours.raw("update-index", "-z", "--index-info", stdin=listed)
+    with scratch_index(git, INDEX, listed) as ours:
         if not _holds(ours, wanted) or ours.raw("ls-files", "--others", "--exclude-standard", "-z"):
             return False
-        others = [path for path in ours.raw("ls-files", "--others", "-z").split(b"\0") if path]
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(made)
+        others = ours.raw("ls-files", "--others", "-z").split(b"\0")[:-1]
     if leading(others, wanted):
         return False
     for path in bytecode(others):
@@ -69,14 +62,14 @@ def leading(others: Iterable[bytes], wanted: Iterable[bytes]) -> list[bytes]:
     """Of paths that the listing does not have (`/` at the end: a repository), those that git or Python would follow:
     rules for git where main has files; modules, or links that may be, that hide one of main's, of Python's or of a
     package's; and modules that rules which are not main's make git ignore."""
-    directories = {path[:end] for path in wanted for end, byte in enumerate(path) if byte == ord("/")} | {b""}
+    directories = {above for path in wanted for above in directories_of(path)} | {b""}
     rules = {path for path in others if os.path.basename(path) in _RULES}
     found = [path for path in rules if os.path.dirname(path) in directories]
     hidden = tuple(os.path.dirname(path) + b"/" for path in rules)
     for path in others:
         top = _importable(path)
         is_hidden = path.startswith(hidden) and path.endswith((*_SUFFIXES, b"/"))
-        if top and not path.endswith(_BYTECODE) and (_shadows(top) or is_hidden):
+        if top and not path.endswith(_BYTECODE) and (top.decode() in _names_at_the_top() or is_hidden):
             found.append(path)
     return found
 
@@ -96,51 +89,37 @@ def _importable(path: bytes) -> bytes:
     return names[0]
 
 
-def _shadows(top: bytes) -> bool:
-    return top == _BODY or top.decode() in sys.stdlib_module_names or top in _installed()
-
-
 @cache
-def _installed() -> frozenset[bytes]:
-    """Names at the top of what is installed beside the keep's own programs."""
+def _names_at_the_top() -> frozenset[str]:
+    """Of the body, of Python, and of what is installed beside the keep's own programs."""
     paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    return frozenset(os.fsencode(name).partition(b".")[0] for path in paths for name in os.listdir(path))
+    installed = (name.partition(".")[0] for path in paths for name in os.listdir(path))
+    return frozenset({_BODY.decode(), *sys.stdlib_module_names, *installed})
 
 
 def _blobs(listed: bytes) -> dict[bytes, Blob]:
-    found = {}
-    for line in filter(None, listed.split(b"\0")):
-        facts, _, path = line.partition(b"\t")
-        mode, _, id = facts.split(b" ")
-        found[path] = Blob(mode, id)
-    return found
+    entries = (line.partition(b"\t") for line in listed.split(b"\0")[:-1])
+    return {path: Blob(*facts.split(b" ")[::2]) for facts, _, path in entries}
 
 
 def _holds(ours: Git, wanted: dict[bytes, Blob]) -> bool:
     """Every file is what its entry says. One that main holds in a form which its own attributes would not give it, with
     other ends of lines perhaps, looks changed to git and is compared byte by byte."""
+    top = os.fsencode(ours.directory)
     for path, blob in wanted.items():
-        if blob.mode == _REPOSITORY and _has_content(ours.directory, path):  # which the listing says nothing about
-            return False
-    fields = iter(ours.raw(*_AS_IT_IS, "diff-files", "--raw", "-z", "--no-abbrev").split(b"\0"))
+        with contextlib.suppress(FileNotFoundError):
+            if blob.mode == _REPOSITORY and os.listdir(os.path.join(top, path)):  # the listing does not tell of it
+                return False
+    fields = iter(ours.raw(*_AS_IT_IS, "diff-files", "--raw", "-z", "--no-abbrev").split(b"\0")[:-1])
     for field in fields:
-        if not field:
-            continue
         path, (before, after, *_, how) = next(fields), field.removeprefix(b":").split(b" ")
-        if how != b"M" or before != after or not _is_byte_for_byte(ours.directory, path, wanted[path]):
+        if how != b"M" or before != after or not _is_byte_for_byte(os.path.join(top, path), wanted[path]):
             return False
     return True
 
 
-def _has_content(directory: str, path: bytes) -> bool:
-    try:
-        return bool(os.listdir(os.path.join(os.fsencode(directory), path)))
-    except FileNotFoundError:
-        return False
-
-
-def _is_byte_for_byte(directory: str, path: bytes, blob: Blob) -> bool:
-    descriptor = os.open(os.path.join(os.fsencode(directory), path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _is_byte_for_byte(path: bytes, blob: Blob) -> bool:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

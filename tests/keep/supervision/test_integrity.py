@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.supervision import genuine, rescue
+from infra.keep.supervision import integrity, rescue
 from infra.shared.repository.git import Git, GitError
 from tests.keep.supervision.agents import Agent
 from tests.keep.supervision.test_checkouts import Main, new_main
@@ -280,8 +280,8 @@ def test_what_an_agent_s_day_leaves_is_no_reason_to_set_anything_aside(main: Mai
 @given(st.lists(st.binary(min_size=1, max_size=12).filter(lambda each: b"\0" not in each), max_size=6))
 def test_no_path_makes_the_look_fail(paths: list[bytes]) -> None:
     """Names are the agent's: any bytes but NUL."""
-    assert set(genuine.leading(paths, [b"infra/runner.py"])) <= set(paths)
-    assert set(genuine.bytecode(paths)) <= set(paths)
+    assert set(integrity.leading(paths, [b"infra/runner.py"])) <= set(paths)
+    assert set(integrity.bytecode(paths)) <= set(paths)
 
 
 @pytest.mark.parametrize(
@@ -305,18 +305,18 @@ def test_no_path_makes_the_look_fail(paths: list[bytes]) -> None:
 )
 def test_what_leads(path: bytes, leads: bool) -> None:
     """A path that main does not have: does git or Python follow it?"""
-    assert (genuine.leading([path], [b"infra/runner.py", b"infra/shared/boot.py"]) == [path]) is leads
+    assert (integrity.leading([path], [b"infra/runner.py", b"infra/shared/boot.py"]) == [path]) is leads
 
 
 def test_a_listing_is_of_the_shared_repository(main: Main) -> None:
     """What is held against it is right or not, and no trace is left."""
     shared = Git(main.agent.places.remote)
-    listed = genuine.listing(shared, shared("rev-parse", "main"))
+    listed = integrity.listing(shared, shared("rev-parse", "main"))
     assert b"\tbehaviour\0" in listed
-    assert genuine.is_genuine(main.git, listed)
+    assert integrity.is_intact(main.git, listed)
     (main.path / "behaviour").write_text("another")
-    assert not genuine.is_genuine(main.git, listed)
-    assert genuine.INDEX not in os.listdir(main.path / ".git")
+    assert not integrity.is_intact(main.git, listed)
+    assert integrity.INDEX not in os.listdir(main.path / ".git")
 
 
 def test_a_shared_repository_that_lost_objects_is_led_from_the_clone(main: Main) -> None:
@@ -330,5 +330,5 @@ def test_a_shared_repository_that_lost_objects_is_led_from_the_clone(main: Main)
         if damage is not None:
             lost.write_bytes(damage)
         with pytest.raises(GitError):
-            genuine.listing(shared, "main")
+            integrity.listing(shared, "main")
         assert main.bring().commit == shared("rev-parse", "main")

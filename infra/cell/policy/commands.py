@@ -1,0 +1,115 @@
+"""The commands in a text for bash, as far as they are plain: words, quoted or not, joined by `&&`, `||`, `;`, `|`, `&`
+and new lines, with redirections to files. Pure.
+
+Everything else that bash knows (expansions, groups, compound commands, here-documents, other shells) leaves the text
+in doubt. There is no grammar of bash here, because a shell can hide a command from any grammar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MAX_CHARS = 16 * 1024
+"""A longer text is in doubt; a long script belongs in a file."""
+MAX_STARTED_WORDS = 100
+"""Behind a program that starts others; with more of them the text is in doubt."""
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>[ \t]+)
+  | (?P<join>&&|\|\||\|&|[;|\n]|&(?!>))
+  | (?P<redirection>(?:[0-9]+|&)?(?:>>|>\||>&|>|<&|<)(?![<>(]))
+  | (?P<word>(?![\#!])(?:[^\s;|&<>()'"`$\\{}]|\{\}|'[^']*'|"[^"$`\\]*")+)
+    """,
+    re.VERBOSE,
+)
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_NO_PROGRAM = re.compile(r"\w+\+?=|.*[*?\[\]~]|\Z", re.DOTALL)
+"""An assignment, or what bash may expand to another name."""
+_SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox", "eval"))
+_OTHER_RULES = frozenset(
+    (
+        *("if", "then", "elif", "else", "fi", "while", "until", "for", "select", "do", "done", "case", "esac", "in"),
+        *("function", "time", "coproc", ".", "source", "exec", "trap", "alias", "builtin", "command", "enable", "hash"),
+        *("set", "shopt"),
+    )
+)
+"""Words of bash behind which it reads on by other rules."""
+STARTERS = frozenset(
+    (
+        *(
+            "chroot",
+            "doas",
+            "nsenter",
+            "runuser",
+            "setpriv",
+            "su",
+            "sudo",
+            "unshare",
+            "chrt",
+            "flock",
+            "ionice",
+            "nice",
+        ),
+        *("nohup", "setsid", "stdbuf", "taskset", "timeout", "watch", "env", "find", "ltrace", "parallel", "script"),
+        *("strace", "xargs"),
+    )
+)
+"""Each word behind one of these may be the program that is started: which one, their many options decide."""
+
+
+class Script(NamedTuple):
+    commands: tuple[tuple[str, ...], ...]
+    """The words of each command, without quotes and redirections; a guess for a text in doubt."""
+    plain: bool
+    """False for a text in doubt."""
+
+
+def read(text: str) -> Script:
+    commands: list[list[str]] = [[]]
+    at, redirected = 0, False
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None or len(text) > MAX_CHARS or (redirected and token.lastgroup in ("join", "redirection")):
+            return _guess(text)
+        at = token.end()
+        match token.lastgroup:
+            case "word" if redirected:  # the name of the file
+                redirected = False
+            case "word":
+                commands[-1].append(_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[0]))
+            case "redirection":
+                redirected = True
+            case "join":
+                commands.append([])
+    found = tuple(tuple(words) for words in commands if words)
+    return _guess(text) if redirected or not all(map(_is_plain, found)) else Script(found, True)
+
+
+def forms(command: tuple[str, ...]) -> Iterator[str]:
+    """The spellings of a command that a rule which forbids looks at: as it stands, the program by its last name, and,
+    behind a program that starts others, from each word on."""
+    yield " ".join(command)
+    started = len(command) if _name(command[0]) in STARTERS else 1
+    for at in range(started):
+        yield " ".join((_name(command[at]), *command[at + 1 :]))
+
+
+def _is_plain(command: tuple[str, ...]) -> bool:
+    program, started = command[0], command[1:] if _name(command[0]) in STARTERS else ()
+    return (
+        not _NO_PROGRAM.match(program)
+        and program not in _OTHER_RULES
+        and _SHELLS.isdisjoint(map(_name, (program, *started)))
+        and len(started) <= MAX_STARTED_WORDS
+    )
+
+
+def _guess(text: str) -> Script:
+    """Words that may be those of commands, for a look at the hosts that they name."""
+    pieces = re.split(r"[;|&\n()<>`]+", re.sub(r"[\"'\\]", "", text))
+    return Script(tuple(words for piece in pieces if (words := tuple(piece.split()))), False)
+
+
+def _name(word: str) -> str:
+    return word.rpartition("/")[2]

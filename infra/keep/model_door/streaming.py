@@ -1,0 +1,245 @@
+"""One streamed call of a provider: sent, read line by line, ended when it stays silent, and every way in which it
+can fail told as a CallFailure. A provider is a subclass of `StreamingModel`.
+
+Libraries take damaged replies for good ones, so the stream is read here, from its bytes, by the provider's own reply."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
+
+from infra.keep.model_door.background import Background
+from infra.keep.model_door.connection import (
+    MAX_BYTES,
+    check_content_type,
+    http_client,
+    lines_of,
+    problem_with_base_url,
+    redirected,
+)
+from infra.keep.model_door.errors import ProviderError, Refused, retry_after_seconds, shortened, type_of_failure
+from infra.keep.model_door.keys import Key
+from infra.keep.model_door.model import Answer, CallFailure
+from infra.keep.model_door.tool_calls import known_ids
+from infra.shared.conversation import Completion, Request, Usage
+from infra.shared.model_settings import Choice
+
+if TYPE_CHECKING:
+    import httpx2
+
+TOKENS_BESIDE_BYTES = 4096
+"""Tokens that no byte of the request stands for: the provider's own words around tools, a few hundred in all price
+lists, and slack."""
+MAX_ERROR_BYTES = 64 * 1024
+NO_KEY = Key(None, None)
+
+
+class StreamedReply(Protocol):
+    """A reply as far as it has come; pure."""
+
+    @property
+    def done(self) -> bool: ...
+
+    @property
+    def measured(self) -> bool:
+        """The provider has said how much it counts in the end."""
+        ...
+
+    @property
+    def usage(self) -> Usage | None:
+        """The most that the provider can charge for a reply that ends here; None when it has not said anything."""
+        ...
+
+    @property
+    def silence(self) -> int:
+        """How many times longer than usual the provider may stay silent now."""
+        ...
+
+    def take(self, line: bytes) -> bool:
+        """Take one line; True when it brought the reply forward. Raises BrokenReply and ProviderError."""
+        ...
+
+    def completion(self, known_ids: frozenset[str]) -> Completion:
+        """The whole reply; `known_ids`: the tool calls of the conversation so far. Raises BrokenReply when it did not
+        end properly or its tool calls cannot be trusted."""
+        ...
+
+
+class Exchange(NamedTuple):
+    """What is sent, and what reads the answer."""
+
+    body: dict[str, Any]
+    reply: StreamedReply
+    fingerprint: str = ""
+
+
+class StreamingModel(ABC):
+    """Calls of one model of a provider. Over plain HTTP, but for what a subclass says."""
+
+    provider: ClassVar[str]
+    content_type: ClassVar[str] = "text/event-stream"
+    example_url: ClassVar[str]
+    path: ClassVar[str] = ""
+    """Below the base URL."""
+    needs_key: ClassVar[bool] = True
+
+    def __init__(self, choice: Choice, idle_seconds: float, key: Key = NO_KEY, most_bytes: int = MAX_BYTES) -> None:
+        """`idle_seconds`: how long the provider may bring nothing new; `most_bytes`: of one answer."""
+        self.name = choice.name
+        self.max_tokens = choice.max_tokens
+        self.base_url = choice.base_url
+        self.idle_seconds = idle_seconds
+        self.key = key
+        self.client: Background[Any] = Background(self.client_name(), lambda: self.make_client(most_bytes))
+        self.loads = (self.client,)
+
+    @property
+    def problem(self) -> str | None:
+        return self.key.problem or problem_with_base_url(self.base_url, self.example_url, self.needs_key)
+
+    def prepare(self, request: Request) -> StreamingCall:
+        if self.problem:
+            raise CallFailure("authentication" if self.key.problem else "invalid_request", self.problem)
+        return StreamingCall(self, self.exchange(request), known_ids(request))
+
+    @abstractmethod
+    def exchange(self, request: Request) -> Exchange: ...
+
+    def client_name(self) -> str:
+        return "the HTTP client"
+
+    def make_client(self, most_bytes: int) -> Any:
+        """Called in the background, once the door listens."""
+        return http_client(self.idle_seconds + 1, most_bytes)
+
+    def send(self, client: Any, body: dict[str, Any]) -> AbstractAsyncContextManager[httpx2.Response]:
+        url = f"{self.base_url.rstrip('/')}{self.path}"
+        headers = {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
+        return cast("httpx2.AsyncClient", client).stream("POST", url, json=body, headers=headers)
+
+    def cause_of(self, error: Exception) -> Exception:
+        """What an exception of the provider's library stands for."""
+        return error
+
+    def completed(self, exchange: Exchange, completion: Completion) -> None:  # noqa: B027 -- most have nothing to do
+        """Called with each reply that was taken whole."""
+
+
+class StreamingCall:
+    """One call."""
+
+    def __init__(self, model: StreamingModel, exchange: Exchange, known: frozenset[str]) -> None:
+        self._model = model
+        self._exchange = exchange
+        self._known = known
+        self.most = most_usage(exchange.body, model.max_tokens)
+
+    async def make(self) -> Answer:
+        client = await self._model.client.value()
+        reply = self._exchange.reply
+        try:
+            await self._read(client, reply)
+            completion = reply.completion(self._known)
+            self._model.completed(self._exchange, completion)
+            return Answer(completion, reply.measured)
+        except Exception as error:
+            failure = failure_of(self._model.cause_of(error), reply, self._model.idle_seconds)
+            if failure is None:
+                raise
+            failure.message = self._model.key.redacted(failure.message)
+            raise failure from None
+
+    async def _read(self, client: Any, reply: StreamedReply) -> None:
+        loop = asyncio.get_running_loop()
+        idle = self._model.idle_seconds
+        async with asyncio.timeout(idle) as patience, self._model.send(client, self._exchange.body) as response:
+            if response.status_code != 200:
+                raise refusal(response.status_code, response.headers, await _beginning(response))
+            check_content_type(response.headers.get("content-type"), self._model.content_type)
+            raw = cast("AsyncGenerator[bytes, None]", lines_of(response))
+            # Closed here, not by the garbage collector, when the loop is left early.
+            async with aclosing(raw) as lines:
+                async for line in lines:
+                    if reply.take(line):
+                        patience.reschedule(loop.time() + idle * reply.silence)
+                    if reply.done:
+                        break
+
+
+def most_usage(body: dict[str, Any], max_tokens: int) -> Usage:
+    """No token of text stands for less than one byte, and the JSON around the text covers the frames of messages."""
+    size = len(json.dumps(body, ensure_ascii=False).encode(errors="replace"))
+    return Usage(input_tokens=size + TOKENS_BESIDE_BYTES, output_tokens=max_tokens)
+
+
+def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
+    """An answer that is no reply: its error may be `{"error": "words"}` or `{"error": {"type", "code", "message"}}`."""
+    try:
+        raw = json.loads(content)
+    except (ValueError, RecursionError):
+        raw = None
+    error = raw.get("error") if isinstance(raw, dict) else None
+    told = {"message": error} if isinstance(error, str) else error if isinstance(error, dict) else {}
+    code, type, said = (
+        told.get(key) if isinstance(told.get(key), str) else None for key in ("code", "type", "message")
+    )
+    return Refused(status, tuple(filter(None, (code, type))), said or "no message", headers)
+
+
+def failure_of(error: Exception, reply: StreamedReply, idle_seconds: float) -> CallFailure | None:
+    """What an exception of the library, of its transport or of our reading means; None for a bug of ours."""
+    import httpx2
+
+    most, measured = reply.usage, reply.measured
+    match error:
+        case CallFailure():
+            return error
+        case Refused():
+            return _refused(error)
+        case TimeoutError():
+            words = f"no new content from the provider for {idle_seconds:g} s; given up"
+            return CallFailure("unavailable", words, None, most, measured)
+        case ProviderError():
+            words = f"the provider broke off its reply: {error.type}: {shortened(error.message)}"
+            return CallFailure(type_of_failure(200, (error.type,), error.message), words, None, most, measured)
+        case httpx2.InvalidURL():
+            words = f"model.base_url is no address that can be asked: {shortened(str(error))}"
+            return CallFailure("unavailable", words)  # nothing was sent
+        case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
+            return CallFailure("unavailable", _lost(error))  # nothing was sent
+        case httpx2.TransportError() | OSError():
+            return CallFailure("unavailable", _lost(error), None, most, measured)
+        case httpx2.HTTPError() | ValueError() | AssertionError() | RecursionError():
+            words = f"the provider's reply cannot be used: {shortened(str(error)) or type(error).__name__}"
+            return CallFailure("provider_error", words, None, most, measured)
+    return None
+
+
+def _refused(error: Refused) -> CallFailure:
+    if error.status < 400:
+        return redirected(error.status)
+    name = error.names[0] if error.names else "no type"
+    words = f"the provider refused with status {error.status}, {shortened(name)[:80]}: {shortened(error.message)}"
+    request_id = error.headers.get("request-id") or error.headers.get("x-request-id")
+    if request_id:
+        words += f" (request {shortened(request_id)[:80]})"
+    kind = type_of_failure(error.status, error.names, error.message)
+    return CallFailure(kind, words, retry_after_seconds(error.headers, time.time()))
+
+
+async def _beginning(response: httpx2.Response) -> bytes:
+    content = b""
+    async for part in response.aiter_raw():
+        content += part
+        if len(content) > MAX_ERROR_BYTES:
+            break
+    return content[:MAX_ERROR_BYTES]
+
+
+def _lost(error: BaseException) -> str:
+    return f"the connection to the provider failed: {shortened(f'{type(error).__name__} {error}')}"

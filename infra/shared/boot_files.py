@@ -1,0 +1,69 @@
+"""What the keep reads and prepares of a checkout for one boot: the boot log, the error log, HOME."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+
+from infra.shared import boot_log
+from infra.shared.places import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE
+from infra.shared.safe_files import REMOVED, Below
+
+TAIL_BYTES = 64 * 1024
+LAST_WORDS_LINES = 15
+_ENTRIES = 10_000
+_CHATTER = re.compile(r'^\{.*"level": ?"(debug|info)"')
+"""An entry of a structured log that reports nothing wrong: never a process's last words."""
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def make_home(bot: Below, home: str) -> None:
+    """An empty HOME for a boot; those of earlier boots are left for the tidying to remove. Raises OSError.
+
+    A version's leftovers in HOME (pip.conf, .profile, a user site) are read by whatever starts there, so a version
+    that was rolled back would go on acting through it."""
+    for name in bot.names("", _ENTRIES):
+        if name.startswith(HOMES) and (status := bot.status(name)):
+            with contextlib.suppress(OSError):  # nobody reads one that stays
+                bot.rename(name, f"{REMOVED}{status.st_ino}")
+    bot.make_directory(home, 0o700, new=True)
+
+
+def boot_words(bot: Below, checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot_log.BootLine]:
+    """Word -> line of this very boot, as far as the boot log has them whole, in the right order.
+
+    SUCCESS counts only after BOOTSTRAPPING (seed 001, Bootstrap Log Interpretation)."""
+    found: dict[str, boot_log.BootLine] = {}
+    for text in bot.tail(f"{checkout}/{BOOT_LOG}", TAIL_BYTES).decode(errors="replace").splitlines(keepends=True):
+        line = boot_log.parse_line(text) if text.endswith("\n") else None
+        if line is None or (line.boot_id, line.branch, line.commit) != (boot_id, branch, commit):
+            continue
+        if line.word != boot_log.SUCCESS or boot_log.BOOTSTRAPPING in found:
+            found[line.word] = line
+    return found
+
+
+def last_words(bot: Below, checkout: str, since_bytes: int) -> str:
+    """The last lines of the error log that were written after it had `since_bytes`."""
+    piece = bot.piece(f"{checkout}/{ERROR_LOG}", TAIL_BYTES)
+    if piece is None or piece.end <= since_bytes:
+        return ""
+    new = piece.content[-(piece.end - since_bytes) :].decode(errors="replace").splitlines()
+    telling = [line for line in new if not _CHATTER.match(line)]
+    return "\n".join(_CONTROL.sub("", line)[:300] for line in telling[-LAST_WORDS_LINES:])
+
+
+def open_error_log(bot: Below, checkout: str, rotate_over: int) -> tuple[int, int]:
+    """A descriptor to append to `logs/errors.log`, and its size, with all of `logs/` made fit for a boot.
+
+    Of a log over `rotate_over` bytes only the end is kept, in `.1`, however much was written. Raises OSError."""
+    bot.make_directory(f"{checkout}/{os.path.dirname(ERROR_LOG)}")
+    for name in (BOOT_LOG, ERROR_LOG, LIFE_FILE):
+        path = f"{checkout}/{name}"
+        bot.set_aside(path, unless=stat.S_ISREG)
+        status = bot.status(path)
+        if status and status.st_size > rotate_over:
+            bot.cut(path)
+    return bot.open_to_append(f"{checkout}/{ERROR_LOG}")

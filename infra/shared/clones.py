@@ -1,0 +1,27 @@
+"""The clones of branches in the agent's directory."""
+
+from __future__ import annotations
+
+import stat
+
+from infra.shared.branches import MAX_PARTS, MIND
+from infra.shared.safe_files import Below, Entry, Unseen
+
+_MOST_LOOKED_AT = 20_000
+
+
+def with_clones(bot: Below) -> tuple[list[str], list[Unseen]]:
+    """The branches that have a directory `<branch>/minifram`, as their names stand there; and what was not seen."""
+
+    def may_hold_clones(entry: Entry) -> bool:
+        last = entry.path.rpartition("/")[2]
+        return last != "minifram" and not last.startswith(".") and entry.path != MIND
+
+    found: list[str] = []
+    unseen: list[Unseen] = []
+    for entry in bot.walk(depth=MAX_PARTS, most=_MOST_LOOKED_AT, enter=may_hold_clones):
+        if isinstance(entry, Unseen):
+            unseen.append(entry)
+        elif entry.path.endswith("/minifram") and stat.S_ISDIR(entry.status.st_mode):
+            found.append(entry.path.removesuffix("/minifram"))
+    return sorted(found), unseen

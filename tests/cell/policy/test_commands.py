@@ -1,0 +1,78 @@
+"""The plain commands in a text for bash, and what leaves a text in doubt."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.cell.policy.commands import MAX_CHARS, forms, read
+
+R = "rm x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("rm x", "a; rm x", "a && rm x", "a || rm x", "a | rm x", "a |& rm x", "a & rm x", "a\nrm x", " rm\tx "),
+        *("2>/dev/null rm x", "> o rm x", "r'm' x", 'r"m" "x"', ">| o rm x", "&>o rm x", "rm x >o 2>&1", "rm<o x"),
+        *("/bin/rm x", "sudo -n rm x", "env A=1 rm x", "nohup /bin/rm x", "timeout -k 1 5s rm x", "echo a#b; rm x"),
+        *("find . -exec rm x", "echo *.py [a-z]? ~; rm x", "a 2>&1; rm x", "a &>f; rm x", "xargs -I{} rm x"),
+    ],
+)
+def test_a_command_is_seen_wherever_it_stands(text: str) -> None:
+    """In lists and pipelines, behind what only starts it, beside redirections, through quotes."""
+    script = read(text)
+    assert script.plain
+    assert R in [form for command in script.commands for form in forms(command)]
+
+
+@pytest.mark.parametrize("text", ["echo 'a; rm x'", 'echo "; rm x"', "echo rm x", "echo 'a\nrm x'", "a > 'rm x'"])
+def test_what_is_only_text_is_no_command(text: str) -> None:
+    """Quotes and the names of files."""
+    script = read(text)
+    assert script.plain
+    assert R not in [form for command in script.commands for form in forms(command)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("echo 'a", 'echo "a', "echo $(rm x)", "echo `rm x`", 'echo "$(rm x)"', 'echo "`rm x`"', "$'\\x72m' x"),
+        *("(rm x)", "{ rm x; }", "f() { rm x; }", "diff <(rm x) b", "cat <<E\nrm x\nE", "cat <<< rm", "r\\m x"),
+        *("if true; then rm x; fi", "while a; do rm x; done", "! rm x", "case a in a) rm x;; esac", "[[ -n x ]]"),
+        *("A=1 rm x", "$RM x", "echo ${a:-b}", "{rm,x}", "r? x", "/bin/r* x", "# rm x", "a # b", "exec 3<>/dev/tcp/a"),
+        *("bash -c 'rm x'", "/bin/sh -c 'rm x'", "eval rm x", ". ./x", "command rm x", "sudo bash -c 'rm x'"),
+        *("a >", "a > > b", "a > ; b", "echo \r# ; rm x", "time rm x", "coproc rm x", "xargs " + "a " * 101, "'' x"),
+        *("a" * (MAX_CHARS + 1), "alias a=rm", "trap 'rm x' EXIT", "busybox rm x"),
+    ],
+)
+def test_what_is_not_plain_is_in_doubt(text: str) -> None:
+    """Expansions, groups, compound commands, here-documents, other shells; a text that is too long or has no end."""
+    assert not read(text).plain
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.text("ab '\"\\`$(){}<>&|;\n#-E01", max_size=60))
+def test_no_text_breaks_it(text: str) -> None:
+    """It always comes to its end."""
+    for command in read(text).commands:
+        assert list(forms(command))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.text("ab '\"\\$`;&|#*\n(){}<>~!=", max_size=6), min_size=1, max_size=3), min_size=1, max_size=3
+    )
+)
+def test_words_are_those_that_bash_would_see(commands: list[list[str]]) -> None:
+    """What shlex quotes, bash reads back, and so does this."""
+    text = "; ".join(shlex.join(["printf", "%s\\0", *words]) for words in commands)
+    said = subprocess.run(["bash", "-c", text], capture_output=True, check=True).stdout
+    script = read(text)
+    assert script.plain
+    assert said.decode().split("\0")[:-1] == [word for command in script.commands for word in command[2:]]
