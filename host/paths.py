@@ -1,6 +1,6 @@
 """Where one agent lives on the host, and which names an agent can have.
 
-A `AgentPaths` is computed from an environment that is handed in; nothing here reads the process's own, and nothing
+They are computed from an environment that is handed in; nothing here reads the process's own, and nothing
 looks at the disk except `secure_directory` and `known_agents`."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.errors import conflict, usage
+from host.errors import CommandError, conflict, not_found, usage
 from infra.shared.files import sync_directory
 from infra.shared.places import Places
 
@@ -67,6 +67,13 @@ class AgentPaths(NamedTuple):
     def switched_file(self) -> str:
         """What the last upgrade replaced, for the way back."""
         return f"{self.data}/upgraded.json"
+
+
+def missing_settings(home: AgentPaths) -> CommandError:
+    return not_found(
+        f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
+        "an empty file there means all defaults"
+    )
 
 
 def problem_with_agent_name(name: str) -> str | None:

@@ -18,9 +18,9 @@ from host.container.words import Sealing, sealing
 from host.context import Context, as_option
 from host.errors import CommandError
 from host.paths import AgentPaths
-from host.repository.audit import OK, WARN, Result
-from host.repository.guard import put_guard
+from host.repository.checks import OK, WARN, Result
 from host.repository.open import open_repository
+from host.repository.repair import put_hooks
 from host.running import record
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
@@ -107,7 +107,7 @@ def unit_path(context: Context, agent: str) -> str:
 def install(home: AgentPaths, path: str, text: str) -> None:
     """In one step. Raises CommandError when a file stands there that is not of our making."""
     open_repository(home)
-    put_guard(home.remote)  # systemd starts the container, and calls nobody who would
+    put_hooks(home.remote)  # systemd starts the container, and calls nobody who would
     there = _read(path)
     if there is not None and not there.startswith(quadlet.MARK):
         raise CommandError(Exit.CONFLICT, f"{path} was not made by 'minifram generate'; move it away and try again")

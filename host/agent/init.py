@@ -9,15 +9,15 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from host.context import as_option
 from host.errors import conflict, try_again, usage
 from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.project import Source, files_of
-from host.repository.guard import put_guard
 from host.repository.open import git_on
+from host.repository.repair import put_hooks
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import MARKER, SETTINGS
@@ -25,17 +25,9 @@ from infra.shared.repository.git import Git
 from infra.shared.sockets import MAX_PATH_BYTES
 
 BORN_WITH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes")
-"""Of this project, what every agent's repository holds at birth (DESIGN §2)."""
-
-BORN_WITH_TESTS = (
-    "__init__.py",
-    "conftest.py",
-    "shared",
-    "cell",
-    "keep",
-)
+"""Of this project, what every agent's repository holds at first (spec/ARCHITECTURE.md)."""
+BORN_WITH_TESTS = ("__init__.py", "conftest.py", "shared", "cell", "keep")
 """Of `tests/`, what needs neither a container nor the host; a part without tests yet has no folder."""
-
 BODY = "bot-template/body"
 """Laid over the rest, at the top of the repository."""
 
@@ -62,40 +54,63 @@ def init_agent(
     `settings_text` is what the PM asked for; None takes a settings file that is already there, or `default_text`.
     Raises CommandError when there is such an agent, or when the project is not whole."""
     sources = first_files(root)
-    refuse_long_sockets(home)
+    with making(home, lambda: _refuse_what_is_there(home, settings_text)) as unfinished, contextlib.ExitStack() as undo:
+        kept = os.path.lexists(home.settings)
+        commit = make_repository(f"{unfinished}/remote.git", home.agent, sources, pm)
+        os.mkdir(f"{unfinished}/bot", 0o700)
+        for path in (home.state, home.run):
+            if not os.path.lexists(path):
+                undo.callback(try_to, os.rmdir, path)
+        secure_directory(home.state, uid)
+        secure_run_directory(home, uid)
+        if not kept:
+            make_directories(os.path.dirname(home.settings), 0o700)
+            undo.callback(try_to, os.unlink, home.settings)
+            write_whole(home.settings, (settings_text or default_text).encode())
+        sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
+        os.rename(unfinished, home.data)
+        undo.pop_all()
+    return Initialised(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
+
+
+@contextlib.contextmanager
+def making(home: AgentPaths, refuse: Callable[[], None]) -> Iterator[str]:
+    """A directory beside the agent's place, which the body fills and renames into place; gone when it fails.
+
+    One name has one maker at a time. Raises CommandError when there is another, what `refuse` raises, and for an agent
+    whose sockets nobody could connect to."""
+    longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
+    if longest > MAX_PATH_BYTES:
+        raise usage(
+            f"sockets in {home.run} would have paths of {longest} bytes; at most {MAX_PATH_BYTES} are possible: "
+            "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory"
+        )
     base = os.path.dirname(home.data)
     make_directories(base, 0o700)
-    with alone_in(base):
-        _refuse_what_is_there(home, settings_text)
-        kept = os.path.lexists(home.settings)
+    lock = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise try_again(f"another 'minifram init' or 'restore' works in {base}; try again") from None
+        refuse()
         unfinished = f"{base}/.{home.agent}.new"
-        shutil.rmtree(unfinished, ignore_errors=True)  # an earlier init that was killed
-        made: list[str] = []
+        shutil.rmtree(unfinished, ignore_errors=True)  # an earlier init or restore that was killed
         try:
             os.mkdir(unfinished, 0o700)
-            commit = make_repository(f"{unfinished}/remote.git", home.agent, sources, pm)
-            os.mkdir(f"{unfinished}/bot", 0o700)
-            made += _make_directories(home, uid)
-            if not kept:
-                make_directories(os.path.dirname(home.settings), 0o700)
-                made.append(home.settings)
-                write_whole(home.settings, (settings_text or default_text).encode())
-            sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
-            os.rename(unfinished, home.data)
+            yield unfinished
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
-            _remove(made)
             raise
         sync_directory(base)
-    return Initialised(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
+    finally:
+        os.close(lock)
 
 
 def first_files(root: str) -> list[Source]:
     """Every file of an agent's first commit. Raises CommandError when the project lacks a part."""
     tests = [f"tests/{name}" for name in BORN_WITH_TESTS if os.path.exists(f"{root}/tests/{name}")]
-    found: dict[str, Source] = {}
-    for part in [*BORN_WITH, *tests]:
-        found |= {source.path: source for source in files_of(root, part)}
+    found = {source.path: source for part in (*BORN_WITH, *tests) for source in files_of(root, part)}
     for source in files_of(root, BODY):
         inside = source.path.removeprefix(f"{BODY}/")
         found[inside] = source._replace(path=inside)
@@ -106,15 +121,8 @@ def make_repository(path: str, agent: str, sources: list[Source], pm: Person) ->
     """A bare repository of ours at `path` with the first commit on main; gives that commit."""
     git = make_empty_repository(path, agent, pm)
     # One pack instead of one object for each file: every object of its own would be synced to disk by itself.
-    git(
-        "-c",
-        "fastimport.unpackLimit=1",
-        "fast-import",
-        "--quiet",
-        "--done",
-        "--date-format=now",
-        stdin=_import_stream(agent, sources, pm),
-    )
+    options = ("-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--done", "--date-format=now")
+    git(*options, stdin=_import_stream(agent, sources, pm))
     return git("rev-parse", "--verify", "refs/heads/main")
 
 
@@ -125,7 +133,7 @@ def make_empty_repository(path: str, agent: str, pm: Person) -> Git:
     git = git_on(path, pm)
     for key, value in (*SETTINGS, (MARKER, agent)):
         git("config", "--file", f"{path}/config", key, value)
-    put_guard(path)
+    put_hooks(path)
     sync_tree(path)  # git itself leaves HEAD to the kernel
     return git
 
@@ -169,43 +177,6 @@ def _refuse_what_is_there(home: AgentPaths, settings_text: str | None) -> None:
         )
 
 
-def refuse_long_sockets(home: AgentPaths) -> None:
-    """Raises CommandError for a home whose sockets nobody could connect to."""
-    longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
-    if longest > MAX_PATH_BYTES:
-        raise usage(
-            f"sockets in {home.run} would have paths of {longest} bytes; at most {MAX_PATH_BYTES} are possible: "
-            "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory"
-        )
-
-
-def _make_directories(home: AgentPaths, uid: int) -> list[str]:
-    made = [path for path in (home.state, home.run) if not os.path.lexists(path)]
-    secure_directory(home.state, uid)
-    secure_run_directory(home, uid)
-    return made
-
-
-def _remove(made: list[str]) -> None:
-    for path in made:
-        with contextlib.suppress(OSError):  # already unwinding from the trouble that counts
-            if os.path.isdir(path):
-                os.rmdir(path)
-            else:
-                os.unlink(path)
-
-
-@contextlib.contextmanager
-def alone_in(directory: str) -> Iterator[None]:
-    """Hold a lock on `directory` itself: of one name there is one maker. Raises CommandError when another is at
-    work."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = f"another 'minifram init' or 'restore' works in {directory}; try again"
-            raise try_again(text) from None
-        yield
-    finally:
-        os.close(descriptor)
+def try_to(remove: Callable[[str], None], path: str) -> None:
+    with contextlib.suppress(OSError):  # already unwinding from the error that counts
+        remove(path)

@@ -31,8 +31,6 @@ MOST_BYTES = 256 << 20
 MOST_DEPTH = 100
 MOST_RUNS = 2000
 """Of one clone."""
-
-
 MOST_LINES = 100_000
 REPLAYED_BYTES = 32 << 20
 """Of a transcript, all of which is kept in memory."""
@@ -68,7 +66,8 @@ def last_runs(home: AgentPaths, number: int) -> list[Run]:
 
 def steps_of(home: AgentPaths, run: str, most_bytes: int = MOST_BYTES) -> Iterator[Step]:
     """All lines of a run, named as in `named`; those within its first `most_bytes`."""
-    return _steps(home, *named(home, run), most_bytes)
+    path = _path(*named(home, run))
+    return filter(None, map(_step, _lines(home, path, most_bytes)))
 
 
 def named(home: AgentPaths, run: str) -> tuple[str, str]:
@@ -101,28 +100,14 @@ def _path(branch: str, name: str) -> str:
 
 def _run(home: AgentPaths, branch: str, name: str) -> Run:
     piece = Below(home.places.bot).piece(_path(branch, name), TAIL_BYTES)
-    lines = piece.content.splitlines() if piece else []
-    told = [step for step in map(_step, lines) if step]
-    last = told[-1] if told else Step("", "", {})
+    steps = [step for step in map(_step, piece.content.splitlines() if piece else []) if step]
+    last = steps[-1] if steps else Step("", "", {})
     ended = last.facts if last.kind == "ended" else {}
-    counted = [str(step.facts.get("step_id")) for step in told if step.kind == "answered"]
-    done = str(ended.get("steps", counted[-1] if counted else 0))
-    return Run(
-        name,
-        branch,
-        last.at,
-        str(ended.get("end", "")),
-        int(done) if done.isdecimal() and len(done) < 10 else 0,
-        str(ended.get("failure", "")),
-        piece.end if piece else 0,
-    )
-
-
-def _steps(home: AgentPaths, branch: str, name: str, most_bytes: int) -> Iterator[Step]:
-    for line in _lines(home, _path(branch, name), most_bytes):
-        step = _step(line)
-        if step:
-            yield step
+    answered = [str(step.facts.get("step_id")) for step in steps if step.kind == "answered"]
+    done = str(ended.get("steps", answered[-1] if answered else 0))
+    count = int(done) if done.isdecimal() and len(done) < 10 else 0
+    size = piece.end if piece else 0
+    return Run(name, branch, last.at, str(ended.get("end", "")), count, str(ended.get("failure", "")), size)
 
 
 def _lines(home: AgentPaths, path: str, most_bytes: int) -> Iterator[bytes]:

@@ -78,15 +78,6 @@ def set_lines(text: str) -> dict[str, int]:
     return dict(_lines(node, ""))
 
 
-def problems(text: str, source: str) -> list[str]:
-    """Everything that is wrong with a settings file, not only the first thing; empty when it is good."""
-    try:
-        parse_settings(text, source)
-    except SettingsError as error:
-        return str(error).splitlines()
-    return []
-
-
 def file_text(agent: str, chosen: dict[str, str]) -> str:
     """A whole `minifram.yaml`: `chosen` keys are set, all others are shown with their defaults."""
     lines = [

@@ -1,7 +1,7 @@
 """`up`, `down` and `restart`: what is checked before, what is left behind, what changed.
 
 Everything that can be wrong is found before anything is stopped or started. The models' keys pass from
-the PM's environment into files that only the model door reads, and go away with the agent."""
+the PM's environment into files that only the model door reads, and are removed with the agent."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from host.agent.settings_text import flat
 from host.context import Context
 from host.display import Say
 from host.errors import failure, not_found, usage
-from host.paths import AgentPaths, secure_directory, secure_run_directory
-from host.repository import mending
-from host.repository import open as bare
-from host.repository.guard import put_guard
+from host.paths import AgentPaths, missing_settings, secure_directory, secure_run_directory
+from host.repository.open import problem_with_repository
+from host.repository.repair import machine_started, put_hooks, repair
 from host.running import record
-from host.running import start as starting
-from host.running import watcher as watching
 from host.running.record import PODMAN
+from host.running.start import UP_SECONDS, Running, keep_environment, start
+from host.running.watcher import DOWN_SECONDS, already_running, holder, known_state, last_words, stop
 from infra.shared.files import write_whole
 from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
 from infra.shared.providers import KEYS, provider_with, variable_of
 from infra.shared.settings import Settings, read_settings
-from infra.shared.settings_trust import Difference, needing_consent
 
 if TYPE_CHECKING:
     from host.container.choice import Choice
@@ -55,6 +54,14 @@ class Readiness(NamedTuple):
         """Of all keys that the models need."""
         return tuple(key for key in KEYS if key in self.keys or key in self.held)
 
+    def flat_settings(self) -> dict[str, Any]:
+        return flat(self.settings) | {"sandbox": self.sandbox}
+
+    def remember(self) -> None:
+        """With what the agent is started, for the commands that come later."""
+        sealed = self.sandbox == PODMAN or record.was_sealed(self.home)
+        record.write(self.home, self.sandbox, sealed, self.key_names, self.flat_settings())
+
 
 class Up(NamedTuple):
     agent: str
@@ -65,7 +72,7 @@ class Up(NamedTuple):
     commit: str
     seconds: float
     rung: str
-    """Who leads: `main`, or who stands in for it."""
+    """What runs: `main`, or what stands in for it."""
 
 
 class Down(NamedTuple):
@@ -81,33 +88,27 @@ class Restarted(NamedTuple):
     pid_before: int
     pid: int
     rung: str
-    """Who leads now."""
+    """As in `Up`."""
     settings_changed: dict[str, list[Any]]
     """Key -> [with what the agent was started last, with what it runs now]."""
 
 
 def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = False) -> Readiness:
     """Check all that `up` needs; with `goes_on`, the keys of the agent that runs now will do. What a power cut has
-    spoilt is mended, and hooks of ours that an earlier version had not are put in place. Raises CommandError and
-    SettingsError."""
+    damaged is repaired, and hooks of ours that are missing are put in place. Raises CommandError and SettingsError."""
     from host.container import choice
 
     home = context.initialised()
     if not os.path.lexists(home.settings):
-        raise not_found(
-            f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
-            "an empty file there means all defaults"
-        )
+        raise missing_settings(home)
     settings = read_settings(home.settings)
-    for done in mending.mend(home, mending.machine_started()):
+    for done in repair(home, machine_started()):
         say(done)
-    problem = bare.problem_with_repository(home)
-    if problem:
+    if problem := problem_with_repository(home):
         raise problem
-    put_guard(home.remote)
+    put_hooks(home.remote)
     chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
-    out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
-    if out_of_reach:
+    if out_of_reach := problem_in_sandbox(settings.model, chosen.sandbox):
         raise usage(out_of_reach)
     keys, held = _keys(context, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
     return Readiness(home, settings, chosen, keys, held)
@@ -121,9 +122,16 @@ def _keys(
     missing = [key for key in KEYS if not given[key]] if goes_on else []
     held: list[str] = []  # podman gives no key back, and need not
     if missing and record.sandbox_in_use(home) == PODMAN:
-        held = [key for key in _keys_in_podman(context, home) if key in missing]
-    elif missing:
-        given |= {key: _running_key(home, key) for key in missing}
+        from host.container import choice, control
+
+        held = [key for key in control.keys_held(choice.podman_at_hand(context), home) if key in missing]
+    else:
+        for key in missing:
+            with (
+                contextlib.suppress(FileNotFoundError, UnicodeDecodeError),
+                open(home.key_file(key), encoding="utf-8") as file,
+            ):
+                given[key] = file.read().strip()
     needed = keys_needed(settings.model, [key for key in KEYS if given[key] or key in held])
     lost = [variable_of(key) for key in needed if key in held] if sandbox != PODMAN else []
     if lost:
@@ -134,9 +142,22 @@ def _keys(
     )
 
 
+def checked_key(name: str, key: str) -> str:
+    """The key as it can stand in an HTTP header. Raises CommandError; its text never holds the key."""
+    key, variable = key.strip(), variable_of(name)
+    if not key:
+        raise not_found(
+            f"model.provider or model.then is {provider_with(name)}, and {variable} is not set: "
+            "export your key in it and try again, or set 'provider: scripted'"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise usage(f"{variable} holds spaces, control characters or non-ASCII; expected the bare key")
+    return key
+
+
 def fit_out(context: Context, ready: Readiness, rebuild: bool, say: Say) -> Readiness:
     """What takes long: for podman, the image is found or built. Raises CommandError."""
-    if ready.sandbox != PODMAN:
+    if ready.sandbox != PODMAN or ready.ship:
         return ready
     from host.container import choice, lifecycle
 
@@ -146,62 +167,53 @@ def fit_out(context: Context, ready: Readiness, rebuild: bool, say: Say) -> Read
     return ready._replace(ship=lifecycle.fit_out(context, podman, machine, ready.settings, rebuild, say))
 
 
-def checked_key(name: str, key: str) -> str:
-    """The key as it can stand in an HTTP header. Raises CommandError; its text never holds the key."""
-    key, variable = key.strip(), variable_of(name)
-    if not key:
-        provider = provider_with(name)
-        raise not_found(
-            f"model.provider or model.then is {provider}, and {variable} is not set: "
-            "export your key in it and try again, or set 'provider: scripted'"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise usage(f"{variable} holds spaces, control characters or non-ASCII; expected the bare key")
-    return key
-
-
-def start_agent(
-    context: Context, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False
-) -> Up:
+def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = UP_SECONDS, rebuild: bool = False) -> Up:
     """Start the agent and wait until it works. Raises CommandError."""
     home = ready.home
-    is_half_done = os.path.lexists(home.switch_file)
-    pid = watching.holder(home.places.watcher_lock, record.sandbox_in_use(home) == PODMAN)
-    if pid is not None and not is_half_done:
-        raise watching.already_running(home, pid)
+    switching = os.path.lexists(home.switch_file)
+    pid = holder(home.places.watcher_lock, record.sandbox_in_use(home) == PODMAN)
+    if pid is not None and not switching:
+        raise already_running(home, pid)
     secure_directory(home.state, context.uid)
-    if is_half_done:
-        running = _up_by_ending_a_switch(context, ready, say, seconds)
+    if switching:
+        running = _finish_switch(context, ready, say, seconds)
     else:
-        ready = ready if ready.ship else fit_out(context, ready, rebuild, say)
-        running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(context, ready, say, seconds)
-    model = model_words(ready.settings.model, ready.key_names)
-    version = (running.branch, running.commit, running.seconds, running.rung)
-    return Up(home.agent, ready.sandbox, model, running.pid, *version)
+        ready = fit_out(context, ready, rebuild, say)
+        running = _start_in_container(ready, say, seconds) if ready.ship else _start(context, ready, say, seconds)
+    return Up(
+        agent=home.agent,
+        sandbox=ready.sandbox,
+        model=model_words(ready.settings.model, ready.key_names),
+        pid=running.pid,
+        branch=running.branch,
+        commit=running.commit,
+        seconds=running.seconds,
+        rung=running.rung,
+    )
 
 
-def _up_by_ending_a_switch(context: Context, ready: Readiness, say: Say, seconds: float) -> starting.Running:
-    """An upgrade that was cut short: the agent runs again when that is at its end."""
+def _finish_switch(context: Context, ready: Readiness, say: Say, seconds: float) -> Running:
+    """An upgrade that was interrupted: the agent runs again when that is at its end."""
     from host.agent import upgrade
 
     ended = upgrade.settle(context, ready, say, upgrade.Limits(up=seconds))
     if ended.journal.why:
         say(f"the upgrade was taken back: {ended.journal.why}")
     if ended.running is None:
-        raise failure(f"the agent does not work; {watching.last_words(ready.home)}")
+        raise failure(f"the agent does not work; {last_words(ready.home)}")
     return ended.running
 
 
-def _up_in_container(ready: Readiness, say: Say, seconds: float) -> starting.Running:
+def _start_in_container(ready: Readiness, say: Say, seconds: float) -> Running:
     from host.container import lifecycle
 
     assert ready.ship is not None  # noqa: S101 - only called with one
     # Before the container: whatever happens then, `down` knows where to look.
-    remember(ready)
+    ready.remember()
     return lifecycle.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
 
 
-def _up_in_place(context: Context, ready: Readiness, say: Say, seconds: float) -> starting.Running:
+def _start(context: Context, ready: Readiness, say: Say, seconds: float) -> Running:
     home = ready.home
     say(
         "WARNING: process sandbox: agent and keep run as your own user and are NOT isolated from each other "
@@ -210,27 +222,26 @@ def _up_in_place(context: Context, ready: Readiness, say: Say, seconds: float) -
     if ready.chosen.why:
         say(f"it was chosen because {ready.chosen.why}; 'minifram doctor' says more")
     if os.path.isdir(home.places.bot) and os.stat(home.places.bot).st_uid != context.uid:
-        _take_back(context, home)
+        from host.container import cell_tree, choice
+
+        # It still belongs to the user that the cell had in the container.
+        cell_tree.give_to_pm(choice.podman_at_hand(context), home, context.uid)
     secure_run_directory(home, context.uid)
-    _put_keys(home, ready.keys, context.uid)
-    remember(ready)
+    _remove_keys(home)  # of an earlier start with another provider
+    if ready.keys:
+        secure_directory(home.places.secrets, context.uid)
+    for name, key in ready.keys.items():
+        write_whole(home.key_file(name), f"{key}\n".encode(), mode=0o600)
+    ready.remember()
     try:
-        environ = starting.keep_environment(context.environ, context.root)
-        return starting.start(home, context.watcher, environ, seconds, say)
+        return start(home, context.watcher, keep_environment(context.environ, context.root), seconds, say)
     except BaseException:
-        if watching.holder(home.places.watcher_lock) is None:
+        if holder(home.places.watcher_lock) is None:
             _remove_keys(home)
         raise
 
 
-def _take_back(context: Context, home: AgentPaths) -> None:
-    """The cell's tree, from the user that it had in the container. Raises CommandError."""
-    from host.container import cell_tree, choice
-
-    cell_tree.give_to_pm(choice.podman_at_hand(context), home, context.uid)
-
-
-def stop_agent(context: Context, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
+def stop_agent(context: Context, say: Say, seconds: float = DOWN_SECONDS, keep_key: bool = False) -> Down:
     """End the agent and take its key away. Raises CommandError, also when it was not running."""
     home = context.initialised()
     if record.sandbox_in_use(home) == PODMAN:
@@ -239,9 +250,9 @@ def stop_agent(context: Context, say: Say, seconds: float = watching.DOWN_SECOND
         return Down(home.agent, lifecycle.down(home, choice.podman_at_hand(context), seconds, keep_key, say))
     earlier = home._replace(run=str(record.read(home).get("run", home.run)))
     try:
-        pid = watching.stop(home, seconds, say)
+        pid = stop(home, seconds, say)
     finally:
-        if watching.holder(home.places.watcher_lock) is None:
+        if holder(home.places.watcher_lock) is None:
             _remove_keys(home)
             _remove_keys(earlier)
     return Down(home.agent, pid)
@@ -253,76 +264,22 @@ def restart_agent(
     """`down`, if it runs, then `up`; nothing is stopped when `up` could not follow."""
     home = context.initialised()
     ready = fit_out(context, make_ready(context, sandbox, say, goes_on=True), rebuild, say)
-    old_settings = record.read(home).get("settings", {})
+    old = record.read(home).get("settings", {})
     before, pid_before = "", 0
-    if watching.holder(home.places.watcher_lock) is not None:
-        before = _version(home)
+    if holder(home.places.watcher_lock) is not None:
+        with contextlib.suppress(ValueError):  # the restart does not depend on what the watcher wrote
+            state = known_state(home)
+            before = f"{state.branch}@{state.commit}" if state and state.branch else ""
         pid_before = stop_agent(context, say, down_seconds, keep_key=bool(ready.held)).pid
     started = start_agent(context, ready, say, up_seconds)
-    new_settings = _flat(ready)
-    changed = {
-        key: [old_settings.get(key), new_settings.get(key)]
-        for key in sorted(old_settings.keys() | new_settings.keys())
-        if old_settings and old_settings.get(key) != new_settings.get(key)
-    }
+    new = ready.flat_settings()
+    changed = {key: [old.get(key), new.get(key)] for key in sorted(old.keys() | new.keys()) if old}
+    changed = {key: both for key, both in changed.items() if both[0] != both[1]}
     after = f"{started.branch}@{started.commit}"
     return Restarted(home.agent, before, after, pid_before, started.pid, started.rung, changed)
-
-
-def _version(home: AgentPaths) -> str:
-    """`branch@commit` that the watcher says it runs; empty when it does not say."""
-    try:
-        state = watching.known_state(home)
-    except ValueError:  # the restart does not depend on it
-        return ""
-    return f"{state.branch}@{state.commit}" if state and state.branch else ""
-
-
-def _put_keys(home: AgentPaths, keys: Mapping[str, str], uid: int) -> None:
-    _remove_keys(home)  # of an earlier start with another provider
-    if keys:
-        secure_directory(home.places.secrets, uid)
-    for name, key in keys.items():
-        write_whole(home.key_file(name), f"{key}\n".encode(), mode=0o600)
 
 
 def _remove_keys(home: AgentPaths) -> None:
     for name in KEYS:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(home.key_file(name))
-
-
-def _running_key(home: AgentPaths, name: str) -> str:
-    try:
-        with open(home.key_file(name), encoding="utf-8") as file:
-            return file.read().strip()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return ""
-
-
-def _keys_in_podman(context: Context, home: AgentPaths) -> list[str]:
-    from host.container import choice, control
-
-    return control.keys_held(choice.podman_at_hand(context), home)
-
-
-def remember(ready: Readiness) -> None:
-    """With what the agent is started, for the commands that come later."""
-    sealed = ready.sandbox == PODMAN or record.was_sealed(ready.home)
-    record.write(ready.home, ready.sandbox, sealed, ready.key_names, _flat(ready))
-
-
-def settings_needing_consent(home: AgentPaths, settings: Settings, sandbox: str) -> tuple[Difference, ...]:
-    """What minifram.yaml sets to another value than at the last start, and may give the agent more. A default is of
-    minifram itself, also one that another version changed."""
-    from host.agent.settings_text import flat
-
-    defaults = flat(Settings())
-    found = needing_consent(flat(settings) | {"sandbox": sandbox}, defaults | record.read(home).get("settings", {}))
-    return tuple(each for each in found if each.value != defaults.get(each.key))
-
-
-def _flat(ready: Readiness) -> dict[str, Any]:
-    from host.agent.settings_text import flat
-
-    return flat(ready.settings) | {"sandbox": ready.sandbox}

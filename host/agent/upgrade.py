@@ -311,7 +311,7 @@ class _Switch:
         self._tell_what_was_forgotten()
         control.remove(podman, home, self._names.aside)
         self._drop_older_image()
-        running.remember(self._ready)
+        self._ready.remember()
         memory = journal.memory or ""
         switch_files.write_done(home, switch_files.Done(journal.at, journal.old, journal.new, memory))
         switch_files.remove_journal(home)

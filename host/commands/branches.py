@@ -255,7 +255,7 @@ def retry(context: Context, screen: Screen) -> int:
     if done.taken and done.rung in STAND_INS:
         screen.progress(f"{done.rung} makes way, main is tried now: 'minifram status{option}' shows the result")
     elif done.asked and not done.running:
-        screen.progress(f"the agent is not running; the next start takes this: 'minifram up{option}'")
+        screen.progress(f"the agent is not running; this is taken at the next start: 'minifram up{option}'")
     elif done.asked and not done.taken:
         screen.progress(
             f"the watcher has not taken it within {TAKEN_SECONDS:g} s; the request stays: "

@@ -91,7 +91,7 @@ def _state(found: Status, now: float, screen: Screen) -> str:
     age = since(found.since, now)
     state += f" for {age}" if age else ""
     if not found.running:
-        lost = f", but its runner (pid {found.orphan}) is still alive, without a watcher"
+        lost = f", but its runner (pid {found.orphan}) lives on, unwatched"
         then = " · 'minifram up' takes it over" if found.orphan else " · 'minifram up' starts it"
         return state + (screen.bad(lost) if found.orphan else "") + then
     until = seconds_of(found.until)

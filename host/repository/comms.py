@@ -5,7 +5,6 @@ A directive is a commit on main like any push of the PM's; it survives every rac
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -116,16 +115,6 @@ def is_about(report: Report, directive: Directive) -> bool:
     """Whether the agent's report ends a unit of work on this directive."""
     heading = comms.report_heading(f"done: {report_titles.first_line(directive.text)}", "-")
     return report.title.endswith(heading.removeprefix("### - "))
-
-
-def pause_until(deadline: float) -> Callable[[], bool]:
-    """A `pause` that ends at `deadline` (monotonic seconds)."""
-
-    def pause() -> bool:
-        time.sleep(POLL_SECONDS)
-        return time.monotonic() < deadline
-
-    return pause
 
 
 def directive_text(words: str, read_stdin: Callable[[], bytes]) -> str:

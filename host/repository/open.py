@@ -1,8 +1,8 @@
 """Opening the bare repository of an agent: it is looked over before any git works in it.
 
-What is opened is bare, ours, holds nothing but files and directories where git looks (`openings` says what is looked
-at), and names no programs in its configuration: git would run them as the PM. What is given is a git with little
-time, room for answers, and memory, because what the commits hold is the agent's."""
+What is opened is bare, ours, holds nothing but files and directories where git looks (`audit` says what is looked at),
+and names no programs in its configuration: git would run them as the PM. What is given is a git with little time,
+room for answers, and memory, because what the commits hold is the agent's."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from collections.abc import Mapping
 from host.context import Context
 from host.errors import CommandError, denied, not_found
 from host.paths import AgentPaths
-from host.repository import mending, openings
+from host.repository import audit, repair
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import EXPECTED_KEYS, MARKER
+from infra.shared.repository.changes import EMPTY_TREE
 from infra.shared.repository.git import CANNOT_START, Git, GitError, Limits
 
 GIT_SECONDS = 20.0
-"""For all git calls of one look at the repository; a command that goes on looking has as much for each look."""
+"""For all git calls of one look at the repository; a command that continues to look has as much for each look."""
 LIMITS = Limits(answer_bytes=64 << 20, memory_bytes=2 << 30)
 SHOWN = 3
-"""Openings that an error names; `minifram doctor` names all."""
+"""Findings that an error names; `minifram doctor` names all."""
 
 _HARMLESS = re.compile(
     r"(user|author|committer)\.(name|email)|gc\.(auto|autopacklimit|autodetach|\w*expire\w*|aggressive\w+)"
@@ -33,15 +34,13 @@ _HARMLESS = re.compile(
     r"|remote\.[^.]+\.(url|pushurl|fetch|push|prune|mirror|tagopt|skip\w+)|branch\..+\.(remote|merge|description)"
 )
 """Further keys that a PM may well set. With no `protocol.*` beside it, the url of a remote runs nothing."""
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def open_repository(home: AgentPaths, person: Person | None = None) -> Git:
     """Git on the agent's bare repository. Raises CommandError when it is missing, not bare, not ours, or tampered
     with."""
-    trouble = problem_with_repository(home)
-    if trouble:
-        raise trouble
+    if problem := problem_with_repository(home):
+        raise problem
     return git_on(home.remote, person).within(GIT_SECONDS)
 
 
@@ -61,12 +60,11 @@ def problem_with_repository(home: AgentPaths) -> CommandError | None:
     remote = home.remote
     if not os.path.isdir(remote) or os.path.islink(remote):
         return not_found(f"{remote} is no directory; expected the bare repository of {home.agent!r}")
-    planted = list(itertools.islice(openings.quick(remote, os.geteuid()), SHOWN + 1))
-    if planted:
-        return _tampered_with(remote, planted)
-    if spoilt := mending.emptied(remote):
+    if found := list(itertools.islice(audit.quick(remote, os.geteuid()), SHOWN + 1)):
+        return tampered_with(remote, found, "minifram does not work in it")
+    if emptied := repair.emptied(remote):
         return not_found(
-            f"{remote}/{spoilt[0]} is empty, as a power cut can leave it: "
+            f"{remote}/{emptied[0]} is empty, as a power cut can leave it: "
             "'minifram up' writes it again, and so does 'minifram doctor'"
         )
     try:
@@ -83,15 +81,13 @@ def problem_with_repository(home: AgentPaths) -> CommandError | None:
             f"{remote} is not a bare repository (core.bare is {config.get('core.bare', 'not set')}, expected true); "
             "minifram works only on the one that 'minifram init' made; 'minifram doctor' says what else is different"
         )
-    owner = config.get(MARKER)
-    if owner != home.agent:
-        found = "is not set" if owner is None else f"is {owner!r}"
+    if (owner := config.get(MARKER)) != home.agent:
+        found_owner = "is not set" if owner is None else f"is {owner!r}"
         return not_found(
-            f"{remote} is not the repository of agent {home.agent!r}: {MARKER} in its config {found}; "
+            f"{remote} is not the repository of agent {home.agent!r}: {MARKER} in its config {found_owner}; "
             "give the right --agent, or move it away and run 'minifram init'"
         )
-    programs = sorted(key for key in config if names_a_program(key))
-    if programs:
+    if programs := sorted(key for key in config if names_a_program(key)):
         return denied(
             f"{remote}/config names programs, other files, or what minifram does not know ({', '.join(programs)}); "
             "'minifram init' never wrote that, and git would run programs as you. See 'minifram doctor', then remove "
@@ -104,11 +100,11 @@ def problem_with_repository(home: AgentPaths) -> CommandError | None:
     return None
 
 
-def _tampered_with(remote: str, planted: list[openings.Opening]) -> CommandError:
-    shown = "; ".join(f"{remote}/{each.path}".rstrip("/") + f" {each.what}: {each.remedy}" for each in planted[:SHOWN])
-    more = ", and more" if len(planted) > SHOWN else ""
+def tampered_with(remote: str, found: list[audit.Finding], so: str) -> CommandError:
+    shown = "; ".join(audit.in_words(remote, each) for each in found[:SHOWN])
+    more = ", and more" if len(found) > SHOWN else ""
     return denied(
-        f"the repository has been tampered with or is damaged, so minifram does not work in it: {shown}{more}. "
+        f"the repository has been tampered with or is damaged, so {so}: {shown}{more}. "
         "'minifram down' first, so that nobody writes there meanwhile; 'minifram doctor' lists everything"
     )
 
@@ -116,9 +112,7 @@ def _tampered_with(remote: str, planted: list[openings.Opening]) -> CommandError
 def configuration(remote: str) -> dict[str, str]:
     """The repository's own settings, as written; files that they include are not followed. Raises GitError."""
     git = Git("/", limits=LIMITS).within(GIT_SECONDS)
-    listed = git.raw("config", "--file", f"{remote}/config", "--no-includes", "--list", "-z")
-    pairs = (item.partition("\n") for item in listed.decode(errors="replace").split("\0") if item)
-    return {key: value for key, _, value in pairs}
+    return _pairs(git.raw("config", "--file", f"{remote}/config", "--no-includes", "--list", "-z"))
 
 
 def names_a_program(key: str) -> bool:
@@ -145,18 +139,16 @@ def _own_settings(environ: Mapping[str, str], keys: str) -> dict[str, str]:
     """Those of the PM's own git configuration whose key matches the regular expression."""
     home, xdg = environ.get("HOME", ""), environ.get("XDG_CONFIG_HOME", "")
     in_order = [f"{xdg or f'{home}/.config'}/git/config", f"{home}/.gitconfig"]
-    files = [environ["GIT_CONFIG_GLOBAL"]] if environ.get("GIT_CONFIG_GLOBAL") else in_order
     found: dict[str, str] = {}
-    for path in files:
+    for path in [environ["GIT_CONFIG_GLOBAL"]] if environ.get("GIT_CONFIG_GLOBAL") else in_order:
         if os.path.isfile(path):
-            found |= _settings_in(path, keys)
+            try:
+                found |= _pairs(Git("/").raw("config", "--file", path, "--includes", "-z", "--get-regexp", keys))
+            except GitError:  # not set there, or a file that git itself will complain about
+                continue
     return found
 
 
-def _settings_in(path: str, keys: str) -> dict[str, str]:
-    try:
-        listed = Git("/")("config", "--file", path, "--includes", "-z", "--get-regexp", keys)
-    except GitError:  # not set there, or a file that git itself will complain about
-        return {}
-    pairs = (item.partition("\n") for item in listed.split("\0") if item)
-    return {key: value for key, _, value in pairs}
+def _pairs(listed: bytes) -> dict[str, str]:
+    parts = (item.partition("\n") for item in listed.decode(errors="replace").split("\0") if item)
+    return {key: value for key, _, value in parts}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from host.errors import not_found, usage
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
+from infra.shared.repository.changes import EMPTY_TREE
 from infra.shared.repository.git import CANNOT_START, Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.repository.page_text import PAGE
@@ -122,7 +123,7 @@ def one(git: Git, name: str) -> Review:
         try:
             base = _base(git, main, commit)
             commits = tuple(_commits(git, main, commit))
-            against = base or _empty_tree(git)
+            against = base or EMPTY_TREE
             stat, diff = _diff(git, ("--stat",), against, commit), _patch(git, against, commit)
         except GitError as error:
             branch = branch._replace(unseen=_why(error))
@@ -213,7 +214,7 @@ def _branch(git: Git, main: str, name: str, commit: str) -> Branch:
         branch = branch._replace(subject=tip.subject, author=tip.author, committed_at=tip.committed_at)
         counts = git("rev-list", "--left-right", "--count", f"{main}...{commit}").split()
         branch = branch._replace(ahead=int(counts[1]), behind=int(counts[0]))
-        base = _base(git, main, commit) or _empty_tree(git)
+        base = _base(git, main, commit) or EMPTY_TREE
         names = git("diff", "--name-only", "-z", base, commit, "--", ".", f":(exclude,top){PAGE}")
     except GitError as error:
         return branch._replace(unseen=_why(error))
@@ -241,10 +242,6 @@ def _base(git: Git, main: str, commit: str) -> str:
     return git("merge-base", main, commit) if git.ok("merge-base", main, commit) else ""
 
 
-def _empty_tree(git: Git) -> str:
-    return git("hash-object", "-t", "tree", "--stdin", stdin=b"")
-
-
 def _patch(git: Git, old: str, new: str) -> str:
     """All changes as text; only large files that git takes for binary are just named. A NUL byte makes a file binary to
     git, and a shell runs it all the same."""
@@ -270,18 +267,18 @@ def _large_binaries(git: Git, old: str, new: str) -> list[str]:
             binary.append(field.removeprefix("-\t-\t"))
     asked = [(path, id) for path in binary for id in ids.get(path, ())]
     sizes = git("cat-file", "--batch-check=%(objectsize)", stdin="".join(f"{id}\n" for _, id in asked).encode())
-    large = {path for (path, _), size in zip(asked, sizes.split("\n"), strict=False) if not _is_small(size)}
+    large = {
+        path
+        for (path, _), size in zip(asked, sizes.split("\n"), strict=False)
+        if not (size.isdecimal() and int(size) <= BINARY_BYTES)
+    }
     return [path for path in binary if path in large]
-
-
-def _is_small(size: str) -> bool:
-    return size.isdecimal() and int(size) <= BINARY_BYTES
 
 
 def _diff(git: Git, form: tuple[str, ...], old: str, new: str, *but: str, paths: Sequence[str] = (".",)) -> str:
     # No attributes: the agent writes them, and `-diff` hides changes. Some newer gits read those of HEAD here.
     return git(
-        *("-c", f"attr.tree={_empty_tree(git)}"),
+        *("-c", f"attr.tree={EMPTY_TREE}"),
         *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-M", *form, old, new),
         *("--", *paths, f":(exclude){PAGE}", *but),
     )

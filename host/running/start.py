@@ -35,18 +35,13 @@ class Running(NamedTuple):
     seconds: float
     rung: str = watcher_file.MAIN_RUNG
 
-    @property
-    def version(self) -> str:
-        """What runs, in words."""
-        return version_words(self.branch, self.commit, self.rung)
-
 
 def version_words(branch: str, commit: str, rung: str) -> str:
     """`branch@commit`, unless nothing of the repository's runs."""
     at = f"{branch}@{commit[:12]}"
     if rung == watcher_file.SAFE_RUNG:
         return f"{rung} in place of {at}"
-    return at if rung in _OWN else f"{at} ({rung})"
+    return at if rung in (watcher_file.BRANCH_RUNG, watcher_file.MAIN_RUNG) else f"{at} ({rung})"
 
 
 def exit_of(rung: str) -> Exit:
@@ -172,9 +167,6 @@ def _tell(state: WatcherFile, told: str, say: Say) -> str:
     if text != told:
         say(text)
     return text
-
-
-_OWN = (watcher_file.BRANCH_RUNG, watcher_file.MAIN_RUNG)
 
 
 def _stamp(home: AgentPaths) -> object:

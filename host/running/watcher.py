@@ -1,10 +1,11 @@
-"""The watcher seen from outside: is it running, what does it know, end it. Starting it is `starting`'s.
+"""The watcher seen from outside: is it running, what does it know, end it. Starting it is `start`'s.
 
 The lock on `watcher.lock` is the truth: it goes with the process that holds it, so a killed watcher leaves none.
 What `watcher.json` says is only what the last watcher knew."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
 
 UNKNOWN = 0
 """The pid of a holder that cannot be told."""
-
 POLL_SECONDS = 0.05
 DOWN_SECONDS = 60.0
 SAME_START_SECONDS = 0.05
+_OF_ANY_SCHEMA = {"phase": str, "branch": str, "commit": str, "boot_id": str, "rung": str, "failures": int}
 
 
 def holder(lock: str, in_container: bool = False) -> int | None:
     """The pid of the watcher that holds the lock; None when none does, `UNKNOWN` when it cannot be told.
 
-    The pid in the file counts only when that process has this very file open: nobody else is ever signalled. A watcher
+    The pid in the file counts only when that process has this very file open: no other is ever signalled. A watcher
     `in_container` counts processes otherwise than we do, and is found where the kernel tells of locks; that pid is for
     looking at, never for signals."""
     try:
@@ -41,21 +42,44 @@ def holder(lock: str, in_container: bool = False) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        try:
-            # Shared, so that two askers do not see each other; let go at once.
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            wanted = os.fstat(descriptor)
-            pids = _pids_with_locks_on(wanted.st_ino) if in_container else _pid_written(descriptor)
-            return next((pid for pid in pids if _has_open(pid, wanted)), UNKNOWN)
+        # Shared, so that two askers do not see each other; let go at once.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
+    except BlockingIOError:
+        wanted = os.fstat(descriptor)
+        written = os.pread(descriptor, 32, 0).strip()
+        pids = [int(written)] if written.isdigit() else []
+        pids = _pids_with_locks_on(wanted.st_ino) if in_container else pids
+        return next((pid for pid in pids if _has_open(pid, wanted)), UNKNOWN)
     finally:
         os.close(descriptor)
 
 
+def _pids_with_locks_on(inode: int) -> list[int]:
+    """proc_locks(5): `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> …`, with pids as we count them.
+
+    The device there is not always the one that stat(2) tells, so it is not asked for."""
+    try:
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return []
+    locks = (row for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[4].isdigit())
+    return [int(row[4]) for row in locks if row[5].endswith(f":{inode}")]
+
+
+def _has_open(pid: int, wanted: os.stat_result) -> bool:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), wanted):
+                    return True
+    return False
+
+
 def known_state(home: AgentPaths) -> WatcherFile | None:
     """What the watcher last wrote down; None when it never did. Raises ValueError for what is no such file."""
-    from infra.shared import watcher_file  # costs msgspec; who only asks for the holder need not pay
+    from infra.shared import watcher_file  # costs msgspec, which asking for the holder need not pay
 
     try:
         return watcher_file.decode(whole_file(home.places.watcher_state))
@@ -63,11 +87,8 @@ def known_state(home: AgentPaths) -> WatcherFile | None:
         return None
 
 
-_OF_ANY_SCHEMA = {"phase": str, "branch": str, "commit": str, "boot_id": str, "rung": str, "failures": int}
-
-
 def glimpse(home: AgentPaths) -> WatcherFile | None:
-    """`known_state`, and of a watcher of another version how its agent stands, and no more.
+    """`known_state`, and of a watcher of another version what runs, and no more.
 
     The command can be newer than the image that runs, and after an upgrade was taken back it is."""
     from infra.shared import watcher_file
@@ -89,32 +110,24 @@ def orphan(state: WatcherFile) -> int:
     """The pid of the runner that the last watcher left alive when it was killed; 0 when there is none."""
     import psutil
 
-    try:
-        lives = state.runner_pid > 0 and (
-            abs(psutil.Process(state.runner_pid).create_time() - state.runner_started) < SAME_START_SECONDS
-        )
-    except psutil.Error:
-        return 0
-    return state.runner_pid if lives else 0
-
-
-def already_running(home: AgentPaths, pid: int | None) -> CommandError:
-    named = f"pid {pid}" if pid else "pid unknown"
-    return conflict(
-        f"agent {home.agent!r} is already running (watcher {named}); see 'minifram status', or use 'minifram restart'"
-    )
+    with contextlib.suppress(psutil.Error):
+        if state.runner_pid > 0:
+            started = psutil.Process(state.runner_pid).create_time()
+            return state.runner_pid if abs(started - state.runner_started) < SAME_START_SECONDS else 0
+    return 0
 
 
 def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     """Ask the watcher to end, and wait until it has; gives its pid. Raises CommandError, also when there is none."""
     lock = home.places.watcher_lock
-    pid = _settled_holder(lock)
+    settled = time.monotonic() + 1.0  # for a watcher that has taken the lock and not yet written its pid
+    while (pid := holder(lock)) == UNKNOWN and time.monotonic() < settled:
+        time.sleep(POLL_SECONDS)
     if pid is None:
         raise not_running(home)
     if pid == UNKNOWN:
-        raise conflict(
-            f"{lock} is locked, but not by the process it names; find it with 'fuser {lock}' and end it yourself"
-        )
+        named = f"{lock} is locked, but not by the process it names"
+        raise conflict(f"{named}; find it with 'fuser {lock}' and end it yourself")
     _ask_to_end(lock, pid)
     say(f"asked the watcher (pid {pid}) to end the agent and itself")
     deadline, told = time.monotonic() + seconds, time.monotonic()
@@ -132,6 +145,37 @@ def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     return pid
 
 
+def _ask_to_end(lock: str, pid: int) -> None:
+    """SIGTERM through a pidfd that was opened while the process still held the lock: no other can get it."""
+    with contextlib.suppress(ProcessLookupError):
+        process = os.pidfd_open(pid)
+        try:
+            if holder(lock) == pid:
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+        finally:
+            os.close(process)
+
+
+def already_running(home: AgentPaths, pid: int | None) -> CommandError:
+    named = f"agent {home.agent!r} is already running (watcher {f'pid {pid}' if pid else 'pid unknown'})"
+    return conflict(f"{named}; see 'minifram status', or use 'minifram restart'")
+
+
+def not_running(home: AgentPaths) -> CommandError:
+    """With what is left of it, if anything is."""
+    try:
+        state = known_state(home)
+    except (OSError, ValueError):  # `doctor` says so; here it is enough that nothing runs
+        state = None
+    text = f"agent {home.agent!r} is not running; 'minifram up' starts it"
+    if state and (left := orphan(state)):
+        text = (
+            f"the watcher of agent {home.agent!r} was killed, and its runner (pid {left}) lives on, unwatched; "
+            "'minifram up' takes it over, then 'minifram down' ends both"
+        )
+    return CommandError(Exit.NOT_RUNNING, text)
+
+
 def last_words(home: AgentPaths) -> str:
     """The watcher's newest troubles and the end of what it wrote to stderr, for an error message."""
     lines: list[str] = []
@@ -147,6 +191,20 @@ def last_words(home: AgentPaths) -> str:
     return f"its last words (more in {home.watcher_output} and {home.places.watcher_log}):\n{shown}"
 
 
+def _complaints_of_doors(home: AgentPaths) -> list[str]:
+    """What kept a door from opening since the last `up`: the reason behind a runner's "door does not answer"."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(FileNotFoundError):
+        since = os.stat(home.started_file).st_mtime
+        for line in _end_of(home.doors_log):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                event, reason, at = entry["event"], entry["reason"], entry["timestamp"]
+                if datetime.fromisoformat(at).timestamp() >= since:
+                    found[reason] = f"{at} {event}: {reason}"
+    return list(found.values())[-2:]
+
+
 def _end_of(path: str) -> list[str]:
     try:
         with opened_file(path) as file:
@@ -156,96 +214,3 @@ def _end_of(path: str) -> list[str]:
         return []
     except ValueError as error:
         return [str(error)]
-
-
-def _complaints_of_doors(home: AgentPaths) -> list[str]:
-    """What kept a door from opening since the last `up`: the reason behind a runner's "door does not answer"."""
-    try:
-        since = os.stat(home.started_file).st_mtime
-    except FileNotFoundError:
-        return []
-    found: dict[str, str] = {}
-    for line in _end_of(home.doors_log):
-        try:
-            entry = json.loads(line)
-            event, reason, at = entry["event"], entry["reason"], entry["timestamp"]
-            late = datetime.fromisoformat(at).timestamp() >= since
-        except (ValueError, KeyError, TypeError):
-            continue
-        if late:
-            found[reason] = f"{at} {event}: {reason}"
-    return list(found.values())[-2:]
-
-
-def not_running(home: AgentPaths) -> CommandError:
-    """With what is left of it, if anything is."""
-    try:
-        state = known_state(home)
-    except (OSError, ValueError):  # `doctor` says so; here it is enough that nothing runs
-        state = None
-    text = f"agent {home.agent!r} is not running; 'minifram up' starts it"
-    if state and (left := orphan(state)):
-        text = (
-            f"the watcher of agent {home.agent!r} was killed, and its runner (pid {left}) is still alive, without a "
-            "watcher; 'minifram up' takes it over, then 'minifram down' ends both"
-        )
-    return CommandError(Exit.NOT_RUNNING, text)
-
-
-def _settled_holder(lock: str) -> int | None:
-    """`holder`, with a moment for a watcher that has taken the lock and not yet written its pid."""
-    deadline = time.monotonic() + 1.0
-    while (pid := holder(lock)) == UNKNOWN and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-    return pid
-
-
-def _ask_to_end(lock: str, pid: int) -> None:
-    """SIGTERM through a pidfd that was opened while the process still held the lock: no other can get it."""
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if holder(lock) == pid:
-            signal.pidfd_send_signal(process, signal.SIGTERM)
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(process)
-
-
-def _pid_written(descriptor: int) -> list[int]:
-    text = os.pread(descriptor, 32, 0).strip()
-    return [int(text)] if text.isdigit() else []
-
-
-def _pids_with_locks_on(inode: int) -> list[int]:
-    """proc_locks(5): `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> …`, with pids as we count them.
-
-    The device there is not always the one that stat(2) tells, so it is not asked for."""
-    try:
-        with open("/proc/locks", encoding="ascii", errors="replace") as file:
-            rows = [line.split() for line in file]
-    except OSError:
-        return []
-    return [
-        int(row[4])
-        for row in rows
-        if len(row) > 5 and row[1] == "FLOCK" and row[4].isdigit() and row[5].endswith(f":{inode}")
-    ]
-
-
-def _has_open(pid: int, wanted: os.stat_result) -> bool:
-    try:
-        names = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return False
-    for name in names:
-        try:
-            status = os.stat(f"/proc/{pid}/fd/{name}")
-        except OSError:
-            continue
-        if (status.st_dev, status.st_ino) == (wanted.st_dev, wanted.st_ino):
-            return True
-    return False

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from host.agent import up as running
-from host.agent.consent import require
+from host.agent.consent import changed_settings, require
 from host.agent.settings_text import flat
 from host.errors import CommandError
 from host.running import record
@@ -269,7 +269,7 @@ def test_a_default_that_another_version_changed_needs_no_consent(desk: Desk) -> 
     started = flat(Settings()) | {"sandbox": "podman", "budget.daily_usd": 3.0}
     Path(desk.home().started_file).write_text(json.dumps({"sandbox": "podman", "settings": started}))
 
-    assert running.settings_needing_consent(desk.home(), Settings(), "podman") == ()
+    assert changed_settings(desk.home(), Settings(), "podman") == ()
 
 
 def test_no_archive_has_another_history_shown_than_there_is(desk: Desk) -> None:

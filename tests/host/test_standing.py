@@ -44,6 +44,7 @@ KEYS = {
     "retry_asked",
     "untold",
     "life",
+    "examining",
     "boots",
     "last_report",
     "open_directives",
