@@ -1,6 +1,6 @@
 # The one entry point for people, for CI and for the agent. `make help` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-containers setup-bench demo test check format attacks faults seccomp bench lock clean
+.PHONY: help setup setup-dev setup-containers setup-bench demo test tests test-long check format attacks faults picture bench lock clean
 
 # Not called PYTHON: that is the caller's word for the interpreter to build the environment with.
 python := .venv/bin/python
@@ -13,16 +13,25 @@ demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=pr
 
 # The tests' servers start many short threads, and glibc reserves 64 MiB of addresses for each one's memory: more than
 # there is on a machine that limits them (ulimit -v).
-test: export MALLOC_ARENA_MAX := 2
+tests test-long: export MALLOC_ARENA_MAX := 2
 # What is compiled is kept, whatever the caller's shell says: each worker, and each program that a test starts, would
-# compile it anew. `make clean` removes it.
-test: export PYTHONDONTWRITEBYTECODE :=
-test: check setup-containers ## check, then run every test
-	@echo '== tests, one worker for each core: pytest -n auto -m "not heavy"'
-	@$(python) -m pytest -n auto -m "not heavy"
-	@echo '== heavy tests, two files at a time: pytest -m heavy -n 2 --dist loadfile --no-loadscope-reorder'
-	@$(python) -m pytest -m heavy -n 2 --dist loadfile --no-loadscope-reorder
-	@echo '== all tests passed. Next: `make demo` shows the whole thing at work, `make bench` measures it.'
+# compile it again. `make clean` removes it.
+tests test-long: export PYTHONDONTWRITEBYTECODE :=
+# Most tests wait for processes rather than compute, so there are two workers for each core.
+pytest = $(python) -m pytest -n $$(($$(nproc) * 2)) --dist worksteal
+
+test: setup-dev ## check, and run every test that guards a change
+	@$(MAKE) --no-print-directory --jobs check tests
+	@echo '== all checks and tests passed. Next: `make demo` shows the whole thing at work, `make bench` measures it.'
+
+tests: setup-containers ## the tests of `make test`, without the checks
+	@$(pytest) -m "not long"
+
+test-long: setup-containers ## what `make test` tries, at greater size: years of simulation, more examples, all examinations
+	@$(pytest) -m long
+	@$(pytest) -m hypothesis --hypothesis-profile long
+	@$(MAKE) --no-print-directory attacks
+	@$(MAKE) --no-print-directory faults
 
 check: setup-dev ## formatting, lint and types
 	@echo '== formatting: ruff format --check'
@@ -47,13 +56,14 @@ faults: export MALLOC_ARENA_MAX := 2
 faults: setup-containers ## break the agent in every way that can be tried here, and print what the watcher made of it
 	@$(python) -m tests.faults.examination
 
-seccomp: setup-dev ## write podman/seccomp.json from host/container/seccomp.py
-	@$(python) -m host.container.seccomp
-
 # A machine that cannot run containers is told so, and gets all other figures.
 bench: setup-dev setup-bench ## measure minifram beside its peers, and its sealed container
 	@$(MAKE) --no-print-directory setup-containers || echo '== bench: without the figures of the sealed container' >&2
 	@$(python) -m bench
+
+picture: setup ## play the demo, and draw the picture that README opens with
+	@.venv/bin/minifram demo | scripts/picture >.venv/demo.svg
+	@mv .venv/demo.svg docs/demo.svg
 
 setup: ## install what minifram needs to run, into .venv
 	@scripts/setup run

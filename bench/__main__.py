@@ -20,22 +20,20 @@ from bench import (
     figure_handover,
     figure_idle,
     figure_long_life,
-    figure_losses,
     figure_push,
     figure_recovery,
     figure_rehearsal,
     figure_restart,
     figure_seal_cost,
-    figure_simulation,
     figure_start,
     figure_step,
     figure_talk,
 )
 from bench.peers import Missing, program
+from bench.sealed.rootless import Unprepared
 from bench.stamps import progress
 from bench.tables import Figure, Verdict, render, summary
 from infra.shared.exit_codes import Exit
-from tests.sealed.rootless import Unprepared
 
 IDLE_SECONDS = 60.0
 PEERS = {
@@ -47,7 +45,7 @@ PEERS = {
 
 
 def main(words: list[str]) -> int:
-    watcher = ("start", "handover", "restart", "recovery", "losses", "longlife", "rehearsal", "simulated", "idle")
+    watcher = ("start", "handover", "restart", "recovery", "longlife", "rehearsal", "idle")
     names = (*watcher, "examination", "step", "talk", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
@@ -74,13 +72,11 @@ def main(words: list[str]) -> int:
         "handover": functools.partial(figure_handover.run, rounds=given.rounds),
         "restart": functools.partial(figure_restart.run, rounds=given.rounds),
         "recovery": functools.partial(figure_recovery.run, rounds=given.rounds),
-        "losses": functools.partial(figure_losses.run, rounds=given.rounds),
         "longlife": functools.partial(figure_long_life.run, seconds=given.idle_seconds),
         "rehearsal": functools.partial(figure_rehearsal.run, rounds=given.rounds),
         "examination": functools.partial(figure_examination.run, rounds=given.rounds),
-        "simulated": functools.partial(figure_simulation.run, rounds=given.rounds),
         "step": functools.partial(figure_step.run, rounds=given.rounds),
-        "talk": functools.partial(figure_talk.run, rounds=given.rounds),
+        "talk": figure_talk.run,
         "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
         "push": functools.partial(figure_push.run, rounds=given.rounds),
         "container": functools.partial(figure_container.run, rounds=given.rounds),

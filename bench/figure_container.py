@@ -15,7 +15,10 @@ from typing import NamedTuple
 import psutil
 
 from bench import image_parts, timed_up
-from bench.sealed_scene import image_of, sealed_project
+from bench.sealed.agent import SealedAgent, born
+from bench.sealed.project import Project
+from bench.sealed.rootless import Rootless
+from bench.sealed.scene import image_of, sealed_project
 from bench.stamps import now, progress
 from bench.tables import (
     TIMES_HEAD,
@@ -29,9 +32,6 @@ from bench.tables import (
 )
 from bench.timed_watcher import Span
 from infra.shared.places import BOOT_LOG
-from tests.sealed.project import Project
-from tests.sealed.rootless import Rootless
-from tests.sealed.sealed_agent import SealedAgent, born
 
 ROUNDS = 6
 TIMED_ROUNDS = 3

@@ -46,8 +46,8 @@ def test_words_are_counted() -> None:
 ADDED_LINE = "\n# Looked at again.\n"
 CHANGES: dict[str, dict[str, str]] = {
     "a tool": {"infra/cell/loop/word_tool.py": TOOL, "tests/cell/loop/test_word_tool.py": TOOL_TEST},
-    "a report's line": {"infra/cell/runner/unit.py": ADDED_LINE},
-    "a file read at the start": {"infra/cell/runner/opening.py": ADDED_LINE},
+    "a report's line": {"infra/cell/runner/run.py": ADDED_LINE},
+    "a file read at the start": {"infra/cell/runner/briefing.py": ADDED_LINE},
     "an edit of SYSTEM.md": {"SYSTEM.md": "\nBe brief.\n"},
     "a fix in the loop": {"infra/cell/loop/loop.py": ADDED_LINE},
 }

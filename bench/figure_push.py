@@ -13,14 +13,14 @@ from pathlib import Path
 
 from bench import pushes
 from bench.scene import born, places_in
-from bench.sealed_scene import Asked, answering, sealed_project
+from bench.sealed.agent import born as sealed_born
+from bench.sealed.rootless import Unprepared
+from bench.sealed.scene import Asked, answering, sealed_project
 from bench.stamps import progress
 from bench.tables import TIMES_HEAD, Figure, Table, Verdict, distance, times_row
 from infra.keep.git_door import daemon
 from infra.shared.places import CONTAINER
 from infra.shared.programs import keep_environment
-from tests.sealed.rootless import Unprepared
-from tests.sealed.sealed_agent import born as sealed_born
 
 ROUNDS = 12
 LARGE_ROUNDS = 5

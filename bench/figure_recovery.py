@@ -98,7 +98,7 @@ def _branches(directory: Path, cleanup: contextlib.ExitStack, rounds: dict[str, 
 
     def one(way: str) -> float:
         agent.next_version(BRANCH, bodies.BAD[way])
-        return _replaced(agent, BRANCH, watcher_file.MAIN_RUNG)
+        return _replaced(agent, BRANCH, watcher_file.MAIN_LEVEL)
 
     return _ended(agent, _in_turn("branch", rounds, one))
 
@@ -107,11 +107,11 @@ def _mains(directory: Path, cleanup: contextlib.ExitStack, rounds: dict[str, int
     agent = WatchedAgent(directory, settings=SETTINGS.format(boot=2, probation=0.2))
     cleanup.callback(agent.close)
     agent.start()
-    within(PATIENCE_SECONDS, lambda: agent.state().goods, "a good version")
+    within(PATIENCE_SECONDS, lambda: agent.state().known_good, "a good version")
 
     def one(way: str) -> float:
         agent.next_main(bodies.BAD[way])
-        return _replaced(agent, "main", watcher_file.GOOD_RUNG)
+        return _replaced(agent, "main", watcher_file.GOOD_LEVEL)
 
     return _ended(agent, _in_turn("main", rounds, one))
 
@@ -124,7 +124,7 @@ def _newborns(directory: Path, cleanup: contextlib.ExitStack, rounds: dict[str, 
         agent.next_main(bodies.BAD[way])
         agent.launch()
         first = agent.stamps.next("first", f"main, which {way}")
-        agent.led_by(watcher_file.SAFE_RUNG, "")
+        agent.led_by(watcher_file.SAFE_LEVEL, "")
         seconds = now() - first.seconds
         agent.stop()
         agent.forget()

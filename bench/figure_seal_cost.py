@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import transfers
-from bench.sealed_scene import Asked, answering, image_of, sealed_project
+from bench.sealed.cages import Cages
+from bench.sealed.project import Project
+from bench.sealed.scene import Asked, answering, image_of, sealed_project
 from bench.stamps import progress
 from bench.tables import TIMES_HEAD, Figure, Table, distance, times_row
 from infra.keep.egress.rules import Exits, rules_text
-from tests.sealed.project import Project
-from tests.sealed.rows import Cages
 
 ROUNDS = 20
 STEPS = 5

@@ -5,22 +5,19 @@ same; the tools are the real ones."""
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.stamps import progress
-from bench.tables import TIMES_HEAD, Figure, Table, Verdict, times, times_row
+from bench.tables import Figure, Table, Verdict, times
 from infra.cell.loop import loop
 from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.context import Room
+from infra.cell.loop.context.context import Room
+from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Bounds, End
-from infra.cell.loop.outputs import Outputs
-from infra.cell.loop.recorded import recorded
-from infra.cell.loop.replay import replay
+from infra.cell.loop.loop import Bounds, End, Hooks
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.conversation import (
     END_TURN,
@@ -35,9 +32,7 @@ from infra.shared.conversation import (
     request_to_dict,
 )
 from infra.shared.settings import LimitSettings
-from tests.cell.loop.records import as_lines
 
-RUNS = 100
 GOAL = 0.5
 """Of ordinary tool calling, on tasks with large outputs."""
 EVERYTHING = 1 << 40
@@ -61,7 +56,7 @@ class Talk(NamedTuple):
     """Of what was sent, bytes that were the beginning of the request before."""
 
 
-def run(directory: Path, rounds: int | None) -> Figure:
+def run(directory: Path) -> Figure:
     rows, verdicts = [], []
     for work in tasks():
         progress("talk", work.name)
@@ -81,11 +76,7 @@ def run(directory: Path, rounds: int | None) -> Figure:
         tuple(rows),
         ("Unchanged prefix: of what was sent, so much was the beginning of the request before it.",),
     )
-    replayed, took = _replays(directory / "replays", rounds or RUNS)
-    verdicts.append(
-        Verdict(replayed == (rounds or RUNS), f"replay: {replayed} of {rounds or RUNS} runs event for event")
-    )
-    return Figure((table, _of_replays(replayed, rounds or RUNS, took)), tuple(verdicts))
+    return Figure((table,), tuple(verdicts))
 
 
 def tasks() -> tuple[Work, ...]:
@@ -150,7 +141,7 @@ def _talk(work: Work, directory: Path, bounded: bool) -> Talk:
     limits = LimitSettings()
     model = _Model(work)
     chars = limits.output_chars if bounded else EVERYTHING
-    keep = Outputs(str(directory)).keep
+    keep = Spill(str(directory)).keep
     room = Room(limits.context_tokens, keep, lambda: "") if bounded else None
     outcome = _run(model, _toolbox(directory, chars), room)
     if outcome is not End.COMPLETED:
@@ -163,44 +154,6 @@ def _toolbox(directory: Path, chars: int) -> Toolbox:
     return Toolbox((*file_tools(place, chars), bash_tool(place, 60.0, chars, Interruption())))
 
 
-def _run(
-    model: Callable[[Request], Completion],
-    toolbox: Toolbox,
-    room: Room | None,
-    record: Callable[[loop.Happening], None] = loop.unrecorded,
-) -> End:
+def _run(model: Callable[[Request], Completion], toolbox: Toolbox, room: Room | None) -> End:
     request = Request(("You act.", "# The page"), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    return loop.run(model, request, toolbox, Bounds(1000, 3600.0), time.monotonic, record=record, room=room).end
-
-
-def _replays(directory: Path, count: int) -> tuple[int, Sequence[float]]:
-    """How many of so many recorded runs are replayed without a difference, and how long each took."""
-    directory.mkdir()
-    toolbox = _toolbox(directory, 30_000)
-    tools = {tool.name: tool for tool in toolbox.tools}
-    small = tasks()[-1].calls
-    same, took = 0, []
-    for number in range(count):
-        progress("talk", f"replay {number + 1} of {count}")
-        odd: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("bash", {"command": 7}),
-            ("nothing", {}),
-            ("read_file", {"path": "none"}),
-        )
-        work = Work("", False, (*small[: number % 20], odd[number % 3], *small[:3]))
-        record: list[loop.Happening] = []
-        end = _run(_Model(work), toolbox, None, record.append)
-        lines = [*as_lines(record), {"at": "", "kind": "ended", "run_id": "run-1", "end": end.value}]
-        began = time.perf_counter()
-        found = replay(recorded(lines), tools)
-        took.append(time.perf_counter() - began)
-        same += not found.differences and found.events == len(record)
-    return same, took
-
-
-def _of_replays(same: int, count: int, took: Sequence[float]) -> Table:
-    return Table(
-        f"replay of recorded runs of 4 to 24 steps: {same} of {count} event for event",
-        TIMES_HEAD,
-        (times_row("replay", took),),
-    )
+    return loop.run(model, request, toolbox, Bounds(1000, 3600.0), Hooks(room=room)).end

@@ -19,8 +19,9 @@ import psutil
 
 from bench import bodies
 from bench.stamps import PATIENCE_SECONDS, Stamps
-from host.agent.init import first_files, make_repository
-from infra.keep.supervision.versions import RETRY_REF
+from host.agent.init import make_repository
+from host.project import first_files
+from infra.keep.supervision.shared_main import RETRY_REF
 from infra.shared import arguments, processes, watcher_file
 from infra.shared.people import Person
 from infra.shared.places import ROOT, Places
@@ -185,7 +186,7 @@ class WatchedAgent:
 
         def look() -> WatcherFile | None:
             state = self.state()
-            return state if (state.phase, state.rung) == ("running", rung) and state.boot_id != before else None
+            return state if (state.phase, state.level) == ("running", rung) and state.boot_id != before else None
 
         return within(PATIENCE_SECONDS, look, f"{rung} serving; now {self.state()}")
 

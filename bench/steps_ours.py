@@ -9,12 +9,12 @@ import time
 
 from bench.steps import between, serve
 from infra.cell.loop import loop
-from infra.cell.loop.context import Room
+from infra.cell.loop.context.context import Room
+from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Bounds, End
-from infra.cell.loop.outputs import Outputs
+from infra.cell.loop.loop import Bounds, End, Hooks
 from infra.cell.loop.seed_tools import seed_tools
-from infra.cell.runner.events import logger
+from infra.cell.runner.log import logger
 from infra.cell.runner.transcript import Transcript
 from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import END_TURN, FIRST_MESSAGE, TOOL_USE, Completion, Message, Request, Text, ToolUse
@@ -45,13 +45,13 @@ def steps(count: int) -> list[float]:
         return reply
 
     request = Request(("You act.",), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    record = loop.unrecorded
+    hooks = Hooks()
     if sys.argv[1] == "transcript":
         transcript = Transcript(f"{here}/transcripts/{secrets.token_hex(8)}.jsonl", "bench", logger(boot))
         transcript.opened(request, [], count)
-        record = transcript.happened
-    bounds, room = Bounds(count + 1, 3600.0), Room(boot.limits.context_tokens, Outputs(here).keep, lambda: "")
-    outcome = loop.run(complete, request, toolbox, bounds, time.monotonic, record=record, room=room)
+        hooks = Hooks(record=transcript.add)
+    bounds, room = Bounds(count + 1, 3600.0), Room(boot.limits.context_tokens, Spill(here).keep, lambda: "")
+    outcome = loop.run(complete, request, toolbox, bounds, hooks._replace(room=room))
     if outcome.end is not End.COMPLETED:
         raise RuntimeError(f"the loop ended with {outcome}; expected its last reply")
     return between(received, sent)

@@ -45,7 +45,7 @@ def main(words: list[str]) -> None:
     call = wrapped(podman.call, lambda words, *_, **__: program_name(words))
     for module in (podman, machine):  # each has a name of its own for it
         setattr(module, "call", call)  # noqa: B010 - a type checker may not know that it is the same
-    setattr(image, "look_over", wrapped(image.look_over, lambda *_: "hash of the image's inputs"))  # noqa: B010
+    setattr(image, "inputs_of", wrapped(image.inputs_of, lambda *_: "hash of the image's inputs"))  # noqa: B010
     try:
         sys.exit(cli.main(words[1:]))
     finally:

@@ -1,6 +1,6 @@
 """The real watcher with its steps timed: `python timed_watcher.py SPANS-FILE <the watcher's arguments>`.
 
-Only the functions that `supervision.world` calls are wrapped, so each span is one step of the watcher's loop."""
+Only the functions that the watcher calls are wrapped, so each span is one step of the watcher's loop."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ class Span(NamedTuple):
 def main(words: list[str]) -> int:
     # Here, because the bench imports this module for `Span` alone.
     from infra import watcher
-    from infra.keep.environments import shelf
+    from infra.keep.environments import store
     from infra.keep.services.services import Services
     from infra.keep.supervision import checkouts, inbox, launching, memory
     from infra.keep.supervision.bounds import Bounds
     from infra.keep.supervision.health import Health
+    from infra.keep.supervision.observe import Observer
     from infra.keep.supervision.shared_main import SharedMain
-    from infra.keep.supervision.versions import Mainline
-    from infra.keep.supervision.world import World
     from infra.shared import boot_files, processes
 
     output = os.open(words[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -55,7 +54,7 @@ def main(words: list[str]) -> int:
     timed(Services, "tend", "look at the doors")
     timed(inbox, "claim", "claim the signal file")
     timed(inbox, "forget", "delete the claimed file")
-    timed(World, "_wait", WAIT)
+    timed(Observer, "_wait", WAIT)
     timed(boot_files, "boot_words", "read the boot log")
     timed(boot_files, "last_words", "read the error log")
     timed(memory, "save", "write watcher.json durably")
@@ -65,9 +64,9 @@ def main(words: list[str]) -> int:
     timed(processes, "spawn", LAUNCH)
     timed(processes, "start_time", "read the start time")
     timed(SharedMain, "look", "look at main's ref and for the PM's retry")
-    timed(Mainline, "keep", "git: keep the good versions")
+    timed(SharedMain, "keep", "git: keep the good versions")
     timed(launching, "candidate_of", "git: name the version")
-    timed(shelf, "look", "look for its environment")
+    timed(store, "select", "look for its environment")
     timed(Health, "look", "health")
     timed(Bounds, "look", "limits")
     return watcher.main(words[1:])

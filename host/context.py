@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from host.errors import not_found
@@ -23,8 +23,8 @@ class Context(NamedTuple):
     agent: str = DEFAULT_AGENT
     network: str = ""
     """Instead of the way out that a container gets on this machine (`host.container.words.NETWORKS`)."""
-    proof: tuple[str, ...] = ()
-    """The program that proves an image before `upgrade` takes it; empty for ours (`host.agent.proof`)."""
+    proof: Callable[..., None] | None = None
+    """Proves an image before `upgrade` takes it, instead of the whole demo (`host.agent.demo.play_whole`)."""
     steady: float = 5.0
     """Seconds for which what `upgrade` started has to go on working."""
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TextIO
 
+from infra.shared.text import counted as counted
+from infra.shared.text import cut
 from infra.shared.visible import spelled, spelled_name
 
 Say = Callable[[str], None]
@@ -46,7 +48,7 @@ def _cut(line: str) -> str:
 def one_line(text: str, width: int = 100) -> str:
     """The first line of `text`, harmless, cut to `width`."""
     line = harmless(text.strip().split("\n", 1)[0]).replace("\t", " ")
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return cut(line, width)
 
 
 def one_name(name: str, width: int = 100) -> str:
@@ -66,10 +68,6 @@ def duration(seconds: float) -> str:
         return f"{whole // 3600} h" + (f" {minutes} min" if minutes else "")
     hours = whole % 86400 // 3600
     return f"{whole // 86400} d" + (f" {hours} h" if hours else "")
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def seconds_of(moment: str) -> float | None:

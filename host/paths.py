@@ -14,6 +14,7 @@ from typing import NamedTuple
 from host.errors import CommandError, conflict, not_found, usage
 from infra.shared.files import sync_directory
 from infra.shared.places import Places
+from infra.shared.text import cut
 
 DEFAULT_AGENT = "agent"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
@@ -79,7 +80,7 @@ def missing_settings(home: AgentPaths) -> CommandError:
 def problem_with_agent_name(name: str) -> str | None:
     if _NAME.fullmatch(name):
         return None
-    shown = ascii(name if len(name) <= 60 else name[:60] + "…")
+    shown = ascii(cut(name, 60))
     return (
         f"agent name {shown} is not allowed: 1 to 41 characters, lower-case letters, digits, '-' and '_', "
         "beginning with a letter or digit"

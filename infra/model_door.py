@@ -42,7 +42,8 @@ from infra.shared.conversation import COMPLETE_PATH, HEALTH_PATH, Completion, Re
 from infra.shared.exit_codes import Exit
 from infra.shared.places import Places
 from infra.shared.providers import MANUAL
-from infra.shared.settings import Settings, SettingsError, read_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.sockets import SocketTaken, listen
 
 log = structlog.get_logger("model_door")

@@ -1,7 +1,7 @@
-"""The agent's own life as one story: boot; on main work and sleep, on any other branch prove oneself and hand over.
+"""The runner: boots; on main it works and sleeps, on any other branch it has itself examined and hands over to main.
 
-Started by the watcher in the checkout that it is to run. How long a start takes is measured, so until SUCCESS only
-cheap modules are imported; the rest is imported where the story first needs it."""
+The watcher starts it in the checkout whose code it runs. The duration of a start is measured, so until SUCCESS only
+cheap modules are imported; the rest is imported where it is first needed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from infra.shared.clock import timestamp
 
 TYPE_CHECKING = False  # what type checkers take for typing's own, which would cost more than the lines below
 if TYPE_CHECKING:
-    from infra.cell.runner.control import Heart
-    from infra.cell.runner.home import Home
+    from infra.cell.runner.context import RunnerContext
+    from infra.cell.runner.control import LiveHeartbeat
     from infra.shared.boot import Boot
 
 
@@ -23,24 +23,24 @@ def main() -> int:
     code, up = come_up()
     if up is None:
         return code
-    boot, heart = up
+    boot, heartbeat = up
 
-    from infra.cell.runner import stop  # first of all: from here on the end of this process is an orderly one
+    from infra.cell.runner import stop  # first of all: from here on this process ends in order
 
     interruption = stop.listen()
-    from infra.cell.runner import home
+    from infra.cell.runner.context import runner_context
 
-    here = home.settle(boot, os.getcwd(), interruption, heart=heart)
-    here.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)
+    context = runner_context(boot, os.getcwd(), interruption, heartbeat=heartbeat)
+    context.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)
     try:
-        return live(here)
+        return work(context)
     except stop.Interrupted:
-        stop.no_more_hurry()
-        here.log.info("runner.interrupted", why="SIGTERM")
+        stop.cancel_deadline()
+        context.log.info("runner.interrupted", why="SIGTERM")
         return 0
     finally:
-        heart.beat("leaving", 0.0)
-        here.life.leaving()
+        heartbeat.beat("leaving", 0.0)
+        context.status.leaving()
 
 
 def leave_mark(started_at: float) -> None:
@@ -60,14 +60,14 @@ def leave_mark(started_at: float) -> None:
     os.close(log)
 
 
-def come_up() -> tuple[int, tuple[Boot, Heart] | None]:
+def come_up() -> tuple[int, tuple[Boot, LiveHeartbeat] | None]:
     """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason."""
     from infra.cell.runner import start
 
     boot = None
     try:
         boot = start.boot_value(os.environ.pop("MINIFRAM_BOOT", ""))
-        heart = start.preflight(boot, os.getcwd())
+        heartbeat = start.preflight(boot, os.getcwd())
         start.succeeded(boot, os.getcwd())
     except start.Unfit as unfit:
         start.failed(unfit, os.getcwd())
@@ -75,20 +75,20 @@ def come_up() -> tuple[int, tuple[Boot, Heart] | None]:
     except Exception as error:
         start.failed(start.broken(error, boot), os.getcwd())
         raise
-    return 0, (boot, heart)
+    return 0, (boot, heartbeat)
 
 
-def live(here: Home) -> int:
+def work(context: RunnerContext) -> int:
     from infra.shared.branches import MAIN
 
-    if here.boot.branch != MAIN:
+    if context.boot.branch != MAIN:
         from infra.cell.runner import hop
 
-        return hop.prove_and_hand_over(here)
+        return hop.prove_and_hand_over(context)
 
-    from infra.cell.runner import work
+    from infra.cell.runner.work import until_handed_over
 
-    return work.until_handed_over(here)
+    return until_handed_over(context)
 
 
 if __name__ == "__main__":

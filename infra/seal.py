@@ -32,7 +32,8 @@ from infra.shared.identity import Identity, leave_groups, user_named
 from infra.shared.places import Places
 from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
-from infra.shared.settings import Settings, SettingsError, read_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.watcher_file import Report
 from infra.watcher import watch
 

@@ -1,7 +1,7 @@
-"""Supervise: observe → decide → act (DESIGN §5).
+"""Supervise: observe → decide → act (`spec/ARCHITECTURE.md`).
 
-Keeps one runner alive, carries out what the cell asks for by signal files, and goes back to main when a version
-fails. It decides in `supervision.decide` alone; all that it sees and does is in `supervision.world`."""
+Keeps one runner alive, carries out what the cell asks for by signal files, and falls back when a version fails. All
+decisions are in `supervision.decide`, which is pure; `observe` sees and `act` acts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ import sys
 import structlog
 
 from infra.keep.supervision import memory
-from infra.keep.supervision.decide import decide
-from infra.keep.supervision.states import Phase, State
-from infra.keep.supervision.world import World, now
+from infra.keep.supervision.act import Actor
+from infra.keep.supervision.decide.decision import decide
+from infra.keep.supervision.decide.state import Phase, State
+from infra.keep.supervision.observe import Observer
+from infra.keep.supervision.parts import Parts, now
 from infra.keep.supervision.zones import Zones, plain_directories
 from infra.shared import arguments
 from infra.shared.exit_codes import Exit
-from infra.shared.settings import SettingsError, read_settings
+from infra.shared.log import log_as_json
+from infra.shared.settings_file import SettingsError, read_settings
 
 
 def main(argv: list[str]) -> int:
@@ -43,10 +46,10 @@ def watch(zones: Zones) -> int:
         return _refuse(str(error), Exit.CONFLICT)
     except OSError as error:
         return _refuse(f"the watcher cannot use its directories: {error}", Exit.FAILURE)
-    world = World(settings, zones, log)
-    world.wake.on_stop_signals()
+    parts = Parts(settings, zones, log)
+    parts.wake.on_stop_signals()
     try:
-        state = supervise(world)
+        state = supervise(parts)
     except BaseException:
         log.exception("watcher.crashed")
         raise
@@ -55,15 +58,17 @@ def watch(zones: Zones) -> int:
     return Exit.DENIED if state.broken else Exit.OK
 
 
-def supervise(world: World) -> State:
-    """The whole of the watcher that is not a decision."""
-    state = world.begin()
+def supervise(parts: Parts) -> State:
+    """The loop. What was decided is remembered before it is done: a watcher killed at any moment goes on from there."""
+    actor = Actor(parts)
+    observer = Observer(parts, actor)
+    state = observer.begin()
     while state.phase is not Phase.STOPPED:
-        event = world.next_event(state)
+        event = observer.next_event(state)
         state, actions = decide(state, event, now())
-        world.remember(state, actions)
+        parts.remember(state, actions)
         for action in actions:
-            world.perform(action, state)
+            actor.perform(action, state)
     return state
 
 
@@ -76,16 +81,7 @@ def _log_to(path: str, rotate_over: int) -> structlog.stdlib.BoundLogger:
     """JSON lines, one per event; a file that would pass `rotate_over` bytes is moved to `.1`."""
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=rotate_over, backupCount=1, encoding="utf-8")
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
+    log_as_json(structlog.stdlib.LoggerFactory(), structlog.stdlib.BoundLogger)
     log: structlog.stdlib.BoundLogger = structlog.get_logger("watcher")
     return log
 

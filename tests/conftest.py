@@ -10,25 +10,15 @@ from hypothesis import HealthCheck, settings
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The one place that says how many examples are tried; `make test-long` asks for the second by --hypothesis-profile.
 settings.register_profile("minifram", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+settings.register_profile("long", parent=settings.get_profile("minifram"), max_examples=500)
 settings.load_profile("minifram")
 
-LONG = (
-    "tests/sealed/test_upgrade.py",
-    "tests/host/test_container_upgrade.py",
-    "tests/sealed/test_life.py",
-    "tests/sealed/test_seal.py",
-    "tests/whole/",
-    "tests/host/test_container_up.py",
-    "tests/faults/",
-    "tests/sealed/",
-    "tests/keep/supervision/",
-    "tests/keep/rehearsal/",
-)
-"""Where a file, or one test of it, takes half a minute or more; the longest first. The heavy tests are shared out by
-file, and others a few at a time: what is long begins early, so that the last worker is not alone with it."""
 
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In the order of `LONG`, then all others as they come."""
-    items.sort(key=lambda item: next((at for at, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG)))
+    """What is too long for `make test` is too long for an examination of a version as well."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker("heavy")

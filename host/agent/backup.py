@@ -30,7 +30,7 @@ from infra.shared.files import sync_directory
 from infra.shared.providers import KEYS, VARIABLES
 from infra.shared.repository.git import CANNOT_START, Git, GitError
 from infra.shared.safe_files import opened_file
-from infra.shared.settings import parse_settings
+from infra.shared.settings_file import parse_settings
 
 HEADER_BYTES = 32 << 20
 LEFT_OUT = ("work in clones that was not pushed", "logs", "the watcher's memory", "sockets", "the model's key")

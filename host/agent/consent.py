@@ -18,7 +18,8 @@ from host.paths import AgentPaths
 from host.running import record
 from host.running.record import PROCESS
 from infra.shared.plain_yaml import parse_yaml
-from infra.shared.settings import Settings, parse_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import parse_settings
 from infra.shared.settings_trust import Difference, needing_consent
 
 Consent = Callable[[str, Sequence[Difference]], bool]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -15,9 +16,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from host.agent.demo_scene import (
+from host.agent.demo_agent import (
+    DemoAgent,
     DemoFailed,
-    Scene,
+    agent_apart,
+    agent_in_container,
     git,
     is_serving,
     main_after,
@@ -27,12 +30,11 @@ from host.agent.demo_scene import (
     newest_boot,
     page_of,
     run,
-    scene_apart,
-    scene_in_container,
     state_of,
     until,
     wall,
 )
+from host.display import Say
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from infra.shared.places import LIFE_FILE
@@ -45,15 +47,17 @@ DYING = "Try the upgrade on branch starts-then-dies: a runner that starts and th
 HELLO = "Write src/hello.py that prints hello, with a test."
 
 
-class Stage:
-    """Where the demo is told: each line with the seconds since it began."""
+class Narration:
+    """What the demo prints: each line with the seconds since it began."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
+    def __init__(self, out: TextIO, say: Say = lambda _: None) -> None:
+        """`say` gets each title, too."""
+        self._out, self._say = out, say
         self._began = time.monotonic()
 
     def title(self, text: str) -> None:
         self._print(f"\n{self._clock()}  {text}")
+        self._say(text)
 
     def say(self, text: str) -> None:
         self._print(f"{self._clock()}    {text}")
@@ -77,210 +81,210 @@ def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
 
     Gives Exit.OK, or Exit.FAILURE with the step that was not seen."""
     directory = Path(keep_at or tempfile.mkdtemp(prefix="minifram-demo-")).absolute()
-    stage = Stage(out)
-    scene = scene_apart(directory) if sandbox == "process" else scene_in_container(directory, sandbox)
+    story = Narration(out)
+    agent = agent_apart(directory) if sandbox == "process" else agent_in_container(directory, sandbox, "", os.environ)
     try:
-        play_whole(scene, stage)
-        _close(scene, stage)
+        play_whole(agent, story)
+        _close(agent, story)
     except DemoFailed as error:
-        stage.title(f"FAILED: {error}")
-        stage.show(minifram(scene, "logs", "-n", "40", check=False))
-        stage.show(f"Everything is left in {directory}")
+        story.title(f"FAILED: {error}")
+        story.show(minifram(agent, "logs", "-n", "40", check=False))
+        story.show(f"Everything is left in {directory}")
         return Exit.FAILURE
     return Exit.OK
 
 
-def play_whole(scene: Scene, stage: Stage, first: Callable[[], None] = lambda: None) -> None:
+def play_whole(agent: DemoAgent, story: Narration, first: Callable[[], None] = lambda: None) -> None:
     """From the agent's birth to its end; `first` is called once it is up. Raises DemoFailed."""
-    with _agent(scene, stage):
+    with _alive(agent, story):
         first()
-        _play(scene, stage)
+        _play(agent, story)
 
 
-def _play(scene: Scene, stage: Stage) -> None:
-    stage.title("a. A directive, over plain git")
-    _directed(scene, stage, PRIMES)
-    primes = _done(scene, stage, PRIMES, 60)
-    _show_commits(scene, stage, "src", "tests/test_primes.py")
-    stage.show(primes)
+def _play(agent: DemoAgent, story: Narration) -> None:
+    story.title("a. A directive, over plain git")
+    _directed(agent, story, PRIMES)
+    primes = _done(agent, story, PRIMES, 60)
+    _show_commits(agent, story, "src", "tests/test_primes.py")
+    story.show(primes)
 
-    before_upgrade = git(scene, "rev-parse", "origin/main")
-    stage.title("b. A directive to improve itself: the hop")
-    _directed(scene, stage, IMPROVE)
-    _follow_hop(scene, stage, "report-duration")
-    improved = _done(scene, stage, IMPROVE, 60)
-    _show_commits(scene, stage, "infra")
+    before_upgrade = git(agent, "rev-parse", "origin/main")
+    story.title("b. A directive to improve itself: the hop")
+    _directed(agent, story, IMPROVE)
+    _follow_hop(agent, story, "report-duration")
+    improved = _done(agent, story, IMPROVE, 60)
+    _show_commits(agent, story, "infra")
     if "This took" not in improved:
         raise DemoFailed("the new behaviour (a duration in the report) is not in the report after the upgrade")
-    stage.say("the new behaviour is visible in the report:")
-    stage.show(improved)
+    story.say("the new behaviour is visible in the report:")
+    story.show(improved)
 
-    for letter, branch, directive in (("c.", "cannot-start", BROKEN), ("  ", "starts-then-dies", DYING)):
-        stage.title(f"{letter} A bad upgrade: {branch}")
-        _directed(scene, stage, directive)
-        (_follow_fall if branch == "starts-then-dies" else _follow_refusal)(scene, stage, branch)
-        _done(scene, stage, directive, 60)
+    for branch, directive in (("cannot-start", BROKEN), ("starts-then-dies", DYING)):
+        story.title(f"c. A bad upgrade: {branch}")
+        _directed(agent, story, directive)
+        (_follow_fall if branch == "starts-then-dies" else _follow_refusal)(agent, story, branch)
+        _done(agent, story, directive, 60)
 
-    stage.title("d. The PM rolls back the improvement")
-    commits_before = int(git(scene, "rev-list", "--count", "origin/main"))
-    reports_before = comms.reports(page_of(scene))
-    stage.show(minifram(scene, "rollback", before_upgrade[:12]))
-    rolled_back = git(scene, "rev-parse", "origin/main", fetch=True)
-    until(10, lambda: is_serving(scene, rolled_back), "main running the rolled back tree", scene)
-    stage.say(f"main runs {rolled_back[:12]}: the old tree as a new commit")
-    _directed(scene, stage, HELLO)
-    hello = _done(scene, stage, HELLO, 60)
-    commits = int(git(scene, "rev-list", "--count", "origin/main"))
-    kept = [report for report in reports_before if report in comms.reports(page_of(scene))]
-    stage.say(
+    story.title("d. The PM rolls back the improvement")
+    commits_before = int(git(agent, "rev-list", "--count", "origin/main"))
+    reports_before = comms.reports(page_of(agent))
+    story.show(minifram(agent, "rollback", before_upgrade[:12]))
+    rolled_back = git(agent, "rev-parse", "origin/main", fetch=True)
+    until(10, lambda: is_serving(agent, rolled_back), "main running the rolled back tree", agent)
+    story.say(f"main runs {rolled_back[:12]}: the old tree as a new commit")
+    _directed(agent, story, HELLO)
+    hello = _done(agent, story, HELLO, 60)
+    commits = int(git(agent, "rev-list", "--count", "origin/main"))
+    kept = [report for report in reports_before if report in comms.reports(page_of(agent))]
+    story.say(
         f"history grew from {commits_before} to {commits} commits on main; every report is still there: "
         f"{len(kept)} of {len(reports_before)}"
     )
     if len(kept) != len(reports_before) or commits <= commits_before or "This took" in hello:
         raise DemoFailed("the rollback lost a report or a commit, or left the old behaviour in place")
-    stage.say("and reports are as they were before the upgrade:")
-    stage.show(hello)
+    story.say("and reports are as they were before the upgrade:")
+    story.show(hello)
 
 
 @contextlib.contextmanager
-def _agent(scene: Scene, stage: Stage) -> Iterator[None]:
+def _alive(agent: DemoAgent, story: Narration) -> Iterator[None]:
     """Set up, run, and whatever happens take down."""
-    stage.title(f"An agent is born in {scene.directory}")
-    settings = minifram(scene, "init", "--sandbox", scene.sandbox, "--model", "scripted", "--json")
-    if scene.sandbox == "podman":
+    story.title(f"A new agent in {agent.directory}")
+    settings = minifram(agent, "init", "--sandbox", agent.sandbox, "--model", "scripted", "--json")
+    if agent.sandbox == "podman":
         file = Path(json.loads(settings)["settings"])
         text = file.read_text()
         # A demo has nobody to speak to.
-        for line, chosen in (("# network: auto", "network: none"), ("# base: null", f"base: {json.dumps(scene.base)}")):
+        for line, chosen in (("# network: auto", "network: none"), ("# base: null", f"base: {json.dumps(agent.base)}")):
             if text.count(line) != 1:
                 raise DemoFailed(f"{file} has no line '{line}'")
             text = text.replace(line, chosen)
         file.write_text(text)
-        stage.say("the first time, the image is made: that takes minutes")
-    run(["git", "clone", "--quiet", scene.places.remote, str(scene.clone)], scene, cwd=scene.directory)
-    git(scene, "config", "user.name", "PM")
-    git(scene, "config", "user.email", "pm@example.invalid")
-    stage.say(f"bare repository {scene.places.remote}, first commit {git(scene, 'rev-parse', '--short', 'HEAD')}")
+        story.say("the first time, the image is made: that takes minutes")
+    run(["git", "clone", "--quiet", agent.places.remote, str(agent.clone)], agent, cwd=agent.directory)
+    git(agent, "config", "user.name", "PM")
+    git(agent, "config", "user.email", "pm@example.invalid")
+    story.say(f"bare repository {agent.places.remote}, first commit {git(agent, 'rev-parse', '--short', 'HEAD')}")
     try:
-        minifram_told(scene, stage.say, "up")
-        state = state_of(scene)
-        stage.say(f"the watcher runs; main@{state.commit[:12]} says SUCCESS (pid {state.runner_pid})")
+        minifram_told(agent, story.say, "up")
+        state = state_of(agent)
+        story.say(f"the watcher runs; main@{state.commit[:12]} says SUCCESS (pid {state.runner_pid})")
         yield
     finally:
-        minifram(scene, "down", check=False)
-        if scene.sandbox == "process":
-            shutil.rmtree(scene.env["XDG_RUNTIME_DIR"], ignore_errors=True)
+        minifram(agent, "down", check=False)
+        if agent.sandbox == "process":
+            shutil.rmtree(agent.env["XDG_RUNTIME_DIR"], ignore_errors=True)
 
 
-def _directed(scene: Scene, stage: Stage, text: str) -> None:
+def _directed(agent: DemoAgent, story: Narration, text: str) -> None:
     """The PM's way by hand: edit COMMS.md, commit, push. Waits until the agent is at it."""
-    page = scene.clone / "COMMS.md"
-    git(scene, "pull", "--quiet", "--rebase")
+    page = agent.clone / "COMMS.md"
+    git(agent, "pull", "--quiet", "--rebase")
     page.write_text(comms.add_directive(page.read_text(), text))
-    git(scene, "commit", "--quiet", "--all", "--message", f"Directive: {text}")
-    git(scene, "push", "--quiet")
+    git(agent, "commit", "--quiet", "--all", "--message", f"Directive: {text}")
+    git(agent, "push", "--quiet")
     pushed = time.monotonic()
-    stage.say(f"PM pushed {git(scene, 'rev-parse', '--short', 'HEAD')}: {text}")
-    until(2.0, lambda: _working_on(scene, text), "the agent noticing the directive within 2 s", scene)
-    stage.say(f"the agent noticed {time.monotonic() - pushed:.2f} s after the push")
+    story.say(f"PM pushed {git(agent, 'rev-parse', '--short', 'HEAD')}: {text}")
+    until(2.0, lambda: _working_on(agent, text), "the agent noticing the directive within 2 s", agent)
+    story.say(f"the agent noticed {time.monotonic() - pushed:.2f} s after the push")
 
 
-def _working_on(scene: Scene, text: str) -> bool:
+def _working_on(agent: DemoAgent, text: str) -> bool:
     try:
-        life = json.loads(Path(scene.places.main_checkout, LIFE_FILE).read_text())
+        life = json.loads(Path(agent.places.main_checkout, LIFE_FILE).read_text())
     except (OSError, ValueError):
         return False
     return bool(life["doing"] == "working" and text.startswith(life["unit"].rstrip("…")[:60])) or _is_ticked(
-        scene, text
+        agent, text
     )
 
 
-def _is_ticked(scene: Scene, text: str) -> bool:
-    return any(item.done and item.text == text for item in comms.directives(page_of(scene)))
+def _is_ticked(agent: DemoAgent, text: str) -> bool:
+    return any(item.done and item.text == text for item in comms.directives(page_of(agent)))
 
 
-def _done(scene: Scene, stage: Stage, text: str, seconds: float) -> str:
+def _done(agent: DemoAgent, story: Narration, text: str, seconds: float) -> str:
     """Wait until the directive is ticked; the report that came with it."""
-    until(seconds, lambda: _is_ticked(scene, text), f"the directive ticked: {text}", scene)
+    until(seconds, lambda: _is_ticked(agent, text), f"the directive ticked: {text}", agent)
     start = text[:60]
-    report = next(r for r in reversed(comms.reports(page_of(scene))) if f"done: {start}" in r.splitlines()[0])
-    commit = git(scene, "log", "-1", "--format=%h %s", "origin/main", "--", "COMMS.md", fetch=True)
-    stage.say(f"reported and ticked: {commit[:90]}")
+    report = next(r for r in reversed(comms.reports(page_of(agent))) if f"done: {start}" in r.splitlines()[0])
+    commit = git(agent, "log", "-1", "--format=%h %s", "origin/main", "--", "COMMS.md", fetch=True)
+    story.say(f"reported and ticked: {commit[:90]}")
     return report
 
 
-def _follow_hop(scene: Scene, stage: Stage, branch: str) -> None:
-    on_branch = until(90, lambda: newest_boot(scene, branch, "success", "left"), f"{branch} launched", scene)
+def _follow_hop(agent: DemoAgent, story: Narration, branch: str) -> None:
+    on_branch = until(90, lambda: newest_boot(agent, branch, "success", "left"), f"{branch} launched", agent)
     launched = f"the watcher rehearsed and launched {branch}@{on_branch.commit[:12]}"
-    stage.say(f"it pushed branch {branch}, signalled and left; {launched}")
-    until(300, lambda: newest_boot(scene, branch, "left"), f"{branch} examined and handed over", scene)
-    if not re.search(rf"{branch}@[0-9a-f]+ merged into main", page_of(scene)):
-        raise DemoFailed(f"{branch} did not merge itself; its report:\n{comms.reports(page_of(scene))[-1]}")
-    merge = git(scene, "log", "-1", "--merges", "--format=%h %s", "origin/main", fetch=True)
-    evidence = git(scene, "log", "-1", "--merges", "--format=%(trailers:key=Examined)", "origin/main")
-    stage.say(f"the keep examined the new version ({evidence.removeprefix('Examined: ').strip()}), it merged: {merge}")
-    back = until(10, lambda: main_after(scene, branch), "main running the merge", scene)
-    stage.say(f"and handed over: main@{back.commit[:12]} runs")
+    story.say(f"it pushed branch {branch}, signalled and left; {launched}")
+    until(300, lambda: newest_boot(agent, branch, "left"), f"{branch} examined and handed over", agent)
+    if not re.search(rf"{branch}@[0-9a-f]+ merged into main", page_of(agent)):
+        raise DemoFailed(f"{branch} did not merge itself; its report:\n{comms.reports(page_of(agent))[-1]}")
+    merge = git(agent, "log", "-1", "--merges", "--format=%h %s", "origin/main", fetch=True)
+    evidence = git(agent, "log", "-1", "--merges", "--format=%(trailers:key=Examined)", "origin/main")
+    story.say(f"the keep examined the new version ({evidence.removeprefix('Examined: ').strip()}), it merged: {merge}")
+    back = until(10, lambda: main_after(agent, branch), "main running the merge", agent)
+    story.say(f"and handed over: main@{back.commit[:12]} runs")
 
 
-def _follow_refusal(scene: Scene, stage: Stage, branch: str) -> None:
+def _follow_refusal(agent: DemoAgent, story: Narration, branch: str) -> None:
     """The branch is never launched: its rehearsal shows that it cannot live."""
 
     def refused() -> Trouble | None:
         words = f"{branch}@"
-        found = [each for each in state_of(scene).troubles if each.text.startswith(words)]
+        found = [each for each in state_of(agent).troubles if each.text.startswith(words)]
         return found[-1] if found else None
 
-    trouble = until(90, refused, f"{branch} refused", scene)
-    back = until(5, lambda: main_since(scene, trouble.at), "main running again within 5 s", scene)
-    stage.say(trouble.text)
+    trouble = until(90, refused, f"{branch} refused", agent)
+    back = until(5, lambda: main_since(agent, trouble.at), "main running again within 5 s", agent)
+    story.say(f"refused: {trouble.text}")
     took = max(0.0, wall(back.started_at) - wall(trouble.at))
-    stage.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after the verdict")
-    _show_report(scene, stage, branch)
+    story.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after the verdict")
+    _show_report(agent, story, branch)
 
 
-def _follow_fall(scene: Scene, stage: Stage, branch: str) -> None:
-    fallen = until(90, lambda: newest_boot(scene, branch, "failed", "died"), f"{branch} failing", scene)
-    back = until(5, lambda: main_after(scene, branch), "main running again within 5 s", scene)
+def _follow_fall(agent: DemoAgent, story: Narration, branch: str) -> None:
+    fallen = until(90, lambda: newest_boot(agent, branch, "failed", "died"), f"{branch} failing", agent)
+    back = until(5, lambda: main_after(agent, branch), "main running again within 5 s", agent)
     took = max(0.0, wall(back.started_at) - wall(fallen.ended_at))
-    stage.say(fallen.detail)
-    stage.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after that end")
-    _show_report(scene, stage, branch)
+    story.say(f"it fell: {fallen.detail}")
+    story.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after that end")
+    _show_report(agent, story, branch)
 
 
-def _show_report(scene: Scene, stage: Stage, branch: str) -> None:
+def _show_report(agent: DemoAgent, story: Narration, branch: str) -> None:
     """What the PM can read of a version that failed: in COMMS.md, and by `minifram logs`."""
     title = f"watcher: {branch} failed"
-    until(5, lambda: title in page_of(scene), "the reason in COMMS.md", scene)
-    report = next(report for report in reversed(comms.reports(page_of(scene))) if title in report)
+    until(5, lambda: title in page_of(agent), "the reason in COMMS.md", agent)
+    report = next(report for report in reversed(comms.reports(page_of(agent))) if title in report)
     lines = report.splitlines()
-    stage.show("\n".join([*lines[:3], "    …", *lines[-3:]] if len(lines) > 6 else lines))
+    story.show("\n".join([*lines[:3], "    …", *lines[-3:]] if len(lines) > 6 else lines))
     logged = [
-        line for line in minifram(scene, "logs", "--source", "watcher", "-n", "60").splitlines() if branch in line
+        line for line in minifram(agent, "logs", "--source", "watcher", "-n", "60").splitlines() if branch in line
     ]
     if not logged:
         raise DemoFailed(f"`minifram logs` does not say what happened to {branch}")
 
 
-def _close(scene: Scene, stage: Stage) -> None:
-    stage.title("The history: git log --graph --oneline --all")
-    stage.show(git(scene, "log", "--graph", "--oneline", "--all", fetch=True))
-    stage.title("The Reports section of COMMS.md")
-    stage.show("\n\n".join(comms.reports(page_of(scene))))
-    stage.title(f"Done in {stage.seconds():.0f} s. The agent is down; everything is left for you to look at:")
-    stage.show(
-        f"{scene.places.remote}   the bare repository\n"
-        f"{scene.clone}   the PM's clone\n"
-        f"{scene.places.bot}   the agent's own tree, its logs in main/minifram/logs\n"
-        f"{scene.places.var}   watcher state and log, ledger\n\n"
-        "Next: `.venv/bin/minifram init && .venv/bin/minifram up` makes an agent of your own;\n"
-        "with ANTHROPIC_API_KEY set, `.venv/bin/minifram init --model anthropic` runs it on Claude."
+def _close(agent: DemoAgent, story: Narration) -> None:
+    story.title("The history: git log --graph --oneline --all")
+    story.show(git(agent, "log", "--graph", "--oneline", "--all", fetch=True))
+    story.title("The Reports section of COMMS.md")
+    story.show("\n\n".join(comms.reports(page_of(agent))))
+    story.title(f"Done in {story.seconds():.0f} s. The agent is down; everything is left for you to look at:")
+    story.show(
+        f"{agent.places.remote}   the bare repository\n"
+        f"{agent.clone}   the PM's clone\n"
+        f"{agent.places.bot}   the agent's own tree, its logs in main/minifram/logs\n"
+        f"{agent.places.var}   watcher state and log, ledger\n\n"
+        "Next: `minifram init && minifram up` makes an agent of your own (`.venv/bin/minifram` in a checkout);\n"
+        "with ANTHROPIC_API_KEY set, `minifram init --model anthropic` runs it on Claude."
     )
 
 
-def _show_commits(scene: Scene, stage: Stage, *paths: str) -> None:
+def _show_commits(agent: DemoAgent, story: Narration, *paths: str) -> None:
     for line in git(
-        scene, "log", "-1", "--no-merges", "--stat", "--format=%h %an: %s", "origin/main", "--", *paths, fetch=True
+        agent, "log", "-1", "--no-merges", "--stat", "--format=%h %an: %s", "origin/main", "--", *paths, fetch=True
     ).splitlines():
         if line.strip():
-            stage.show(line)
+            story.show(line)

@@ -28,7 +28,7 @@ from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
 from infra.shared.providers import KEYS, variable_of
 from infra.shared.repository.git import Git, GitError
-from infra.shared.settings import SettingsError, read_settings
+from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.sockets import MAX_PATH_BYTES, connect
 
 if TYPE_CHECKING:
@@ -149,16 +149,16 @@ def _podman(context: Context, home: AgentPaths) -> Iterator[Result]:
 
 
 def _image(context: Context, found: Machine, wanted: str) -> Iterator[Result]:
-    from host.container import base, choice
+    from host.container import choice, image
     from host.container.podman import PodmanError
     from host.container.words import VERSION
 
     podman = choice.podman_of(context, found)
     try:
         built = podman("image", "ls", f"--filter=label={VERSION}", "--quiet").split()
-        is_there = base.look(podman, f"{base.NAME}:{base.recipe()}") is not None
+        is_there = image.look(podman, image.base_name(context.root)) is not None
     except PodmanError as error:
-        yield Result("image", FAIL, str(error))
+        yield Result("image", FAIL, error.said)
         return
     if is_there:
         yield Result("image", OK, f"its base is here; {counted(len(set(built)), 'image')} built")
@@ -177,13 +177,12 @@ def _container(context: Context, home: AgentPaths) -> Iterator[Result]:
     if sandbox_in_use(home) != PODMAN:
         return
     from host.container import choice, control
-    from host.container.podman import PodmanError
 
     try:
         podman = choice.podman_at_hand(context)
         found = control.look(podman, home)
         has_secret = bool(control.keys_held(podman, home))
-    except (CommandError, PodmanError) as error:
+    except CommandError as error:
         yield Result("container", FAIL, str(error))
         return
     if os.path.lexists(home.switch_file):
@@ -204,9 +203,9 @@ def _container(context: Context, home: AgentPaths) -> Iterator[Result]:
 
 
 def _unit(context: Context, home: AgentPaths) -> Iterator[Result]:
-    from host.agent import generated
+    from host.agent import generate
 
-    yield from generated.of_unit(context, home)
+    yield from generate.of_unit(context, home)
 
 
 def _settings(context: Context, home: AgentPaths) -> Iterator[Result]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from host.context import as_option
 from host.errors import conflict, try_again, usage
 from host.paths import AgentPaths, secure_directory, secure_run_directory
-from host.project import Source, files_of
+from host.project import Source, first_files
 from host.repository.open import git_on
 from host.repository.repair import put_hooks
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
@@ -23,13 +23,6 @@ from infra.shared.people import Person
 from infra.shared.repository.bare_config import MARKER, SETTINGS
 from infra.shared.repository.git import Git
 from infra.shared.sockets import MAX_PATH_BYTES
-
-BORN_WITH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes")
-"""Of this project, what every agent's repository holds at first (spec/ARCHITECTURE.md)."""
-BORN_WITH_TESTS = ("__init__.py", "conftest.py", "shared", "cell", "keep")
-"""Of `tests/`, what needs neither a container nor the host; a part without tests yet has no folder."""
-BODY = "bot-template/body"
-"""Laid over the rest, at the top of the repository."""
 
 
 class Initialised(NamedTuple):
@@ -105,16 +98,6 @@ def making(home: AgentPaths, refuse: Callable[[], None]) -> Iterator[str]:
         sync_directory(base)
     finally:
         os.close(lock)
-
-
-def first_files(root: str) -> list[Source]:
-    """Every file of an agent's first commit. Raises CommandError when the project lacks a part."""
-    tests = [f"tests/{name}" for name in BORN_WITH_TESTS if os.path.exists(f"{root}/tests/{name}")]
-    found = {source.path: source for part in (*BORN_WITH, *tests) for source in files_of(root, part)}
-    for source in files_of(root, BODY):
-        inside = source.path.removeprefix(f"{BODY}/")
-        found[inside] = source._replace(path=inside)
-    return [found[path] for path in sorted(found)]
 
 
 def make_repository(path: str, agent: str, sources: list[Source], pm: Person) -> str:

@@ -20,16 +20,16 @@ from host.running.watcher import POLL_SECONDS, known_state
 from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.places import VERSION
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.merge import changes_beyond_page
-from infra.shared.watcher_file import GOOD_RUNG, SAFE_RUNG, WatcherFile
+from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 
 RETRY_REF = "refs/minifram/retry"
 TAKEN_SECONDS = 10.0
 """The watcher looks every second or so; it may be about to start a version."""
 SHOWN = 5
-STAND_INS = (GOOD_RUNG, SAFE_RUNG)
+STAND_INS = (GOOD_LEVEL, SAFE_LEVEL)
 """What runs where main cannot."""
 
 
@@ -67,7 +67,7 @@ def known(git: Git, state: WatcherFile, main: str) -> tuple[Pin, ...]:
         seen = resolve_commit(git, state.main.commit)
         if seen is None or changes_beyond_page(git, seen, main, *VERSION):
             of_main = ""
-    of_interest = {of_main, *(good.id for good in state.goods)} if of_main else {of_main}
+    of_interest = {of_main, *(good.id for good in state.known_good)} if of_main else {of_main}
     return tuple(
         Pin(pin.branch, pin.commit, pin.at, pin.why, bool(of_main) and pin.version == of_main)
         for pin in reversed(state.pins)
@@ -87,7 +87,7 @@ def _is_on_offer(git: Git, pin: watcher_file.Pin, main: str) -> bool:
 def taken_back(state: WatcherFile) -> tuple[str, ...]:
     """The commits of good versions that the PM rolled back from or rejected: none of them stands in for main."""
     withdrawn = {*state.withdrawn} - {*state.pardoned}
-    return tuple(good.commit for good in state.goods if good.id in withdrawn)
+    return tuple(good.commit for good in state.known_good if good.id in withdrawn)
 
 
 def shown(found: tuple[Pin, ...]) -> Iterator[str]:
@@ -102,15 +102,15 @@ def shown(found: tuple[Pin, ...]) -> Iterator[str]:
 def good_of(state: WatcherFile) -> str:
     """The commit of the last main that has shown that it can live and is not pinned; empty when there is none."""
     pinned = {state.main.id, *(pin.version for pin in state.pins)}
-    goods = (good.commit for good in state.goods if good.id not in pinned)
+    goods = (good.commit for good in state.known_good if good.id not in pinned)
     return next((commit for commit in goods if commit not in taken_back(state)), "")
 
 
 def rung_of(state: WatcherFile) -> str:
     """What runs, or ran last; empty before the first start."""
     if state.branch:
-        return state.rung
-    return state.boots[-1].rung if state.boots else ""
+        return state.level
+    return state.boots[-1].level if state.boots else ""
 
 
 def is_asked(home: AgentPaths) -> bool:
@@ -154,7 +154,7 @@ def check_main(context: Context, home: AgentPaths) -> Iterator[Result]:
     pin = next((pin for pin in found if pin.is_main), None)
     if pin:
         good = good_of(state)
-        leads = f"{rung} leads" if stands_in else f"{GOOD_RUNG if good else SAFE_RUNG} is next"
+        leads = f"{rung} leads" if stands_in else f"{GOOD_LEVEL if good else SAFE_LEVEL} is next"
         back = f"'minifram rollback {good[:12]}{option}' (the last that lived), " if good else ""
         text = (
             f"at {pin.commit[:12]} it is pinned since {pin.at} because {one_line(pin.why, 160)}; {leads} in its place. "
@@ -163,7 +163,7 @@ def check_main(context: Context, home: AgentPaths) -> Iterator[Result]:
         yield Result("main", WARN, text)
     elif stands_in:
         text = f"{rung} leads, though main is not pinned: 'minifram restart{option}' has main tried"
-        yield Result("main", WARN if rung == SAFE_RUNG else NOTE, text)
+        yield Result("main", WARN if rung == SAFE_LEVEL else NOTE, text)
     else:
         yield Result("main", OK, "it is not pinned")
 

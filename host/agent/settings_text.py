@@ -20,7 +20,8 @@ import yaml
 from infra.shared import boot, model_settings
 from infra.shared import settings as contract
 from infra.shared.section import Section
-from infra.shared.settings import Settings, SettingsError, parse_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, parse_settings
 
 
 class Entry(NamedTuple):

@@ -22,15 +22,16 @@ from host.running.watcher import holder, known_state, orphan
 from infra.shared import comms, watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
-from infra.shared.life_file import SCHEMA as LIFE_SCHEMA
-from infra.shared.life_file import Life
 from infra.shared.model_settings import model_words
 from infra.shared.places import BODY, LIFE_FILE
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.safe_files import Below, opened_file
-from infra.shared.settings import Settings, SettingsError, read_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.signals import SignalName
+from infra.shared.status_file import SCHEMA as LIFE_SCHEMA
+from infra.shared.status_file import RunnerStatus
 from infra.shared.verdicts import refs
 from infra.shared.watcher_file import BootRecord, Trouble, WatcherFile
 
@@ -101,7 +102,7 @@ class Status(NamedTuple):
     """The PM has asked that they be tried again, and the watcher has not taken it yet."""
     untold: int
     """Reports of the watcher's that are not in COMMS.md yet."""
-    life: Life | None
+    life: RunnerStatus | None
     examining: tuple[str, ...]
     """Branches whose examination was asked for, and is waiting or under way."""
     boots: tuple[BootRecord, ...]
@@ -214,7 +215,7 @@ def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:
     )
 
 
-def activity_of(home: AgentPaths, state: WatcherFile) -> Life | None:
+def activity_of(home: AgentPaths, state: WatcherFile) -> RunnerStatus | None:
     """What the runner says that it does; None when its words are missing or make no sense."""
     if problem_with_branch(state.branch):
         return None
@@ -224,9 +225,9 @@ def activity_of(home: AgentPaths, state: WatcherFile) -> Life | None:
         return None
     if not isinstance(raw, dict) or raw.get("schema") != LIFE_SCHEMA:
         return None
-    known = {key: raw[key] for key in Life._fields if key in raw}
+    known = {key: raw[key] for key in RunnerStatus._fields if key in raw}
     sound = all(isinstance(value, int if key == "steps" else str) for key, value in known.items())
-    return Life(**known) if sound and {"doing", "since"} <= known.keys() else None
+    return RunnerStatus(**known) if sound and {"doing", "since"} <= known.keys() else None
 
 
 def _refusal(home: AgentPaths) -> list[Trouble]:
@@ -239,7 +240,7 @@ def _refusal(home: AgentPaths) -> list[Trouble]:
 
 
 def _prepared(state: WatcherFile) -> str:
-    asked = state.pending
+    asked = state.request
     return asked.target if asked and asked.name == SignalName.BOOTSTRAP.value else state.branch or MAIN
 
 

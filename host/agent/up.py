@@ -25,11 +25,12 @@ from infra.shared.files import write_whole
 from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
 from infra.shared.providers import KEYS, provider_with, variable_of
-from infra.shared.settings import Settings, read_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import read_settings
 
 if TYPE_CHECKING:
+    from host.agent.sealed import Ship
     from host.container.choice import Choice
-    from host.container.lifecycle import Ship
 
 
 class Readiness(NamedTuple):
@@ -159,12 +160,15 @@ def fit_out(context: Context, ready: Readiness, rebuild: bool, say: Say) -> Read
     """What takes long: for podman, the image is found or built. Raises CommandError."""
     if ready.sandbox != PODMAN or ready.ship:
         return ready
-    from host.container import choice, lifecycle
+    from host.agent.sealed import Ship
+    from host.container import choice, image
 
     machine = ready.chosen.machine
     assert machine is not None  # noqa: S101 - what choosing podman means
     podman = choice.podman_of(context, machine)
-    return ready._replace(ship=lifecycle.fit_out(context, podman, machine, ready.settings, rebuild, say))
+    base = ready.settings.podman.base
+    found = image.find_or_build(podman, machine, context.environ, context.root, base, rebuild, say)
+    return ready._replace(ship=Ship(podman, machine, found, context.root, context.network))
 
 
 def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = UP_SECONDS, rebuild: bool = False) -> Up:
@@ -194,9 +198,10 @@ def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = U
 
 def _finish_switch(context: Context, ready: Readiness, say: Say, seconds: float) -> Running:
     """An upgrade that was interrupted: the agent runs again when that is at its end."""
-    from host.agent import upgrade
+    from host.agent.switch import Timeouts
+    from host.agent.upgrade import settle
 
-    ended = upgrade.settle(context, ready, say, upgrade.Limits(up=seconds))
+    ended = settle(context, ready, say, Timeouts(up=seconds))
     if ended.journal.why:
         say(f"the upgrade was taken back: {ended.journal.why}")
     if ended.running is None:
@@ -205,12 +210,12 @@ def _finish_switch(context: Context, ready: Readiness, say: Say, seconds: float)
 
 
 def _start_in_container(ready: Readiness, say: Say, seconds: float) -> Running:
-    from host.container import lifecycle
+    from host.agent import sealed
 
     assert ready.ship is not None  # noqa: S101 - only called with one
     # Before the container: whatever happens then, `down` knows where to look.
     ready.remember()
-    return lifecycle.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
+    return sealed.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
 
 
 def _start(context: Context, ready: Readiness, say: Say, seconds: float) -> Running:
@@ -245,9 +250,10 @@ def stop_agent(context: Context, say: Say, seconds: float = DOWN_SECONDS, keep_k
     """End the agent and take its key away. Raises CommandError, also when it was not running."""
     home = context.initialised()
     if record.sandbox_in_use(home) == PODMAN:
-        from host.container import choice, lifecycle
+        from host.agent import sealed
+        from host.container import choice
 
-        return Down(home.agent, lifecycle.down(home, choice.podman_at_hand(context), seconds, keep_key, say))
+        return Down(home.agent, sealed.down(home, choice.podman_at_hand(context), seconds, keep_key, say))
     earlier = home._replace(run=str(record.read(home).get("run", home.run)))
     try:
         pid = stop(home, seconds, say)

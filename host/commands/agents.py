@@ -23,7 +23,7 @@ from infra.shared.providers import PROVIDERS
 
 if TYPE_CHECKING:
     from host.agent.backup import BackedUp
-    from host.agent.generated import Checked
+    from host.agent.generate import Checked
     from host.agent.init import Initialised
     from host.agent.restore import Restored
     from host.agent.up import Restarted
@@ -182,10 +182,9 @@ def upgrade(context: Context, screen: Screen, back: bool, timeout: float, accept
     """
     from host.agent import upgrade as upgrading
     from host.agent.consent import asking
+    from host.agent.switch import Timeouts
 
-    limits = upgrading.Limits(up=timeout)
-    act = upgrading.go_back if back else upgrading.upgrade
-    done = act(context, asking(accept, screen), screen.progress, limits)
+    done = upgrading.upgrade(context, back, asking(accept, screen), screen.progress, Timeouts(up=timeout))
     if done.is_another:
         text = (
             f"{screen.good('running')}  {done.agent}: {done.branch}@{done.commit[:12]}, "
@@ -312,7 +311,7 @@ def generate(context: Context, screen: Screen, kind: str, install: bool, check: 
       minifram generate kube > minifram-agent.yaml
       minifram generate kube --check minifram-agent.yaml
     """
-    from host.agent import generated
+    from host.agent import generate as generated
     from host.agent.consent import asking
     from host.container import quadlet
 

@@ -69,7 +69,7 @@ def tell(context: Context, screen: Screen, text: str, wait: bool, timeout: float
 
 
 def _settings(home: AgentPaths) -> Settings:
-    from infra.shared.settings import read_settings
+    from infra.shared.settings_file import read_settings
 
     return read_settings(home.settings)
 

@@ -100,14 +100,14 @@ def _state(found: Status, now: float, screen: Screen) -> str:
 
 
 def _version(found: Status) -> str:
-    from infra.shared.watcher_file import SAFE_RUNG
+    from infra.shared.watcher_file import SAFE_LEVEL
 
     if not found.branch:
         return f"main @ {found.main[:12]} (never started)"
     newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated or found.make_way_by else ""
     newer += f", at {one_line(found.make_way_by, 24)} at the latest" if found.make_way_by else ""
     version = f"{one_line(found.branch)} @ {found.commit[:12]} {one_line(found.subject, 60)}"
-    if found.rung == SAFE_RUNG:
+    if found.rung == SAFE_LEVEL:
         version = f"{found.rung}: the code of this program, in the clone of {one_line(found.branch)}"
     return f"{'' if found.is_led else 'last: '}{version}{newer}"
 

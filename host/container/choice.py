@@ -1,7 +1,7 @@
 """Which sandbox an agent gets: what the PM asks for, or with `auto` the sealed one where this machine has it.
 
 An agent that was sealed before, here or on the machine that its archive comes from, is never started unsealed because
-the machine changed: its code was written by somebody who must not get the PM's rights. `record.was_sealed` knows."""
+the machine changed: its code was written by somebody who must not get the PM's rights. `running.was_sealed` knows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The container of one agent: made, started, looked at, ended. Everything of it but the agent's directories on the
-host is made anew each time and goes away with `down`, the key with it.
+host is made again each time and goes away with `down`, the key with it.
 
 What is half made or left over is removed first, so that `up` can always be run again; what is not this agent's is
 never touched."""
@@ -10,13 +10,13 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import stat
-import time
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from host.container.cell_tree import give_to_cell
-from host.container.inspection import Seen, differences, seen
+from host.container.inspection import ContainerState, differences, state_of
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import (
@@ -38,24 +38,17 @@ from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 
 LOG_LINES = 40
+KILLED = 128 + signal.SIGKILL
 
 
-class Ended(NamedTuple):
-    """How a container was stopped."""
-
-    pid: int
-    seconds: float
-    was_killed: bool
-
-
-def look(podman: Podman, home: AgentPaths, name: str = "") -> Seen | None:
+def look(podman: Podman, home: AgentPaths, name: str = "") -> ContainerState | None:
     """The agent's container, or its other one of this `name`; None when there is none. Raises CommandError when
     the name is taken by another's."""
     name = name or names(home.agent).container
-    told = _inspected(podman, name)
-    if told is None:
+    shown = _inspected(podman, name)
+    if shown is None:
         return None
-    found = seen(told)
+    found = state_of(shown)
     if found.agent != home.agent or found.home != home.data:
         whose = f"the agent at {found.home}" if found.home else "something that minifram did not make"
         raise CommandError(
@@ -66,10 +59,12 @@ def look(podman: Podman, home: AgentPaths, name: str = "") -> Seen | None:
     return found
 
 
-def make(podman: Podman, machine: Machine, home: AgentPaths, sealed: Sealing, keys: Mapping[str, str]) -> Seen:
+def make(
+    podman: Podman, machine: Machine, home: AgentPaths, sealed: Sealing, keys: Mapping[str, str]
+) -> ContainerState:
     """Make secrets, volumes and container, all but started; an earlier container of this agent is removed.
 
-    A key of the sealing that `keys` lacks is left to the secret that is there. Raises CommandError and PodmanError."""
+    A key of the sealing that `keys` lacks is left to the secret that is there. Raises CommandError."""
     left = look(podman, home)
     if left and left.runs:
         raise CommandError(
@@ -89,39 +84,27 @@ def make(podman: Podman, machine: Machine, home: AgentPaths, sealed: Sealing, ke
 
 
 def start(podman: Podman, home: AgentPaths) -> None:
-    """Let its first process begin. Raises CommandError."""
-    name = names(home.agent).container
-    try:
-        podman("start", name)
-    except PodmanError as error:
-        raise CommandError(
-            Exit.FAILURE, f"the container {name} could not be started: {error.said}; 'minifram doctor' checks podman"
-        ) from None
+    """Let its first process begin. Raises PodmanError."""
+    podman("start", names(home.agent).container)
 
 
-def start_again(podman: Podman, home: AgentPaths) -> Seen:
-    """Ready a container that ran before for `start`: its first process is there, and waits. Raises CommandError."""
-    return _settled(podman, names(home.agent).container)
+def prepare(podman: Podman, name: str) -> ContainerState:
+    """Have podman settle what the runtime will do: the container's first process is there, and waits for `start`.
+
+    Raises PodmanError."""
+    podman("init", name)
+    return state_of(_inspected(podman, name) or {})
 
 
-def rename(podman: Podman, name: str, to: str) -> None:
-    """Raises PodmanError."""
-    podman("rename", name, to)
-
-
-def stop(podman: Podman, home: AgentPaths, running: Seen, seconds: float, say: Say, name: str = "") -> Ended:
-    """Ask the container to end, wait, end it at the deadline. Raises CommandError."""
-    began = time.monotonic()
+def stop(podman: Podman, home: AgentPaths, running: ContainerState, seconds: float, say: Say, name: str = "") -> None:
+    """Ask the container to end, wait, end it at the deadline. Raises PodmanError."""
     say(f"asked the container (pid {running.pid}) to end; it has {seconds:g} s")
     name = name or names(home.agent).container
-    try:
-        # podman waits in full seconds.
-        podman("stop", f"--time={max(1, round(seconds))}", name, seconds=seconds + 60)
-    except PodmanError as error:
-        raise CommandError(Exit.FAILURE, f"the container {name} could not be stopped: {error.said}") from None
-    spent = time.monotonic() - began
+    # podman waits in full seconds.
+    podman("stop", f"--time={max(1, round(seconds))}", name, seconds=seconds + 60)
     after = look(podman, home, name)
-    return Ended(running.pid, spent, after is not None and after.exit_code == 137)
+    if after and after.exit_code == KILLED:
+        say(f"it had not ended after {seconds:g} s and was killed; nothing that was pushed is lost")
 
 
 def output(podman: Podman, home: AgentPaths) -> str:
@@ -172,12 +155,12 @@ def alone(home: AgentPaths) -> Iterator[None]:
 
 def _inspected(podman: Podman, name: str) -> dict[str, Any] | None:
     try:
-        told = podman.json("container", "inspect", name)
+        shown = podman.json("container", "inspect", name)
     except PodmanError as error:
         if "no such container" in error.said or "no container with name" in error.said:
             return None
         raise
-    return dict(told[0])
+    return dict(shown[0])
 
 
 def _prepare_repository(home: AgentPaths, uid: int) -> None:
@@ -207,14 +190,14 @@ def _prepare_repository(home: AgentPaths, uid: int) -> None:
 
 
 def _make_volume(podman: Podman, volume: Volume, home: AgentPaths) -> None:
-    """A volume is only a name for a directory of the host's: one that stands for another place is made anew."""
+    """A volume is only a name for a directory of the host's: one that stands for another place is replaced."""
     try:
-        told = podman.json("volume", "inspect", volume.name)[0]
+        shown = podman.json("volume", "inspect", volume.name)[0]
     except PodmanError as error:
         if "no such volume" not in error.said:
             raise
     else:
-        labels, options = told.get("Labels") or {}, told.get("Options") or {}
+        labels, options = shown.get("Labels") or {}, shown.get("Options") or {}
         if labels.get(AGENT) != home.agent:
             raise CommandError(
                 Exit.CONFLICT,
@@ -223,17 +206,12 @@ def _make_volume(podman: Podman, volume: Volume, home: AgentPaths) -> None:
             )
         if labels.get(HOME) == home.data and volume_options(volume).items() <= options.items():
             return
-        _remove_volume(podman, volume.name)
+        try:
+            podman("volume", "rm", volume.name)
+        except PodmanError as error:
+            text = f"the volume {volume.name} stands for another directory and is in use: {error.said}"
+            raise CommandError(Exit.CONFLICT, text) from None
     podman(*volume_words(volume, home.agent, home.data))
-
-
-def _remove_volume(podman: Podman, name: str) -> None:
-    try:
-        podman("volume", "rm", name)
-    except PodmanError as error:
-        raise CommandError(
-            Exit.CONFLICT, f"the volume {name} stands for another directory and is in use: {error.said}"
-        ) from None
 
 
 def _make_secret(podman: Podman, home: AgentPaths, key: str, value: str) -> None:
@@ -244,7 +222,7 @@ def _make_secret(podman: Podman, home: AgentPaths, key: str, value: str) -> None
     podman(*secret_words(name, home.agent), stdin=value.encode())
 
 
-def _create(podman: Podman, home: AgentPaths, sealed: Sealing) -> Seen:
+def _create(podman: Podman, home: AgentPaths, sealed: Sealing) -> ContainerState:
     try:
         podman(*create_words(sealed))
     except PodmanError as error:
@@ -256,38 +234,23 @@ def _create(podman: Podman, home: AgentPaths, sealed: Sealing) -> Seen:
             ) from None
         if "already in use" in error.said:
             raise CommandError(Exit.CONFLICT, f"another command made {sealed.name} at this moment; try again") from None
-        raise CommandError(
-            Exit.FAILURE, f"the container could not be made: {error.said}; 'minifram doctor' checks podman"
-        ) from None
-    made = _settled(podman, sealed.name)
-    wrong = _wrong_orders(sealed, made)
-    if wrong:
+        raise
+    made = prepare(podman, sealed.name)
+    if wrong := _wrong_orders(sealed, made):
         raise CommandError(
             Exit.DENIED,
             "podman made the container otherwise than it was asked to, so it is not started: "
-            + "; ".join(wrong)
-            + ". Look into your containers.conf",
+            f"{'; '.join(wrong)}. Look into your containers.conf",
         )
     return made
 
 
-def _settled(podman: Podman, name: str) -> Seen:
-    """Have podman settle what the runtime will do: its first process is there, and waits. Raises CommandError."""
-    try:
-        podman("init", name)
-    except PodmanError as error:
-        raise CommandError(
-            Exit.FAILURE, f"the container could not be set up: {error.said}; 'minifram doctor' checks podman"
-        ) from None
-    return seen(_inspected(podman, name) or {})
-
-
-def _wrong_orders(sealed: Sealing, made: Seen) -> list[str]:
+def _wrong_orders(sealed: Sealing, made: ContainerState) -> list[str]:
     try:
         with open(made.orders, "rb") as file:
             orders = json.load(file)
         with open(sealed.seccomp, "rb") as file:
             profile = json.load(file)
     except (OSError, ValueError) as error:
-        return [f"what the runtime is told cannot be read ({error})"]
+        return [f"the runtime's orders cannot be read ({error})"]
     return differences(sealed, orders, profile)

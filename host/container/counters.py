@@ -4,14 +4,12 @@ nobody in the sealed container has any more: it is read from the host."""
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 LET_THROUGH = frozenset({"cell_out", "keep_out", "dns_out", "dns_in", "tcp_in", "last_words"})
 OWN = frozenset({"canary", "multicast_report"})
 """Rejected, but of the keep's or the kernel's own making."""
-READ_SECONDS = 10.0
 
 
 class Count(NamedTuple):
@@ -21,22 +19,6 @@ class Count(NamedTuple):
 
 class CountersError(Exception):
     """The counters cannot be read."""
-
-
-def counters(nft: Sequence[str] = ("nft",)) -> dict[str, Count]:
-    """All of them, those at zero too. `nft` may be a longer command that enters the container's namespaces first.
-
-    Raises CountersError."""
-    command = [*nft, "-j", "list", "counters", "table", "inet", "minifram"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=READ_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CountersError(f"{' '.join(command)} failed: {error}") from None
-    if done.returncode != 0:
-        raise CountersError(f"{' '.join(command)} failed: {done.stderr.strip()[:500] or 'it said nothing'}")
-    return parse_counters(done.stdout)
 
 
 def parse_counters(text: str) -> dict[str, Count]:

@@ -29,7 +29,7 @@ OVER = frozenset(["created", "configured", "initialized", "exited", "stopped", "
 """Statuses of a container in which nothing of it runs."""
 
 
-class Seen(NamedTuple):
+class ContainerState(NamedTuple):
     """A container as podman tells of it."""
 
     id: str
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
     version: str
     words: str
     orders: str
-    """Path of what the runtime is told; empty before that is settled."""
+    """Path of the runtime's orders; empty before that is settled."""
     image: str = ""
     """By the name that it was made from."""
     unit: str = ""
@@ -55,12 +55,12 @@ class Seen(NamedTuple):
         return self.status not in OVER
 
 
-def seen(told: dict[str, Any]) -> Seen:
+def state_of(inspected: dict[str, Any]) -> ContainerState:
     """From one element of `podman container inspect`."""
-    state = told.get("State") or {}
-    labels = (told.get("Config") or {}).get("Labels") or {}
-    return Seen(
-        id=str(told.get("Id", "")),
+    state = inspected.get("State") or {}
+    labels = (inspected.get("Config") or {}).get("Labels") or {}
+    return ContainerState(
+        id=str(inspected.get("Id", "")),
         status=str(state.get("Status", "")),
         pid=int(state.get("Pid") or 0),
         exit_code=int(state.get("ExitCode") or 0),
@@ -69,8 +69,8 @@ def seen(told: dict[str, Any]) -> Seen:
         home=str(labels.get(HOME, "")),
         version=str(labels.get(VERSION, "")),
         words=str(labels.get(WORDS, "")),
-        orders=str(told.get("OCIConfigPath") or ""),
-        image=str(told.get("ImageName") or ""),
+        orders=str(inspected.get("OCIConfigPath") or ""),
+        image=str(inspected.get("ImageName") or ""),
         unit=str(labels.get("PODMAN_SYSTEMD_UNIT", "")),
     )
 
@@ -80,36 +80,70 @@ def differences(sealed: Sealing, orders: dict[str, Any], profile: dict[str, Any]
 
     `profile` is the seccomp profile, as it stands in its file."""
     process, linux = orders.get("process") or {}, orders.get("linux") or {}
+    compared = [*_plain(sealed, orders, process, linux, profile), *_limits(sealed, process, linux)]
     return [
-        *_in_rights(process, linux, profile),
-        *_in_roots(orders, linux),
-        *_in_mounts(sealed, orders.get("mounts") or []),
-        *_in_surroundings(sealed, process),
-        *_in_limits(sealed, process, linux.get("resources") or {}),
+        *(
+            f"{what} is {_shown(found)}; expected {_shown(wanted)}"
+            for what, found, wanted in compared
+            if found != wanted
+        ),
+        *_namespaces(linux),
+        *_mounts(sealed, orders.get("mounts") or []),
+        *_added(process, linux, profile),
     ]
 
 
-def _in_rights(process: dict[str, Any], linux: dict[str, Any], profile: dict[str, Any]) -> Iterator[str]:
-    wanted = {f"CAP_{name}" for name in CAPABILITIES}
-    held = process.get("capabilities") or {}
-    for kind in ("bounding", "effective", "permitted"):
-        found = set(held.get(kind) or ())
-        if found != wanted:
-            yield f"{kind} capabilities are {_listed(found)}; expected {_listed(wanted)}"
-    for kind in ("inheritable", "ambient"):
-        if held.get(kind):
-            yield f"{kind} capabilities are {_listed(set(held[kind]))}; expected none"
-    if process.get("noNewPrivileges") is not True:
-        yield "no-new-privileges is not set"
-    user = process.get("user") or {}
-    if (user.get("uid"), user.get("gid")) != (0, 0) or set(user.get("additionalGids") or ()) - {0}:
-        yield f"it runs as {user}; expected uid and gid 0, no other group"
-    seccomp = linux.get("seccomp") or {}
-    if seccomp.get("defaultAction") != profile.get("defaultAction"):
-        yield f"what seccomp does by default is {seccomp.get('defaultAction')}; expected {profile.get('defaultAction')}"
-    more = _allowed_calls(seccomp) - _allowed_calls(profile)
-    if more:
-        yield f"seccomp allows {_listed(more)}, which our profile does not"
+Compared = tuple[str, object, object]
+"""What it is, how it was found, what was wanted."""
+
+
+def _plain(
+    sealed: Sealing, orders: dict[str, Any], process: dict[str, Any], linux: dict[str, Any], profile: dict[str, Any]
+) -> Iterator[Compared]:
+    held, user = process.get("capabilities") or {}, process.get("user") or {}
+    for kind in ("bounding", "effective", "permitted", "inheritable", "ambient"):
+        wanted = {f"CAP_{name}" for name in CAPABILITIES} if kind in ("bounding", "effective", "permitted") else set()
+        yield f"the set of {kind} capabilities", set(held.get(kind) or ()), wanted
+    yield "no-new-privileges", process.get("noNewPrivileges"), True
+    groups = set(user.get("additionalGids") or ()) - {0}
+    yield "the user that it runs as", (user.get("uid"), user.get("gid"), *groups), (0, 0)
+    default = (linux.get("seccomp") or {}).get("defaultAction")
+    yield "what seccomp does by default", default, profile.get("defaultAction")
+    yield "whether its root file system is read-only", (orders.get("root") or {}).get("readonly"), True
+    yield "what it is started with", tuple(map(str, process.get("args") or ()))[1:], sealed.command
+
+
+def _limits(sealed: Sealing, process: dict[str, Any], linux: dict[str, Any]) -> Iterator[Compared]:
+    limits, resources = sealed.limits, linux.get("resources") or {}
+    found = {item["type"]: item["hard"] for item in process.get("rlimits") or ()}
+    for name, wanted in {"NOFILE": limits.open_files, "NPROC": limits.processes, "CORE": 0}.items():
+        yield f"RLIMIT_{name}", found.get(f"RLIMIT_{name}"), wanted
+    for what, kind, limit in (("memory", "memory", limits.memory_bytes), ("processes", "pids", limits.pids)):
+        if limit is not None:
+            yield f"the limit on its {what}", (resources.get(kind) or {}).get("limit"), limit
+
+
+def _namespaces(linux: dict[str, Any]) -> Iterator[str]:
+    namespaces = {str(item.get("type")): str(item.get("path") or "") for item in linux.get("namespaces") or ()}
+    if missing := NAMESPACES - namespaces.keys():
+        yield f"it has no {_shown(missing)} namespace of its own"
+    for kind, path in namespaces.items():
+        if path and kind != "network":  # podman makes that one beforehand
+            yield f"its {kind} namespace is another's: {path}"
+
+
+def _added(process: dict[str, Any], linux: dict[str, Any], profile: dict[str, Any]) -> Iterator[str]:
+    """What nobody asked for, and what is laid bare."""
+    if more := _allowed_calls(linux.get("seccomp") or {}) - _allowed_calls(profile):
+        yield f"seccomp allows {_shown(more)}, which our profile does not"
+    if linux.get("devices"):
+        yield f"it has devices: {_shown({str(device.get('path')) for device in linux['devices']})}"
+    for kind, wanted in (("maskedPaths", MUST_BE_HIDDEN), ("readonlyPaths", MUST_BE_READ_ONLY)):
+        if bare := wanted - set(linux.get(kind) or ()):
+            yield f"{_shown(bare)} should be in {kind}"
+    names = {str(variable).partition("=")[0] for variable in process.get("env") or ()}
+    if unknown := names - ENVIRONMENT.keys() - ADDED_BY_PODMAN:
+        yield f"its environment holds {_shown(unknown)}, which was not asked for"
 
 
 def _allowed_calls(profile: dict[str, Any]) -> set[str]:
@@ -117,90 +151,35 @@ def _allowed_calls(profile: dict[str, Any]) -> set[str]:
     return {str(name) for rule in rules for name in rule.get("names") or () if rule["action"] == "SCMP_ACT_ALLOW"}
 
 
-def _in_roots(orders: dict[str, Any], linux: dict[str, Any]) -> Iterator[str]:
-    if (orders.get("root") or {}).get("readonly") is not True:
-        yield "its root file system can be written"
-    namespaces = {str(item.get("type")): str(item.get("path") or "") for item in linux.get("namespaces") or ()}
-    missing = NAMESPACES - namespaces.keys()
-    if missing:
-        yield f"it has no {_listed(missing)} namespace of its own"
-    for kind, path in namespaces.items():
-        if path and kind != "network":  # podman makes that one beforehand
-            yield f"its {kind} namespace is another's: {path}"
-    if linux.get("devices"):
-        yield f"it has devices: {_listed({str(device.get('path')) for device in linux['devices']})}"
-    for kind, wanted in (("maskedPaths", MUST_BE_HIDDEN), ("readonlyPaths", MUST_BE_READ_ONLY)):
-        bare = wanted - set(linux.get(kind) or ())
-        if bare:
-            yield f"{_listed(bare)} should be in {kind}"
-
-
-class _Asked(NamedTuple):
-    """One mount as it must be. `source` is a whole path, or the end of one that podman chooses."""
-
-    source: str
-    options: frozenset[str]
-
-
-def _asked(sealed: Sealing) -> dict[str, _Asked]:
-    safe = {"nosuid", "nodev"}
-    found: dict[str, _Asked] = {}
-    for bind in sealed.binds:
-        found[bind.target] = _Asked(bind.source, frozenset(safe | {"noexec", "ro" if bind.is_read_only else "rw"}))
-    for volume in sealed.volumes:
-        how = safe | {"rw"} | (set() if volume.executable else {"noexec"})
-        found[volume.target] = _Asked(f"/volumes/{volume.name}/_data", frozenset(how))
-    for scratch in sealed.scratch:
-        how = (
-            safe | {f"mode={scratch.mode:04o}", f"size={scratch.bytes}"} | (set() if scratch.executable else {"noexec"})
-        )
-        found[scratch.target] = _Asked("tmpfs", frozenset(how))
-    for secret in sealed.secrets:
-        found[secret.target] = _Asked(f"/secrets/{secret.name}", frozenset({*safe, "noexec", "ro"}))
-    return found
-
-
-def _in_mounts(sealed: Sealing, mounts: list[dict[str, Any]]) -> Iterator[str]:
-    asked = _asked(sealed)
+def _mounts(sealed: Sealing, mounts: list[dict[str, Any]]) -> Iterator[str]:
+    asked = dict(_asked(sealed))
     found = {str(mount.get("destination")): mount for mount in mounts}
     for target in sorted(found.keys() - asked.keys() - OF_EVERY_CONTAINER):
         yield f"something is mounted at {target} that was not asked for: {found[target].get('source')}"
-    for target, wanted in asked.items():
+    for target, (wanted, options) in asked.items():
         mount = found.get(target)
         if mount is None:
             yield f"nothing is mounted at {target}"
             continue
         source = str(mount.get("source"))
-        if not (source == wanted.source or (wanted.source[0] == "/" and source.endswith(wanted.source))):
-            yield f"{source} is mounted at {target}; expected {wanted.source}"
-        lacking = wanted.options - set(mount.get("options") or ())
-        if lacking:
-            yield f"{target} is mounted without {_listed(lacking)}"
+        if not (source == wanted or (wanted[0] == "/" and source.endswith(wanted))):
+            yield f"{source} is mounted at {target}; expected {wanted}"
+        if lacking := {"nosuid", "nodev", *options} - set(mount.get("options") or ()):
+            yield f"{target} is mounted without {_shown(lacking)}"
 
 
-def _in_surroundings(sealed: Sealing, process: dict[str, Any]) -> Iterator[str]:
-    names = {str(variable).partition("=")[0] for variable in process.get("env") or ()}
-    unknown = names - ENVIRONMENT.keys() - ADDED_BY_PODMAN
-    if unknown:
-        yield f"its environment holds {_listed(unknown)}, which was not asked for"
-    words = tuple(str(word) for word in process.get("args") or ())
-    if words[1:] != sealed.command:
-        yield f"it is started with {list(words[1:])}; expected {list(sealed.command)}"
+def _asked(sealed: Sealing) -> Iterator[tuple[str, tuple[str, set[str]]]]:
+    """By target, each mount as it must be: its source, or the end of one that podman chooses, and its options."""
+    for bind in sealed.binds:
+        yield bind.target, (bind.source, {"noexec", "ro" if bind.is_read_only else "rw"})
+    for volume in sealed.volumes:
+        yield volume.target, (f"/volumes/{volume.name}/_data", {"rw"} | (set() if volume.executable else {"noexec"}))
+    for scratch in sealed.scratch:
+        how = {f"mode={scratch.mode:04o}", f"size={scratch.bytes}"} | (set() if scratch.executable else {"noexec"})
+        yield scratch.target, ("tmpfs", how)
+    for secret in sealed.secrets:
+        yield secret.target, (f"/secrets/{secret.name}", {"noexec", "ro"})
 
 
-def _in_limits(sealed: Sealing, process: dict[str, Any], resources: dict[str, Any]) -> Iterator[str]:
-    limits = sealed.limits
-    wanted = {"NOFILE": limits.open_files, "NPROC": limits.processes, "CORE": 0}
-    found = {str(item["type"]).removeprefix("RLIMIT_"): item["hard"] for item in process.get("rlimits") or ()}
-    for name, limit in wanted.items():
-        if found.get(name) != limit:
-            yield f"RLIMIT_{name} is {found.get(name, 'not set')}; expected {limit}"
-    memory, pids = (resources.get(kind) or {} for kind in ("memory", "pids"))
-    if limits.memory_bytes is not None and memory.get("limit") != limits.memory_bytes:
-        yield f"its memory is limited to {memory.get('limit')}; expected {limits.memory_bytes}"
-    if limits.pids is not None and pids.get("limit") != limits.pids:
-        yield f"its processes are limited to {pids.get('limit')}; expected {limits.pids}"
-
-
-def _listed(names: set[str] | frozenset[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
+def _shown(value: object) -> str:
+    return (", ".join(sorted(value)) or "none") if isinstance(value, set | frozenset) else str(value)

@@ -41,7 +41,8 @@ BY_ITSELF = frozenset(
         *("--env-host", "--http-proxy", "--unsetenv-all", "--shm-size", "--read-only-tmpfs"),
     ]
 )
-"""How a pod is without being told, or near to it: 64 MB of shared memory, a writable /run that nothing is run from."""
+"""How a pod is by default, or near to it: 64 MB of shared memory, a writable /run that nothing is run from."""
+LIMITS = {"memory": "--memory", "cpu": "--cpus"}
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -95,15 +96,35 @@ def _pod(sealed: Sealing) -> dict[str, Any]:
     said = options(sealed)
     labels = dict(label.split("=", 1) for label in said["--label"])
     profile = sealed.seccomp.rpartition("/")[2]
-    ulimits = ",".join(said["--ulimit"])
+    user, group = (int(number) for number in said["--user"][0].split(":"))
+    limits = {name: values[0] for name, option in LIMITS.items() if (values := said.get(option))}
+    storage = list(_storage(sealed))
+    dns = {"nameservers": said.get("--dns"), "searches": said.get("--dns-search")}
     annotations = {
         **{name: value for name, value in labels.items() if name != AGENT},
         # podman reads these two and no other place for them.
         f"container.seccomp.security.alpha.kubernetes.io/{CONTAINER}": f"localhost/{profile}",
-        "io.podman.annotations.ulimit": ulimits,
+        "io.podman.annotations.ulimit": ",".join(said["--ulimit"]),
         **{f"io.podman.annotations.pids-limit/{CONTAINER}": limit for limit in said.get("--pids-limit", ())},
     }
-    volumes, mounts = zip(*_storage(sealed), strict=True)
+    container = {
+        "name": CONTAINER,
+        "image": sealed.image,
+        "imagePullPolicy": said["--pull"][0].capitalize(),
+        "args": list(sealed.command),
+        "workingDir": said["--workdir"][0],
+        "env": _pairs(said["--env"]),
+        **({"resources": {"limits": limits}} if limits else {}),
+        "securityContext": {
+            "runAsUser": user,
+            "runAsGroup": group,
+            "readOnlyRootFilesystem": "--read-only" in said,
+            "allowPrivilegeEscalation": "no-new-privileges" not in said["--security-opt"],
+            "capabilities": {"drop": [said["--cap-drop"][0].upper()], "add": said["--cap-add"][0].split(",")},
+            "seccompProfile": {"type": "Localhost", "localhostProfile": profile},
+        },
+        "volumeMounts": [{"name": name, **mount} for name, _, mount in storage],
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -114,72 +135,32 @@ def _pod(sealed: Sealing) -> dict[str, Any]:
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": int(said["--stop-timeout"][0]),
-            **_dns(said),
+            **({"dnsPolicy": "None", "dnsConfig": dns} if "--dns" in said else {}),
             "securityContext": {"sysctls": _pairs(said["--sysctl"])},
-            "containers": [_container(sealed, said, profile, list(mounts))],
-            "volumes": list(volumes),
+            "containers": [container],
+            "volumes": [{"name": name, **volume} for name, volume, _ in storage],
         },
     }
 
 
-def _container(sealed: Sealing, said: dict[str, list[str]], profile: str, mounts: list[Any]) -> dict[str, Any]:
-    user, group = (int(number) for number in said["--user"][0].split(":"))
-    limits = {"memory": said.get("--memory"), "cpu": said.get("--cpus")}
-    limited = {name: values[0] for name, values in limits.items() if values}
-    return {
-        "name": CONTAINER,
-        "image": sealed.image,
-        "imagePullPolicy": said["--pull"][0].capitalize(),
-        "args": list(sealed.command),
-        "workingDir": said["--workdir"][0],
-        "env": _pairs(said["--env"]),
-        **({"resources": {"limits": limited}} if limited else {}),
-        "securityContext": {
-            "runAsUser": user,
-            "runAsGroup": group,
-            "readOnlyRootFilesystem": "--read-only" in said,
-            "allowPrivilegeEscalation": "no-new-privileges" not in said["--security-opt"],
-            "capabilities": {"drop": [said["--cap-drop"][0].upper()], "add": said["--cap-add"][0].split(",")},
-            "seccompProfile": {"type": "Localhost", "localhostProfile": profile},
-        },
-        "volumeMounts": mounts,
-    }
-
-
-def _storage(sealed: Sealing) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each volume of the pod, and where it is mounted. Memory gets the mode of the image's directory beneath it."""
+def _storage(sealed: Sealing) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """The name of each volume of the pod, what it is, and where it is mounted. Memory gets the mode of the image's
+    directory beneath it."""
     for number, scratch in enumerate(sealed.scratch):
-        name = f"memory-{number}"
-        yield (
-            {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": str(scratch.bytes)}},
-            {"name": name, "mountPath": scratch.target},
-        )
+        memory = {"medium": "Memory", "sizeLimit": str(scratch.bytes)}
+        yield f"memory-{number}", {"emptyDir": memory}, {"mountPath": scratch.target}
     for number, bind in enumerate(sealed.binds):
-        name = f"bind-{number}"
-        yield (
-            {"name": name, "hostPath": {"path": bind.source}},
-            {"name": name, "mountPath": bind.target, "readOnly": bind.is_read_only},
-        )
+        mount = {"mountPath": bind.target, "readOnly": bind.is_read_only}
+        yield f"bind-{number}", {"hostPath": {"path": bind.source}}, mount
     for number, volume in enumerate(sealed.volumes):
-        name = f"volume-{number}"
-        yield {"name": name, "hostPath": {"path": volume.source}}, {"name": name, "mountPath": volume.target}
+        yield f"volume-{number}", {"hostPath": {"path": volume.source}}, {"mountPath": volume.target}
     for number, secret in enumerate(sealed.secrets):
         key = secret.target.rpartition("/")[2]
-        name = f"key-{number}" if number else "key"
-        items = [{"key": key, "path": key}]
-        yield (
-            {"name": name, "secret": {"secretName": secret_name(secret), "defaultMode": secret.mode, "items": items}},
-            # By itself, not in a directory of links: the seal takes nothing but regular files.
-            {"name": name, "mountPath": secret.target, "subPath": key, "readOnly": True},
-        )
-
-
-def _dns(said: dict[str, list[str]]) -> dict[str, Any]:
-    if "--dns" not in said:
-        return {}
-    return {"dnsPolicy": "None", "dnsConfig": {"nameservers": said["--dns"], "searches": said["--dns-search"]}}
+        held = {"secretName": secret_name(secret), "defaultMode": secret.mode, "items": [{"key": key, "path": key}]}
+        # By itself, not in a directory of links: the seal takes nothing but regular files.
+        mount = {"mountPath": secret.target, "subPath": key, "readOnly": True}
+        yield f"key-{number}" if number else "key", {"secret": held}, mount
 
 
 def _pairs(values: list[str]) -> list[dict[str, str]]:
-    found = (value.partition("=") for value in values)
-    return [{"name": name, "value": value} for name, _, value in found]
+    return [{"name": name, "value": value} for name, _, value in (each.partition("=") for each in values)]

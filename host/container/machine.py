@@ -1,4 +1,4 @@
-"""What podman on this machine can do, for whoever calls: looked at once, judged as a value.
+"""What podman on this machine can do, looked at once, judged as a value.
 
 `look` touches the world, everything else is pure: what is missing, which global options podman needs here, and which
 of our limits it can keep."""
@@ -102,20 +102,20 @@ class Lack(NamedTuple):
 
 def lacks(machine: Machine) -> Iterator[Lack]:
     """Everything that stands between this user and a sealed container, the first thing to do first."""
-    if machine.uid == 0:
-        yield Lack(
-            "you are root, and only the rootless container is sealed (root inside would be root outside)",
+    # Each of these makes podman say nothing of the rest.
+    blocking = [
+        (
+            machine.uid == 0 and "you are root, and only the rootless container is sealed (root inside would be root)",
             "run minifram as an ordinary user, or use the process sandbox",
-        )
-        return
-    if not machine.podman:
-        yield Lack("podman is not installed", "apt-get install podman uidmap slirp4netns")
-        return
-    if machine.odd_path:
-        yield Lack(machine.odd_path, "set it to another directory, or rename that one")
-        return
-    if machine.runtime_directory:
-        yield Lack(machine.runtime_directory, "log in as this user itself (not by su), or: loginctl enable-linger")
+        ),
+        (not machine.podman and "podman is not installed", "apt-get install podman uidmap slirp4netns"),
+        (machine.odd_path, "set it to another directory, or rename that one"),
+        (machine.runtime_directory, "log in as this user itself (not by su), or: loginctl enable-linger"),
+    ]
+    for what, remedy in blocking:
+        if what:
+            yield Lack(what, remedy)
+            return
     if machine.addresses:
         yield Lack(
             machine.addresses, "apt-get install iproute2; without them the agent could reach this machine by them"
@@ -125,27 +125,19 @@ def lacks(machine: Machine) -> Iterator[Lack]:
     if machine.refusal:
         yield Lack(f"podman does not work: {machine.refusal}", "mend that first; 'podman info' shows it")
         return
-    needed = ".".join(map(str, PODMAN_NEEDED))
+    found, needed = (".".join(map(str, version)) for version in (machine.version, PODMAN_NEEDED))
     if machine.version < PODMAN_NEEDED:
-        found = ".".join(map(str, machine.version))
         yield Lack(f"podman is {found}; needed is {needed} or newer", "upgrade it (Debian 12 has 4.3, Debian 13 has 5)")
     if machine.ids < IDS_NEEDED:
-        user = machine.user or str(machine.uid)
-        ids = f"100000-{100_000 + IDS_NEEDED - 1}"
+        user, ids = machine.user or str(machine.uid), f"100000-{100_000 + IDS_NEEDED - 1}"
         yield Lack(
             f"{user} has {machine.ids} ids for containers; needed are {IDS_NEEDED} (/etc/subuid, /etc/subgid)",
             f"as root: apt-get install uidmap && usermod --add-subuids {ids} --add-subgids {ids} {user}; "
             "then: podman system migrate",
         )
-    yield from _lacks_of_the_runtime(machine)
-
-
-def _lacks_of_the_runtime(machine: Machine) -> Iterator[Lack]:
     if machine.cgroups == 1 and machine.runtime != "runc" and not machine.has_runc:
-        yield Lack(
-            f"cgroups are version 1 or hybrid here, and {machine.runtime or 'the runtime'} refuses that",
-            "apt-get install runc",
-        )
+        runtime = machine.runtime or "the runtime"
+        yield Lack(f"cgroups are version 1 or hybrid here, and {runtime} refuses that", "apt-get install runc")
     if not machine.network:
         package = "passt" if machine.version >= (5, 0) else "slirp4netns"
         yield Lack("nothing gives a container a network of its own", f"apt-get install {package}")
@@ -157,30 +149,31 @@ def _lacks_of_the_runtime(machine: Machine) -> Iterator[Lack]:
             f"an agent needs {FILES_NEEDED} of each",
             "raise them in /etc/security/limits.conf and log in again",
         )
+    yield from (Lack(what, remedy, is_fatal=False) for what, remedy in _weaknesses(machine))
+
+
+def _weaknesses(machine: Machine) -> Iterator[tuple[str, str]]:
+    """A container runs with them."""
     if machine.runtime == "runc" and is_known_to_leak(machine.runtime_release):
-        yield Lack(
+        yield (
             f"runc is {machine.runtime_release}: releases before {_MENDED_TEXT} can be made to write outside of a "
             "container (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881)",
             "upgrade it, or see whether your distribution has mended its own",
-            is_fatal=False,
         )
     if machine.driver == "vfs":
-        yield Lack(
+        yield (
             "podman stores with vfs: every container is a whole copy of its image, and starts seconds later",
             'put driver = "overlay" under [storage] in ~/.config/containers/storage.conf before there are images of '
             "yours ('podman system reset' removes them all)",
-            is_fatal=False,
         )
-    missing = sorted({"memory", "pids"} - machine.controllers)
-    if missing:
-        yield Lack(
+    if missing := sorted({"memory", "pids"} - machine.controllers):
+        yield (
             f"limits on {' and '.join(missing)} cannot be set for your containers (cgroups version {machine.cgroups})",
-            "limits on processes and open files hold all the same; for the rest boot with cgroups version 2"
+            "limits on processes and open files hold; for the rest boot with cgroups version 2"
             + ("" if machine.cgroups == 1 else " and delegate them (systemd: Delegate=yes for user@.service)"),
-            is_fatal=False,
         )
     if not machine.is_shared:
-        yield Lack("/ is no shared mount, podman warns of it", "as root: mount --make-rshared /", is_fatal=False)
+        yield "/ is no shared mount, podman warns of it", "as root: mount --make-rshared /"
 
 
 _MENDED = {(1, 2): 8, (1, 3): 3}
@@ -212,6 +205,8 @@ def look(environ: Mapping[str, str], uid: int) -> Machine:
     program = shutil.which("podman", path=handed["PATH"])
     if not program or uid == 0:
         return Machine(uid, podman=program or "")
+    limits = (resource.getrlimit(limit)[1] for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
+    hard = [1 << 30 if limit == resource.RLIM_INFINITY else limit for limit in limits]
     machine = Machine(
         uid,
         user=handed.get("USER", ""),
@@ -222,8 +217,8 @@ def look(environ: Mapping[str, str], uid: int) -> Machine:
         mmdebstrap=shutil.which("mmdebstrap", path=handed["PATH"]) or "",
         tun=_problem_with_tun(),
         is_shared=_root_is_shared(),
-        hard_files=_hard(resource.RLIMIT_NOFILE),
-        hard_processes=_hard(resource.RLIMIT_NPROC),
+        hard_files=hard[0],
+        hard_processes=hard[1],
         runtime_directory=_problem_with_runtime_directory(handed, uid),
         namespaces=_problem_with_namespaces(),
         odd_path=_problem_with_paths(environ),
@@ -235,7 +230,7 @@ def look(environ: Mapping[str, str], uid: int) -> Machine:
     except (PodmanError, ValueError) as error:
         machine = machine._replace(addresses=f"this machine's own addresses cannot be learned ({error})")
     try:
-        return told(machine, Podman(program, handed).json("info", "--format=json"))
+        return with_info(machine, Podman(program, handed).json("info", "--format=json"))
     except PodmanError as error:
         return machine._replace(refusal=_last_words(error.said) or str(error))
 
@@ -247,7 +242,7 @@ def _last_words(said: str) -> str:
     return match[1].replace('\\"', '"') if match else line.removeprefix("Error: ")
 
 
-def told(machine: Machine, info: dict[str, Any]) -> Machine:
+def with_info(machine: Machine, info: dict[str, Any]) -> Machine:
     """`machine` with what `podman info` says; a field that this version of podman lacks stays as it was."""
     host, store = info.get("host") or {}, info.get("store") or {}
     security = host.get("security") or {}
@@ -280,11 +275,6 @@ def _contiguous(mapped: list[dict[str, int]]) -> int:
     Only the first range behind uid 0 counts: `Machine.host_uid` reckons with one."""
     sizes = {int(part.get("container_id", -1)): int(part.get("size", 0)) for part in mapped}
     return sizes.get(0, 0) + sizes.get(1, 0)
-
-
-def _hard(limit: int) -> int:
-    hard = resource.getrlimit(limit)[1]
-    return 1 << 30 if hard == resource.RLIM_INFINITY else hard
 
 
 def _problem_with_tun() -> str:

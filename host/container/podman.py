@@ -12,7 +12,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from host.display import Say
+from host.errors import CommandError
+from infra.shared.exit_codes import Exit
 
 HANDED_ON = frozenset(
     [
@@ -32,19 +36,18 @@ FETCHING = frozenset(
 
 CALL_SECONDS = 60.0
 SAID_CHARS = 2000
-PIPE_BYTES = 65_536
-"""pipe(7)"""
 TELL_SECONDS = 10.0
 """How often a long piece of work shows that it goes on."""
 
 
-class PodmanError(Exception):
+class PodmanError(CommandError):
     """podman, or a program that works for it, did not do what it was asked; carries what it said."""
 
     def __init__(self, words: tuple[str, ...], status: int, said: str) -> None:
         self.words, self.status, self.said = words, status, said.strip()
         shown = self.said[-SAID_CHARS:] or "it gave no reason"
-        super().__init__(f"'{' '.join(words[:3])} …' ended with {status}: {shown}")
+        text = f"'{' '.join(words[:3])} …' ended with {status}: {shown}; 'minifram doctor' checks podman"
+        super().__init__(Exit.FAILURE, text)
 
 
 class Podman(NamedTuple):
@@ -71,16 +74,6 @@ class Podman(NamedTuple):
         except ValueError as error:
             raise PodmanError(("podman", *words), 0, f"not JSON ({error}): {said[:200]!r}") from None
 
-    def tells(self, *words: str, seconds: float = CALL_SECONDS) -> bool:
-        """Whether it ends well, for its questions with a yes or a no (`container exists` and the like)."""
-        try:
-            self(*words, seconds=seconds)
-        except PodmanError as error:
-            if error.status == 1 and not error.said:
-                return False
-            raise
-        return True
-
 
 def call(
     words: tuple[str, ...],
@@ -97,21 +90,30 @@ def call(
     It gets a session of its own: Ctrl-C ends the waiting, never a podman in the middle of a change. A long piece of
     work, one with `meanwhile` (called with the seconds so far), ends with us instead."""
     try:
-        with _pipe_with(stdin) as source:
-            process = subprocess.Popen(
-                words,
-                cwd="/",
-                env=dict(environ),
-                stdin=source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-                start_new_session=True,
-            )
+        process = subprocess.Popen(
+            words,
+            cwd="/",
+            env=dict(environ),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+            start_new_session=True,
+        )
     except OSError as error:
         raise PodmanError(words, 127, f"{words[0]} cannot be run: {error}") from None
+    began, given = time.monotonic(), stdin or None
     with process:
         try:
-            out, said = _talk(process, seconds, tell_seconds, meanwhile)
+            while True:
+                left = began + seconds - time.monotonic()
+                try:
+                    out, said = process.communicate(given, min(left, tell_seconds) if meanwhile else left)
+                    break
+                except subprocess.TimeoutExpired:
+                    given, spent = None, time.monotonic() - began
+                    if meanwhile is None or spent >= seconds:
+                        raise
+                    meanwhile(spent)
         except subprocess.TimeoutExpired:
             _end(process)
             raise PodmanError(words, 124, f"it has not ended within {seconds:g} s") from None
@@ -122,31 +124,6 @@ def call(
     if process.returncode != 0:
         raise PodmanError(words, process.returncode, (said or out).decode(errors="replace"))
     return out.decode(errors="replace")
-
-
-def _pipe_with(content: bytes) -> IO[bytes]:
-    """A pipe that holds all of it already: podman takes a secret from nothing else, and it never lies in a file."""
-    if len(content) > PIPE_BYTES:
-        raise ValueError(f"{len(content)} bytes are more than a pipe holds ({PIPE_BYTES})")
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    with open(writer, "wb", buffering=0) as file:
-        file.write(content)
-    return open(reader, "rb", buffering=0)
-
-
-def _talk(
-    process: subprocess.Popen[bytes], seconds: float, tell_seconds: float, meanwhile: Callable[[float], None] | None
-) -> tuple[bytes, bytes | None]:
-    began = time.monotonic()
-    while True:
-        left = seconds - (time.monotonic() - began)
-        try:
-            return process.communicate(timeout=min(left, tell_seconds) if meanwhile else left)
-        except subprocess.TimeoutExpired:
-            spent = time.monotonic() - began
-            if meanwhile is None or spent >= seconds:
-                raise
-            meanwhile(spent)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -161,7 +138,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def telling(say: Callable[[str], None], what: str) -> Callable[[float], None]:
+def telling(say: Say, what: str) -> Callable[[float], None]:
     """For `meanwhile`: the PM sees that it goes on."""
     return lambda seconds: say(f"still {what}, {seconds:.0f} s so far")
 

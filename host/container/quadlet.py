@@ -1,12 +1,12 @@
 """The container as a quadlet unit: systemd starts the agent, at boot too, sealed as `minifram up` seals it.
 
-Made word for word from `create_words`, so that the two cannot drift. Pure; where a unit lies and whether it is still
-right is `generated`'s."""
+Made word for word from `create_words`, so that the two cannot drift: each word goes as it is, by PodmanArgs; only the
+name has a key, which the generator would choose itself otherwise. Pure; where a unit lies and whether it is still
+right is decided in `host.agent.generate`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 
 from host.container.podman import Podman
 from host.container.words import Sealing, create_words, volume_words
@@ -18,46 +18,8 @@ NEEDED = (5, 0)
 """The podman from which on all of these keys are known."""
 MARK = "# Made by 'minifram generate quadlet"
 """How a unit of ours begins."""
-
-SWITCHES = {
-    "--security-opt=no-new-privileges": ("NoNewPrivileges", "true"),
-    "--read-only": ("ReadOnly", "true"),
-    "--read-only-tmpfs=false": ("ReadOnlyTmpfs", "false"),
-    "--init=false": ("RunInit", "false"),
-    "--env-host=false": ("EnvironmentHost", "false"),
-    "--sdnotify=conmon": ("Notify", "false"),
-}
-"""Words that a key says with yes or no."""
-KEYS = {
-    "--name=": "ContainerName",
-    "--label=": "Label",
-    "--pull=": "Pull",
-    "--user=": "User",
-    "--uidmap=": "UIDMap",
-    "--gidmap=": "GIDMap",
-    "--workdir=": "WorkingDir",
-    "--hostname=": "HostName",
-    "--cap-drop=": "DropCapability",
-    "--cap-add=": "AddCapability",
-    "--security-opt=seccomp=": "SeccompProfile",
-    "--env=": "Environment",
-    "--network=": "Network",
-    "--dns=": "DNS",
-    "--dns-search=": "DNSSearch",
-    "--sysctl=": "Sysctl",
-    "--ulimit=": "Ulimit",
-    "--pids-limit=": "PidsLimit",
-    "--stop-timeout=": "StopTimeout",
-    "--log-driver=": "LogDriver",
-    "--shm-size=": "ShmSize",
-    "--tmpfs=": "Tmpfs",
-    "--mount=": "Mount",
-    "--volume=": "Volume",
-    "--secret=": "Secret",
-}
-"""The beginning of a word, and the key that takes the rest of it. What has none goes as it is, by PodmanArgs."""
 PLAIN = re.compile(r"[A-Za-z0-9_./:=,@+-]+")
-"""The keys read quotes, spaces and commas each in its own way; they agree on values of these characters."""
+"""What systemd and podman's generator read alike without quotes."""
 
 OF_PODMAN = (
     *("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "STORAGE_DRIVER", "STORAGE_OPTS"),
@@ -79,34 +41,38 @@ def name(agent: str) -> str:
 
 def unit(sealed: Sealing, podman: Podman) -> str:
     """The whole file, for the podman that `up` calls. Raises CommandError for what no unit can say."""
-    sections = {
-        "Unit": [
-            f"Description=minifram agent {sealed.agent}",
-            f"StartLimitIntervalSec={STARTS_SECONDS}",
-            f"StartLimitBurst={STARTS}",
-        ],
-        "Container": list(_container(sealed, podman.words)),
-        "Service": [
-            "Restart=on-failure",
-            f"RestartSec={RESTART_SECONDS}",
-            "# The seal refused, or broke: starting again mends nothing, and the reason is in COMMS.md.",
-            f"RestartPreventExitStatus={int(Exit.DENIED)}",
-            # A container that 'minifram up' started is ended first.
-            f"TimeoutStartSec={sealed.stop_seconds + 2 * MORE_SECONDS}",
-            f"TimeoutStopSec={sealed.stop_seconds + MORE_SECONDS}",
-            *(f"Environment={quoted(told, '%')}" for told in _environment(podman.environ)),
-            # Without its volumes podman would make empty ones.
-            *(f"ExecStartPre={' '.join(map(quoted, words))}" for words in _volumes(sealed, podman)),
-        ],
-        "Install": ["WantedBy=default.target"],
-    }
     own = as_option(sealed.agent)
-    head = [
+    options = create_words(sealed)[1 : -1 - len(sealed.command)]
+    lines = [
         f"{MARK}{own}' from the words that 'minifram up' makes the container with. Not to be edited:",
-        f"# 'minifram generate quadlet{own} --check' shows what differs, '--install' writes it anew.",
+        f"# 'minifram generate quadlet{own} --check' shows what differs, '--install' writes it again.",
+        "[Unit]",
+        f"Description=minifram agent {sealed.agent}",
+        f"StartLimitIntervalSec={STARTS_SECONDS}",
+        f"StartLimitBurst={STARTS}",
+        "",
+        "[Container]",
+        f"Image={sealed.image}",
+        f"ContainerName={sealed.name}",
+        *(f"PodmanArgs={quoted(word)}" for word in options if not word.startswith("--name=")),
+        *([f"GlobalArgs={' '.join(map(quoted, podman.words))}"] if podman.words else []),
+        f"Exec={' '.join(map(quoted, sealed.command))}",
+        "",
+        "[Service]",
+        "Restart=on-failure",
+        f"RestartSec={RESTART_SECONDS}",
+        "# The seal refused, or broke: starting again mends nothing, and the reason is in COMMS.md.",
+        f"RestartPreventExitStatus={int(Exit.DENIED)}",
+        # A container that 'minifram up' started is ended first.
+        f"TimeoutStartSec={sealed.stop_seconds + 2 * MORE_SECONDS}",
+        f"TimeoutStopSec={sealed.stop_seconds + MORE_SECONDS}",
+        *(f"Environment={quoted(f'{key}={podman.environ[key]}', '%')}" for key in OF_PODMAN if podman.environ.get(key)),
     ]
-    text = ["\n".join([f"[{section}]", *lines]) for section, lines in sections.items()]
-    return "\n".join(head) + "\n" + "\n\n".join(text) + "\n"
+    for volume in sealed.volumes:  # without them podman would make empty ones
+        verb, create, *words = volume_words(volume, sealed.agent, sealed.home)
+        command = [podman.program, *podman.words, verb, create, "--ignore", *words]
+        lines.append(f"ExecStartPre={' '.join(map(quoted, command))}")
+    return "\n".join([*lines, "", "[Install]", "WantedBy=default.target", ""])
 
 
 def quoted(word: str, doubled: str = "%$") -> str:
@@ -122,34 +88,3 @@ def quoted(word: str, doubled: str = "%$") -> str:
     if PLAIN.fullmatch(word):
         return word
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _environment(environ: Mapping[str, str]) -> Iterator[str]:
-    yield from (f"{key}={environ[key]}" for key in OF_PODMAN if environ.get(key))
-
-
-def _volumes(sealed: Sealing, podman: Podman) -> Iterator[list[str]]:
-    for volume in sealed.volumes:
-        verb, create, *words = volume_words(volume, sealed.agent, sealed.home)
-        yield [podman.program, *podman.words, verb, create, "--ignore", *words]
-
-
-def _container(sealed: Sealing, global_words: tuple[str, ...]) -> Iterator[str]:
-    words = create_words(sealed)
-    options = words[1 : -1 - len(sealed.command)]
-    yield f"Image={sealed.image}"
-    yield from (_line(word) for word in options)
-    if global_words:
-        yield f"GlobalArgs={' '.join(map(quoted, global_words))}"
-    yield f"Exec={' '.join(map(quoted, sealed.command))}"
-
-
-def _line(word: str) -> str:
-    if word in SWITCHES:
-        key, value = SWITCHES[word]
-        return f"{key}={value}"
-    found = max((start for start in KEYS if word.startswith(start)), key=len, default="")
-    value = word.removeprefix(found)
-    if not found or not PLAIN.fullmatch(value):
-        return f"PodmanArgs={quoted(word)}"
-    return f"{KEYS[found]}={value.replace(',', ' ') if found == '--cap-add=' else value}"

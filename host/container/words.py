@@ -1,7 +1,7 @@
-"""How the container is sealed (DESIGN §4), as one value, and the words of `podman create` that say it.
+"""How the container is sealed (spec/ARCHITECTURE.md), as one value, and the words of `podman create` that say it.
 
 Pure: every flag that isolates stands here in the open, none is left to podman's defaults or to the PM's
-containers.conf. What else runs the container (units, manifests) is to be made from the same value."""
+containers.conf. What else runs the container (units, manifests) is made from the same value."""
 
 from __future__ import annotations
 
@@ -34,13 +34,19 @@ KEEPS_PROCESSES = 256
 """Of the container's, that neither the agent nor an examination can use up."""
 EXAMINERS_PROCESSES = 512
 """Two fifths of what the agent may have (`infra.keep.examination.examiner`)."""
+ENVIRONMENT = {
+    "PATH": "/opt/minifram/.venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    "LANG": "C.UTF-8",
+    "HOME": "/root",
+}
+"""All that the entrypoint finds in its environment, beside what podman adds."""
 SYSTEM_V = {
     "kernel.shmall": "65536",  # pages: 256 MiB
     "kernel.shmmni": "128",
     "kernel.sem": "250 4096 32 128",
     "kernel.msgmni": "32",
 }
-"""sysvipc(7): what outlives whoever made it, in the kernel's memory and without a bound otherwise."""
+"""sysvipc(7): what outlives its maker, in the kernel's memory and without a bound otherwise."""
 
 
 class Bind(NamedTuple):
@@ -94,7 +100,7 @@ NETWORKS = {
 """By the program that makes it; `none` leaves the loopback device alone."""
 
 
-class Limits(NamedTuple):
+class ResourceLimits(NamedTuple):
     """None for what this machine cannot limit."""
 
     processes: int
@@ -107,7 +113,7 @@ class Limits(NamedTuple):
 
 
 class Sealing(NamedTuple):
-    """Everything that `podman create` is told."""
+    """Everything that a container is made with."""
 
     agent: str
     name: str
@@ -119,7 +125,7 @@ class Sealing(NamedTuple):
     volumes: tuple[Volume, ...]
     scratch: tuple[Scratch, ...]
     secrets: tuple[Secret, ...]
-    limits: Limits
+    limits: ResourceLimits
     network: Network
     stop_seconds: int
     log_driver: str
@@ -204,7 +210,7 @@ def sealing(
             Scratch("/examination", 0o1777, 512 * MIB, executable=True),
         ),
         secrets=tuple(Secret(secret_name(home.agent, key), f"{KEY_FOLDER}/{key}") for key in keys),
-        limits=Limits(
+        limits=ResourceLimits(
             # The keep is not to be out of processes when the agent is.
             processes=min(
                 max(podman.pids - KEEPS_PROCESSES - EXAMINERS_PROCESSES, podman.pids // 2), machine.hard_processes
@@ -235,21 +241,20 @@ def create_words(sealed: Sealing) -> list[str]:
 
 
 def fingerprint(sealed: Sealing) -> str:
-    """Another value whenever a container has to be made anew."""
-    told = "\0".join([*_isolation(sealed), sealed.image, *sealed.command])
-    return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()[:16]
+    """Another value whenever a container has to be made again."""
+    identity = "\0".join([*_isolation(sealed), sealed.image, *sealed.command])
+    return hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def volume_words(volume: Volume, agent: str, home: str) -> list[str]:
-    """Behind `podman`, what makes the volume. With `uid` given podman leaves the directory's owner alone."""
-    options = f"bind,uid={volume.owner},gid={volume.owner}"
+    """Behind `podman`, what makes the volume."""
     labels = [f"--label={AGENT}={agent}", f"--label={HOME}={home}"]
-    kind = ["--opt=type=none", f"--opt=o={options}", f"--opt=device={volume.source}"]
-    return ["volume", "create", *labels, *kind, volume.name]
+    options = [f"--opt={name}={value}" for name, value in volume_options(volume).items()]
+    return ["volume", "create", *labels, *options, volume.name]
 
 
 def volume_options(volume: Volume) -> dict[str, str]:
-    """What podman tells of a volume that is as it should be."""
+    """What podman tells of a volume that is as it should be. With `uid` given it leaves the directory's owner alone."""
     return {"type": "none", "o": f"bind,uid={volume.owner},gid={volume.owner}", "device": volume.source}
 
 
@@ -259,6 +264,7 @@ def secret_words(name: str, agent: str) -> list[str]:
 
 
 def _isolation(sealed: Sealing) -> Iterator[str]:
+    limits, network = sealed.limits, sealed.network
     yield "--pull=never"
     yield "--user=0:0"
     yield "--workdir=/"
@@ -280,47 +286,12 @@ def _isolation(sealed: Sealing) -> Iterator[str]:
     yield "--http-proxy=false"
     yield "--unsetenv-all"
     yield from (f"--env={name}={value}" for name, value in ENVIRONMENT.items())
-    yield from _network(sealed.network)
-    yield from _limits(sealed.limits)
-    yield f"--stop-timeout={sealed.stop_seconds}"
-    yield "--stop-signal=SIGTERM"
-    yield "--restart=no"
-    yield f"--log-driver={sealed.log_driver}"
-    if sealed.log_driver == "k8s-file":
-        yield f"--log-opt=max-size={sealed.log_bytes}"
-    yield "--shm-size=16m"
-    for scratch in sealed.scratch:
-        yield f"--tmpfs={scratch.target}:{','.join(_scratch_options(scratch))}"
-    for bind in sealed.binds:
-        how = ["ro=true" if bind.is_read_only else "ro=false", "nosuid", "nodev", "noexec", "bind-propagation=rprivate"]
-        label = ["relabel=private"] if sealed.relabels else []
-        yield f"--mount={_fields('type=bind', f'src={bind.source}', f'dst={bind.target}', *how, *label)}"
-    for volume in sealed.volumes:
-        how = ["rw", "nosuid", "nodev"] + ([] if volume.executable else ["noexec"]) + (["Z"] if sealed.relabels else [])
-        yield f"--volume={volume.name}:{volume.target}:{','.join(how)}"
-    for secret in sealed.secrets:
-        yield f"--secret={secret.name},type=mount,uid=0,gid=0,mode={secret.mode:04o},target={secret.target}"
-
-
-ENVIRONMENT = {
-    "PATH": "/opt/minifram/.venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-    "LANG": "C.UTF-8",
-    "HOME": "/root",
-}
-"""All that the entrypoint finds in its environment, beside what podman adds."""
-
-
-def _network(network: Network) -> Iterator[str]:
     yield f"--network={network.mode}"
     yield from (f"--sysctl={name}={value}" for name, value in SYSTEM_V.items())
     yield "--no-hosts"
     yield "--sysctl=net.ipv4.ip_unprivileged_port_start=53"  # the keep's resolver is no root and has no capability
     if network.mode != "none":  # podman refuses the two together
-        yield "--dns=127.0.0.1"
-        yield "--dns-search=."
-
-
-def _limits(limits: Limits) -> Iterator[str]:
+        yield from ("--dns=127.0.0.1", "--dns-search=.")
     yield f"--ulimit=nofile={limits.open_files}:{limits.open_files}"
     yield f"--ulimit=nproc={limits.processes}:{limits.processes}"
     yield "--ulimit=core=0:0"
@@ -330,16 +301,31 @@ def _limits(limits: Limits) -> Iterator[str]:
         yield f"--memory={limits.memory_bytes}"
     if limits.cpus is not None:
         yield f"--cpus={limits.cpus:g}"
+    yield f"--stop-timeout={sealed.stop_seconds}"
+    yield "--stop-signal=SIGTERM"
+    yield "--restart=no"
+    yield f"--log-driver={sealed.log_driver}"
+    if sealed.log_driver == "k8s-file":
+        yield f"--log-opt=max-size={sealed.log_bytes}"
+    yield "--shm-size=16m"
+    yield from _mounts(sealed)
 
 
-def _scratch_options(scratch: Scratch) -> list[str]:
-    how = ["rw", "nosuid", "nodev"] + ([] if scratch.executable else ["noexec"])
-    # notmpcopyup: it begins empty, with this mode, whatever the image has in its place.
-    return [*how, "notmpcopyup", f"mode={scratch.mode:04o}", f"size={scratch.bytes}"]
-
-
-def _fields(*fields: str) -> str:
-    """podman reads the value of --mount as one line of CSV: a path may hold commas and quotes."""
-    line = io.StringIO()
-    csv.writer(line).writerow(fields)
-    return line.getvalue().removesuffix("\r\n")
+def _mounts(sealed: Sealing) -> Iterator[str]:
+    noexec = {True: "", False: ",noexec"}
+    for scratch in sealed.scratch:
+        # notmpcopyup: it begins empty, with this mode, whatever the image has in its place.
+        how = f"rw,nosuid,nodev{noexec[scratch.executable]},notmpcopyup,mode={scratch.mode:04o},size={scratch.bytes}"
+        yield f"--tmpfs={scratch.target}:{how}"
+    for bind in sealed.binds:
+        fields = ["type=bind", f"src={bind.source}", f"dst={bind.target}"]
+        fields += ["ro=true" if bind.is_read_only else "ro=false", "nosuid", "nodev", "noexec"]
+        fields += ["bind-propagation=rprivate", *(["relabel=private"] if sealed.relabels else [])]
+        line = io.StringIO()  # podman reads it as one line of CSV: a path may hold commas and quotes
+        csv.writer(line).writerow(fields)
+        yield "--mount=" + line.getvalue().removesuffix("\r\n")
+    for volume in sealed.volumes:
+        how = f"rw,nosuid,nodev{noexec[volume.executable]}{',Z' if sealed.relabels else ''}"
+        yield f"--volume={volume.name}:{volume.target}:{how}"
+    for secret in sealed.secrets:
+        yield f"--secret={secret.name},type=mount,uid=0,gid=0,mode={secret.mode:04o},target={secret.target}"

@@ -1,7 +1,7 @@
 """The PM's answers to what the agent asks: a line under Directives for each, as a commit of the PM's.
 
-What an answer is for is read from the keep's record, never from the page. An agent of before keeps no record: what it
-says on the page is all there is, and is shown as its own word."""
+What an answer is for is read from the keep's record, never from the page. An older agent's keep has no record: what
+the page says is all there is, and is shown as the agent's own word."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from host.display import harmless, one_line
 from host.errors import conflict, not_found
 from host.paths import AgentPaths
-from host.repository import comms as talk
+from host.repository.comms import Directive, add_directive
 from host.repository.review import main_commit, page_at
 from infra.shared import approvals, comms, questions
 from infra.shared.approvals import State
@@ -42,17 +42,15 @@ class Asking(NamedTuple):
     """By the keep. False: the agent's own word, from its page."""
 
 
-class Answered(NamedTuple):
-    told: talk.Directive
-    asking: Asking
-
-
 def waiting(home: AgentPaths, page: str) -> list[Asking]:
     """What waits for the PM, oldest first. Raises CommsError, OSError, and ValueError for a record that is none."""
     held = _held(home)
     states = approvals.states(page, tuple(question.id for question in held))
     recorded = [_asking(home, question) for question in held if states[question.id][0] is State.WAITING]
-    return recorded + [_on_page(asked) for asked in approvals.unanswered_on_page(page)]
+    return recorded + [
+        Asking(asked.id, asked.tool, asked.at, harmless(asked.report)[:SHOWN_CHARS], "", "", recorded=False)
+        for asked in approvals.unanswered_on_page(page)
+    ]
 
 
 def listed(git: Git, home: AgentPaths) -> list[Asking]:
@@ -60,7 +58,7 @@ def listed(git: Git, home: AgentPaths) -> list[Asking]:
     return _look(git, home)[1]
 
 
-def answer(git: Git, home: AgentPaths, id: str, approved: bool, why: str = "") -> Answered:
+def answer(git: Git, home: AgentPaths, id: str, approved: bool, why: str = "") -> tuple[Directive, Asking]:
     """Write `approve ID` or `deny ID: why`. Raises CommandError for an id that waits for no answer."""
     id = id.strip("[]`").lower()
     said, found = _look(git, home)
@@ -73,10 +71,10 @@ def answer(git: Git, home: AgentPaths, id: str, approved: bool, why: str = "") -
         raise not_found(f"no call with id {one_line(id, 40)} waits for an answer; waiting: {known}")
     words = " ".join(why.split())
     text = f"approve {id}" if approved else f"deny {id}" + (f": {words}" if words else "")
-    return Answered(talk.add_directive(git, text), asking)
+    return add_directive(git, text), asking
 
 
-def _look(git: Git, home: AgentPaths) -> tuple[dict[str, approvals.Answer], list[Asking]]:
+def _look(git: Git, home: AgentPaths) -> tuple[dict[str, approvals.Decision], list[Asking]]:
     """What the PM says now, and what waits for it. Raises CommandError."""
     page = page_at(git, main_commit(git))
     try:
@@ -89,11 +87,9 @@ def _look(git: Git, home: AgentPaths) -> tuple[dict[str, approvals.Answer], list
 
 def shown(asking: Asking) -> list[str]:
     """The call, for the screen."""
-    whose = (
-        f"asked by {one_line(asking.version, 80)}"
-        if asking.recorded
-        else "the agent's own word; the keep has no record"
-    )
+    whose = f"asked by {one_line(asking.version, 80)}"
+    if not asking.recorded:
+        whose = "the agent's own word; the keep has no record"
     why = f", because of {one_line(asking.why, 120)}" if asking.why else ""
     return [f"{asking.id}  {one_line(asking.tool, 40)}  {whose}{why}, {one_line(asking.at, 24)}", f"  {asking.call}"]
 
@@ -127,7 +123,3 @@ def _asking(home: AgentPaths, question: Question) -> Asking:
     call += left_out
     name = version(question.branch, question.commit)
     return Asking(question.id, question.tool, question.asked_at, call, name, question.why, recorded=True)
-
-
-def _on_page(asked: approvals.Asked) -> Asking:
-    return Asking(asked.id, asked.tool, asked.at, harmless(asked.report)[:SHOWN_CHARS], "", "", recorded=False)

@@ -4,6 +4,7 @@ A directive is a commit on main like any push of the PM's; it survives every rac
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from infra.shared.repository.tip import BareTip, advance, edit_file
 
 POLL_SECONDS = 0.25
 MAX_BYTES = 1 << 20
-"""Of a directive: it is read by a model, with the rest of the page, at each unit of work."""
+"""Of a directive: it is read by a model, with the rest of the page, in each run."""
 
 
 class Directive(NamedTuple):
@@ -85,18 +86,18 @@ def reports(git: Git, commit: str = "") -> list[Report]:
 
 
 def new_reports(git: Git, seen: list[Report], pause: Callable[[], bool]) -> Iterator[Report]:
-    """Reports as they come, beside those `seen`; between two looks `pause` says whether to go on."""
-    known = set(seen)
-    at = ""
+    """Reports as they come, beside those `seen`; between two looks `pause` says whether to continue."""
+    known, looked_at = set(seen), ""
     while True:
         look = git.afresh(GIT_SECONDS)
-        now_at = main_commit(look)
-        if now_at != at:
-            at = now_at
-            for report in _reports_or_none(look, at):
-                if report not in known:
-                    known.add(report)
-                    yield report
+        main = main_commit(look)
+        found: list[Report] = []
+        if main != looked_at:
+            looked_at = main
+            with contextlib.suppress(comms.CommsError):  # somebody is between two edits of the page
+                found = [report for report in reports(look, main) if report not in known]
+        known.update(found)
+        yield from found
         if not pause():
             return
 
@@ -112,26 +113,16 @@ def is_open(git: Git, directive: Directive) -> bool:
 
 
 def is_about(report: Report, directive: Directive) -> bool:
-    """Whether the agent's report ends a unit of work on this directive."""
+    """Whether the agent's report ends a run on this directive."""
     heading = comms.report_heading(f"done: {report_titles.first_line(directive.text)}", "-")
     return report.title.endswith(heading.removeprefix("### - "))
 
 
 def directive_text(words: str, read_stdin: Callable[[], bytes]) -> str:
     """The directive that was given on the command line; `-` reads it from standard input."""
-    if words != "-":
-        return words
-    return os.fsdecode(read_stdin())
+    return os.fsdecode(read_stdin()) if words == "-" else words
 
 
 def _report(text: str) -> Report:
-    heading = text.split("\n", 1)[0].removeprefix("### ")
-    moment, _, title = heading.partition(" ")
+    moment, _, title = text.split("\n", 1)[0].removeprefix("### ").partition(" ")
     return Report(moment, title, text)
-
-
-def _reports_or_none(git: Git, commit: str) -> list[Report]:
-    try:
-        return reports(git, commit)
-    except comms.CommsError:  # somebody is between two edits of the page
-        return []

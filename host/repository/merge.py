@@ -13,12 +13,15 @@ from host.errors import conflict, denied, not_found, usage
 from host.repository import review
 from host.repository.comms import AlreadyTold, add_directive
 from infra.shared.branches import problem_with_branch, problem_with_ref
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.merge import MergeConflict, changes_beyond_page, merge_commit
+from infra.shared.repository.merge import MergeConflict, merge_commit
 from infra.shared.repository.tip import BareTip, advance, resolve_object, rollback_commit
 
 REJECTED = "refs/minifram/rejected"
+_SHORTENED, _HEX = re.compile(r"[0-9a-f]{7,40}"), re.compile(r"[0-9A-Fa-f]{4,40}")
+_FULL_ID = 40
 LIST_SECONDS = 3.0
 """For listing what has changed, after the deed."""
 
@@ -114,9 +117,6 @@ def branch_and_commit(named: str, agent_option: str) -> tuple[str, str]:
     return name, commit
 
 
-_SHORTENED = re.compile(r"[0-9a-f]{7,40}")
-
-
 def reject_branch(git: Git, name: str, because: str) -> Rejected:
     """Take a branch away, keep its commit, tell the agent. Raises CommandError when the branch moved meanwhile."""
     commit = review.branch_commit(git, name)
@@ -138,14 +138,19 @@ def reject_branch(git: Git, name: str, because: str) -> Rejected:
         f"remove its clone. The commit is kept as {kept_as}."
     )
     undo = f"git -C {shlex.quote(git.directory)} update-ref refs/heads/{name} {commit}"
-    told = _tell_or_say(git, words, name, undo)
-    return Rejected(name, commit, kept_as, told, undo)
+    try:
+        directive = add_directive(git, words).commit
+    except AlreadyTold:  # rejected before, and pushed again: the open directive says it all
+        directive = review.main_commit(git)
+    except Exception as error:
+        error.add_note(f"the branch {name} is rejected all the same, the agent was not told; undo: {undo}")
+        raise
+    return Rejected(name, commit, kept_as, directive, undo)
 
 
 def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
     """Give main the tree of `ref`, COMMS.md kept, as a new commit. Raises CommandError for what names no version."""
-    problem = problem_with_ref(ref)
-    if problem:
+    if problem := problem_with_ref(ref):
         raise usage(problem)
     # Once: `main~1` must not come to mean another commit when a race is lost.
     target = named_commit(git, ref)
@@ -191,21 +196,6 @@ def named_commit(git: Git, ref: str) -> str | None:
         meant = " or ".join(f"{each}{steps} ({commit[:12]})" for each, commit in found.items())
         raise conflict(f"{ref!r} could be {meant}; nothing was done, say which by its full name or id")
     return next(iter(found.values()), None)
-
-
-_HEX = re.compile(r"[0-9A-Fa-f]{4,40}")
-_FULL_ID = 40
-
-
-def _tell_or_say(git: Git, words: str, name: str, undo: str) -> str:
-    """Tell the agent; when that fails, the PM must know that the branch is gone all the same."""
-    try:
-        return add_directive(git, words).commit
-    except AlreadyTold:  # rejected before, and pushed again: the open directive says it all
-        return review.main_commit(git)
-    except Exception as error:
-        error.add_note(f"the branch {name} is rejected all the same, the agent was not told; undo: {undo}")
-        raise
 
 
 def _changed(git: Git, old: str, new: str, form: str) -> tuple[tuple[str, ...], str]:

@@ -17,12 +17,11 @@ from host.paths import AgentPaths
 from host.repository import audit, repair
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import EXPECTED_KEYS, MARKER
-from infra.shared.repository.changes import EMPTY_TREE
-from infra.shared.repository.git import CANNOT_START, Git, GitError, Limits
+from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError, GitLimits
 
 GIT_SECONDS = 20.0
 """For all git calls of one look at the repository; a command that continues to look has as much for each look."""
-LIMITS = Limits(answer_bytes=64 << 20, memory_bytes=2 << 30)
+LIMITS = GitLimits(answer_bytes=64 << 20, memory_bytes=2 << 30)
 SHOWN = 3
 """Findings that an error names; `minifram doctor` names all."""
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from host.errors import not_found, usage
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
-from infra.shared.repository.changes import EMPTY_TREE
-from infra.shared.repository.git import CANNOT_START, Git, GitError, resolve_commit
+from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import file_at, read_file

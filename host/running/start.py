@@ -33,20 +33,20 @@ class Running(NamedTuple):
     commit: str
     boot_id: str
     seconds: float
-    rung: str = watcher_file.MAIN_RUNG
+    rung: str = watcher_file.MAIN_LEVEL
 
 
 def version_words(branch: str, commit: str, rung: str) -> str:
     """`branch@commit`, unless nothing of the repository's runs."""
     at = f"{branch}@{commit[:12]}"
-    if rung == watcher_file.SAFE_RUNG:
+    if rung == watcher_file.SAFE_LEVEL:
         return f"{rung} in place of {at}"
-    return at if rung in (watcher_file.BRANCH_RUNG, watcher_file.MAIN_RUNG) else f"{at} ({rung})"
+    return at if rung in (watcher_file.BRANCH_LEVEL, watcher_file.MAIN_LEVEL) else f"{at} ({rung})"
 
 
 def exit_of(rung: str) -> Exit:
     """An agent of which only safe mode is left works, and needs its PM."""
-    return Exit.FINDINGS if rung == watcher_file.SAFE_RUNG else Exit.OK
+    return Exit.FINDINGS if rung == watcher_file.SAFE_LEVEL else Exit.OK
 
 
 class Started(Protocol):
@@ -150,7 +150,7 @@ def wait_until_running(
             told = _tell(state, told, say)
             if state.phase == watcher_file.RUNNING:
                 spent = time.monotonic() - began
-                return Running(process.pid, state.branch, state.commit, state.boot_id, spent, state.rung)
+                return Running(process.pid, state.branch, state.commit, state.boot_id, spent, state.level)
             failed = state.failures if state.failures < before.failures else state.failures - before.failures
             pinned = len({*state.pins} - before.pins)
             if failed >= GIVEN_UP_AFTER * (1 + pinned):
@@ -161,7 +161,7 @@ def wait_until_running(
 
 
 def _tell(state: WatcherFile, told: str, say: Say) -> str:
-    at = f" {version_words(state.branch, state.commit, state.rung)}" if state.branch else ""
+    at = f" {version_words(state.branch, state.commit, state.level)}" if state.branch else ""
     failed = f", {state.failures} failed so far" if state.failures else ""
     text = f"{state.phase}{at}{failed}"
     if text != told:

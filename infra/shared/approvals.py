@@ -1,6 +1,6 @@
 """Approvals: what the PM answers under Directives, and how a question stands by that. Pure.
 
-The question itself is a record of the keep's (`contract.questions`); the page shows it and is never read back for it.
+The question itself is a record of the keep's (`shared.questions`); the page shows it and is never read back for it.
 An answer is a directive that says `approve ID` or `deny ID: why`, and nothing else."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class State(enum.Enum):
     """Its answer was ticked or struck: it answers nothing any more."""
 
 
-class Answer(NamedTuple):
+class Decision(NamedTuple):
     """What the PM says of one call."""
 
     id: str
@@ -74,7 +74,7 @@ def agents_title(title: str) -> str:
     return f"'{match[0].strip()}'{title[match.end() :]}" if match else title
 
 
-def answers_in(directive: comms.Directive) -> tuple[Answer, ...]:
+def answers_in(directive: comms.Directive) -> tuple[Decision, ...]:
     """The answers that a directive consists of: one, or one a line; none when it says anything else as well.
 
     What is added to a denial is its reason; an approval with a condition is none."""
@@ -86,17 +86,17 @@ def answers_in(directive: comms.Directive) -> tuple[Answer, ...]:
     return (whole,) if whole and not whole.approved else ()
 
 
-def _answer(text: str, line: str) -> Answer | None:
+def _answer(text: str, line: str) -> Decision | None:
     match = _ANSWER.fullmatch(text.strip())
     if match is None:
         return None
     approved, rest = match["word"].lower() == "approve", match["rest"].strip()
-    return None if approved and rest else Answer(match["id"].lower(), approved, rest, line)
+    return None if approved and rest else Decision(match["id"].lower(), approved, rest, line)
 
 
-def open_answers(document: str) -> dict[str, Answer]:
+def open_answers(document: str) -> dict[str, Decision]:
     """What the PM says now, by id; of a yes and a no to the same call, the no. Raises CommsError."""
-    found: dict[str, Answer] = {}
+    found: dict[str, Decision] = {}
     for directive in comms.open_directives(document):
         for answer in answers_in(directive):
             if answer.id not in found or found[answer.id].approved:

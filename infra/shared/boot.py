@@ -58,7 +58,7 @@ class Boot(NamedTuple):
     prompt: str = ""
     """Path of the base prompt when it is not the checkout's own SYSTEM.md: the image's, in safe mode."""
     policy: str = ""
-    """The PM's policy (`contract.policy.to_text`), read when the first unit of work begins; empty for the default."""
+    """The PM's policy (`shared.policy.to_text`), read when the first unit of work begins; empty for the default."""
 
     @property
     def is_safe_mode(self) -> bool:

@@ -24,11 +24,16 @@ def make_home(bot: Below, home: str) -> None:
 
     A version's leftovers in HOME (pip.conf, .profile, a user site) are read by whatever starts there, so a version
     that was rolled back would go on acting through it."""
+    retire(bot, HOMES)
+    bot.make_directory(home, 0o700, new=True)
+
+
+def retire(bot: Below, prefix: str) -> None:
+    """Leave what lies there under such a name for the tidying to remove. Raises OSError when nothing can be seen."""
     for name in bot.names("", _ENTRIES):
-        if name.startswith(HOMES) and (status := bot.status(name)):
+        if name.startswith(prefix) and (status := bot.status(name)):
             with contextlib.suppress(OSError):  # nobody reads one that stays
                 bot.rename(name, f"{REMOVED}{status.st_ino}")
-    bot.make_directory(home, 0o700, new=True)
 
 
 def boot_words(bot: Below, checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot_log.BootLine]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 
+from infra.shared.text import cut
+
 MAIN = "main"
 MIND = "mind"
 RESCUE = "rescue/"
@@ -21,7 +23,7 @@ _TAKEN_DIRECTORIES = ("mind", "minifram")
 
 def problem_with_branch(name: str) -> str | None:
     """Why `name` cannot be a branch with a clone of its own; None when it can."""
-    shown = ascii(name if len(name) <= 80 else name[:80] + "…")
+    shown = ascii(cut(name, 80))
     if not name:
         return "a branch name is empty; give one such as 'improve-reports'"
     if len(name) > MAX_LENGTH:
@@ -54,7 +56,7 @@ _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]*(?:[~^][0-9]*)*")
 
 def problem_with_ref(ref: str) -> str | None:
     """Why `ref` cannot name a commit to roll back to (a branch, tag, sha, or one of these with ~N or ^N)."""
-    shown = ascii(ref if len(ref) <= 80 else ref[:80] + "…")
+    shown = ascii(cut(ref, 80))
     if not ref:
         return "a git ref is empty; give a commit, branch or tag, such as 'main~1'"
     if len(ref) > MAX_LENGTH:

@@ -9,6 +9,8 @@ import json
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn
 
+from infra.shared.text import cut
+
 TYPE_CHECKING = False  # typing's own would be imported for nothing
 if TYPE_CHECKING:
     from infra.shared.boot import Limits
@@ -30,7 +32,7 @@ TENDING_SECONDS = 900.0
 """For some git calls in a row (a look at the page, a report), each of which has a limit of its own."""
 
 
-class Question(NamedTuple):
+class ProbeQuestion(NamedTuple):
     probe: str
     """Comes back in the answer: an older answer is none."""
     doors: bool
@@ -45,7 +47,7 @@ class Heartbeat(NamedTuple):
     """Seconds after it in which it promised to say something again."""
 
 
-class Answer(NamedTuple):
+class ProbeAnswer(NamedTuple):
     probe: str
     boot_id: str
     branch: str
@@ -66,21 +68,21 @@ def longest_promise(limits: Limits) -> float:
     return max(*waits, TENDING_SECONDS) + SLACK_SECONDS
 
 
-def question_line(question: Question) -> bytes:
+def question_line(question: ProbeQuestion) -> bytes:
     return json.dumps(question._asdict()).encode() + b"\n"
 
 
-def answer_line(answer: Answer) -> bytes:
+def answer_line(answer: ProbeAnswer) -> bytes:
     return json.dumps(answer._asdict() | {"heart": answer.heart._asdict()}).encode() + b"\n"
 
 
-def read_question(line: bytes) -> Question:
+def read_question(line: bytes) -> ProbeQuestion:
     """Raises ValueError."""
     given = _object(line)
-    return Question(_text(given, "probe"), given.get("doors") is True)
+    return ProbeQuestion(_text(given, "probe"), given.get("doors") is True)
 
 
-def read_answer(line: bytes) -> Answer:
+def read_answer(line: bytes) -> ProbeAnswer:
     """Raises ValueError that says what of it is missing or odd. Keys that are not known are passed over."""
     given = _object(line)
     pid, heart = given.get("pid"), given.get("heart")
@@ -88,7 +90,7 @@ def read_answer(line: bytes) -> Answer:
         raise ValueError(f"pid is {brief(pid)}; expected a number")
     if not isinstance(heart, dict):
         raise ValueError(f"heart is {brief(heart)}; expected an object")
-    return Answer(
+    return ProbeAnswer(
         probe=_text(given, "probe"),
         boot_id=_text(given, "boot_id"),
         branch=_text(given, "branch"),
@@ -103,8 +105,7 @@ def read_answer(line: bytes) -> Answer:
 
 def brief(value: object) -> str:
     """For messages: a stranger's value, short and on one line."""
-    shown = ascii(value)
-    return shown if len(shown) <= 80 else f"{shown[:80]}…"
+    return cut(ascii(value), 80)
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Message(NamedTuple):
     content: tuple[Block, ...]
 
 
-class Tool(NamedTuple):
+class ToolSpec(NamedTuple):
     name: str
     description: str
     input_schema: dict[str, Any]
@@ -52,7 +52,7 @@ class Request(NamedTuple):
     system: tuple[str, ...]
     """In order; SYSTEM.md first, because what changes least must come first for the provider's cache."""
     messages: tuple[Message, ...]
-    tools: tuple[Tool, ...]
+    tools: tuple[ToolSpec, ...]
     unit: str = ""
     """The run that this call belongs to, for the ledger. What is counted for a unit of work is the door's own word."""
     model: str = ""
@@ -180,8 +180,8 @@ def _message(raw: dict[str, Any]) -> Message:
     return Message(raw["role"], tuple(block_from_dict(block) for block in _a(list, raw, "content")))
 
 
-def _tool(raw: dict[str, Any]) -> Tool:
-    return Tool(_a(str, raw, "name"), _a(str, raw, "description"), _a(dict, raw, "input_schema"))
+def _tool(raw: dict[str, Any]) -> ToolSpec:
+    return ToolSpec(_a(str, raw, "name"), _a(str, raw, "description"), _a(dict, raw, "input_schema"))
 
 
 def completion_to_dict(completion: Completion) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Asking the git door for what git itself does not do: a request, a reply, one connection (`contract.requests`)."""
+"""Asking the git door for what git itself does not do: a request, a reply, one connection (`shared.requests`)."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from infra.shared.addresses import readings
+from infra.shared.text import cut
 
 INNER_NAMES = (
     # Names of the machine's own network, its cloud and its containers; an upstream may know them (RFC 6761, 6762
@@ -19,7 +20,7 @@ _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 
 def problem_with_host_name(name: str) -> str | None:
     """Why `name` cannot be one; None when it can. Names are written in lower case, those of other scripts as xn--…"""
-    shown = ascii(name if len(name) <= 80 else name[:80] + "…")
+    shown = ascii(cut(name, 80))
     if "://" in name or "/" in name or ":" in name:
         return f"{shown} is an address; give the name of the host alone, such as 'pypi.org'"
     if name.startswith(("*.", ".")):

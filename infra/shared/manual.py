@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from infra.shared.conversation import Text, Tool, ToolUse
+from infra.shared.conversation import Text, ToolSpec, ToolUse
 from infra.shared.depth import MAX_LEVELS, is_too_deep
 
 SCHEMA = "minifram.manual/1"
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
         return (*made, *(ToolUse(f"manual-{id[:12]}-{n}", name, given) for n, (name, given) in enumerate(self.calls)))
 
 
-def parse_answer(text: str, tools: Iterable[Tool]) -> Answer:
+def parse_answer(text: str, tools: Iterable[ToolSpec]) -> Answer:
     """An answer as a person writes it: lines that begin with `{` are tool calls, each `{"name": …, "input": {…}}`, all
     others are words, white space in front of a `{` as well. Raises ValueError that names the line and what was
     expected."""
@@ -60,7 +60,7 @@ def parse_answer(text: str, tools: Iterable[Tool]) -> Answer:
     return Answer(said, tuple(calls))
 
 
-def _call(line: str, known: dict[str, Tool]) -> tuple[str, dict[str, Any]]:
+def _call(line: str, known: dict[str, ToolSpec]) -> tuple[str, dict[str, Any]]:
     try:
         raw = json.loads(line, parse_constant=_refuse)
     except ValueError as error:
@@ -81,7 +81,7 @@ def _call(line: str, known: dict[str, Tool]) -> tuple[str, dict[str, Any]]:
     return name, given
 
 
-def _problem_with_input(tool: Tool, given: dict[str, Any]) -> str | None:
+def _problem_with_input(tool: ToolSpec, given: dict[str, Any]) -> str | None:
     """Names only: whether the values fit, the tool says itself."""
     properties, required = tool.input_schema.get("properties"), tool.input_schema.get("required")
     if not isinstance(properties, dict):

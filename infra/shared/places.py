@@ -69,7 +69,7 @@ class Places(NamedTuple):
 
     @property
     def request_socket(self) -> str:
-        """Where the git door takes reports, questions and requests for an examination (`contract.requests`).
+        """Where the git door takes reports, questions and requests for an examination (`shared.requests`).
 
         No longer than `model_socket`: where an agent's sockets fitted, this one does too."""
         return f"{self.run}/door.sock"
@@ -97,7 +97,7 @@ class Places(NamedTuple):
 
     @property
     def questions(self) -> str:
-        """The calls that the PM was asked about, a file each (`contract.questions`)."""
+        """The calls that the PM was asked about, a file each (`shared.questions`)."""
         return f"{self.var}/questions"
 
     @property
@@ -126,4 +126,4 @@ BOOT_LOG = "logs/bootstrap.log"
 ERROR_LOG = "logs/errors.log"
 """In a checkout: everything the runner writes to stdout and stderr."""
 LIFE_FILE = "logs/life.json"
-"""In a checkout: what the runner says it is doing (`life_file`)."""
+"""In a checkout: what the runner says it is doing (`status_file`)."""

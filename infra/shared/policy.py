@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from infra.shared.host_names import problem_with_host_name
+from infra.shared.text import cut
 from infra.shared.visible import is_visible
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
@@ -173,7 +174,7 @@ def _problem_with_domain(name: str) -> str | None:
 
 def _shown(value: Any) -> str:
     text = ascii(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return cut(text, 80)
 
 
 _CONDITIONS: dict[str, Callable[[str], str | None]] = {

@@ -10,6 +10,7 @@ import fnmatch
 from collections.abc import Iterable
 
 from infra.shared.branches import MAIN, MIND, RESCUE
+from infra.shared.text import cut
 from infra.shared.visible import is_visible
 
 MAX_LENGTH = 200
@@ -51,7 +52,7 @@ def problem_with_branch_pattern(pattern: str) -> str | None:
 
 
 def _problem(pattern: str, expected: str) -> str | None:
-    shown = ascii(pattern if len(pattern) <= 80 else pattern[:80] + "…")
+    shown = ascii(cut(pattern, 80))
     if not pattern.strip("/") or pattern != pattern.strip():
         return f"{shown} is empty or has blanks around it; expected {expected}"
     if len(pattern) > MAX_LENGTH:

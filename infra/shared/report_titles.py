@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from infra.shared.text import cut
+
 
 def version(branch: str, commit: str) -> str:
     """`branch@0123456789ab`: a branch at a commit, as reports name it."""
@@ -59,4 +61,4 @@ def watcher(text: str) -> str:
 
 def first_line(text: str) -> str:
     line = text.strip().splitlines()[0] if text.strip() else ""
-    return line if len(line) <= 100 else line[:99] + "…"
+    return cut(line, 100)

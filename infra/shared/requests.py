@@ -1,7 +1,7 @@
 """What a runner may ask of the git door besides git: one line of JSON each way on a connection of its own.
 
-The cell writes the requests, so each field is checked here and nothing in them is believed: they are data for the
-keep, which decides what comes of them."""
+The cell writes the requests, so each field is checked here and nothing in them is believed: they are data, and the
+keep decides about them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from infra.shared.branches import problem_with_branch
 from infra.shared.report_titles import version
+from infra.shared.text import cut
 
 MAX_BYTES = 256 << 10
 """Of one line, in either direction."""
@@ -25,7 +26,7 @@ class RequestError(ValueError):
     """A line that is no request, or no reply; says which field is wrong and what was expected."""
 
 
-class Report(NamedTuple):
+class AgentReport(NamedTuple):
     """A report for the page, and the directives that are done with it."""
 
     id: str
@@ -61,7 +62,8 @@ class Examine(NamedTuple):
     commit: str
 
 
-Request = Report | Ask | Examine
+Request = AgentReport | Ask | Examine
+_REQUESTS: dict[str, type[Request]] = {"report": AgentReport, "ask": Ask, "examine": Examine}
 
 
 class Done(NamedTuple):
@@ -70,7 +72,7 @@ class Done(NamedTuple):
     main: str
 
 
-class Question(NamedTuple):
+class QuestionState(NamedTuple):
     """How the question stands that an `Ask` asked."""
 
     id: str
@@ -97,45 +99,49 @@ class Later(NamedTuple):
     why: str
 
 
-Reply = Done | Question | Examination | Refused | Later
+Reply = Done | QuestionState | Examination | Refused | Later
 
 
 def encode_request(request: Request) -> bytes:
     """Raises RequestError when it is too long for one line."""
-    match request:
-        case Report():
-            fields: dict[str, Any] = {"do": "report", **request._asdict()}
-        case Ask():
-            fields = {"do": "ask", **request._asdict()}
-        case Examine():
-            fields = {"do": "examine", **request._asdict()}
-    return _line(fields)
+    do = next(word for word, kind in _REQUESTS.items() if isinstance(request, kind))
+    return _line({"do": do, **request._asdict()})
 
 
 def parse_request(line: bytes) -> Request:
     """Raises RequestError."""
     fields = _object(line)
-    do = _text(fields, "do", 20)
-    match do:
-        case "report":
-            return Report(
-                id=_matching(fields, "id", _ID),
-                at=_matching(fields, "at", _TIME),
-                branch=_branch(fields),
-                commit=_matching(fields, "commit", _COMMIT),
-                title=_text(fields, "title", TITLE_CHARS),
-                text=_text(fields, "text", TEXT_CHARS),
-                ticks=_ticks(fields),
-            )
-        case "ask":
-            given = fields.get("input")
-            if not _is_mapping(given):
-                raise RequestError(f"the field 'input' is {_shown(given)}; expected an object")
-            tool, why = _text(fields, "tool", 200), _text(fields, "why")
-            return Ask(tool, given, why, _branch(fields), _matching(fields, "commit", _COMMIT))
-        case "examine":
-            return Examine(_branch(fields), _matching(fields, "commit", _COMMIT))
-    raise RequestError(f"the field 'do' is {_shown(do)}; expected 'report', 'ask' or 'examine'")
+    do = fields.get("do")
+    if not isinstance(do, str) or do not in _REQUESTS:
+        raise RequestError(f"the field 'do' is {_shown(do)}; expected one of {', '.join(_REQUESTS)}")
+    kind = _REQUESTS[do]
+    checked: list[Any] = [_checked(name, fields.get(name, kind._field_defaults.get(name))) for name in kind._fields]
+    return kind(*checked)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value of a request's field. Raises RequestError."""
+    match name:
+        case "branch":
+            problem = problem_with_branch(value) if isinstance(value, str) else "the branch name is no text"
+            if problem:
+                raise RequestError(problem)
+        case "input":
+            if not isinstance(value, dict):
+                raise RequestError(f"the field 'input' is {_shown(value)}; expected an object")
+        case "ticks":
+            found = list(value) if isinstance(value, list | tuple) else [None]
+            if len(found) > MAX_TICKS or not all(isinstance(tick, str) and _TICK.fullmatch(tick) for tick in found):
+                raise RequestError(
+                    f"the field 'ticks' is {_shown(value)}; expected at most {MAX_TICKS} ids of 8 hex digits"
+                )
+            return tuple(found)
+        case _:
+            text = _text({name: value}, name, _MOST_CHARS.get(name, MAX_BYTES))
+            pattern = _PATTERNS.get(name)
+            if pattern and not pattern.fullmatch(text):
+                raise RequestError(f"the field {name!r} is {_shown(text)}; expected {pattern.pattern}")
+    return value
 
 
 def encode_reply(reply: Reply) -> bytes:
@@ -162,7 +168,7 @@ def parse_reply(line: bytes) -> Reply:
         case {"later": _}:
             return Later(_text(fields, "later"))
         case {"id": _, "state": ("waiting" | "approved" | "denied") as state}:
-            return Question(_text(fields, "id", 64), state, _text(fields, "why"))
+            return QuestionState(_text(fields, "id", 64), state, _text(fields, "why"))
         case {"state": ("waiting" | "examined") as state}:
             verdict = fields.get("verdict")
             return Examination(state, verdict if _is_mapping(verdict) else {})
@@ -173,7 +179,9 @@ def is_time(text: str) -> bool:
     return bool(_TIME.fullmatch(text))
 
 
-def report_of(id: str, at: str, heading: str, text: str, ticks: tuple[str, ...], at_home: tuple[str, str]) -> Report:
+def report_of(
+    id: str, at: str, heading: str, text: str, ticks: tuple[str, ...], at_home: tuple[str, str]
+) -> AgentReport:
     """The report that a heading `branch@commit words` stands for; one without gets the branch and commit `at_home`.
 
     What is longer than a request may be is cut."""
@@ -181,7 +189,7 @@ def report_of(id: str, at: str, heading: str, text: str, ticks: tuple[str, ...],
     if match and not problem_with_branch(match["branch"]):
         at_home, heading = (match["branch"], match["commit"]), match["words"]
     text = text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 100]}\n\n[…] The rest is not in any report."
-    return Report(id, at, *at_home, heading[:TITLE_CHARS], text, ticks[:MAX_TICKS])
+    return AgentReport(id, at, *at_home, heading[:TITLE_CHARS], text, ticks[:MAX_TICKS])
 
 
 def id_of_heading(at: str, heading: str) -> str:
@@ -189,10 +197,10 @@ def id_of_heading(at: str, heading: str) -> str:
     return hashlib.sha256(f"{at} {heading}".encode(errors="replace")).hexdigest()[:32]
 
 
-_ID = re.compile(r"[0-9a-f]{32}")
 _TICK = re.compile(r"[0-9a-f]{8}")
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_PATTERNS = {"id": re.compile(r"[0-9a-f]{32}"), "at": _TIME, "commit": re.compile(r"[0-9a-f]{7,64}")}
+_MOST_CHARS = {"id": 100, "at": 100, "commit": 100, "tool": 200, "title": TITLE_CHARS, "text": TEXT_CHARS}
 _HEADING = re.compile(r"(?P<branch>\S+)@(?P<commit>[0-9a-f]{7,64}) (?P<words>.*)", re.DOTALL)
 
 
@@ -224,31 +232,5 @@ def _text(fields: Mapping[str, Any], name: str, most: int = MAX_BYTES) -> str:
     return value
 
 
-def _matching(fields: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
-    value = _text(fields, name, 100)
-    if not pattern.fullmatch(value):
-        raise RequestError(f"the field {name!r} is {_shown(value)}; expected {pattern.pattern}")
-    return value
-
-
-def _branch(fields: Mapping[str, Any]) -> str:
-    branch = _text(fields, "branch", 1000)
-    problem = problem_with_branch(branch)
-    if problem:
-        raise RequestError(problem)
-    return branch
-
-
-def _ticks(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    ticks = fields.get("ticks", [])
-    if not isinstance(ticks, list) or len(ticks) > MAX_TICKS:
-        raise RequestError(f"the field 'ticks' is {_shown(ticks)}; expected a list of at most {MAX_TICKS} ids")
-    for tick in ticks:
-        if not isinstance(tick, str) or not _TICK.fullmatch(tick):
-            raise RequestError(f"the field 'ticks' holds {_shown(tick)}; expected ids of directives, 8 hex digits each")
-    return tuple(ticks)
-
-
 def _shown(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 100 else f"{shown[:99]}..."
+    return cut(ascii(value), 100)

@@ -89,8 +89,8 @@ class Below:
         """Up to `most` bytes from `start`, or from the beginning when the file is shorter by now; without `start`, the
         last ones. None for what is missing, cannot be read or is no regular file. Never raises."""
         try:
-            with self._parent(path) as (directory, name):
-                descriptor = self._open(directory, name, os.O_RDONLY)
+            with self._parent(path) as (directory, _):
+                descriptor = self._open(directory, path, os.O_RDONLY)
             try:
                 status = os.fstat(descriptor)
                 if start is None:
@@ -114,8 +114,8 @@ class Below:
 
     def opened(self, path: str) -> BinaryIO:
         """A regular file for reading, without a bound: the caller sets one."""
-        with self._parent(path) as (directory, name):
-            return os.fdopen(self._open(directory, name, os.O_RDONLY), "rb")
+        with self._parent(path) as (directory, _):
+            return os.fdopen(self._open(directory, path, os.O_RDONLY), "rb")
 
     def status(self, path: str = "") -> os.stat_result | None:
         """Of the thing itself, not of what a link there leads to; None for what is missing or cannot be reached."""
@@ -128,6 +128,15 @@ class Below:
     def is_directory(self, path: str) -> bool:
         status = self.status(path)
         return status is not None and stat.S_ISDIR(status.st_mode)
+
+    def leads_to_program(self, path: str) -> bool:
+        """Whether a file that may be run is there, or at the end of a link: the one thing that is followed."""
+        try:
+            with self._parent(path) as (directory, name):
+                mode = os.stat(name, dir_fd=directory).st_mode
+        except OSError:
+            return False
+        return stat.S_ISREG(mode) and bool(mode & 0o111)
 
     def names(self, path: str, most: int) -> list[str]:
         """Up to `most` of the names in a directory."""
@@ -198,8 +207,8 @@ class Below:
 
     def open_to_append(self, path: str) -> tuple[int, int]:
         """A descriptor of the regular file, made if it is missing, and the file's size."""
-        with self._parent(path) as (directory, name):
-            descriptor = self._open(directory, name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        with self._parent(path) as (directory, _):
+            descriptor = self._open(directory, path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.set_blocking(descriptor, True)
         return descriptor, os.fstat(descriptor).st_size
 
@@ -273,7 +282,7 @@ class Below:
         What is written between the two is lost. When it raises, either nothing was changed, or the log is cut and only
         its end could not be kept."""
         with self._parent(path) as (directory, name):
-            log = self._open(directory, name, os.O_RDWR)
+            log = self._open(directory, path, os.O_RDWR)
             try:
                 size = os.fstat(log).st_size
                 end = _end_of(log, size, min(keep_bytes, MOST_KEPT))
@@ -326,17 +335,21 @@ class Below:
         with self._directory("/".join(above)) as directory:
             yield directory, name
 
-    def _open(self, directory: int, name: str, flags: int) -> int:
-        """A regular file. Raises NotPlain for anything else."""
+    def _open(self, directory: int, path: str, flags: int) -> int:
+        """The regular file of the last part of `path` in that directory. Raises NotPlain for anything else."""
+        not_plain = NotPlain(
+            f"{self.root}/{self._relative(path)} is no regular file, which minifram never puts there; find out what "
+            "did, and remove it"
+        )
         try:
-            descriptor = os.open(name, flags | _SAFE, 0o644, dir_fd=directory)
+            descriptor = os.open(os.path.basename(path), flags | _SAFE, 0o644, dir_fd=directory)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a pipe or socket, a directory
-                raise NotPlain(_NOT_PLAIN.format(f"{self.root}/…/{name}")) from None
+                raise not_plain from None
             raise
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise NotPlain(_NOT_PLAIN.format(f"{self.root}/…/{name}"))
+            raise not_plain
         return descriptor
 
     def _set_aside(self, directory: int, name: str, unless: Callable[[int], bool]) -> str:
@@ -385,9 +398,6 @@ class Below:
             return "it takes too long; the rest goes the next time"
         problem = ended.stderr.decode(errors="replace")[:200].strip() or f"{words[0]} ended with {ended.returncode}"
         return problem if ended.returncode else ""
-
-
-_NOT_PLAIN = "{} is no regular file, which minifram never puts there; find out what did, and remove it"
 
 
 def opened_file(path: str) -> BinaryIO:

@@ -1,120 +1,113 @@
-"""The PM's settings, `minifram.yaml` (DESIGN §8): frozen typed values, parsed once, unknown keys refused.
+"""The PM's settings, `minifram.yaml` (spec/ARCHITECTURE.md): frozen typed values, parsed once, unknown keys refused.
 
 Read by the keep and by the `minifram` command. The runner gets its part through `boot.Boot`."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal
 
 import msgspec
 
 from infra.shared.boot import Limits
-from infra.shared.host_names import problem_with_host_name
-from infra.shared.model_settings import MAX_NEXT_MODELS, ModelSettings, NextModel, Price, problems_with_keys
-from infra.shared.plain_yaml import parse_yaml
-from infra.shared.policy import Policy, Rule, problem_with_size, problems_with_rules, to_text
-from infra.shared.protection import MAX_PATTERNS, problem_with_branch_pattern, problem_with_file_pattern
+from infra.shared.model_settings import ModelSettings
+from infra.shared.policy import Policy, Rule, to_text
 from infra.shared.section import Section
-
-
-class SettingsError(ValueError):
-    """A settings file that cannot be understood; the text names the key, what was expected and what to do."""
 
 
 class BudgetSettings(Section, frozen=True):
     daily_usd: float = 10.0
-    """Per UTC day; a call that could pass it is refused."""
+    """US dollars per UTC day. A call whose worst case would exceed it is refused."""
     daily_tokens: int = 20_000_000
-    """The same bound in tokens, all kinds added up."""
+    """The same limit in tokens of all kinds."""
     unit_usd: float = 5.0
-    """For all work on the directives that are open: it ends with a report before a call that could pass this."""
+    """US dollars for all work on the open directives. A call that could exceed it is refused; the run then reports."""
     unit_tokens: int = 10_000_000
-    """The same bound in tokens."""
+    """The same limit in tokens."""
     unpriced: bool = False
-    """true: a model whose price is not known may be used, and only its tokens are bounded."""
+    """true: a model without a known price may be used; only its tokens are limited."""
 
 
 class CommsSettings(Section, frozen=True):
     keep_reports: int = 12
-    """So many reports stand in COMMS.md, which is part of every prompt; older ones move to COMMS-ARCHIVE.md."""
+    """How many reports COMMS.md holds. It is part of every prompt; older reports move to COMMS-ARCHIVE.md."""
     page_bytes: int = 24 * 1024
-    """When COMMS.md is larger, its oldest reports move to COMMS-ARCHIVE.md; your directives never do."""
+    """When COMMS.md is larger than this, its oldest reports move to COMMS-ARCHIVE.md. Your directives never do."""
 
 
 class IntervalSettings(Section, frozen=True):
     work_seconds: float = 600.0
-    """The agent reads COMMS.md at the latest on this grid of the clock (seed 001)."""
+    """The agent reads COMMS.md at least this often, on the clock's grid."""
     check_seconds: float = 600.0
-    """The watcher looks for a running agent so often (seed 001)."""
+    """How often the watcher checks that an agent runs."""
     poll_seconds: float = 1.0
-    """Signals and refs are looked at so often even when no file event comes."""
+    """How often signals and refs are checked when no file event arrives."""
 
 
 class LimitSettings(Section, frozen=True):
     bash_seconds: float = 600.0
-    """The longest a single command of the model may run."""
+    """The longest that one command of the model may run."""
     output_chars: int = 30_000
-    """The longest result of a tool; more is cut in the middle."""
+    """The longest result of a tool; a longer one is cut in the middle."""
     unit_steps: int = 200
-    """Model calls in one unit of work."""
+    """The most model calls in one run."""
     unit_seconds: float = 7200.0
-    """The longest one unit of work may take."""
+    """The longest that one run may take."""
     context_tokens: int = 150_000
-    """The longest conversation that is sent to the model; with `model.max_tokens` it must fit what the model takes."""
+    """The longest conversation sent to the model. With `model.max_tokens` it must fit the model's context window."""
     validation_seconds: float = 900.0
-    """The longest the tests of a branch may run."""
+    """The longest that the tests of a branch may run."""
     rehearsal_seconds: float = 20.0
-    """The longest that a branch's rehearsal may take, not counting what the machine keeps it waiting."""
+    """The longest that a branch's rehearsal may take, without the time that it waited for the machine."""
     install_seconds: float = 600.0
     """The longest that installing a branch's requirements may take."""
     boot_seconds: float = 60.0
-    """A runner that has not said SUCCESS by then is ended."""
+    """A runner that has not reported SUCCESS within this time is stopped."""
     probation_seconds: float = 600.0
-    """A version that has served so long can live: it is what leads again when a later one cannot."""
+    """A version that has run this long is known good: the watcher falls back to it when a later one fails."""
     hops: int = 6
-    """So often within ten minutes a branch may lead while main stays as it is."""
+    """How often within ten minutes a branch may be launched while main does not change."""
     make_way_seconds: float = 300.0
-    """When main holds other code, the runner is to make way for it within this time, and is ended after it."""
+    """When main changes, the runner must make way for it within this time; then it is stopped."""
     door_seconds: float = 10.0
-    """How long a boot waits for the doors to answer."""
+    """How long a starting runner waits for the doors."""
     grace_seconds: float = 10.0
-    """Between asking a process to end and ending it; also between a signal and the runner's own exit."""
+    """Between SIGTERM and SIGKILL; also between a signal file and the runner's own exit."""
     blob_bytes: int = 10 * 1024 * 1024
-    """The largest file the git door lets in."""
+    """The largest file that the git door accepts."""
     log_bytes: int = 20 * 1024 * 1024
-    """Of a log file over this only the end is kept at the next start, beside it as `.1`. While the agent runs, logs
-    that grow by so much in a minute, or one of three times this, are cut; when they go on so, the runner is ended."""
+    """A log larger than this is cut at the next start; its end is kept beside it as `.1`. While the agent runs, logs
+    that grow by this much in a minute, or one three times this size, are cut; if it goes on, the runner is stopped."""
     sample_seconds: float = 30.0
-    """So often the watcher looks at what the agent takes of the machine."""
+    """How often the watcher samples what the agent uses of the machine."""
     cpu_seconds: float = 1800.0
-    """All processors taken for so long, twice in a row, with no model call and no push: the runner is ended. Not less
-    than the longest that a command or the tests of a branch may run."""
+    """When all processors are busy this long, twice in a row, without a model call or a push, the runner is stopped.
+    At least the longest time that a command or the tests of a branch may take."""
     cpu_fraction: float = 0.95
-    """So much of the processors' time counts as all of it."""
+    """The share of processor time that counts as all of it."""
     cpu_cores: float | None = None
-    """Processors that count as all; None: those that the agent may use."""
+    """How many processors count as all; None: those that the agent may use."""
     free_bytes: int = 256 * 1024 * 1024
-    """Less than this free on a disk, or 5 % of its files: room is made, and an agent that fills it further is ended."""
+    """When a disk has less space free than this, or fewer than 5 % of its inodes, room is made; an agent that goes on
+    filling it is stopped."""
     tokens_per_hour: int = 5_000_000
-    """More than this within an hour, without what was cached, twice in a row with no push: the runner is ended."""
+    """When a run uses more tokens than this in an hour, cached ones not counted, twice in a row without a push, the
+    runner is stopped."""
     steps_per_hour: int = 3000
-    """The same of answers of the model, whatever they cost: one each 1.2 s is no work that waits for anything."""
+    """The same limit for model calls, whatever they cost. One call every 1.2 s is a loop that waits for nothing."""
     branch_dirs: int = 20
-    """So many clones of branches are kept; of more, the oldest that hold nothing of their own are removed."""
+    """How many clones of branches are kept. Beyond it, the oldest that hold nothing of their own are removed."""
 
 
 class ProtectedSettings(Section, frozen=True):
     files: tuple[str, ...] = ()
-    """Patterns of paths that the agent may not change on main, such as [SYSTEM.md, spec/, '*.lock']; each protects all
-    below what it matches, and `*` stands for `/` as well."""
+    """Patterns of paths that the agent may not change on main, such as [SYSTEM.md, spec/, '*.lock']. A pattern protects
+    everything below what it matches; `*` also matches `/`."""
     branches: tuple[str, ...] = ("pm/*",)
-    """Patterns of branches that the agent may neither create nor move."""
+    """Patterns of branches that the agent may not create or move."""
 
 
 class PolicyRule(Section, frozen=True):
-    """What is done with a call of a tool that meets every condition that is given (`contract.policy`)."""
+    """What is done with a call of a tool that meets every condition that is given (`shared.policy`)."""
 
     do: Literal["allow", "ask", "deny"]
     tools: tuple[str, ...] = ()
@@ -127,9 +120,9 @@ class PolicyRule(Section, frozen=True):
 
 class PolicySettings(Section, frozen=True):
     default: Literal["allow", "ask", "deny"] = "allow"
-    """What is done with a call of a tool that no rule matches; ask: it waits for your `minifram approve`."""
+    """What to do with a tool call that no rule matches; ask: it waits for your `minifram approve`."""
     private_networks: Literal["allow", "deny"] = "deny"
-    """deny: no call that names a private, link-local or other address outside the internet, but for loopback."""
+    """deny: refuse a call that names a private, link-local or other non-public address; loopback is allowed."""
     rules: tuple[PolicyRule, ...] = ()
     """In order, the first that matches counts (SPEC_POLICY), such as [{do: ask, effects: [auth]}, {do: deny, commands:
     ['git push *'], why: I push}]; conditions: tools, effects, commands, paths, domains."""
@@ -145,7 +138,7 @@ class EgressSettings(Section, frozen=True):
 
 
 class PodmanSettings(Section, frozen=True):
-    """The container; what the machine cannot limit is not limited (`minifram doctor` says so)."""
+    """The container. What the machine cannot limit is not limited; `minifram doctor` says so."""
 
     network: Literal["auto", "none"] = "auto"
     """none: the container has no network but its own loopback device, and so only the scripted model."""
@@ -158,19 +151,19 @@ class PodmanSettings(Section, frozen=True):
     memory_bytes: int = 4 * 1024**3
     """Memory of everything in the container."""
     cpus: float | None = None
-    """Processors' worth of time; None: all there are."""
+    """How many processors' time it may use; None: all."""
     tmp_bytes: int = 512 * 1024**2
-    """The most that /tmp may hold; it lies in memory."""
+    """The size of /tmp, which is in memory."""
 
 
 class Settings(Section, frozen=True):
     sandbox: Literal["auto", "podman", "process"] = "auto"
     """podman: a sealed container; process: plain directories, no isolation; auto: podman where `minifram doctor` finds
-    it usable by whoever runs `up`, else process; an agent that was sealed before is never started unsealed by it."""
+    it usable for the user who runs `up`, else process. An agent that was sealed is never started unsealed by auto."""
     rehearse: bool = True
-    """Each branch first lives a small life in scratch directories; one that cannot does not lead."""
+    """Each branch is first rehearsed in scratch directories; one that fails is not launched."""
     autonomy: Literal["merge", "propose", "frozen"] = "merge"
-    """merge: the agent merges what the keep has examined; propose: only the PM moves main; frozen: reports only."""
+    """merge: the agent merges what the keep has examined; propose: only you move main; frozen: reports only."""
     model: ModelSettings = ModelSettings()
     budget: BudgetSettings = BudgetSettings()
     comms: CommsSettings = CommsSettings()
@@ -180,103 +173,6 @@ class Settings(Section, frozen=True):
     egress: EgressSettings = EgressSettings()
     policy: PolicySettings = PolicySettings()
     podman: PodmanSettings = PodmanSettings()
-
-
-def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
-    """Settings from YAML text. Raises SettingsError with all that is wrong, a line for each problem."""
-    try:
-        raw = parse_yaml(text)
-    except ValueError as error:
-        raise SettingsError(f"{source} cannot be understood: {error}") from None
-    try:
-        settings = _settings(raw, source)
-    except SettingsError as error:
-        found = dict.fromkeys(problem for part in _parts(raw) for problem in _problem(part, source))
-        found |= dict.fromkeys(_problem_with_addresses(raw, source))
-        raise SettingsError("\n".join(found) or str(error)) from None
-    problems = _told_of_keys(settings.model, source)
-    if problems:
-        raise SettingsError("\n".join(problems))
-    return settings
-
-
-def _problem_with_addresses(raw: Any, source: str) -> Iterator[str]:
-    """No setting of `model` alone shows where keys go, so what tells it is looked at together, without the others."""
-    model = raw.get("model") if isinstance(raw, dict) else None
-    if isinstance(model, dict):
-        then = model.get("then")
-        models = [model, *(one for one in (then if isinstance(then, list) else ()) if isinstance(one, dict))]
-        first, *others = ({key: one[key] for key in ("provider", "base_url") if key in one} for one in models)
-        try:
-            alone = msgspec.convert({**first, "then": others}, ModelSettings)
-        except msgspec.ValidationError:
-            return  # told already
-        yield from _told_of_keys(alone, source)
-
-
-def _told_of_keys(model: ModelSettings, source: str) -> list[str]:
-    return [f"{source}: model: {problem}" for problem in problems_with_keys(model)]
-
-
-def _parts(raw: Any) -> Iterator[dict[Any, Any]]:
-    """`raw` once for each setting that it holds, with that one alone in it."""
-    for key, value in raw.items() if isinstance(raw, dict) else ():
-        if not isinstance(value, dict) or not value:
-            yield {key: value}
-            continue
-        for name, inner in value.items():
-            # Rules are known by their numbers, and all that is wrong with them is named together.
-            yield from ({key: {name: one}} for one in ([inner] if key == "policy" else _singly(inner)))
-
-
-def _singly(value: Any) -> Iterator[Any]:
-    """Each entry of a list, or of a mapping, by itself."""
-    if isinstance(value, dict) and value:
-        yield from ({name: inner} for name, inner in value.items())
-    elif isinstance(value, list) and value:
-        yield from ([inner] for inner in value)
-    else:
-        yield value
-
-
-def _problem(part: dict[Any, Any], source: str) -> Iterator[str]:
-    try:
-        _settings(part, source)
-    except SettingsError as error:
-        yield str(error)
-
-
-def _settings(raw: Any, source: str) -> Settings:
-    """Raises SettingsError with the first thing that is wrong."""
-    known = _known_keys({} if raw is None else raw, Settings, "", source)
-    rules = known.get("policy", {}).get("rules", [])
-    problems = [f"{source}: policy.{problem}" for problem in problems_with_rules(rules)]
-    if problems:
-        raise SettingsError("\n".join(problems))
-    try:
-        settings = msgspec.convert(known, Settings)
-    except msgspec.ValidationError as error:
-        told = _told(error, known)
-        raise SettingsError(f"{source}: {told}; see 'minifram config' for each key and its type") from None
-    _refuse_bad_numbers(settings, "", source)
-    for name in settings.egress.allow:
-        problem = problem_with_host_name(name)
-        if problem:
-            raise SettingsError(f"{source}: egress.allow: {problem}")
-    _refuse_bad_patterns(settings.protected, source)
-    too_long = problem_with_size(policy_of(settings))
-    if too_long:
-        raise SettingsError(f"{source}: policy.rules: {too_long}")
-    return settings
-
-
-def read_settings(path: str) -> Settings:
-    """Settings from a file. Raises SettingsError, also when it cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return parse_settings(file.read(), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"settings {path} cannot be read ({error}); an empty file means all defaults") from None
 
 
 def runner_limits(settings: Settings) -> Limits:
@@ -303,84 +199,3 @@ def runner_policy(settings: Settings) -> str:
     """The policy as `boot.Boot` carries it."""
     policy = policy_of(settings)
     return "" if policy == Policy() else to_text(policy)
-
-
-def _known_keys(raw: Any, shape: type[Section], where: str, source: str) -> dict[str, Any]:
-    """`raw` without the sections that are left empty. Raises SettingsError for a key that is not known."""
-    if not isinstance(raw, dict):
-        name = where.rstrip(".") or "the file"
-        found = "nothing" if raw is None else type(raw).__name__
-        raise SettingsError(f"{source}: {name} must be a mapping of keys to values, found {found}")
-    fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
-    known = {}
-    for key, value in raw.items():
-        if key not in fields:
-            near = difflib.get_close_matches(str(key), fields, n=1)
-            hint = f"did you mean {where}{near[0]}?" if near else f"known here: {', '.join(fields)}"
-            raise SettingsError(f"{source}: unknown key {where}{key}; {hint}")
-        known[key] = value
-        inner, name = fields[key], f"{where}{key}"
-        if get_origin(inner) is Literal and value not in get_args(inner):
-            raise SettingsError(f"{source}: {name} is {value!r}; expected one of {', '.join(get_args(inner))}")
-        if isinstance(inner, type) and issubclass(inner, Section):
-            known[key] = {} if value is None else _known_keys(value, inner, f"{name}.", source)
-        elif get_args(inner)[-1:] == (Price,):
-            known[key] = _known_keys_of_prices(value, name, source)
-        elif get_args(inner)[:1] == (NextModel,):
-            known[key] = _known_keys_of_next(value, name, source)
-    return known
-
-
-def _known_keys_of_next(raw: Any, where: str, source: str) -> Any:
-    if not isinstance(raw, list):
-        return [] if raw is None else raw
-    if len(raw) > MAX_NEXT_MODELS:
-        raise SettingsError(f"{source}: {where} has {len(raw)} models; at most {MAX_NEXT_MODELS}")
-    return [_known_keys(model, NextModel, f"{where}[{place}].", source) for place, model in enumerate(raw)]
-
-
-def _known_keys_of_prices(raw: Any, where: str, source: str) -> Any:
-    if not isinstance(raw, dict):
-        return {} if raw is None else raw
-    return {model: _known_keys(price, Price, f"{where}.{model}.", source) for model, price in raw.items()}
-
-
-def _told(error: msgspec.ValidationError, raw: Any) -> str:
-    """What msgspec says, with the key first and what was found there."""
-    message, _, path = str(error).rpartition(" - at `$.")
-    if not message:
-        return str(error)
-    path = path.rstrip("`")
-    for key in path.split("."):
-        raw = raw.get(key) if isinstance(raw, dict) else None
-    found = "" if raw is None or isinstance(raw, dict) else f" is {repr(raw)[:80]};"
-    return f"{path}{found or ':'} {message[:1].lower()}{message[1:]}"
-
-
-def _refuse_bad_patterns(protected: ProtectedSettings, source: str) -> None:
-    for name, patterns, problem_with in (
-        ("files", protected.files, problem_with_file_pattern),
-        ("branches", protected.branches, problem_with_branch_pattern),
-    ):
-        if len(patterns) > MAX_PATTERNS:
-            raise SettingsError(f"{source}: protected.{name} has {len(patterns)} patterns; at most {MAX_PATTERNS}")
-        for problem in filter(None, map(problem_with, patterns)):
-            raise SettingsError(f"{source}: protected.{name}: {problem}")
-
-
-def _refuse_bad_numbers(section: Section, where: str, source: str) -> None:
-    for name in section.__struct_fields__:
-        value = getattr(section, name)
-        if isinstance(value, Section):
-            _refuse_bad_numbers(value, f"{where}{name}.", source)
-        elif isinstance(value, dict):
-            for key, inner in value.items():
-                _refuse_bad_numbers(inner, f"{where}{name}.{key}.", source)
-        elif isinstance(value, tuple):
-            for place, inner in enumerate(value):
-                if isinstance(inner, Section):
-                    _refuse_bad_numbers(inner, f"{where}{name}[{place}].", source)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            free = isinstance(section, Price) and value == 0
-            if not (free or 0 < value < 1e12):
-                raise SettingsError(f"{source}: {where}{name} is {value}; expected a number above 0 and below 1e12")

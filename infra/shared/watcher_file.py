@@ -1,6 +1,7 @@
 """What the watcher knows, in `watcher.json`: its memory over its own death, and what `minifram status` shows.
 
-Replaced whole at each change. Times are wall times for people; no decision is made on them."""
+Replaced whole at each change. Times are wall times for people; no decision is made on them. A field whose word has
+changed since keeps its old name in the file, so that every version reads what another wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ STARTING, PREPARING, BOOTING, RUNNING = "starting", "preparing", "booting", "run
 ENDING, WAITING, STOPPED = "ending", "waiting", "stopped"
 """Phases: no runner yet; its environment is made, or it is rehearsed; launched, not yet seen to be well; it serves;
 asked to end; to be launched later; the watcher left."""
-BRANCH_RUNG, MAIN_RUNG, GOOD_RUNG, SAFE_RUNG = "branch", "main", "last good", "safe mode"
+BRANCH_LEVEL, MAIN_LEVEL, GOOD_LEVEL, SAFE_LEVEL = "branch", "main", "last good", "safe mode"
 """Who leads: the branch that was asked for; main; an earlier main; the image's own runner."""
 LIVED = ("success", "left", "died")
 """Outcomes of a boot that came to SUCCESS."""
@@ -42,7 +43,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """Another version has lived since, so it was this one's fault."""
 
 
-class Strikes(msgspec.Struct, frozen=True, kw_only=True):
+class VersionFailures(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     count: int
 
@@ -59,7 +60,7 @@ class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`booting`, `success` (running), `left` (it signalled and went), `failed` (no SUCCESS), `died` (after SUCCESS)."""
     ended_at: str = ""
     detail: str = ""
-    rung: str = MAIN_RUNG
+    level: str = msgspec.field(default=MAIN_LEVEL, name="rung")
     version: str = ""
 
 
@@ -87,7 +88,35 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What survives the watcher's own death as it is."""
+
+    request: Request | None = msgspec.field(default=None, name="pending")
+    """The signal to carry out once no runner is alive."""
+    handled: str = ""
+    """Identity of the last signal that was carried out."""
+    failures: int = 0
+    """Launches in a row that failed, other than requested ones; sets the delay before the next."""
+    main: Version = Version()
+    """What main held when it was last read."""
+    known_good: tuple[Version, ...] = msgspec.field(default=(), name="goods")
+    """Versions of main that have served their probation, the latest first."""
+    pins: tuple[Pin, ...] = ()
+    version_failures: tuple[VersionFailures, ...] = msgspec.field(default=(), name="strikes")
+    """Of versions that are not pinned yet."""
+    safe_mode_failures: int = msgspec.field(default=0, name="forgiven")
+    """How often in a row even safe mode failed."""
+    withdrawn: tuple[str, ...] = ()
+    """Ids of versions that the PM has rolled back from or rejected: none of them replaces main."""
+    pardoned: tuple[str, ...] = ()
+    """Those among them that the PM allowed again (`minifram retry`)."""
+    boots: tuple[BootRecord, ...] = ()
+    """The last ones, oldest first."""
+    troubles: tuple[Trouble, ...] = ()
+    """The last ones, oldest first."""
+
+
+class WatcherFile(Remembered, frozen=True, kw_only=True):
     schema: str = SCHEMA
     phase: str = STARTING
     since: str = ""
@@ -99,36 +128,14 @@ class WatcherFile(msgspec.Struct, frozen=True, kw_only=True):
     runner_pid: int = 0
     runner_started: float = 0.0
     """The kernel's start time of that pid (psutil create_time): together they name one process for ever."""
-    rung: str = MAIN_RUNG
+    level: str = msgspec.field(default=MAIN_LEVEL, name="rung")
     version: str = ""
-    led_for: str = ""
-    """What the runner was launched for: of main's body or, where it stands in for main, of main's version."""
-    main: Version = Version()
-    """What main held when it was last looked at."""
-    goods: tuple[Version, ...] = ()
-    """Versions of main that have served their probation, the latest first."""
-    pins: tuple[Pin, ...] = ()
-    strikes: tuple[Strikes, ...] = ()
-    """Failures of versions that are not pinned yet."""
-    withdrawn: tuple[str, ...] = ()
-    """Ids of versions that the PM has rolled back from or rejected: none of them stands in for main."""
-    pardoned: tuple[str, ...] = ()
-    """Those among them that the PM allowed again (`minifram retry`)."""
-    forgiven: int = 0
-    """How often in a row not even safe mode could live."""
+    launched_for: str = msgspec.field(default="", name="led_for")
+    """What of main the runner was launched for: its body or, for a substitute of main, its version."""
     make_way_by: str = ""
     """When the runner is ended, unless it makes way for what main holds now."""
-    failures: int = 0
-    """Launches in a row that failed; sets the delay before the next."""
-    pending: Request | None = None
-    handled: str = ""
-    """Identity of the last signal that was carried out."""
-    boots: tuple[BootRecord, ...] = ()
-    """The last ones, oldest first."""
-    troubles: tuple[Trouble, ...] = ()
-    """The last ones, oldest first."""
     untold: tuple[Report, ...] = ()
-    """Oldest first. Kept with the decision that they tell of: neither is there without the other."""
+    """Oldest first. Kept with the decision that they report: neither exists without the other."""
 
 
 def encode(state: WatcherFile) -> bytes:

@@ -32,7 +32,6 @@ from bench.tables import (
 )
 from bench.timed_watcher import LAUNCH, WAIT, Span
 from infra.shared.places import Places
-from tests.keep.supervision.simulation import possible
 
 SAMPLES = st.lists(st.floats(min_value=1e-6, max_value=1e4), min_size=1, max_size=50)
 
@@ -205,15 +204,6 @@ def test_the_parts_of_a_rehearsal_are_all_of_it() -> None:
         (AFTER, 0.5),
     ]
     assert sum(seconds for _, seconds in found) == 2.5
-
-
-def test_pairs_that_can_meet() -> None:
-    """Nothing happens to a watcher that has left; the answer to a launch comes only to one that launches."""
-    pairs = possible()
-    assert ("starting", "Launched") in pairs
-    assert ("running", "Died") in pairs
-    assert ("running", "Launched") not in pairs
-    assert "stopped" not in {phase for phase, _ in pairs}
 
 
 @pytest.mark.parametrize("body", [bodies.SERVES, bodies.HOPS, *bodies.BAD.values()])

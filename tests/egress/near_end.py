@@ -187,7 +187,9 @@ class NearEnd:
         rules.load_text("table inet minifram\ndelete table inet minifram\n")
 
     def counted(self) -> dict[str, list[int]]:
-        return {name: list(count) for name, count in counters.counters().items()}
+        command = ("nft", "-j", "list", "counters", "table", "inet", "minifram")
+        listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
+        return {name: list(count) for name, count in counters.parse_counters(listed).items()}
 
     def place(self) -> None:
         canary.place((canary.V4, canary.V6))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from infra.keep.egress.resolver import as_resolver, names_of_model, resolver_command
 from infra.shared.host_names import problem_with_host_name
 from infra.shared.model_settings import ModelSettings, NextModel
-from infra.shared.settings import EgressSettings, SettingsError, parse_settings
+from infra.shared.settings import EgressSettings
+from infra.shared.settings_file import SettingsError, parse_settings
 
 OPEN = EgressSettings()
 NARROW = EgressSettings(mode="allowlist", allow=("pypi.org", "files.pythonhosted.org"))

@@ -44,7 +44,7 @@ def grown(
         agent.git("push", "-q", "origin", "main")
     agent.start(PROGRAM)
     agent.serving()
-    return agent, within(20.0, lambda: agent.state().goods, "a good version")[0].commit
+    return agent, within(20.0, lambda: agent.state().known_good, "a good version")[0].commit
 
 
 def lead(agent: Agent, what: str) -> str:
@@ -70,7 +70,7 @@ def rung(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> Wa
 
     def look() -> WatcherFile | None:
         state = agent.state()
-        return state if (state.phase, state.rung) == ("running", name) and commit in ("", state.commit) else None
+        return state if (state.phase, state.level) == ("running", name) and commit in ("", state.commit) else None
 
     return within(seconds, look, f"{name} serving; now {agent.state()}")
 

@@ -137,7 +137,7 @@ def test_mains_clone_is_damaged(make_agent: MakeAgent, damage: Callable[[Path], 
     damage(clone)
     before = kill_runner(agent)
     state = agent.serving(but=before.boot_id)
-    assert (state.rung, state.version, state.pins) == ("main", before.version, ())
+    assert (state.level, state.version, state.pins) == ("main", before.version, ())
     Git(str(clone))("fsck", "--strict")
     aside = [each for each in clone.parent.glob("minifram.aside-*") if (each / "unfinished").exists()]
     if aside:
@@ -165,7 +165,7 @@ def test_the_shared_repository_is_damaged(make_agent: MakeAgent) -> None:
     assert not is_alive(first.runner_pid, first.runner_started)
     ref.write_text(right)
     state = agent.serving(but=first.boot_id)
-    assert (state.rung, state.version) == ("main", first.version)
+    assert (state.level, state.version) == ("main", first.version)
 
 
 @pytest.mark.parametrize("damage", ["missing", "corrupt"])
@@ -182,7 +182,7 @@ def test_mains_commit_is_dead_in_the_shared_repository(make_agent: MakeAgent, da
         dead.unlink()
     before = kill_runner(agent)
     after = agent.serving(but=before.boot_id)
-    assert (after.rung, after.pins) == ("main", ())
+    assert (after.level, after.pins) == ("main", ())
     seen = shown(agent)
     assert (seen.phase, seen.branch, seen.main) == ("running", "main", main)
     told = next(trouble.text for trouble in seen.troubles if f"main names commit {main[:12]}" in trouble.text)

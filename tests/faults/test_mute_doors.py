@@ -64,8 +64,12 @@ def test_a_runner_dies_while_both_doors_are_stopped(make_agent: MakeAgent) -> No
         door.suspend()
     before = kill_runner(agent)
     after = agent.serving(but=before.boot_id, seconds=40.0)
-    assert (after.rung, after.version) == ("main", before.version)
-    assert (after.pins, [each for each in after.strikes if each.count > 1], after.forgiven) == ((), [], 0)
+    assert (after.level, after.version) == ("main", before.version)
+    assert (after.pins, [each for each in after.version_failures if each.count > 1], after.safe_mode_failures) == (
+        (),
+        [],
+        0,
+    )
     assert [door.is_running() for door in doors] == [False, False]
 
 

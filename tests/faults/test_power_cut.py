@@ -21,7 +21,6 @@ from tests.faults.grown import grown
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
-CUTS = 20
 
 
 @pytest.fixture
@@ -96,14 +95,15 @@ class Sender:
 
 
 @pytest.mark.timeout(400)
-def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4) -> None:
-    """Fault: the power is cut twenty times, at random moments of booting, hopping and telling; expected: each time the
-    watcher starts on what is left and serves, repository and memory are whole, each signal is carried out, and a report
-    of it is made once, or only counted where it is of a kind that this watcher has told twice."""
+@pytest.mark.parametrize("cuts", [6, pytest.param(20, marks=pytest.mark.long)])
+def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4, cuts: int) -> None:
+    """Fault: the power is cut again and again, at random moments of booting, hopping and telling; expected: each time
+    the watcher starts on what is left and serves, repository and memory are whole, each signal is carried out, and a
+    report of it is made once, or only counted where it is of a kind that this watcher has told twice."""
     chance = random.Random(11)
     sender, lost = Sender(agent), 0
     firsts: list[int] = []
-    for number in range(CUTS):
+    for number in range(cuts):
         known = {boot.id for boot in agent.state().boots}
         hops = number % 2 == 1
         if hops:
@@ -133,13 +133,13 @@ def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4) -> None:
         if hops:
             new = [boot for boot in state.boots if boot.id not in known]
             assert [boot for boot in new if (boot.branch, boot.reason) == ("better", "bootstrap")], new
-    assert lost > CUTS // 2, "the control: what nobody synced is lost"
+    assert lost > cuts // 2, "the control: what nobody synced is lost"
     # The cut may have left a lock on main, which is looked at for a while before it goes.
     within(60.0, lambda: sender.is_taken() and not agent.state().untold, "all told")
     words = agent.comms() + (read_file(Git(agent.places.remote), "refs/heads/main", ARCHIVE) or "")
     told = {number: words.count(f"-refused-{number}-") for number in range(sender.sent)}
     wrong = {number: count for number, count in told.items() if count > 1 or (number in firsts and not count)}
     assert not wrong, f"of {sender.sent} reports, told twice, or not though the first of a watcher's: {wrong}"
-    assert len(firsts) > CUTS // 4
-    assert sender.sent > CUTS
+    assert len(firsts) > cuts // 4
+    assert sender.sent > cuts
     agent.stop()

@@ -58,8 +58,8 @@ def test_a_disk_fills_up(cramped: MakeAgent, full: tuple[str, ...]) -> None:
     for filler in fillers:
         filler.unlink()
     second = agent.serving(but=first.boot_id, seconds=60.0)
-    assert (second.rung, second.version) == ("main", first.version)
-    assert (second.pins, second.strikes) == ((), ())
+    assert (second.level, second.version) == ("main", first.version)
+    assert (second.pins, second.version_failures) == ((), ())
     agent.told("main failed (1 in a row)")
     behave(agent, "serve()  # another")
     agent.serving(but=second.boot_id)
@@ -78,7 +78,7 @@ def test_there_is_room_again(cramped: MakeAgent) -> None:
     within(20.0, lambda: agent.state().phase == "waiting", "a launch in vain")
     filler.unlink()
     second = agent.serving(but=first.boot_id, seconds=15.0)
-    assert (second.rung, second.pins) == ("main", ())
+    assert (second.level, second.pins) == ("main", ())
 
 
 def test_the_keeps_state_cannot_be_written(make_agent: MakeAgent) -> None:
@@ -93,7 +93,7 @@ def test_the_keeps_state_cannot_be_written(make_agent: MakeAgent) -> None:
         assert agent.state().boot_id == first.boot_id, "what is on the disk is old"
         assert not is_alive(first.runner_pid, first.runner_started)
     second = agent.serving(but=first.boot_id, seconds=60.0)
-    assert (second.rung, second.pins) == ("main", ())
+    assert (second.level, second.pins) == ("main", ())
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

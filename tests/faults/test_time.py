@@ -68,7 +68,7 @@ def test_the_watcher_is_stopped_while_a_runner_boots(make_agent: MakeAgent) -> N
     _pause(agent, 6.0)
     state = agent.serving(but=agent.state().boots[-2].id if len(agent.state().boots) > 1 else "")
     assert agent.log().count("runner.launched") == launched + 1
-    assert (state.failures, state.strikes) == (0, ())
+    assert (state.failures, state.version_failures) == (0, ())
 
 
 def test_a_runner_is_stopped_for_a_while(make_agent: MakeAgent) -> None:
@@ -96,7 +96,7 @@ def test_a_stopped_runner_is_seen_in_the_process_table(make_agent: MakeAgent) ->
     first = agent.serving()
     psutil.Process(first.runner_pid).suspend()
     agent.serving(but=first.boot_id, seconds=30.0)
-    assert "was not well: it was stopped (SIGSTOP)" in agent.told("main failed (1 in a row)")
+    assert "had to end: it was stopped (SIGSTOP)" in agent.told("main failed (1 in a row)")
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def test_the_machine_is_busy(make_agent: MakeAgent) -> None:
     with spinners():
         os.kill(first.runner_pid, signal.SIGKILL)
         second = agent.serving(but=first.boot_id, seconds=120.0)
-    assert (second.pins, second.forgiven) == ((), 0)
+    assert (second.pins, second.safe_mode_failures) == ((), 0)
     assert [boot.outcome for boot in second.boots] == ["died", "success"]
 
 

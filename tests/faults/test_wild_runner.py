@@ -68,7 +68,7 @@ def test_a_runner_that_goes_on_as_another_process(make_agent: MakeAgent) -> None
     first = agent.serving()
     behave(agent, ELSEWHERE)
     state = agent.serving(but=first.boot_id)
-    assert (state.rung, state.commit) == ("last good", good)
+    assert (state.level, state.commit) == ("last good", good)
     pids = _daemons(agent.places.main_checkout, 2)
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
     assert "exit status 0" in agent.told("is pinned, an earlier version leads")

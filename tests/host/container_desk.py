@@ -17,14 +17,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from host.container.image import PARTS
+from bench.sealed.rootless import Rootless
+from host.container.image import packages
 from host.container.machine import Machine
 from host.container.words import names, secret_name
 from host.paths import AgentPaths, paths_of
+from host.project import image_files
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
-from tests.sealed.rootless import Rootless
 
 ENTRYPOINT = "podman/entrypoint"
 CONTAINERFILE = """\
@@ -44,24 +45,28 @@ class Workshop:
 
     def __init__(self, user: Rootless) -> None:
         self.user = user
-        self.place = user.directory("workshop")
+        self.place = user.scratch / "workshop"
         self.code = self.place / "code"
         self.project = self.place / "project"
         self.empty = user.put("registries.conf", "unqualified-search-registries = []\n")
+        self.python, self.path = str(user.python()), str(self.code)
+        user.once("workshop", self._make)
+
+    def _make(self) -> None:
         for name in ("host", "infra"):
             shutil.copytree(PROJECT / name, self.code / name)
             assert compileall.compile_dir(self.code / name, quiet=1)  # once, not at each command
         (self.code / "tests/host").mkdir(parents=True)
         shutil.copy(HERE / "launcher.py", self.code / "tests/host/launcher.py")
         write_project(self.project)
-        self.python, self.path = str(user.python()), str(self.code)
         self._give(self.place)
 
     def copy_project(self, place: Path) -> None:
         """The real project at `place`, as much of it as goes into the image."""
-        for name in (*PARTS, "Containerfile"):
-            copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy
-            copy(PROJECT / name, place / name)
+        needed = [source.path for source in image_files(str(PROJECT))]
+        for name in (*needed, "Containerfile", ".containerignore", "scripts/debian-base"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(PROJECT / name, place / name)
         self._give(place)
 
     def _give(self, place: Path) -> None:
@@ -77,7 +82,9 @@ def write_project(project: Path, **more: str) -> None:
         "podman/seccomp.json": (PROJECT / "podman/seccomp.json").read_text(),
         ENTRYPOINT: (HERE / "container_stand_in.py").read_text(),
         "requirements.lock": "",
-        "Containerfile": CONTAINERFILE,
+        ".containerignore": (PROJECT / ".containerignore").read_text(),
+        "scripts/debian-base": (PROJECT / "scripts/debian-base").read_text(),
+        "Containerfile": f'{CONTAINERFILE}ARG PACKAGES="{" ".join(packages(str(PROJECT)))}"\n',
     }
     for name, content in (files | {f"infra/{name}": content for name, content in more.items()}).items():
         path = project / name

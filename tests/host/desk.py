@@ -37,6 +37,7 @@ FILES = {
     "spec/SPEC_SYSTEM.md": "# It MUST work.\n",
     "infra/__init__.py": "",
     "infra/runner.py": "print('I live')\n",
+    "infra/shared/__init__.py": "",
     "infra/__pycache__/runner.cpython-311.pyc": "not for the agent",
     "infra/logs/errors.log": "not for the agent",
     "pyproject.toml": '[project]\nname = "minifram"\nversion = "9.8.7"\n',

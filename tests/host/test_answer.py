@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop.model_client import ModelFailure
+from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     COMPLETE_PATH,
     END_TURN,
@@ -20,8 +20,8 @@ from infra.shared.conversation import (
     Completion,
     Message,
     Text,
-    Tool,
     ToolResult,
+    ToolSpec,
     ToolUse,
     request_to_dict,
 )
@@ -176,7 +176,7 @@ def test_a_call_is_held_against_its_tool(given_: object, words: str) -> None:
     """What is missing or unknown is named, with what the tool takes."""
     takes = {"type": "object", "properties": {"path": {}}, "required": ["path"], "additionalProperties": False}
     with pytest.raises(ValueError, match=words):
-        parse_answer(json.dumps({"name": "read_file", "input": given_}), (Tool("read_file", "", takes),))
+        parse_answer(json.dumps({"name": "read_file", "input": given_}), (ToolSpec("read_file", "", takes),))
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(["{", "}", CALL, "\n", "words", '"'])).map("".join))

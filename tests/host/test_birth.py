@@ -12,10 +12,11 @@ import pytest
 
 from host.agent import init as birth
 from host.errors import CommandError
+from host.project import first_files
 from host.repository import open as bare
 from infra.shared.people import Person
 from infra.shared.repository import bare_config
-from infra.shared.settings import read_settings
+from infra.shared.settings_file import read_settings
 from tests.host.desk import PROJECT, Desk, Ended
 
 BORN = {
@@ -25,6 +26,7 @@ BORN = {
     "SYSTEM.md",
     "infra/__init__.py",
     "infra/runner.py",
+    "infra/shared/__init__.py",
     "pyproject.toml",
     "spec/SPEC_SYSTEM.md",
     "src/README.md",
@@ -225,7 +227,7 @@ def test_a_socket_path_that_the_kernel_cannot_hold_is_refused_early(bare_desk: D
 
 def test_this_very_project_can_be_born() -> None:
     """Every part that an agent is born with is there, and nothing that tools leave comes along."""
-    paths = {source.path for source in birth.first_files(str(PROJECT))}
+    paths = {source.path for source in first_files(str(PROJECT))}
 
     assert {"SYSTEM.md", "COMMS.md", "infra/runner.py", "infra/watcher.py", "src/README.md"} <= paths
     assert not [path for path in paths if "__pycache__" in path or path.startswith(("host/", "bench/", "tests/host"))]

@@ -23,7 +23,8 @@ from host.agent.settings_text import flat
 from host.errors import CommandError
 from host.running import record
 from infra.shared.exit_codes import Exit
-from infra.shared.settings import Settings, parse_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import parse_settings
 from infra.shared.settings_trust import NAMED, needing_consent
 from tests.host.desk import HERE, Desk
 

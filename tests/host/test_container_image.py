@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from host.agent.init import BORN_WITH
-from host.container import base
-from host.container.base import Base
-from host.container.image import PARTS, Inputs, build_words, cache_of, look_over
-from host.container.words import CELL_UID, Image
+from host.container.image import Base, Inputs, build_command, cache_of, fetch_command, inputs_of, packages
+from host.container.words import CELL_UID
 from host.errors import CommandError
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import HERE, PROJECT
@@ -26,19 +24,19 @@ BASE = Base("localhost/minifram-base:x", "sha-of-base", True)
 def test_the_same_inputs_are_the_same_version(tmp_path: Path) -> None:
     """Every file that goes in counts, with whether it can be executed; so does the base. What stays out does not."""
     write_project(tmp_path)
-    version = look_over(str(tmp_path), BASE).version
-    assert look_over(str(tmp_path), BASE).version == version
+    version = inputs_of(str(tmp_path), BASE).version
+    assert inputs_of(str(tmp_path), BASE).version == version
 
     (tmp_path / "host/cli.py").write_text("changed")
     (tmp_path / "infra/__pycache__/x.pyc").write_bytes(b"changed")
-    assert look_over(str(tmp_path), BASE).version == version
-    seen = {version, look_over(str(tmp_path), BASE._replace(content="another")).version}
+    assert inputs_of(str(tmp_path), BASE).version == version
+    seen = {version, inputs_of(str(tmp_path), BASE._replace(content="another")).version}
     for name in ("Containerfile", "requirements.lock", "infra/runner.py", "podman/seccomp.json", "nftables/egress.nft"):
         with (tmp_path / name).open("a") as file:
             file.write("\n")
-        seen.add(look_over(str(tmp_path), BASE).version)
+        seen.add(inputs_of(str(tmp_path), BASE).version)
     (tmp_path / "infra/runner.py").chmod(0o755)
-    seen.add(look_over(str(tmp_path), BASE).version)
+    seen.add(inputs_of(str(tmp_path), BASE).version)
     assert len(seen) == 8
 
 
@@ -50,34 +48,80 @@ def test_a_project_that_lacks_a_part_is_not_built(tmp_path: Path) -> None:
     (tmp_path / "podman/entrypoint").unlink()
     (tmp_path / "podman").rmdir()
     with pytest.raises(CommandError, match="podman is missing"):
-        look_over(str(tmp_path), BASE)
+        inputs_of(str(tmp_path), BASE)
 
 
 def test_the_build_reaches_for_nothing_when_its_base_is_whole() -> None:
     """No network, no pull, no clock; with another base Debian's packages may have to come."""
-    image = Image("localhost/minifram:v", "v")
-    words = build_words("/p/Containerfile", "/cache/context", "/cache/wheels", Inputs([], BASE, "v"), image)
+    words = build_command("/p/Containerfile", "/cache/context", "/cache/wheels", Inputs([], BASE, "v"))
     partial = Inputs([], BASE._replace(is_complete=False), "v")
 
     assert {"--network=none", "--pull=never", "--timestamp=0", "--squash"} <= set(words)
     assert "--label=minifram.version=v" in words
     assert "--volume=/cache/wheels:/mnt/wheels:ro" in words
-    assert "--network=none" not in build_words("/p/Containerfile", "/c", "/w", partial, image)
+    assert "--network=none" not in build_command("/p/Containerfile", "/c", "/w", partial)
 
 
 def test_what_a_build_by_hand_takes_is_the_same() -> None:
-    """The list of .containerignore, the packages in the Containerfile, and the users that the seal looks for."""
-    ignored = (PROJECT / ".containerignore").read_text()
+    """The packages in the Containerfile, the user that the seal looks for, and no address of a registry."""
     recipe = (PROJECT / "Containerfile").read_text()
 
-    assert tuple(re.findall(r"^!(\S+)$", ignored, re.MULTILINE)) == PARTS
-    packages = re.search(r'^ARG PACKAGES="(.*)"$', recipe, re.MULTILINE)
-    assert packages is not None
-    assert tuple(packages[1].split()) == base.PACKAGES
+    assert {"git", "nftables", "python3.11-venv", "util-linux"} <= set(packages(str(PROJECT)))
     assert f"agent:x:{CELL_UID}:{CELL_UID}:" in recipe
-    assert {"SYSTEM.md", "COMMS.md", "infra", "spec"} <= set(PARTS) & set(BORN_WITH)
     for name in (".containerignore", "Containerfile"):  # where an image comes from is the machine's business
         assert not re.search(r"\w+\.(io|com|org)/", (PROJECT / name).read_text()), name
+
+
+def test_wheels_are_those_that_the_image_s_python_can_use() -> None:
+    """Whatever Python and machine fetch them: only wheels, only as locked, for Python 3.11 and Debian 12's glibc."""
+    words = fetch_command("/p/requirements.lock", "/cache/new", "aarch64")
+
+    assert {"--require-hashes", "--only-binary=:all:", "--no-deps", "--python-version=3.11"} <= set(words)
+    platforms = [word.partition("=")[2] for word in words if word.startswith("--platform")]
+    assert platforms[0] == "manylinux_2_36_aarch64"
+    assert "manylinux2014_aarch64" in platforms
+    assert not any("2_37" in platform for platform in platforms)
+
+
+APT = """\
+#!/bin/sh
+case $1 in
+indextargets)
+    echo '/k.gpg|http://mirror.invalid/debian/|HOST|main'
+    echo '/k.gpg|http://mirror.invalid/debian/|HOST|main'
+    echo '$(SIGNED_BY)|http://mirror.invalid/debian/|HOST-updates|main'
+    echo '$(SIGNED_BY)|http://mirror.invalid/debian/|HOST-backports|main'
+    echo '$(SIGNED_BY)|http://other.invalid/apt/|HOST|stable'
+    echo '$(SIGNED_BY)|http://other.invalid/apt/|HOST-pgdg|main' ;;
+shell) echo "proxy='http://proxy.invalid:3128'" ;;
+esac
+"""
+MMDEBSTRAP = """\
+#!/bin/sh
+{ for word in "$@"; do echo "$word"; done; echo "proxy $http_proxy"; cat; } >"$SEEN"
+"""
+
+
+def test_a_base_is_made_of_the_machine_s_own_debian_sources(tmp_path: Path) -> None:
+    """Only Debian's suites and their component main, each once, with its key, by the machine's proxy."""
+    host = re.search(r"^VERSION_CODENAME=(\w+)$", Path("/etc/os-release").read_text(), re.MULTILINE)
+    assert host
+    for name, text in {"apt-get": APT, "apt-config": APT, "mmdebstrap": MMDEBSTRAP}.items():
+        (tmp_path / name).write_text(text.replace("HOST", host[1]))
+        (tmp_path / name).chmod(0o755)
+    seen = tmp_path / "seen"
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SEEN": str(seen)}
+    subprocess.run(
+        [PROJECT / "scripts/debian-base", "sid", "minbase", "/x.tar", "git", "make"], env=environ, check=True
+    )
+
+    lines = seen.read_text().splitlines()
+    assert {"--mode=unshare", "--variant=minbase", "--include=git,make"} <= set(lines)
+    assert lines[lines.index("sid") :] == [
+        *("sid", "/x.tar", "-", "proxy http://proxy.invalid:3128"),
+        "deb [signed-by=/k.gpg] http://mirror.invalid/debian/ sid main",
+        "deb http://mirror.invalid/debian/ sid-updates main",
+    ]
 
 
 def test_the_cache_is_the_pm_s() -> None:

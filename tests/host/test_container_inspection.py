@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from host.container.inspection import differences, seen
+from host.container.inspection import differences, state_of
 from tests.host.test_container_machine import GOOD
 from tests.host.test_container_words import a_sealing
 
@@ -153,11 +153,11 @@ def test_a_container_is_seen_with_its_labels() -> None:
         "Config": {"Labels": {"minifram.agent": "blue", "minifram.home": "/data/blue"}},
         "OCIConfigPath": "/x/config.json",
     }
-    found = seen(told)
+    found = state_of(told)
 
     assert (found.status, found.exit_code, found.agent, found.home, found.runs) == (
         *("exited", 5, "blue", "/data/blue"),
         False,
     )
-    assert seen({"State": {"Status": "running", "Pid": 7}}).runs
-    assert seen({"Config": {"Labels": None}}).agent == ""
+    assert state_of({"State": {"Status": "running", "Pid": 7}}).runs
+    assert state_of({"Config": {"Labels": None}}).agent == ""

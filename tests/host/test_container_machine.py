@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from host.container.choice import choose
-from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, told
+from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, with_info
 from host.context import Context
 from host.errors import CommandError
 
@@ -156,21 +156,21 @@ def test_a_user_in_the_container_is_another_on_the_host() -> None:
 
 def test_what_podman_tells_is_taken_over() -> None:
     """Versions, ids, cgroups, storage; what it does not tell stays as it was."""
-    machine = told(GOOD, INFO)
+    machine = with_info(GOOD, INFO)
 
     assert (machine.version, machine.runtime, machine.cgroups, machine.driver) == ((4, 3), "crun", 1, "vfs")
     assert (machine.ids, machine.first_id, machine.host_uid(1000)) == (65_537, 200_000, 200_999)
     assert machine.controllers == frozenset()
-    assert told(GOOD, {}).network == "slirp4netns"
+    assert with_info(GOOD, {}).network == "slirp4netns"
     newer = {"host": {"cgroupVersion": "v2", "cgroupControllers": ["memory"]}, "version": {"Version": "5.4.2-dev"}}
-    assert (told(GOOD, newer).version, told(GOOD, newer).controllers) == ((5, 4), frozenset(["memory"]))
+    assert (with_info(GOOD, newer).version, with_info(GOOD, newer).controllers) == ((5, 4), frozenset(["memory"]))
     told_of = {"host": {"ociRuntime": {"name": "runc", "version": "runc version 1.1.5+ds1\ncommit: x"}}}
-    assert told(GOOD, told_of).runtime_release == "1.1.5+ds1"
-    assert told(GOOD, {"registries": {"search": ["here"]}}).registries == ("here",)
+    assert with_info(GOOD, told_of).runtime_release == "1.1.5+ds1"
+    assert with_info(GOOD, {"registries": {"search": ["here"]}}).registries == ("here",)
     unmapped = {"host": {"idMappings": {"uidmap": [{"container_id": 0, "host_id": 5, "size": 1}]}}}
-    assert told(GOOD, unmapped).ids == 1
+    assert with_info(GOOD, unmapped).ids == 1
     few = {"gidmap": [{"container_id": 0, "host_id": 5, "size": 1}, {"container_id": 1, "host_id": 9, "size": 999}]}
-    assert told(GOOD, {"host": {"idMappings": INFO["host"]["idMappings"] | few}}).ids == 1000
+    assert with_info(GOOD, {"host": {"idMappings": INFO["host"]["idMappings"] | few}}).ids == 1000
 
 
 def test_looking_asks_the_podman_on_the_pm_s_path(tmp_path: Path) -> None:

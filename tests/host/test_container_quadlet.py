@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from host.agent.generated import unit_path
+from host.agent.generate import unit_path
 from host.container.podman import Podman
 from host.container.quadlet import quoted, unit
 from host.container.words import Image, Sealing, create_words, sealing, volume_words
@@ -24,41 +24,6 @@ from tests.host.test_container_machine import GOOD
 from tests.host.test_container_words import a_sealing
 
 PODMAN = Podman("/usr/bin/podman", {"PATH": "/usr/bin"})
-OPTIONS = {
-    "AddCapability": "--cap-add",
-    "ContainerName": "--name",
-    "DNS": "--dns",
-    "DNSSearch": "--dns-search",
-    "DropCapability": "--cap-drop",
-    "Environment": "--env",
-    "GIDMap": "--gidmap",
-    "HostName": "--hostname",
-    "Label": "--label",
-    "LogDriver": "--log-driver",
-    "Mount": "--mount",
-    "Network": "--network",
-    "PidsLimit": "--pids-limit",
-    "Pull": "--pull",
-    "Secret": "--secret",
-    "ShmSize": "--shm-size",
-    "StopTimeout": "--stop-timeout",
-    "Sysctl": "--sysctl",
-    "Tmpfs": "--tmpfs",
-    "Ulimit": "--ulimit",
-    "User": "--user",
-    "UIDMap": "--uidmap",
-    "Volume": "--volume",
-    "WorkingDir": "--workdir",
-}
-"""podman-systemd.unit(5): the keys that stand for one option with a value."""
-YES_OR_NO = {
-    ("EnvironmentHost", "false"): "--env-host=false",
-    ("NoNewPrivileges", "true"): "--security-opt=no-new-privileges",
-    ("Notify", "false"): "--sdnotify=conmon",
-    ("ReadOnly", "true"): "--read-only",
-    ("ReadOnlyTmpfs", "false"): "--read-only-tmpfs=false",
-    ("RunInit", "false"): "--init=false",
-}
 printable = st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), min_size=1, max_size=30)
 
 
@@ -86,35 +51,15 @@ def systemd_words(line: str, doubled: str = "%$") -> list[str]:
     return found
 
 
-def said_by(key: str, value: str) -> list[str]:
-    """The words of podman that a line of [Container] stands for."""
-    if key == "PodmanArgs":
-        return systemd_words(value)
-    if (key, value) in YES_OR_NO:
-        return [YES_OR_NO[key, value]]
-    assert not set(value) & set("\"'\\%$"), (key, value)
-    if key == "SeccompProfile":
-        return [f"--security-opt=seccomp={value}"]
-    values = value.split(" ")
-    assert len(values) == 1 or key == "AddCapability", (key, value)
-    return [f"{OPTIONS[key]}={one}" for one in values]
-
-
 def assert_nothing_is_lost(sealed: Sealing, podman: Podman = PODMAN) -> None:
     lines = sections(unit(sealed, podman))["Container"]
-    alone = {key: value for key, value in lines if key in ("Image", "Exec", "GlobalArgs")}
-    options = [word for key, value in lines if key not in alone for word in said_by(key, value)]
-    command = systemd_words(alone["Exec"])
-
+    keys = dict(lines)
+    options = [word for key, value in lines if key == "PodmanArgs" for word in systemd_words(value)]
     wanted, last = create_words(sealed), -1 - len(sealed.command)
-    assert sorted(options) == split_capabilities(wanted[1:last])
-    assert [alone["Image"], *command] == wanted[last:]
 
-
-def split_capabilities(words: list[str]) -> list[str]:
-    start = "--cap-add="
-    split = [start + one for word in words if word.startswith(start) for one in word.removeprefix(start).split(",")]
-    return sorted([*split, *(word for word in words if not word.startswith(start))])
+    assert keys.keys() - {"GlobalArgs"} == {"Image", "ContainerName", "PodmanArgs", "Exec"}
+    assert [f"--name={keys['ContainerName']}", *options] == wanted[1:last]
+    assert [keys["Image"], *systemd_words(keys["Exec"])] == wanted[last:]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +191,7 @@ def test_from_print_to_stale(desk: ContainerDesk) -> None:
     printed = desk.done("generate", "quadlet")
     assert "sk-ant" not in printed.out
     words = desk.inspected()["Config"]["Labels"]["minifram.words"]
-    assert f"Label=minifram.words={words}" in printed.out.splitlines(), "as the container that runs"
+    assert f"PodmanArgs=--label=minifram.words={words}" in printed.out.splitlines(), "as the container that runs"
     assert desk.call("generate", "quadlet", "--check").code == 4, "none is installed"
     said = desk.done("generate", "quadlet", "--install").out
     assert f"systemctl --user start minifram-{desk.agent}" in said
@@ -254,15 +199,15 @@ def test_from_print_to_stale(desk: ContainerDesk) -> None:
     assert desk.done("generate", "quadlet", "--check").out == ""
     assert level(desk) == "ok"
 
-    path.write_text(printed.out.replace("ReadOnly=true\n", ""))
+    path.write_text(printed.out.replace("PodmanArgs=--read-only\n", ""))
     edited = desk.call("generate", "quadlet", "--check", str(path))
-    assert (edited.code, "+ReadOnly=true" in edited.out.splitlines()) == (8, True)
-    assert "+ReadOnly=true" in desk.call("generate", "quadlet", "--check", "--json").json["differences"]
+    assert (edited.code, "+PodmanArgs=--read-only" in edited.out.splitlines()) == (8, True)
+    assert "+PodmanArgs=--read-only" in desk.call("generate", "quadlet", "--check", "--json").json["differences"]
     assert level(desk) == "warn"
     desk.done("generate", "quadlet", "--install")
     desk.settings(settings + "podman: {pids: 300}\n")
     stale = desk.call("generate", "quadlet", "--check")
-    assert (stale.code, "+Ulimit=nproc=150:150" in stale.out.splitlines()) == (8, True)
+    assert (stale.code, "+PodmanArgs=--ulimit=nproc=150:150" in stale.out.splitlines()) == (8, True)
     assert desk.done("generate", "quadlet", "--install", "--json").json["file"] == str(path)
     desk.done("generate", "quadlet", "--check")
 

@@ -14,7 +14,7 @@ import pytest
 from host.container.inspection import differences
 from host.container.words import Image, sealing, secret_name
 from infra.shared.providers import KEYS
-from infra.shared.settings import read_settings
+from infra.shared.settings_file import read_settings
 from tests.host.container_desk import ENTRYPOINT, WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import wait_for
 

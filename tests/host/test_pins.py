@@ -15,7 +15,8 @@ import pytest
 
 from host.agent import pins
 from host.repository import open as bare
-from infra.keep.supervision.versions import RETRY_REF, version_of
+from infra.keep.supervision.shared_main import RETRY_REF
+from infra.keep.supervision.versions import version_of
 from infra.shared import watcher_file
 from infra.shared.repository.git import Git
 from infra.shared.signals import Signal, SignalName, write_signal
@@ -29,7 +30,7 @@ AT = "2026-01-31T10:42:12.345Z"
 def remember(desk: Desk, **fields: object) -> WatcherFile:
     """What the last watcher wrote; it had seen main as it is now."""
     seen = version_of(desk.git(), desk.main())
-    boot = BootRecord(id="0" * 32, branch="main", commit=seen.commit, reason="start", started_at=AT, rung="last good")
+    boot = BootRecord(id="0" * 32, branch="main", commit=seen.commit, reason="start", started_at=AT, level="last good")
     told = {"phase": watcher_file.RUNNING, "main": seen, "boots": (boot,), "since": AT} | fields
     state = WatcherFile(**told)  # type: ignore[arg-type]
     Path(desk.home().places.watcher_state).write_bytes(watcher_file.encode(state))
@@ -147,7 +148,7 @@ def test_status_says_who_leads_instead_of_a_pinned_main(desk: Desk) -> None:
         for number, commit in tips.items()
     )
     told = watcher_file.Report(id="x", at=AT, title="watcher: x", text="x")
-    leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "rung": "last good"}
+    leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "level": "last good"}
     remember(desk, pins=(*others, pin(desk)), untold=(told, told), **leading)
 
     out = desk.done("status").out
@@ -165,16 +166,16 @@ def test_status_says_who_leads_instead_of_a_pinned_main(desk: Desk) -> None:
     assert [each["branch"] for each in found["pins"]] == ["main", *(f"try-{number}" for number in range(6, -1, -1))]
     assert [each["is_main"] for each in found["pins"]] == [True] + [False] * 7
 
-    remember(desk, pins=(pin(desk),), **(leading | {"rung": "safe mode"}))
+    remember(desk, pins=(pin(desk),), **(leading | {"level": "safe mode"}))
     assert f"safe mode: {because}" in desk.done("status").out
     remember(desk, **leading)
     assert "last good: main is led when it is started next" in desk.done("status").out
-    remember(desk, **(leading | {"rung": "main"}))
+    remember(desk, **(leading | {"level": "main"}))
     plain = desk.done("status").out
     assert "leads      main\n" in plain
     assert "pinned" not in plain
     assert "not in COMMS.md" not in plain
-    remember(desk, **(leading | {"rung": "branch", "branch": "improve"}))
+    remember(desk, **(leading | {"level": "branch", "branch": "improve"}))
     assert "leads      branch improve\n" in desk.done("status").out
 
 
@@ -218,20 +219,20 @@ def test_a_pinned_stand_in_is_shown_while_it_is_passed_over(desk: Desk) -> None:
     """That explains who leads; where main itself is led, it is no news."""
     good = Version(commit=desk.main(), id="good")
     of_good = pin(desk, "it died too", version="good")
-    remember(desk, pins=(of_good, pin(desk)), goods=(good,))
+    remember(desk, pins=(of_good, pin(desk)), known_good=(good,))
     assert "it died too" in desk.run("status").out
-    remember(desk, pins=(of_good,), goods=(good,))
+    remember(desk, pins=(of_good,), known_good=(good,))
     assert "pinned" not in desk.run("status").out
 
 
 def test_what_the_pm_took_back_is_asked_for_by_retry(desk: Desk) -> None:
     """Though nothing is pinned; and it is not offered as what to roll back to."""
     good, older = Version(commit="a" * 40, id="good"), Version(commit="b" * 40, id="older")
-    remember(desk, pins=(pin(desk),), goods=(good, older), withdrawn=("good",))
+    remember(desk, pins=(pin(desk),), known_good=(good, older), withdrawn=("good",))
     assert f"minifram rollback {'b' * 12}" in warned(desk)[0]
-    remember(desk, goods=(good,), withdrawn=("good", "unknown"), pardoned=("good",))
+    remember(desk, known_good=(good,), withdrawn=("good", "unknown"), pardoned=("good",))
     assert "nothing is pinned" in desk.done("retry").out
-    remember(desk, goods=(good,), withdrawn=("good",))
+    remember(desk, known_good=(good,), withdrawn=("good",))
     ended = desk.done("retry")
     assert f"back    main@{'a' * 12}, which you took back" in ended.out
     assert pins.is_asked(desk.home())
@@ -241,7 +242,7 @@ def test_safe_mode_is_called_safe_mode(desk: Desk) -> None:
     """And the commit that is shown is that of what runs: none of main's, then; nor of what ran before, while nobody
     leads."""
     assert desk.call("up").code == 0
-    leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "rung": "safe mode"}
+    leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "level": "safe mode"}
     remember(desk, pins=(pin(desk),), **leading)
     out = desk.done("status").out
     assert "version    safe mode: the code of this program, in the clone of main\n" in out
@@ -249,7 +250,7 @@ def test_safe_mode_is_called_safe_mode(desk: Desk) -> None:
     remember(desk, phase=watcher_file.WAITING)
     assert f"version    last: main @ {desk.main()[:12]}" in desk.done("status").out
     assert desk.done("status", "--json").json["is_led"] is False
-    remember(desk, make_way_by=AT, **(leading | {"rung": "branch", "branch": "improve"}))
+    remember(desk, make_way_by=AT, **(leading | {"level": "branch", "branch": "improve"}))
     assert f"main has other code ({desk.main()[:12]}), it is next, at {AT} at the latest" in desk.done("status").out
 
 
@@ -266,12 +267,12 @@ def test_what_is_prepared_is_named(desk: Desk) -> None:
     """The branch that was asked for; who waits is told when the next try is."""
     assert desk.call("up").code == 0
     asked = Request(name=SignalName.BOOTSTRAP.value, target="improve", identity="1")
-    remember(desk, phase="preparing", pending=asked)
+    remember(desk, phase="preparing", request=asked)
     assert "preparing improve: its environment or its rehearsal" in desk.done("status").out
     assert desk.done("status", "--json").json["preparing"] == "improve"
     remember(desk, phase="preparing")
     assert "preparing main" in desk.done("status").out
-    remember(desk, phase=watcher_file.WAITING, until="2999-01-01T00:00:00.000Z", pending=asked)
+    remember(desk, phase=watcher_file.WAITING, until="2999-01-01T00:00:00.000Z", request=asked)
     waiting = desk.done("status").out
     assert "waiting" in waiting
     assert "next launch in" in waiting
@@ -292,11 +293,11 @@ def test_what_is_pinned_cannot_steer_the_screen(desk: Desk) -> None:
 def test_doctor_warns_of_a_pinned_main_and_of_safe_mode(desk: Desk) -> None:
     """With what to do; a branch that is pinned is nothing to warn of."""
     good = Version(commit="a" * 40, id="good")
-    remember(desk, pins=(pin(desk),), goods=(good,))
+    remember(desk, pins=(pin(desk),), known_good=(good,))
     [found] = warned(desk)
     for words in ("it died after SUCCESS", "last good is next", f"minifram rollback {'a' * 12}", "minifram retry"):
         assert words in found
-    remember(desk, pins=(pin(desk), pin(desk, version="good")), goods=(good,))
+    remember(desk, pins=(pin(desk), pin(desk, version="good")), known_good=(good,))
     [found] = warned(desk)
     assert "safe mode is next" in found
     assert "rollback" not in found
@@ -304,12 +305,12 @@ def test_doctor_warns_of_a_pinned_main_and_of_safe_mode(desk: Desk) -> None:
     assert warned(desk) == []
 
     assert desk.call("up").code == 0
-    leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "rung": "safe mode"}
-    remember(desk, pins=(pin(desk),), goods=(good,), **leading)
+    leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "level": "safe mode"}
+    remember(desk, pins=(pin(desk),), known_good=(good,), **leading)
     assert "safe mode leads in its place" in warned(desk)[0]
     remember(desk, **leading)
     assert "minifram restart" in warned(desk)[0]
-    remember(desk, **(leading | {"rung": "last good"}))
+    remember(desk, **(leading | {"level": "last good"}))
     assert warned(desk) == []
 
 
@@ -340,7 +341,7 @@ def living(desk: Desk) -> Iterator[Desk]:
     try:
         up = real(desk, "up")
         assert up.code == 0, up
-        wait_for(lambda: state_of(desk).goods)
+        wait_for(lambda: state_of(desk).known_good)
         yield desk
     finally:
         real(desk, "down")
@@ -357,7 +358,7 @@ def test_the_real_watcher_takes_it(living: Desk) -> None:
     good = living.main()
     bad = living.branch("main", {"infra/runner.py": "raise SystemExit(3)\n"})
     write_signal(living.home().places.signals, Signal(SignalName.BOOTSTRAP, "main"))
-    wait_for(lambda: (state_of(living).phase, state_of(living).rung) == ("running", "last good"))
+    wait_for(lambda: (state_of(living).phase, state_of(living).level) == ("running", "last good"))
     shown = real(living, "status").out
     [failed] = state_of(living).pins
     assert living.git().ok("merge-base", "--is-ancestor", bad, failed.commit)

@@ -17,7 +17,7 @@ from host.agent.spans import spans
 from host.commands.runs import shown
 from host.display import as_json
 from host.errors import CommandError
-from infra.cell.loop.context import Shortened, SummedUp
+from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Answered, End, Outcome
 from infra.cell.loop.registry import Reply
 from infra.cell.runner.transcript import Transcript
@@ -44,10 +44,10 @@ def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> No
     record = transcript(desk, name, branch)
     record.opened(Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name), ["d1"], 9)
     call = ToolUse("1", "bash", {"command": f"echo {KEY}"})
-    record.happened(Answered(1, Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1.5))
-    record.happened(Acted(1, 1, call, Reply("oh", is_error=True, error_code="timeout"), 0.25))
+    record.add(Answered(1, Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1.5))
+    record.add(Acted(1, 1, call, Reply("oh", is_error=True, error_code="timeout"), 0.25))
     if ended:
-        record.happened(Answered(2, Completion((Text("Done."),), "end_turn", "m", Usage(20, 5)), 1.5))
+        record.add(Answered(2, Completion((Text("Done."),), "end_turn", "m", Usage(20, 5)), 1.5))
         record.ended(Outcome(End.COMPLETED, "Done.", 2))
 
 
@@ -85,8 +85,8 @@ def test_what_a_conversation_lost_is_shown(desk: Desk) -> None:
     """How much it was before and after, and what was written down."""
     name = "2026-01-31T104212.000Z-aaaaaaaa"
     record = transcript(desk, name)
-    record.happened(Shortened(7, 12, 150_001, 74_000))
-    record.happened(SummedUp(9, True, "Half is done.", True, (), 1.5, 150_002, 300))
+    record.add(Trimmed(7, 12, 150_001, 74_000))
+    record.add(Summarised(9, True, "Half is done.", True, (), 1.5, 150_002, 300))
     cut, summed = desk.done("runs", name).out.splitlines()
     assert "shortened 7      12 texts, 150001 -> 74000 tokens" in cut
     assert "summed_up 9      1500 ms for hand-over, by model, 150002 -> 300 tokens: Half is done." in summed

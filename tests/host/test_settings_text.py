@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from host.agent.settings_text import entries, explained, file_text, set_lines
 from infra.shared.section import Section
-from infra.shared.settings import Settings, SettingsError, parse_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, parse_settings
 from tests.host.desk import Desk
 
 CHOSEN = {"sandbox": "process", "autonomy": "propose", "model.provider": "anthropic"}
@@ -41,7 +42,7 @@ def test_meanings_and_types_come_from_the_settings_themselves() -> None:
     """The docstring below a field is what the PM reads about it."""
     by_key = {entry.key: entry for entry in entries(Settings(), {}, "")}
 
-    assert "only the PM moves main" in by_key["autonomy"].meaning
+    assert "only you move main" in by_key["autonomy"].meaning
     assert by_key["autonomy"].type == "one of merge, propose, frozen"
     assert by_key["limits.bash_seconds"].type == "number"
     assert by_key["model.base_url"].type == "text or nothing"

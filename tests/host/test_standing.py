@@ -11,8 +11,8 @@ import psutil
 
 from host.agent import status as standing
 from infra.shared import watcher_file
-from infra.shared.life_file import WORKING, Life, write_life
-from infra.shared.settings import read_settings
+from infra.shared.settings_file import read_settings
+from infra.shared.status_file import WORKING, RunnerStatus, write_status
 from infra.shared.watcher_file import BootRecord, Trouble, WatcherFile
 from tests.host.desk import Desk
 
@@ -107,7 +107,9 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     desk.done("tell", "build a thing")
     checkout = Path(desk.home().places.bot) / "main" / "minifram" / "logs"
     checkout.mkdir(parents=True)
-    write_life(str(checkout / "life.json"), Life(WORKING, AT, "build a thing", 12, "", "the model door refused"))
+    write_status(
+        str(checkout / "life.json"), RunnerStatus(WORKING, AT, "build a thing", 12, "", "the model door refused")
+    )
 
     ended = desk.run("status")
 
@@ -196,7 +198,7 @@ def test_a_life_file_behind_a_link_is_not_read(desk: Desk) -> None:
     """Neither a linked file nor a linked directory on the way leads out of the agent's tree; a pipe does not block."""
     secret = desk.root / "secret"
     secret.mkdir()
-    write_life(str(secret / "life.json"), Life(WORKING, AT, "a secret of the PM's"))
+    write_status(str(secret / "life.json"), RunnerStatus(WORKING, AT, "a secret of the PM's"))
     logs = Path(desk.home().places.bot) / "main" / "minifram" / "logs"
     logs.parent.mkdir(parents=True)
     assert desk.call("up").code == 0
@@ -211,7 +213,7 @@ def test_a_life_file_behind_a_link_is_not_read(desk: Desk) -> None:
     os.mkfifo(logs / "life.json")
     assert desk.run("status").code == 0
     (logs / "life.json").unlink()
-    write_life(str(logs / "life.json"), Life(WORKING, AT, "its own unit"))
+    write_status(str(logs / "life.json"), RunnerStatus(WORKING, AT, "its own unit"))
     assert "its own unit" in desk.run("status").out
 
 

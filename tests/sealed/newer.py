@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import pytest
 
+from bench.sealed.rootless import Ended, Rootless
 from host.container.quadlet import name
 from tests.host.test_container_quadlet import sections
 from tests.sealed.prepare import PLACE
-from tests.sealed.rootless import Ended, Rootless
 
 
 class Made(NamedTuple):

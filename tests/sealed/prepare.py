@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from host.container import base, image
+from bench.sealed.project import ROOT, Project
+from bench.sealed.rootless import Rootless, Unprepared, prepared
+from host.container import image
 from host.container.machine import Machine, look
-from host.container.podman import FETCHING, Podman, PodmanError, call, environment
+from host.container.podman import FETCHING, Podman, call, environment
 from host.errors import CommandError
 from infra.shared.exit_codes import Exit
-from tests.sealed.project import ROOT, Project
-from tests.sealed.rootless import Rootless, Unprepared, prepared
 
 MINUTES = 30
 NEWER, PACKAGES = "trixie", ("podman", "systemd", "runc", "catatonit")
@@ -61,15 +61,14 @@ def here() -> int:
     try:
         image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
         unpack_newer(machine, Path(os.environ["HOME"], PLACE), say)
-    except (CommandError, PodmanError) as trouble:
+    except CommandError as trouble:
         say(str(trouble))
         return 1
     return 0
 
 
 def unpack_newer(machine: Machine, place: Path, say: Callable[[str], None]) -> None:
-    """A directory that one can change the root to; nothing is installed or set up. Raises CommandError and
-    PodmanError."""
+    """A directory that one can change the root to; nothing is installed or set up. Raises CommandError."""
     if place.exists():
         return
     if not machine.mmdebstrap:
@@ -78,9 +77,8 @@ def unpack_newer(machine: Machine, place: Path, say: Callable[[str], None]) -> N
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="newer-", dir=place.parent) as name:
         tar, root = Path(name, "files.tar"), Path(name, "root")
-        words = ("--quiet", "--mode=unshare", "--variant=extract", f"--include={','.join(PACKAGES)}", NEWER, str(tar))
-        sources = "\n".join(base.sources(NEWER)).encode()
-        call((machine.mmdebstrap, *words, "-"), base.for_apt(os.environ), sources, MINUTES * 60)
+        command = (f"{ROOT}/{image.SCRIPT}", NEWER, "extract", str(tar), *PACKAGES)
+        call(command, environment(os.environ, fetching=True), seconds=MINUTES * 60)
         root.mkdir()
         call(
             ("tar", "-xf", str(tar), "-C", str(root), "--no-same-owner", "--exclude=./usr/share", "--exclude=./dev"),

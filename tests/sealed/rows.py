@@ -7,29 +7,17 @@ no fences, where the very same code must get through. A row passes when all thre
 from __future__ import annotations
 
 import errno
-import json
-import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from host.container import seccomp
-from host.container.words import MIB, NETWORKS, Limits, Scratch, Sealing, create_words
-from infra.shared.places import CONTAINER
+from bench.sealed.cages import MARK, Cages
+from bench.sealed.rootless import Rootless, prepared
 from tests.sealed.inside.attempts import attempts
 from tests.sealed.inside.calls import Attempt
-from tests.sealed.rootless import Rootless, prepared
 
-ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "inside"
-MARK = errno.EXFULL  # no call of the kernel fails with it
-BOT = Scratch("/bot", 0o1777, 256 * MIB, executable=True)  # in the place of the agent's volume
-SHELVES = (Scratch(CONTAINER.run, 0o711, 16 * MIB), Scratch("/var/tmp", 0o1777, 16 * MIB), BOT)
-
-RUN = ("run", "--rm", "--interactive", "--timeout=120")  # it ends, also when whoever waits for it is killed
-
 Rows = dict[tuple[str, str], str]
 
 
@@ -57,74 +45,6 @@ class Seen:
     open: Rows
     work: dict[str, str]
     fared: str
-
-
-class Cages:
-    """Containers with and without fences, all of one user."""
-
-    def __init__(self, user: Rootless) -> None:
-        self.user = user
-        shutil.copytree(PROGRAMS, user.scratch / PROGRAMS.name, ignore=shutil.ignore_patterns("__pycache__"))
-        user.put("seccomp.json", seccomp.text())
-        user.put("hosts", (ROOT / "podman/hosts").read_text())
-        user.put("marked.json", json.dumps(seccomp.profile(MARK)))
-
-    def sealed(
-        self,
-        *command: str,
-        profile: str = "seccomp.json",
-        words: Iterable[str] = (),
-        processes: int = 4096,
-        open_files: int = 4096,
-        tmp_bytes: int = 64 * MIB,
-    ) -> list[str]:
-        """Behind `podman`: a container as `up` makes it, of a bare image and with no network; it begins at once.
-
-        The user's own storage of the agent is left out, as what is in it is for others to examine."""
-        sealing = Sealing(
-            agent="trial",
-            name="",
-            home="",
-            image=self.user.base(),
-            version="",
-            seccomp=self._profile(profile),
-            binds=(),
-            volumes=(),
-            scratch=(*SHELVES, Scratch("/tmp", 0o1777, tmp_bytes, executable=True)),
-            secrets=(),
-            limits=Limits(processes, open_files, None, None, None),
-            network=NETWORKS["none"],
-            stop_seconds=1,
-            log_driver="k8s-file",
-            log_bytes=MIB,
-            relabels=False,
-            command=command,
-        )
-        told = [word for word in create_words(sealing)[1:] if word != "--name="]
-        image = told.index(sealing.image)
-        hosts = f"--volume={self.user.scratch / 'hosts'}:/etc/hosts:ro"  # as the project's image has it
-        return [*RUN, *told[:image], *self._probe(), hosts, *words, *told[image:]]
-
-    def open(self, *command: str) -> list[str]:
-        """A container without fences, as far as podman lets an ordinary user have one."""
-        writable = ("--tmpfs=/dev/shm:exec", *(f"--tmpfs={path}:exec" for path in ("/tmp", "/var/tmp", "/run")))
-        words = ("--privileged", "--network=none", *self.user.limits(), *writable, *self._probe())
-        return [*RUN, *words, self.user.base(), *command]
-
-    def rows(self, words: Sequence[str], timeout: float = 110.0) -> Any:
-        """What the program in the container prints, which is JSON."""
-        return json.loads(self.user.podman(*words, timeout=timeout).stdout)
-
-    def _profile(self, name: str) -> str:
-        return name if name == "unconfined" else str(self.user.scratch / name)
-
-    def _probe(self) -> list[str]:
-        return [
-            f"--volume={self.user.scratch / PROGRAMS.name}:/probe/{PROGRAMS.name}:ro",
-            "--env=MALLOC_ARENA_MAX=2",  # many threads also where addresses are limited (ulimit -v)
-            "--env=PYTHONPATH=/probe",
-            "--env=PYTHONDONTWRITEBYTECODE=1",
-        ]
 
 
 def look(cages: Cages) -> Seen:
@@ -179,7 +99,7 @@ def answered_by_filter(marked: str, answer: str, control: str) -> bool:
 
 def rows(user: Rootless) -> list[Row]:
     """All of it: make the attempts and judge them."""
-    return judged(look(Cages(user)))
+    return judged(look(Cages(user, PROGRAMS)))
 
 
 def table(judged_rows: Sequence[Row]) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.sealed.agent import born, first_of_all, until
+from bench.sealed.project import Project
 from tests.keep.environments.wheelwright import make_wheel, repacked, sha256
-from tests.sealed.project import Project
-from tests.sealed.sealed_agent import born, first_of_all, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from host.container import seccomp
+from bench.sealed.cages import Cages
 from host.container.words import MIB
-from tests.sealed import libseccomp, rows
-from tests.sealed.rows import Cages, Row, Seen
+from tests.sealed import libseccomp, profile, rows
+from tests.sealed.rows import Row, Seen
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
@@ -62,8 +62,8 @@ def test_ordinary_work_is_not_hindered(seen: Seen) -> None:
 def test_every_call_that_is_not_allowed_is_answered_by_the_filter(cages: Cages) -> None:
     """One by one, by their numbers, and those that no table has yet."""
     machine = platform.machine()
-    refused = _numbers(" ".join(seccomp.REFUSED.values()), machine)
-    absent = _numbers(" ".join(seccomp.ABSENT.values()), machine)
+    refused = _numbers(" ".join(profile.REFUSED.values()), machine)
+    absent = _numbers(" ".join(profile.names(False)), machine)
     told = json.dumps(refused | absent | _numbers("getpid", machine) | {"a call to come": 700})
     words = cages.sealed("python3.11", "-m", "inside.numbers", profile="marked.json")
     answers = json.loads(cages.user.podman(*words, stdin=told).stdout)
@@ -129,8 +129,8 @@ def test_what_the_filter_costs_a_step(cages: Cages) -> None:
     """Measured and told, not judged: this machine may be busy."""
     times: dict[str, list[float]] = {"seccomp.json": [], "unconfined": []}
     for _ in range(3):
-        for profile, seconds in times.items():
-            seconds.append(rows.step_seconds(cages, profile))
+        for name, seconds in times.items():
+            seconds.append(rows.step_seconds(cages, name))
     filtered, free = (statistics.median(seconds) * 1000 for seconds in times.values())
     print(f"bash -c true: {filtered:.2f} ms with the filter, {free:.2f} ms without, ratio {filtered / free:.3f}")
     assert filtered > 0

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.sealed.agent import SealedAgent, born, until
+from bench.sealed.project import Project
 from host.container.kube import secret_name
 from infra.shared.exit_codes import Exit
 from tests.host.test_container_words import a_sealing
 from tests.sealed.newer import Podman5
-from tests.sealed.project import Project
-from tests.sealed.sealed_agent import SealedAgent, born, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 

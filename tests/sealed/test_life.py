@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.sealed.project import Project
+from bench.sealed.project import Project
 
 
 @pytest.mark.heavy

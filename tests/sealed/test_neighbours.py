@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from bench.sealed.rootless import Rootless
 from host.container.words import create_words
 from tests.host.test_container_words import a_sealing
-from tests.sealed.rootless import Rootless
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(200)]
 

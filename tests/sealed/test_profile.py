@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import errno
-import json
 import platform
 from itertools import chain
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from host.container import seccomp
-from tests.sealed import libseccomp
+from tests.sealed import libseccomp, profile
 from tests.sealed.inside.calls import MACHINES, NUMBERS
 
 REGISTERS = st.integers(min_value=0, max_value=2**64 - 1)
@@ -26,8 +23,9 @@ NEWEST = {
 HIGH = st.integers(min_value=0, max_value=2**32 - 1).map(lambda half: half << 32)
 
 
-def names(table: dict[str, str]) -> list[str]:
-    return " ".join(table.values()).split()
+REFUSED = " ".join(profile.REFUSED.values()).split()
+DECIDED = [*profile.names(True), *profile.names(False), *REFUSED]
+CONDITIONAL = set(profile.names(True, conditional=True))
 
 
 def allows(call: str, *arguments: int) -> bool:
@@ -36,20 +34,14 @@ def allows(call: str, *arguments: int) -> bool:
         call in rule["names"]
         and rule["action"] == "SCMP_ACT_ALLOW"
         and all(arguments[test["index"]] & test["value"] == test["valueTwo"] for test in rule["args"])
-        for rule in seccomp.profile()["syscalls"]
+        for rule in profile.RULES
     )
-
-
-def test_the_file_is_what_the_tables_say() -> None:
-    """The profile in the tree is never edited by hand."""
-    assert seccomp.PROFILE.read_text() == seccomp.text(), "run: .venv/bin/python -m host.container.seccomp"
 
 
 def test_what_is_not_named_is_refused() -> None:
     """The default is an error, and no architecture opens a second table of calls."""
-    profile = json.loads(seccomp.text())
-    assert (profile["defaultAction"], profile["defaultErrnoRet"]) == ("SCMP_ACT_ERRNO", errno.EPERM)
-    assert profile["archMap"] == [
+    assert (profile.PROFILE["defaultAction"], profile.PROFILE["defaultErrnoRet"]) == ("SCMP_ACT_ERRNO", errno.EPERM)
+    assert profile.PROFILE["archMap"] == [
         {"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []},
         {"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []},
     ]
@@ -57,25 +49,20 @@ def test_what_is_not_named_is_refused() -> None:
 
 def test_each_call_stands_in_one_table() -> None:
     """Allowed, allowed in cases, absent or refused: never two of them, and none twice."""
-    conditional = {case.call for case in seccomp.cases()}
-    all_of_them = [*names(seccomp.ALLOWED), *names(seccomp.ABSENT), *names(seccomp.REFUSED), *conditional]
-    assert sorted(all_of_them) == sorted(set(all_of_them))
+    assert sorted([*DECIDED, *CONDITIONAL]) == sorted({*DECIDED, *CONDITIONAL})
 
 
 @pytest.mark.parametrize("architecture", libseccomp.ARCHITECTURES)
 def test_every_call_is_decided_upon(architecture: str) -> None:
     """All calls up to the newest that any library of the last years knows are in a table, by choice."""
-    decided = {*names(seccomp.ALLOWED), *names(seccomp.ABSENT), *names(seccomp.REFUSED)}
-    decided |= {case.call for case in seccomp.cases()}
     of_the_kernel = {libseccomp.name(number, architecture) for number in range(451)} - {None}
     assert len(of_the_kernel) > 280
-    assert of_the_kernel - decided <= {"nfsservctl"}
+    assert of_the_kernel - {*DECIDED, *CONDITIONAL} <= {"nfsservctl"}
 
 
 def test_every_name_is_one_of_a_call() -> None:
     """No name is misspelt: a runtime would pass over it without a word. The newest may be unknown to the library."""
-    conditional = {case.call for case in seccomp.cases()}
-    for name in {*names(seccomp.ALLOWED), *names(seccomp.ABSENT), *names(seccomp.REFUSED), *conditional} - NEWEST:
+    for name in {*DECIDED, *CONDITIONAL} - NEWEST:
         assert max(libseccomp.number(name, architecture) for architecture in libseccomp.ARCHITECTURES) >= 0, name
 
 
@@ -121,14 +108,14 @@ def test_few_small_families_of_sockets_are_open(family: int, kind: int, protocol
 def test_a_terminal_is_asked_for_what_is_listed(request: int, high: int) -> None:
     """Requests of other devices pass, those of terminals by the list, TIOCSTI never."""
     of_a_terminal = request >> 8 & 0xFF == ord("T")
-    assert allows("ioctl", 0, request | high, 0) == (not of_a_terminal or request in seccomp.TERMINAL_REQUESTS)
-    assert not {0x5412, 0x541C, 0x5423} & set(seccomp.TERMINAL_REQUESTS)
+    assert allows("ioctl", 0, request | high, 0) == (not of_a_terminal or request in profile.TERMINAL_REQUESTS)
+    assert not {0x5412, 0x541C, 0x5423} & set(profile.TERMINAL_REQUESTS)
 
 
 @given(request=st.integers(0x5400, 0x54FF), high=HIGH)
 def test_a_terminals_requests_one_by_one(request: int, high: int) -> None:
     """The same among the terminals' own."""
-    assert allows("ioctl", 0, request | high, 0) == (request in seccomp.TERMINAL_REQUESTS)
+    assert allows("ioctl", 0, request | high, 0) == (request in profile.TERMINAL_REQUESTS)
 
 
 @given(mode=INTS, high=HIGH)
@@ -138,16 +125,15 @@ def test_no_node_is_a_device(mode: int, high: int) -> None:
     assert allows("mknodat", 0, 0, mode | high, 0) == allows("mknod", 0, mode | high, 0) == expected
 
 
-def test_a_marked_profile_differs_in_its_refusals_alone() -> None:
-    """What tells the filter's answers from the kernel's is the same filter."""
-    marked: dict[str, Any] = seccomp.profile(errno.EXFULL)
-    assert marked.pop("defaultErrnoRet") == errno.EXFULL
-    assert marked.items() <= seccomp.profile().items()
+def test_each_rule_says_why() -> None:
+    """The profile is read and edited as it is: each rule has its reason, and no line is endless."""
+    assert all(rule["comment"] for rule in profile.RULES)
+    assert max(map(len, profile.TEXT.splitlines())) <= 180
 
 
 def test_new_calls_look_absent() -> None:
     """A library that meets ENOSYS goes back to the older call; EPERM it would hand on."""
-    absent = [rule for rule in seccomp.profile()["syscalls"] if rule["action"] == "SCMP_ACT_ERRNO"]
+    absent = [rule for rule in profile.RULES if rule["action"] == "SCMP_ACT_ERRNO"]
     assert {rule["errnoRet"] for rule in absent} == {errno.ENOSYS}
     assert "clone3" in set(chain.from_iterable(rule["names"] for rule in absent))
 

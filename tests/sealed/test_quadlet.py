@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.sealed.agent import SealedAgent, born, until
+from bench.sealed.project import Project
+from bench.sealed.rootless import Rootless
 from host.container.podman import Podman
 from host.container.quadlet import unit
 from host.container.words import Image, Sealing, create_words, names, sealing
@@ -20,9 +23,6 @@ from tests.host.test_container_machine import GOOD
 from tests.host.test_container_quadlet import sections, systemd_words
 from tests.host.test_container_words import a_sealing
 from tests.sealed.newer import Newer, Podman5
-from tests.sealed.project import Project
-from tests.sealed.rootless import Rootless
-from tests.sealed.sealed_agent import SealedAgent, born, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
@@ -32,6 +32,8 @@ NEWER = GOOD._replace(version=(5, 4), pasta="/usr/bin/pasta", networks=("93.184.
 ODD_HOME = AgentPaths("blue", '/d "a", b/$HOME/100%t/é/blue', "/s\\x20/'s'/blue", "/run/blue", "/c;d #e/minifram.yaml")
 ODD = sealing(ODD_HOME, Settings(), NEWER, Image("localhost/minifram:v1", "v1"), "/pro ject", KEYS[:1])
 SAME = {"-v": "--volume", "--volume": "--volume"}
+SECCOMP = "--security-opt=seccomp"
+UNCONFINED = f"{SECCOMP}=unconfined"
 ADDED = {"--replace", "--rm", "-d", "--cgroups=split", "--cidfile=%t/%N.cid"}
 """What a unit adds to the words of `podman create`: systemd's side of it."""
 
@@ -71,7 +73,7 @@ def test_the_generator_of_podman_5_keeps_every_word(newer: Newer, sealed: Sealin
     wrong = made.service.replace("Restart=on-failure", "Restart=perhaps")
     assert "Failed to parse Restart=perhaps" in newer.verify(sealed.agent, wrong)
     with pytest.raises(AssertionError, match="unsupported key 'ReadOnlyRoot'"):
-        newer.generate(sealed.agent, text.replace("ReadOnly=", "ReadOnlyRoot="))
+        newer.generate(sealed.agent, text.replace("ContainerName=", "ReadOnlyRoot="))
 
 
 def test_the_container_of_the_unit_seals_itself_and_serves(agent: SealedAgent, newer: Newer) -> None:
@@ -144,7 +146,7 @@ def test_a_unit_made_looser_by_hand_is_refused_by_the_seal(agent: SealedAgent, n
     looser = {
         "no-new-privileges": [word for word in command if word != "--security-opt=no-new-privileges"],
         "root file system": [word for word in command if word != "--read-only"],
-        "seccomp": ["seccomp=unconfined" if word.startswith("seccomp=") else word for word in command],
+        "seccomp": [UNCONFINED if word.startswith(f"{SECCOMP}=") else word for word in command],
         "capabilities": [*command[:1], "--cap-add=sys_admin", *command[1:]],
     }
     for why, words in looser.items():

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.sealed.agent import SealedAgent, born, until
+from bench.sealed.project import Project
 from infra.keep.seal.capabilities import FOR_WATCHING, bits
 from infra.shared.exit_codes import Exit
-from tests.sealed.project import Project
-from tests.sealed.sealed_agent import SealedAgent, born, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 

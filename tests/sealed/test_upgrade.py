@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from bench.sealed.agent import SealedAgent, born, until
+from bench.sealed.project import Project
+from bench.sealed.rootless import Ended
 from host.agent.proof import scratch_of
 from host.container.words import names
 from host.paths import paths_of
-from tests.sealed.project import Project
-from tests.sealed.rootless import Ended
-from tests.sealed.sealed_agent import SealedAgent, born, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]
 

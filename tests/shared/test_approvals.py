@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.cell.runner.page import Seen
+from infra.cell.runner.page import PageSeen
 from infra.shared import comms
 from infra.shared.approvals import (
-    Answer,
+    Decision,
     State,
     answer_lines,
     asked_on_page,
@@ -58,7 +58,7 @@ def said(directives: str) -> dict[str, tuple[bool, str]]:
 def test_an_answer_is_a_line_that_says_nothing_else(directives: str, answers: dict[str, tuple[bool, str]]) -> None:
     """In an item or alone, open; a no counts more than a yes, and a yes with a condition is work like any other."""
     assert said(directives) == answers
-    seen = Seen("", DIRECTIVES.format(directives), ())
+    seen = PageSeen("", DIRECTIVES.format(directives), ())
     assert bool(seen.open) == (bool(comms.open_directives(seen.document)) and not answers)
 
 
@@ -121,5 +121,5 @@ def test_an_answer_names_its_line() -> None:
     """So that it can be ticked."""
     [directive] = comms.open_directives(DIRECTIVES.format(f"- approve {ID}"))
     page = DIRECTIVES.format(f"- approve {ID}")
-    assert open_answers(page)[ID] == Answer(ID, True, "", directive.id)
+    assert open_answers(page)[ID] == Decision(ID, True, "", directive.id)
     assert open_answers(comms.tick(page, (directive.id,))) == {}

@@ -11,22 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared import control
-from infra.shared.control import Answer, Heartbeat, Question
+from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 from infra.shared.settings import Settings, runner_limits
 
 seconds = st.floats(0, 1e14)
 hearts = st.builds(Heartbeat, st.text(), seconds, seconds)
 answers = st.builds(
-    Answer, *(st.text(max_size=300) for _ in range(4)), st.integers(0, 1 << 22), hearts, st.text(), st.text(), st.text()
+    ProbeAnswer,
+    *(st.text(max_size=300) for _ in range(4)),
+    st.integers(0, 1 << 22),
+    hearts,
+    st.text(),
+    st.text(),
+    st.text(),
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(Answer._fields) | st.text(), inner),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(ProbeAnswer._fields) | st.text(), inner),
 )
 
 
 @given(answers)
-def test_an_answer_is_read_as_it_was_written(answer: Answer) -> None:
+def test_an_answer_is_read_as_it_was_written(answer: ProbeAnswer) -> None:
     """On one line, whatever is in it."""
     line = control.answer_line(answer)
 
@@ -38,7 +44,7 @@ def test_an_answer_is_read_as_it_was_written(answer: Answer) -> None:
 @given(st.text(), st.booleans())
 def test_a_question_is_read_as_it_was_written(probe: str, doors: bool) -> None:
     """As an answer is."""
-    assert control.read_question(control.question_line(Question(probe, doors))[:-1]) == Question(probe, doors)
+    assert control.read_question(control.question_line(ProbeQuestion(probe, doors))[:-1]) == ProbeQuestion(probe, doors)
 
 
 @given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))

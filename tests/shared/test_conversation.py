@@ -18,8 +18,8 @@ from infra.shared.conversation import (
     Request,
     Spent,
     Text,
-    Tool,
     ToolResult,
+    ToolSpec,
     ToolUse,
     Usage,
     block_from_dict,
@@ -46,7 +46,7 @@ def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]
 
 
 MESSAGES = st.builds(Message, st.sampled_from(["user", "assistant"]), some(TEXTS | USES | RESULTS))
-REQUESTS = st.builds(Request, some(WORDS), some(MESSAGES), some(st.builds(Tool, WORDS, WORDS, OBJECTS)), WORDS)
+REQUESTS = st.builds(Request, some(WORDS), some(MESSAGES), some(st.builds(ToolSpec, WORDS, WORDS, OBJECTS)), WORDS)
 COUNTS = st.integers(0, MOST_TOKENS)
 COMPLETIONS = st.builds(
     Completion,
@@ -79,7 +79,7 @@ REQUEST = Request(
         Message("assistant", (Text("I look."), ToolUse("1", "bash", {"command": "ls"}))),
         Message("user", (ToolResult("1", "a b", True),)),
     ),
-    (Tool("bash", "Run a command", {"type": "object"}),),
+    (ToolSpec("bash", "Run a command", {"type": "object"}),),
     "unit",
 )
 COMPLETION = Completion((Text("Done."), ToolUse("2", "bash", {})), "tool_use", "a-model", Usage(1, 2, 3, 4))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.shared.files import make_directories, sync_tree, write_whole
-from infra.shared.life_file import SLEEPING, Life, write_life
+from infra.shared.status_file import SLEEPING, RunnerStatus, write_status
 
 FILL = """
 import resource, signal, sys
@@ -180,9 +180,9 @@ def test_a_tree_is_synced_with_all_that_is_in_it(tmp_path: Path) -> None:
 
 def test_the_life_file_says_what_it_is(tmp_path: Path) -> None:
     """One JSON object with its schema; any words may stand in it."""
-    write_life(str(tmp_path / "life.json"), Life(SLEEPING, "2026-01-31T10:42:12.345Z", unit="é\n\udcff"))
+    write_status(str(tmp_path / "life.json"), RunnerStatus(SLEEPING, "2026-01-31T10:42:12.345Z", unit="é\n\udcff"))
     raw = json.loads((tmp_path / "life.json").read_text())
     assert raw["schema"] == "minifram.life/1"
-    assert Life(**{key: raw[key] for key in Life._fields}) == Life(
+    assert RunnerStatus(**{key: raw[key] for key in RunnerStatus._fields}) == RunnerStatus(
         SLEEPING, "2026-01-31T10:42:12.345Z", unit="é\n\udcff"
     )

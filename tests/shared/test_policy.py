@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.shared.policy import Policy, Rule, from_text, to_text
-from infra.shared.settings import Settings, SettingsError, parse_settings, policy_of, runner_policy
+from infra.shared.settings import Settings, policy_of, runner_policy
+from infra.shared.settings_file import SettingsError, parse_settings
 
 WORDS = st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), max_size=3).map(tuple)
 RULES = st.builds(

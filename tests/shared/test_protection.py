@@ -7,7 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infra.shared.protection import problem_with_branch_pattern, problem_with_file_pattern, protecting
-from infra.shared.settings import Settings, SettingsError, parse_settings
+from infra.shared.settings import Settings
+from infra.shared.settings_file import SettingsError, parse_settings
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ import pytest
 
 from infra.shared.requests import (
     MAX_BYTES,
+    AgentReport,
     Ask,
     Done,
     Examination,
     Examine,
     Later,
-    Question,
+    QuestionState,
     Refused,
     Reply,
-    Report,
     Request,
     RequestError,
     encode_reply,
@@ -26,7 +26,7 @@ from infra.shared.requests import (
     report_of,
 )
 
-REPORT = Report(
+REPORT = AgentReport(
     "0" * 32, "2026-01-31T10:42:12.345Z", "a/b", "0123456789abcdef", "done: “it”", "line\nline", ("0011aabb",)
 )
 
@@ -43,7 +43,7 @@ def test_a_request_survives_the_line(request_: Request) -> None:
     "reply",
     [
         Done("a" * 40),
-        Question("0123456789abcdef", "denied", "no"),
+        QuestionState("0123456789abcdef", "denied", "no"),
         Examination("waiting"),
         Examination("examined", {"seconds": 1.5}),
         Refused("why"),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from infra.shared.model_settings import Price
 from infra.shared.plain_yaml import MAX_DEPTH, parse_yaml
-from infra.shared.settings import Settings, SettingsError, parse_settings, read_settings, runner_limits
+from infra.shared.settings import Settings, runner_limits
+from infra.shared.settings_file import SettingsError, parse_settings, read_settings
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ STATES = st.builds(
     runner_pid=NUMBERS,
     runner_started=st.floats(allow_nan=False, allow_infinity=False),
     failures=NUMBERS,
-    pending=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
+    request=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
     boots=st.lists(RECORDS, max_size=2).map(tuple),
     troubles=st.lists(st.builds(Trouble, at=TEXT, text=TEXT), max_size=2).map(tuple),
 )
@@ -150,7 +150,7 @@ def test_a_title_is_one_line_of_bounded_length(directive: str) -> None:
     assert len(line.splitlines()) <= 1
 
 
-CHEAP = """boot boot_log places branches clock files signals life_file exit_codes sockets report_titles
+CHEAP = """boot boot_log places branches clock files signals status_file exit_codes sockets report_titles
 conversation"""
 COSTLY = """argparse asyncio dataclasses hashlib http inspect logging msgspec pathlib subprocess tempfile threading
 urllib yaml"""

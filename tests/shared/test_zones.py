@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,8 +27,13 @@ def folder(module: str) -> str:
     return module if module in PROGRAMS else module.rpartition(".")[0]
 
 
-def imports() -> Iterator[tuple[str, str]]:
+@functools.cache
+def imports() -> tuple[tuple[str, str], ...]:
     """(importing module, imported module) for every import of ours, wherever in a file it stands."""
+    return tuple(_imports())
+
+
+def _imports() -> Iterator[tuple[str, str]]:
     files = [path for top in ("infra", "host") for path in (ROOT / top).rglob("*.py")]
     names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
     for name, path in names.items():
@@ -49,6 +56,17 @@ def test_no_zone_imports_another_but_as_the_architecture_says() -> None:
     assert wrong == set()
 
 
+def test_the_decision_of_the_watcher_imports_no_edge() -> None:
+    """`decide/` is values and words: no file, process, socket or clock is within its reach; only the loop calls it."""
+    inside, words = (
+        "infra.keep.supervision.decide",
+        ["active", "branches", "clock", "report_titles", "signals", "watcher_file"],
+    )
+    pure = {"infra.keep.services.restarts", *(f"infra.shared.{word}" for word in words)}
+    assert {b for a, b in imports() if a.startswith(inside) and not b.startswith(inside)} <= pure
+    assert {a for a, b in imports() if b == f"{inside}.decision"} == {"infra.watcher"}
+
+
 def test_no_circle_of_folders() -> None:
     """Each folder can be read after those that it imports."""
     edges: dict[str, set[str]] = {}
@@ -58,3 +76,9 @@ def test_no_circle_of_folders() -> None:
     while leaves := set().union(*edges.values()) - edges.keys():
         edges = {one: rest for one, others in edges.items() if (rest := others - leaves)}
     assert edges == {}
+
+
+def test_the_bench_imports_nothing_from_the_tests() -> None:
+    """What both need lies in the bench, so that a figure is no hostage of a test's scaffolding."""
+    named = re.compile(r"^\s*(from|import) tests\b", re.MULTILINE)
+    assert [path for path in (ROOT / "bench").rglob("*.py") if named.search(path.read_text())] == []

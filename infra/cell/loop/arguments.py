@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from infra.shared.conversation import Tool
+from infra.shared.conversation import ToolSpec
 
 _TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float)}
 _SHOWN_CHARS = 200
 
 
-def problem_with_input(tool: Tool, given: Mapping[str, Any]) -> str | None:
+def problem_with_input(tool: ToolSpec, given: Mapping[str, Any]) -> str | None:
     """Why `given` does not fit the tool's schema (a flat object of strings and numbers); None when it does."""
     properties: Mapping[str, Mapping[str, Any]] = tool.input_schema["properties"]
     required = tool.input_schema["required"]

@@ -13,13 +13,13 @@ from typing import Any
 
 from infra.cell.loop import command
 from infra.cell.loop.arguments import schema
+from infra.cell.loop.context.spill import MOST_BYTES, Spill
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.outputs import MOST_BYTES, Outputs
-from infra.cell.loop.registry import Entry, Reply, SideEffect, ToolTrouble
+from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError
 from infra.shared import boot
-from infra.shared.conversation import Tool
+from infra.shared.conversation import ToolSpec
 
-BASH = Tool(
+BASH = ToolSpec(
     "bash",
     "Run a command with bash in the checkout; gives stdout and stderr together, then the exit status. Of long output "
     "the two ends are shown, and where the whole is kept, to be searched with grep or sed. There is no "
@@ -29,12 +29,12 @@ BASH = Tool(
 )
 
 
-def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruption: Interruption) -> Entry:
-    outputs = Outputs(checkout)
+def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruption: Interruption) -> Tool:
+    spill = Spill(checkout)
 
     def act(given: Mapping[str, Any], most_seconds: float) -> Reply:
         if "\0" in given["command"]:
-            raise ToolTrouble("the command holds a NUL character, which no command line can hold")
+            raise ToolError("the command holds a NUL character, which no command line can hold")
         seconds = min(float(given.get("timeout_seconds", most_seconds)), most_seconds)
         whole = io.BytesIO()
         try:
@@ -50,22 +50,22 @@ def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruptio
             )
         except OSError as error:
             if error.errno == errno.E2BIG:
-                raise ToolTrouble("the command is too long; put it into a file with write_file and run that") from None
+                raise ToolError("the command is too long; put it into a file with write_file and run that") from None
             raise
-        kept, where = _kept(outputs, whole.getvalue()) if ran.left_out else ((), "")
+        kept, where = _kept(spill, whole.getvalue()) if ran.left_out else ((), "")
         timed_out = ran.status is None
         code = "timeout" if timed_out else ""
         return Reply(shown(ran, seconds, where), is_error=timed_out, error_code=code, artifacts=kept)
 
     # Not tried again: a command that met an error on its way may have begun.
-    return Entry(BASH, act, round(most_seconds * 1000), SideEffect.EXECUTE)
+    return Tool(BASH, act, round(most_seconds * 1000), SideEffect.EXECUTE)
 
 
-def _kept(outputs: Outputs, whole: bytes) -> tuple[tuple[str, ...], str]:
+def _kept(spill: Spill, whole: bytes) -> tuple[tuple[str, ...], str]:
     """Where the output lies of which two ends are shown, and that in words; a disk that takes no more costs nobody a
     result."""
     try:
-        path = outputs.keep(whole)
+        path = spill.keep(whole)
     except OSError as error:
         return (), f"[the rest could not be kept: {error.strerror}]\n"
     return (path,), f"[{'the whole' if len(whole) < MOST_BYTES else f'its first {MOST_BYTES} bytes'}: {path}]\n"

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.cell.loop.arguments import schema
-from infra.cell.loop.registry import BRIEFLY, Entry, Reply, SideEffect, ToolTrouble
-from infra.cell.loop.truncation import shorten
-from infra.shared.conversation import Tool
+from infra.cell.loop.context.clip import clip
+from infra.cell.loop.registry import BRIEFLY, Reply, SideEffect, Tool, ToolError
+from infra.shared.conversation import ToolSpec
 
 READ_BYTES = 16 << 20
 """What is read of a file at most; `bash` has tools for larger ones."""
@@ -25,20 +25,20 @@ TIMEOUT_MS = 60_000
 PATH = {"type": "string", "description": "from the checkout, or absolute"}
 LINES = {"type": "integer", "minimum": 0}
 
-READ_FILE = Tool(
+READ_FILE = ToolSpec(
     "read_file",
     "Read a text file. Long text is cut in the middle and says so; offset_lines lines are skipped first, and at "
     "most limit_lines lines are given.",
     schema({"path": PATH}, {"offset_lines": LINES, "limit_lines": {**LINES, "minimum": 1}}),
 )
-WRITE_FILE = Tool(
+WRITE_FILE = ToolSpec(
     "write_file",
     "Write a text file whole, replacing what was there; missing directories are made.",
     schema({"path": PATH, "content": {"type": "string"}}),
 )
 
 
-def file_tools(checkout: str, output_chars: int) -> tuple[Entry, Entry]:
+def file_tools(checkout: str, output_chars: int) -> tuple[Tool, Tool]:
     def read(given: Mapping[str, Any], seconds: float) -> Reply:
         path = _path(checkout, given["path"])
         return Reply(read_text(path, given.get("offset_lines", 0), given.get("limit_lines"), output_chars))
@@ -49,26 +49,26 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Entry, Entry]:
         return Reply(f"wrote {written} bytes to {given['path']}", artifacts=(given["path"],))
 
     return (
-        Entry(READ_FILE, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
-        Entry(WRITE_FILE, write, TIMEOUT_MS, SideEffect.WRITE, BRIEFLY),
+        Tool(READ_FILE, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
+        Tool(WRITE_FILE, write, TIMEOUT_MS, SideEffect.WRITE, BRIEFLY),
     )
 
 
 def read_text(path: str, offset_lines: int, limit_lines: int | None, output_chars: int) -> str:
     """The text of a file, or the lines asked for, and a note when that is not all there is.
 
-    Raises ToolTrouble for what is no text file, OSError."""
+    Raises ToolError for what is no text file, OSError."""
     try:
         _refuse_unless_regular(path, os.stat(path))  # before opening it: opening a device may already do something
     except FileNotFoundError:
-        raise ToolTrouble(f"{path} does not exist; bash('ls') shows what does") from None
+        raise ToolError(f"{path} does not exist; bash('ls') shows what does") from None
     # What was a file a moment ago may be a FIFO now, and opening one would wait for its writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with open(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         content = file.read(READ_BYTES)
     if b"\0" in content:
-        raise ToolTrouble(f"{path} is binary ({size} bytes); use bash with file, xxd or strings")
+        raise ToolError(f"{path} is binary ({size} bytes); use bash with file, xxd or strings")
     text = content.decode(errors="replace")
     notes = []
     if "\ufffd" in text and "\ufffd".encode() not in content:
@@ -85,12 +85,12 @@ def read_text(path: str, offset_lines: int, limit_lines: int | None, output_char
                 if chosen
                 else f"the file has {len(lines)} lines"
             )
-    shown = shorten(text, output_chars)
+    shown = clip(text, output_chars)
     return shown if not notes else f"{shown.rstrip(chr(10))}\n[{'; '.join(notes)}]"
 
 
 def write_text(path: str, content: str) -> int:
-    """Replace `path` in one step, keeping its mode; gives the bytes written. Raises ToolTrouble, OSError."""
+    """Replace `path` in one step, keeping its mode; gives the bytes written. Raises ToolError, OSError."""
     path = os.path.realpath(path)  # through a link, so that the link stays one
     directory = os.path.dirname(path)
     mode = None
@@ -114,17 +114,17 @@ def write_text(path: str, content: str) -> int:
 
 def _path(checkout: str, given: str) -> str:
     if not given or "\0" in given:
-        raise ToolTrouble(f"path {given!r} names no file; give one such as 'src/notes.md'")
+        raise ToolError(f"path {given!r} names no file; give one such as 'src/notes.md'")
     return os.path.join(checkout, given)
 
 
 def _refuse_unless_regular(path: str, status: os.stat_result) -> None:
     mode = status.st_mode
     if stat.S_ISDIR(mode):
-        raise ToolTrouble(f"{path} is a directory; bash('ls') lists it")
+        raise ToolError(f"{path} is a directory; bash('ls') lists it")
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-        raise ToolTrouble(
+        raise ToolError(
             f"{path} is {kinds.get(stat.S_IFMT(mode), 'no regular file')}; only regular files are read and written"
         )
 

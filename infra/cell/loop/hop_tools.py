@@ -15,24 +15,24 @@ from infra.cell.loop import command
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import BRIEFLY, Entry, Reply, SideEffect, ToolTrouble
+from infra.cell.loop.registry import BRIEFLY, Reply, SideEffect, Tool, ToolError
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch, problem_with_ref
 from infra.shared.comms import reports, with_sections
-from infra.shared.conversation import Tool
+from infra.shared.conversation import ToolSpec
 from infra.shared.report_titles import verdict_against
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.repository.page_text import PAGES, archived
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import Signal, SignalName, write_signal
 
-BOOTSTRAP = Tool(
+BOOTSTRAP = ToolSpec(
     "bootstrap",
     "End this run and have the watcher start the agent from another branch's clone, which must be committed and "
     "pushed. That version proves itself, merges into main and hands over to main.",
     schema({"branch": {"type": "string"}}),
 )
-ROLLBACK = Tool(
+ROLLBACK = ToolSpec(
     "rollback",
     "End this run and have the watcher give main the content that it had at a commit, as a new commit.",
     schema({"ref": {"type": "string", "description": "a pushed commit, branch or tag, optionally with ~N"}}),
@@ -43,7 +43,7 @@ TIMEOUT_MS = 180_000
 _SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
 
 
-def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[Entry, Entry]:
+def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[Tool, Tool]:
     """`checkout` is the running one."""
 
     def bootstrap(given: Mapping[str, Any], seconds: float) -> Reply:
@@ -51,11 +51,11 @@ def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[En
         branch: str = given["branch"]
         problem = problem_with_branch(branch)
         if problem:
-            raise ToolTrouble(problem)
+            raise ToolError(problem)
         if branch == boot.branch:
-            raise ToolTrouble(f"{branch!r} is the running branch; change code on another branch and bootstrap that one")
+            raise ToolError(f"{branch!r} is the running branch; change code on another branch and bootstrap that one")
         if branch == MIND or branch.startswith(RESCUE):
-            raise ToolTrouble(f"{branch!r} holds no version of the agent; bootstrap a branch of its code")
+            raise ToolError(f"{branch!r} holds no version of the agent; bootstrap a branch of its code")
         tip = _tip(git, branch)
         if branch != MAIN:  # the watcher itself brings main's clone to main
             refuse_unless_ready(boot, branch, tip)
@@ -69,9 +69,9 @@ def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[En
         ref: str = given["ref"]
         problem = problem_with_ref(ref)
         if problem:
-            raise ToolTrouble(problem)
+            raise ToolError(problem)
         if boot.autonomy != "merge":
-            raise ToolTrouble(
+            raise ToolError(
                 f"autonomy is {boot.autonomy}: rolling main back is the PM's to do; say in a report why it is needed"
             )
         commit = _published_commit(git, ref)
@@ -80,18 +80,18 @@ def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[En
         return Reply(f"the watcher will give main the content of {commit[:12]}; this run ends here", hands_over=True)
 
     return (
-        Entry(BOOTSTRAP, bootstrap, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
-        Entry(ROLLBACK, rollback, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+        Tool(BOOTSTRAP, bootstrap, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+        Tool(ROLLBACK, rollback, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
     )
 
 
 def _refuse_what_has_failed(git: Git, branch: str, tip: str) -> None:
-    """Raises ToolTrouble for a commit of which main's page, or its archive, says that it failed: it would only fail
+    """Raises ToolError for a commit of which main's page, or its archive, says that it failed: it would only fail
     again, and the model would be asked again, and so on for as long as there is money."""
     page, archive = (read_file(git, f"refs/remotes/origin/{MAIN}", path) or "" for path in PAGES)
     heading = verdict_against([*archived(archive), *reports(with_sections(page))], branch, tip)
     if heading:
-        raise ToolTrouble(
+        raise ToolError(
             f"{branch} at {tip[:12]} has already failed ({heading}); mend it, commit, push, and bootstrap it again, "
             "or end your turn with a report (git commit --allow-empty if only the circumstances have changed)"
         )
@@ -105,27 +105,27 @@ def _tip(git: Git, branch: str) -> str:
     fetch_all(git)
     tip = resolve_commit(git, f"refs/remotes/origin/{branch}")
     if tip is None:
-        raise ToolTrouble(f"origin has no branch {branch!r}; push it first: git push origin {branch}")
+        raise ToolError(f"origin has no branch {branch!r}; push it first: git push origin {branch}")
     return tip
 
 
 def refuse_unless_ready(boot: Boot, branch: str, tip: str) -> None:
-    """Raises ToolTrouble unless the clone of `branch` holds exactly what is pushed as `tip`."""
+    """Raises ToolError unless the clone of `branch` holds exactly what is pushed as `tip`."""
     import git as gitpython  # costs as much as the rest of a boot, and few runs come here
 
     checkout = boot.places.checkout(branch)
     if os.path.realpath(checkout) != os.path.join(os.path.realpath(boot.places.bot), branch, "minifram"):
-        raise ToolTrouble(f"{checkout} leads elsewhere through a link; make a real clone there")
+        raise ToolError(f"{checkout} leads elsewhere through a link; make a real clone there")
     try:
         with gitpython.Repo(checkout) as repo:
             problem = _problem_with_clone(repo, boot, branch, tip)
     except (gitpython.NoSuchPathError, gitpython.InvalidGitRepositoryError):
         how = f"git clone -b {branch} {boot.remote_url} {checkout}"
-        raise ToolTrouble(f"there is no clone at {checkout}; make one: {how}") from None
+        raise ToolError(f"there is no clone at {checkout}; make one: {how}") from None
     except (gitpython.GitError, gitpython.ODBError, ValueError, TypeError) as error:
-        raise ToolTrouble(f"{checkout} is no sound clone ({error}); move it away and clone {branch} again") from error
+        raise ToolError(f"{checkout} is no sound clone ({error}); move it away and clone {branch} again") from error
     if problem:
-        raise ToolTrouble(f"{checkout} {problem}")
+        raise ToolError(f"{checkout} {problem}")
 
 
 def _problem_with_clone(repo: Any, boot: Boot, branch: str, tip: str) -> str | None:
@@ -178,7 +178,7 @@ def _published_commit(git: Git, ref: str) -> str:
     if commit is None and _SHA.match(ref):
         commit = resolve_commit(git, ref)
     if commit is None:
-        raise ToolTrouble(f"{ref!r} names no commit on origin; see bash('git log --oneline origin/main')")
+        raise ToolError(f"{ref!r} names no commit on origin; see bash('git log --oneline origin/main')")
     if not git("for-each-ref", "--count=1", "--contains", commit, "refs/remotes/origin", "refs/tags"):
-        raise ToolTrouble(f"{ref!r} is {commit[:12]}, which is on no branch of origin; push it first")
+        raise ToolError(f"{ref!r} is {commit[:12]}, which is on no branch of origin; push it first")
     return commit

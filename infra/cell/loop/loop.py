@@ -1,18 +1,19 @@
-"""The bounded loop: ask the model, do what it calls for, tell it what came of that, until it ends its turn.
+"""The bounded loop: ask the model, carry out its tool calls, give it the results, until it ends its turn.
 
-It ends for one of the reasons of `End` and never by an exception of the model or of a tool. Time is an argument;
-what model and tools touch is theirs. What the conversation is about is the caller's."""
+It ends for one of the reasons of `End` and never by an exception of the model or of a tool. The clock is an argument;
+what the conversation is about is the caller's."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from infra.cell.loop.context import Context, OutOfRoom, Room, Shortened, SummedUp
+from infra.cell.loop.context.context import Context, OutOfRoom, Room, Summarised, Trimmed
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.model_client import ModelFailure
 from infra.cell.loop.registry import Dispatcher, Reply
+from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
@@ -27,7 +28,7 @@ from infra.shared.conversation import (
 )
 
 BROKEN_REPLIES = 3
-"""So many replies in a row may be cut or senseless before the unit is given up."""
+"""In a row: so many cut or senseless replies end the run."""
 
 
 class End(Enum):
@@ -43,7 +44,7 @@ class End(Enum):
     """Its replies were cut, or called for a tool without naming one, again and again."""
     REFUSAL = "refusal"
     STUCK = "stuck"
-    """It did the same again and again, and the same came of it."""
+    """It made the same calls with the same results again and again."""
     BUDGET = "budget"
     """The next call could have passed what one run may cost."""
     CONTEXT = "context"
@@ -87,7 +88,7 @@ class Acting(NamedTuple):
 
 
 class Acted(NamedTuple):
-    """A tool call was answered."""
+    """A tool call has its result."""
 
     step: int
     number: int
@@ -98,42 +99,43 @@ class Acted(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The model is told something beside the results of a step."""
+    """Words for the model beside the results of a step."""
 
     step: int
     text: str
     steered: str
-    """The part of it that is the caller's, not the loop's own."""
+    """The part of it that is the caller's news, not the loop's own."""
 
 
-Happening = Answered | Acting | Acted | Told | Shortened | SummedUp
+Event = Answered | Acting | Acted | Told | Trimmed | Summarised
 
 
-def nothing_new() -> str | None:
-    return None
+class Hooks(NamedTuple):
+    """What a caller adds to a run of the loop; the defaults add nothing."""
 
-
-def nothing_awaited() -> bool:
-    return False
-
-
-def unrecorded(happening: Happening) -> None:
-    """For callers that keep no record."""
+    news: Callable[[], str | None] = lambda: None
+    """Words for the model between two steps, if there are any."""
+    record: Callable[[Event], None] = lambda event: None
+    awaits: Callable[[], bool] = lambda: False
+    """Whether a call waits for somebody's word."""
+    room: Room | None = None
+    """How long the conversation may be; None: without end."""
+    monotonic: Callable[[], float] = time.monotonic
 
 
 CUT = (
-    "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Go on in smaller "
-    "pieces: write long files in parts, one call at a time."
+    "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Continue in "
+    "smaller pieces: write long files in parts, one call at a time."
 )
 SAME_TO_TELL, SAME_TO_END = 4, 8
-"""So many steps in a row with the same calls and the same results: it is told, and then the unit is given up."""
+"""Steps in a row with the same calls and the same results: the model is told, and then the run ends."""
 SAME = (
     f"You have made the same calls {SAME_TO_TELL} times in a row, with the same results. Do something else: look for "
     "the cause, try another way, or end your turn and say what is missing. If you wait for something, wait longer."
 )
 SENSELESS = "Your last reply ended for a tool call, but held none, or several with one id; nothing was run. Try again."
 NOT_RUN = "not run: a call before it in the same reply ended this run"
-NO_TIME = "not run: the time for this unit of work is over"
+NO_TIME = "not run: the time for this run is over"
 
 
 def run(
@@ -141,24 +143,19 @@ def run(
     request: Request,
     toolbox: Dispatcher,
     bounds: Bounds,
-    monotonic: Callable[[], float],
-    steer: Callable[[], str | None] = nothing_new,
-    record: Callable[[Happening], None] = unrecorded,
-    room: Room | None = None,
-    awaits: Callable[[], bool] = nothing_awaited,
+    hooks: Hooks = Hooks(),  # noqa: B008 - frozen
 ) -> Outcome:
     """Carry on the conversation that `request` opens until it ends.
 
-    `complete` raises ModelFailure or Interrupted and nothing else; `steer` gives what the model should be told
-    between two steps, if anything; `room` is how long the conversation may be; `awaits` says whether a call waits for
-    somebody's word."""
-    context = Context(complete, request, room, monotonic, record)
+    `complete` raises ModelFailure or Interrupted and nothing else."""
+    record, monotonic = hooks.record, hooks.monotonic
+    context = Context(complete, request, hooks.room, monotonic, record)
     until = monotonic() + bounds.seconds
     text, step, broken = "", 0, 0
     last, same = None, 0
 
     def told(step: int, own: str = "") -> tuple[Text, ...]:
-        steered = steer() or ""
+        steered = hooks.news() or ""
         words = "\n\n".join(filter(None, (own, steered)))
         if not words:
             return ()
@@ -178,7 +175,7 @@ def run(
             calls = [block for block in completion.content if isinstance(block, ToolUse)]
             whole = completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls)
             if completion.stop_reason == END_TURN:
-                return Outcome(End.AWAITING_APPROVAL if awaits() else End.COMPLETED, text, step)
+                return Outcome(End.AWAITING_APPROVAL if hooks.awaits() else End.COMPLETED, text, step)
             if completion.stop_reason == REFUSAL:
                 return Outcome(End.REFUSAL, text, step)
             if not whole:
@@ -197,7 +194,7 @@ def run(
             effect = [(call.name, call.input, result.content) for call, result in zip(calls, results, strict=True)]
             last, same = effect, same + 1 if effect == last else 1
             if same == SAME_TO_END:
-                return Outcome(End.AWAITING_APPROVAL if awaits() else End.STUCK, text, step)
+                return Outcome(End.AWAITING_APPROVAL if hooks.awaits() else End.STUCK, text, step)
             context.append(Message("user", (*results, *told(step, SAME if same == SAME_TO_TELL else ""))))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:
@@ -216,7 +213,7 @@ def _act(
     step: int,
     until: float,
     monotonic: Callable[[], float],
-    record: Callable[[Happening], None],
+    record: Callable[[Event], None],
 ) -> tuple[tuple[ToolResult, ...], bool]:
     """Answer the calls of one reply in order; True when one of them handed over."""
     results = []

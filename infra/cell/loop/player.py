@@ -1,43 +1,43 @@
-"""Playing a recorded run to the loop, so that it stands where the run stood; then the run goes on for real.
+"""Playing a recorded run to the loop, so that it stands where the run stood; then the run continues with real calls.
 
 The loop itself is run over the record, so every count that it keeps is what it was. Nothing is done twice: a call that
-was begun and not answered has an answer that says so, and what stood behind it in the same reply is not run."""
+was begun and not answered has an answer that says so, and the calls behind it in the same reply are not run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from infra.cell.loop.context import Shortened, SummedUp
-from infra.cell.loop.loop import Acted, Acting, Answered, Happening, Told
+from infra.cell.loop.context.context import Summarised
+from infra.cell.loop.loop import Acted, Event, Hooks, Told
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Reply
 from infra.shared.conversation import Completion, Request, ToolUse
 
 UNKNOWN = (
     "the process that carried this out ended before it was done, and everything it had started ended with it; how far "
-    "it came nobody knows: look before you do it again"
+    "it came is unknown: look before you do it again"
 )
 NOT_BEGUN = "not run: the process that was to carry this out ended first; call again for what is still to be done"
 
 
 class Player:
-    """The record first, then what is given here. Its methods are what `loop.run` takes under these names, `summary` is
-    what a `Room` recalls."""
+    """The record first, then what is given here. `complete` and `call` are what `loop.run` takes, `hooks` its hooks."""
 
     def __init__(
         self,
         run: Recorded,
         complete: Callable[[Request], Completion],
         call: Callable[[ToolUse], Reply],
-        steer: Callable[[], str | None],
-        record: Callable[[Happening], None],
+        hooks: Hooks,
         opening: str = "",
     ) -> None:
-        """`opening` is what the model is told when the record is at its end."""
+        """`opening` is what the model is told at the end of the record."""
         self._run = run
-        self._complete, self._call, self._steer, self._record = complete, call, steer, record
+        self._complete, self._call, self._live = complete, call, hooks
         self._opening = opening
         self._step = self._number = 0
+        room = hooks.room and hooks.room._replace(recall=self._summary, ask=complete)
+        self.hooks = hooks._replace(news=self._news, record=self._record, room=room)
 
     def complete(self, request: Request) -> Completion:
         self._step, self._number = self._step + 1, 0
@@ -55,31 +55,28 @@ class Player:
         begun = place in self._run.begun
         return Reply(UNKNOWN if begun else NOT_BEGUN, is_error=True, error_code="cut_short" if begun else "not_run")
 
-    def steer(self) -> str | None:
+    def _news(self) -> str | None:
         if self._step > self._run.steps:
-            return self._steer()
+            return self._live.news()
         told = self._run.told.get(self._step)
         steered = told.steered if told else ""
         if self._step == self._run.steps:
-            steered = "\n\n".join(filter(None, (steered, self._opening, self._steer())))
+            steered = "\n\n".join(filter(None, (steered, self._opening, self._live.news())))
         return steered or None
 
-    def summary(self, step: int, hands_over: bool) -> str | None:
+    def _summary(self, step: int, hands_over: bool) -> str | None:
         return self._run.summaries.get((step, hands_over))
 
-    def record(self, happening: Happening) -> None:
-        if not self._is_on_record(happening):
-            self._record(happening)
+    def _record(self, event: Event) -> None:
+        if not self._is_on_record(event):
+            self._live.record(event)
 
-    def _is_on_record(self, happening: Happening) -> bool:
-        match happening:
-            case Answered(step=step):
-                return step <= self._run.steps
+    def _is_on_record(self, event: Event) -> bool:
+        match event:
             case Told(step=step):
                 return step < self._run.steps
-            case Acting(step=step) | Shortened(step=step):
-                return step <= self._run.steps
-            case SummedUp(step=step, hands_over=hands_over):
+            case Summarised(step=step, hands_over=hands_over):
                 return (step, hands_over) in self._run.summaries
             case Acted(step=step, number=number):
                 return (step, number) in self._run.done
+        return event.step <= self._run.steps

@@ -1,5 +1,5 @@
-"""A run as its transcript tells it: what was asked, what the model answered, what came of its calls, what it was told
-between them. Pure; a transcript is the agent's own file, so whatever stands in it may be anything."""
+"""A run by its transcript: its opening, the model's answers, the results of its calls, and what the model was told
+between them. Pure; a transcript is the agent's own file, so anything may stand in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Recorded(NamedTuple):
     """Which start of the machine it opened in."""
     most_steps: int
     """It was allowed so many."""
-    taken_up: int
+    forked_steps: int
     """It begins with so many steps of another run; 0 for none."""
     completions: tuple[Completion, ...]
     """Of the steps 1 to n, none left out."""
@@ -49,9 +49,9 @@ class Recorded(NamedTuple):
     summaries: Mapping[tuple[int, bool], str]
     """Before the model call of a step; True: for a new conversation."""
     resumed: int
-    """So often it was gone on with."""
+    """So often it was resumed."""
     fruitless: bool
-    """Nothing was answered since it was gone on with."""
+    """Nothing was answered since it was resumed."""
     at: str
     """Time of its last line."""
     end: str = ""
@@ -106,8 +106,8 @@ class _Reader:
             case "opened":
                 directives = tuple(str(each) for each in line.get("directives", ()))
                 machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
-                taken_up = int(line.get("taken_up", 0))
-                self._opened = (str(line["run_id"]), _opening(line), directives, machine, most, taken_up)
+                forked_steps = int(line.get("taken_up", 0))
+                self._opened = (str(line["run_id"]), _opening(line), directives, machine, most, forked_steps)
             case "answered":
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")

@@ -1,5 +1,4 @@
-"""What an act of the model is: its name and arguments, how long it may take, whether it may be tried again, and what
-kind of thing it does to the world."""
+"""What a tool is: its name and arguments, its time, whether it may be tried again, and what it can change."""
 
 from __future__ import annotations
 
@@ -7,11 +6,11 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from infra.shared.conversation import Tool, ToolUse
+from infra.shared.conversation import ToolSpec, ToolUse
 
 
 class SideEffect(Enum):
-    """What an act can change at most."""
+    """What a tool can change at most."""
 
     READ = "read"
     """Nothing."""
@@ -20,25 +19,16 @@ class SideEffect(Enum):
     EXECUTE = "execute"
     """Whatever a program with the agent's rights can."""
     AUTH = "auth"
-    """Who leads, or what main is."""
-
-
-class Retry(NamedTuple):
-    """What is tried again, after which pauses; only what failed for a passing reason and left nothing behind."""
-
-    pauses_seconds: tuple[float, ...] = ()
-
-
-NEVER, BRIEFLY = Retry(), Retry((0.2, 0.8))
+    """Which version is active, or what main is."""
 
 
 class Reply(NamedTuple):
-    """What a tool call came to."""
+    """The result of a tool call."""
 
     content: str
     is_error: bool = False
     hands_over: bool = False
-    """The act asked the watcher for another runner: this one has nothing more to do."""
+    """The tool asked the watcher for another runner: this one has nothing more to do."""
     error_code: str = ""
     """What kind of error it is; empty for none."""
     artifacts: tuple[str, ...] = ()
@@ -47,27 +37,27 @@ class Reply(NamedTuple):
     """What the policy had to say of the call."""
 
 
-class ToolTrouble(Exception):
+class ToolError(Exception):
     """A call that could not be done; the text is for the model."""
 
 
-class Entry(NamedTuple):
-    """One act in the registry."""
+BRIEFLY = (0.2, 0.8)
 
-    tool: Tool
-    act: Callable[[Mapping[str, Any], float], Reply]
-    """Gets arguments that fit the schema, and the seconds that it may take. Raises ToolTrouble, OSError, GitError."""
+
+class Tool(NamedTuple):
+    """One tool in the registry."""
+
+    spec: ToolSpec
+    run: Callable[[Mapping[str, Any], float], Reply]
+    """Gets arguments that fit the schema, and the seconds that it may take. Raises ToolError, OSError, GitError."""
     timeout_ms: int
-    side_effect_class: SideEffect
-    retry_profile: Retry = NEVER
+    side_effect: SideEffect
+    retry_pauses: tuple[float, ...] = ()
+    """Seconds before each further attempt; only at what failed for a passing reason and left nothing behind."""
 
     @property
     def name(self) -> str:
-        return self.tool.name
-
-    @property
-    def args_schema(self) -> dict[str, Any]:
-        return self.tool.input_schema
+        return self.spec.name
 
 
 class Verdict(NamedTuple):
@@ -80,13 +70,8 @@ class Verdict(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-Gate = Callable[[Entry, Mapping[str, Any]], Verdict]
+Gate = Callable[[Tool, Mapping[str, Any]], Verdict]
 """Asked about each call whose arguments fit, before anything is done."""
-
-
-def no_policy(entry: Entry, given: Mapping[str, Any]) -> Verdict:
-    """Everything that there is an act for may be done."""
-    return Verdict(True)
 
 
 class Dispatcher(Protocol):

@@ -1,4 +1,4 @@
-"""A recorded run once more, with nobody asked and nothing done: what would this version make of the same answers and
+"""A recorded run once more, without a model and without tools: what would this version make of the same answers and
 the same results? Pure."""
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from typing import NamedTuple, TypeVar
 
 from infra.cell.loop import loop
 from infra.cell.loop.arguments import problem_with_input
-from infra.cell.loop.loop import Acted, Bounds, End, Happening, Outcome, Told
-from infra.cell.loop.model_client import ModelFailure
+from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome, Told
 from infra.cell.loop.player import Player
 from infra.cell.loop.recorded import Done, Recorded
 from infra.cell.loop.registry import Reply
 from infra.cell.loop.seed_tools import SEED_TOOLS
-from infra.shared.conversation import Completion, Request, Tool, ToolUse
+from infra.cell.model_client import ModelFailure
+from infra.shared.conversation import Completion, Request, ToolSpec, ToolUse
 
 _Key = TypeVar("_Key", int, tuple[int, int])
 _Value = TypeVar("_Value")
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """What came of it."""
+    """How the replay went."""
 
     events: int
     """Answers, calls and words that were played."""
@@ -43,21 +43,21 @@ class Replay(NamedTuple):
     differences: tuple[Difference, ...]
 
 
-_TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in SEED_TOOLS}
+_TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for tool in SEED_TOOLS}
 
 
-def replay(run: Recorded, tools: Mapping[str, Tool] = _TOOLS) -> Replay:
+def replay(run: Recorded, tools: Mapping[str, ToolSpec] = _TOOLS) -> Replay:
     """Play `run` to the loop; `tools` are those of this version, by name."""
-    seen: list[Happening] = []
-    player = Player(run, _nobody, _nothing, loop.nothing_new, loop.unrecorded)
+    seen: list[Event] = []
+    player = Player(run, _nobody, _nothing, Hooks(monotonic=lambda: 0.0))
     bounds = Bounds(run.most_steps or run.steps + 1, 1.0)
-    outcome = loop.run(player.complete, run.request, player, bounds, lambda: 0.0, player.steer, seen.append)
+    outcome = loop.run(player.complete, run.request, player, bounds, player.hooks._replace(record=seen.append))
     found = (*_of_calls(run, seen), *_of_arguments(run, tools), *_of_words(run, seen), *_of_end(run, outcome))
     return Replay(len(seen), outcome.end.value, found)
 
 
 def problem_with_step(run: Recorded, step: int) -> str | None:
-    """Why nobody can go on from behind this step; None when it can be."""
+    """Why no run can be forked after this step; None when it can."""
     if not 1 <= step <= run.steps:
         return f"run {run.run_id} has {run.steps} steps; expected one of these, found {step}"
     end = replay(run.until(step)._replace(most_steps=step + 1), {}).end
@@ -74,7 +74,7 @@ def _nothing(call: ToolUse) -> Reply:
     raise AssertionError("unreachable: no answer is given beyond the record")
 
 
-def _of_calls(run: Recorded, seen: list[Happening]) -> Iterator[Difference]:
+def _of_calls(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
     """Calls that were answered in one of the two alone, or in another way."""
     mine = {(each.step, each.number): Done(each.call, each.reply) for each in seen if isinstance(each, Acted)}
     if run.end in _CUT_SHORT:  # what its last reply called for was not answered, and is so now
@@ -84,7 +84,7 @@ def _of_calls(run: Recorded, seen: list[Happening]) -> Iterator[Difference]:
     )
 
 
-def _of_arguments(run: Recorded, tools: Mapping[str, Tool]) -> Iterator[Difference]:
+def _of_arguments(run: Recorded, tools: Mapping[str, ToolSpec]) -> Iterator[Difference]:
     """Calls that this version would refuse, or would not refuse any more."""
     for (step, number), done in sorted(run.done.items()):
         if done.reply.error_code in ("not_run", "cut_short"):
@@ -97,7 +97,7 @@ def _of_arguments(run: Recorded, tools: Mapping[str, Tool]) -> Iterator[Differen
             yield Difference(f"{step}.{number}", was[:SHOWN_CHARS], (now or "the call fits")[:SHOWN_CHARS])
 
 
-def _of_words(run: Recorded, seen: list[Happening]) -> Iterator[Difference]:
+def _of_words(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
     mine = {each.step: each.text for each in seen if isinstance(each, Told)}
     if run.end in _CUT_SHORT and run.steps not in run.told:
         mine.pop(run.steps, None)

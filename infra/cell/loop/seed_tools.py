@@ -1,4 +1,4 @@
-"""The five tools of seed 001 (Agent Tools), for a runner in its checkout."""
+"""The five tools of a runner in its checkout."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from infra.cell.loop.bash_tool import BASH, bash_tool
 from infra.cell.loop.file_tools import READ_FILE, WRITE_FILE, file_tools
 from infra.cell.loop.hop_tools import BOOTSTRAP, ROLLBACK, hop_tools
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import Gate, no_policy
-from infra.cell.loop.toolbox import Toolbox, unheard
+from infra.cell.loop.registry import Gate
+from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 
@@ -21,10 +21,10 @@ def seed_tools(
     checkout: str,
     git: Git,
     interruption: Interruption,
-    on_bug: Callable[[Exception], None] = unheard,
-    gate: Gate = no_policy,
+    on_bug: Callable[[Exception], None] = lambda error: None,
+    gate: Gate | None = None,
 ) -> Toolbox:
-    """`git` is the checkout's, with the agent's git configuration; `on_bug` hears of exceptions that are our own."""
+    """`git` is the checkout's, with the agent's git configuration; `on_bug` gets exceptions that are our own."""
     limits = boot.limits
     return Toolbox(
         (

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.cell.loop.registry import Entry, Gate, Verdict
+from infra.cell.loop.registry import Gate, Tool, Verdict
 from infra.cell.policy.decide import FILE_TOOLS, Call, File, decide
 from infra.shared.policy import ALLOW, ASK, from_text
 
@@ -21,21 +21,21 @@ Ask = Callable[[str, Mapping[str, Any], str], Verdict]
 
 
 def gate_of(text: str, checkout: str, ask: Ask) -> Gate:
-    """The gate for the policy in `text` (`contract.policy.to_text`)."""
+    """The gate for the policy in `text` (`policy.to_text`)."""
     try:
         policy = from_text(text)
     except ValueError as error:
         words = f"nothing is allowed: {error}; the PM's settings and this version of the runner disagree. {INSTEAD}"
         unreadable = Verdict(False, words, DENIED, ("unreadable", DENIED))
-        return lambda entry, given: unreadable
+        return lambda tool, given: unreadable
 
-    def gate(entry: Entry, given: Mapping[str, Any]) -> Verdict:
-        file = file_at(checkout, given["path"]) if entry.name in FILE_TOOLS else File()
-        decision = decide(policy, Call(entry.name, entry.side_effect_class.value, dict(given), file))
+    def gate(tool: Tool, given: Mapping[str, Any]) -> Verdict:
+        file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else File()
+        decision = decide(policy, Call(tool.name, tool.side_effect.value, dict(given), file))
         if decision.do == ALLOW:
             return Verdict(True, flags=decision.flags)
         if decision.do == ASK:
-            verdict = ask(entry.name, given, decision.why)
+            verdict = ask(tool.name, given, decision.why)
             return verdict._replace(flags=(*decision.flags, *verdict.flags))
         words = f"the PM's policy denies this ({decision.why}). {INSTEAD}"
         return Verdict(False, words, DENIED, (*decision.flags, DENIED))

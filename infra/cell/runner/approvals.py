@@ -1,11 +1,8 @@
 """Approvals from the runner's side: a call that the policy wants asked is put to the keep, which asks the PM and knows
-the answer. What is remembered here is only which calls of this unit wait."""
+the answer. Here is only known which calls of this run wait."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,38 +10,34 @@ from typing import Any
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Verdict
 from infra.cell.policy.gate import DENIED, INSTEAD
-from infra.cell.runner.home import Home
-from infra.cell.runner.page import Seen
-from infra.cell.runner.patience import PAUSES_SECONDS
+from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.page import PageSeen
+from infra.cell.runner.retry import PAUSES_SECONDS
 from infra.shared import door
-from infra.shared.approvals import Answer, answer_lines, call_hash, open_answers
-from infra.shared.files import write_whole
-from infra.shared.requests import Ask, Later, Question, Refused, Reply, RequestError
+from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
+from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply, RequestError
 
 AWAITING = "awaiting_approval"
 ASKED, APPROVED = "asked", "approved"
 """Flags of a call in its transcript; behind each stands the id of the question."""
 ASK_SECONDS = 20.0
 """For the keep's answer. A question that it has recorded by then is found by the next try."""
-STANDSTILL = ".awaiting"
-"""Beside the clones: the Directives for which work waits for an answer, as a hash, and where main was; outlives the
-runner."""
 
 
 class Approvals:
-    """Of one unit of work: what it asked, what it waits for, what it was told."""
+    """Of one run: what it asked, what it waits for, what the model was told."""
 
-    def __init__(self, home: Home, seen: Seen, pause: Callable[[float], None] = time.sleep) -> None:
-        self._home = home
+    def __init__(self, context: RunnerContext, seen: PageSeen, pause: Callable[[float], None] = time.sleep) -> None:
+        self._context = context
         self._pause = pause
         self._waiting: dict[str, str] = {}
         """Calls by their hash, with the id of the question."""
-        self._told: set[Answer] = set()
+        self._told: set[Decision] = set()
         self.lines = set(answer_lines(seen.document))
-        """Directives that are answers, to be ticked with the unit."""
+        """Directives that are answers, to be ticked with the run."""
 
     def recall(self, run: Recorded) -> None:
-        """What the record of this unit tells of calls that wait."""
+        """Learn from the record of this run which calls wait."""
         for _, (call, reply) in sorted(run.done.items()):
             key = call_hash(call.name, call.input)
             if reply.error_code == AWAITING:
@@ -53,23 +46,23 @@ class Approvals:
                 self._waiting.pop(key, None)
 
     def awaits(self) -> bool:
-        """Whether a call of this unit was asked about and neither made nor denied."""
+        """Whether a call of this run was asked about and neither made nor denied."""
         return bool(self._waiting)
 
     def ask(self, tool: str, given: Mapping[str, Any], why: str) -> Verdict:
         """What the PM says of this call; the keep asks when nobody has. Raises OSError: then nothing waits."""
-        home, key = self._home, call_hash(tool, given)
-        match self._put(Ask(tool, given, why, home.boot.branch, home.head_or_boot())):
-            case Question(id, "approved"):
+        context, key = self._context, call_hash(tool, given)
+        match self._put(Ask(tool, given, why, context.boot.branch, context.head_or_boot())):
+            case QuestionState(id, "approved"):
                 self._waiting.pop(key, None)
                 return Verdict(True, flags=(f"{APPROVED} {id}",))
-            case Question(id, "denied", said):
+            case QuestionState(id, "denied", said):
                 self._waiting.pop(key, None)
                 words = f"the PM denies this call ({id}){': ' if said else ''}{said}. {INSTEAD}"
                 return Verdict(False, words, DENIED, (f"{DENIED} {id}",))
-            case Question(id):
+            case QuestionState(id):
                 if self._waiting.get(key) != id:
-                    home.log.info("approval.waits", id=id, tool=tool)
+                    context.log.info("approval.waits", id=id, tool=tool)
                 self._waiting[key] = id
                 words = (
                     f"the PM is asked about this call ({id}; {why}) and has not answered yet. Nothing was done. Do "
@@ -82,8 +75,8 @@ class Approvals:
                 reason = other.why if isinstance(other, Later) else "the git door's reply is no answer to a question"
                 raise OSError(f"the PM could not be asked about this call: {reason}; try again later")
 
-    def news(self, seen: Seen) -> str | None:
-        """Words for the model on answers to what this unit asked that are new on the page."""
+    def news(self, seen: PageSeen) -> str | None:
+        """Words for the model on the answers to this run's questions that are new on the page."""
         self.lines |= answer_lines(seen.document)
         words = []
         for key, id in list(self._waiting.items()):
@@ -99,7 +92,7 @@ class Approvals:
         return "\n\n".join(words) or None
 
     def _put(self, request: Ask) -> Reply:
-        """A door that starts anew, or cannot write main just now, is asked again a few times."""
+        """Ask again a few times while the door restarts or cannot write main."""
         reply = self._put_once(request)
         for seconds in PAUSES_SECONDS:
             if not isinstance(reply, Later):
@@ -110,7 +103,7 @@ class Approvals:
 
     def _put_once(self, request: Ask) -> Reply:
         try:
-            return door.ask(self._home.boot.places.request_socket, request, ASK_SECONDS)
+            return door.ask(self._context.boot.places.request_socket, request, ASK_SECONDS)
         except RequestError as error:
             return Refused(str(error))
         except OSError as error:
@@ -119,49 +112,3 @@ class Approvals:
 
 def _is_asked(flag: str) -> bool:
     return flag.startswith(f"{ASKED} ")
-
-
-def stand_still(home: Home, directives: str, main: str) -> None:
-    """Note that with these Directives nothing can be done before the PM answers, or moves main from where it is."""
-    try:
-        write_whole(_path(home), _hash(directives) + b" " + main.encode())
-    except OSError as error:
-        home.log.warning("standstill.not_noted", error=str(error))
-
-
-def stands_still(home: Home, directives: str) -> bool:
-    return _noted(home)[:_HASH_CHARS] == _hash(directives)
-
-
-def stood_at(home: Home) -> str:
-    """Where main was when an earlier runner came to a standstill; empty when none did, or did not say."""
-    commit = _noted(home)[_HASH_CHARS + 1 :].decode(errors="replace")
-    return commit if _COMMIT.fullmatch(commit) else ""
-
-
-def _noted(home: Home) -> bytes:
-    try:
-        descriptor = os.open(_path(home), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            return file.read(200)
-    except OSError:
-        return b""
-
-
-_HASH_CHARS = 64
-_COMMIT = re.compile("[0-9a-f]{40}")
-
-
-def go_on(home: Home) -> None:
-    try:
-        os.unlink(_path(home))
-    except OSError:
-        return
-
-
-def _path(home: Home) -> str:
-    return os.path.join(home.boot.places.bot, STANDSTILL)
-
-
-def _hash(directives: str) -> bytes:
-    return hashlib.sha256(directives.encode(errors="surrogatepass")).hexdigest().encode()

@@ -1,9 +1,8 @@
-"""The runner's end of a probe: a thread that answers who this is and when the main loop was last heard of, and that
+"""The runner's end of a probe: a thread that answers with the runner's identity and the main loop's heartbeat, and that
 does one real operation through each door when asked.
 
-The heartbeat is the main loop's own: a loop that hangs is seen by its broken promise, an interpreter that hangs by
-having no answer at all. A start is measured, so what only an answer needs is imported when it is asked for; by then
-the main loop has done so."""
+A main loop that hangs breaks the promise of its heartbeat; an interpreter that hangs gives no answer at all. A start is
+measured, so modules that only an answer needs are imported with the first question."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from infra.shared.sockets import connect, control_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from infra.shared.control import Answer, Heartbeat, Question
+    from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 
 QUESTION_SECONDS = 1.0
 """Whoever connects has its question ready; the next one waits behind it."""
@@ -32,25 +31,25 @@ STACK_BYTES = 1 << 20
 TROUBLE_CHARS = 500
 
 
-class Heart:
-    """When the main loop was last heard of, and when it will be again."""
+class LiveHeartbeat:
+    """What the main loop last said that it does, when, and for how long at most."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self.beat("booting", 0.0)
 
     def beat(self, doing: str, seconds: float) -> None:
-        """The main loop lives; what it does now takes `seconds` at most."""
+        """The main loop is alive; what it does now takes `seconds` at most."""
         self._last = (doing, self._monotonic(), max(0.0, seconds))  # one value: a thread reads it
 
-    def now(self) -> Heartbeat:
+    def snapshot(self) -> Heartbeat:
         from infra.shared.control import SLACK_SECONDS, Heartbeat
 
         doing, at, seconds = self._last
         return Heartbeat(doing, max(0.0, self._monotonic() - at), seconds + SLACK_SECONDS)
 
 
-def answer_probes(boot: Boot, heart: Heart) -> None:
+def answer_probes(boot: Boot, heart: LiveHeartbeat) -> None:
     """Answer from now on, for as long as this process lives. Raises OSError, and RuntimeError when there is no thread
     to be had."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -67,7 +66,7 @@ def answer_probes(boot: Boot, heart: Heart) -> None:
         raise
 
 
-def _serve(server: socket.socket, boot: Boot, heart: Heart) -> None:
+def _serve(server: socket.socket, boot: Boot, heart: LiveHeartbeat) -> None:
     while True:
         try:
             client, _ = server.accept()
@@ -90,7 +89,7 @@ def _may_ask(client: socket.socket) -> bool:
     return uid in (0, os.geteuid())
 
 
-def _converse(client: socket.socket, boot: Boot, heart: Heart) -> None:
+def _converse(client: socket.socket, boot: Boot, heart: LiveHeartbeat) -> None:
     """Raises OSError, ValueError."""
     from infra.shared.control import answer_line, read_question
 
@@ -112,8 +111,8 @@ def _line(client: socket.socket) -> bytes:
     return received.partition(b"\n")[0]
 
 
-def answer(question: Question, boot: Boot, heart: Heart) -> Answer:
-    from infra.shared.control import Answer
+def answer(question: ProbeQuestion, boot: Boot, heart: LiveHeartbeat) -> ProbeAnswer:
+    from infra.shared.control import ProbeAnswer
 
     git = model = ""
     troubles = []
@@ -122,13 +121,13 @@ def answer(question: Question, boot: Boot, heart: Heart) -> Answer:
         troubles.append(trouble)
         model, trouble = _tried("model door", lambda: _told_by_model_door(boot.places.model_socket))
         troubles.append(trouble)
-    return Answer(
+    return ProbeAnswer(
         probe=question.probe,
         boot_id=boot.id,
         branch=boot.branch,
         commit=boot.commit,
         pid=os.getpid(),
-        heart=heart.now(),
+        heart=heart.snapshot(),
         git=git,
         model=model,
         trouble="; ".join(filter(None, troubles)),
@@ -148,9 +147,9 @@ def _told_by_git(origin: str) -> str:
 
     Not in the checkout: what a unit of work does to its clone says nothing about the door."""
     from infra.shared.control import DOOR_SECONDS, MAX_BYTES, REFS
-    from infra.shared.repository.git import Git, Limits
+    from infra.shared.repository.git import Git, GitLimits
 
-    git = Git("/", limits=Limits(answer_bytes=MAX_BYTES // 2))
+    git = Git("/", limits=GitLimits(answer_bytes=MAX_BYTES // 2))
     listed = git("ls-remote", "--refs", "--end-of-options", origin, f"{REFS}/*", timeout=DOOR_SECONDS)
     return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
 

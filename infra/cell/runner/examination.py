@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from infra.cell.runner.home import Home
+from infra.cell.runner.context import RunnerContext
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.requests import Examination, Examine, Refused, Reply
 
@@ -27,15 +27,15 @@ class Examined(NamedTuple):
 
 
 def wait(
-    home: Home, commit: str, ask: Callable[[Examine], Reply], clock: Callable[[], float] = time.monotonic
+    context: RunnerContext, commit: str, ask: Callable[[Examine], Reply], clock: Callable[[], float] = time.monotonic
 ) -> Examined:
     """Ask again and again until the keep has examined this commit of the branch. Raises Interrupted."""
-    end = clock() + home.boot.limits.validation_seconds + GRACE_SECONDS
+    end = clock() + context.boot.limits.validation_seconds + GRACE_SECONDS
     trouble = ""
     while clock() < end:
-        home.heart.beat("awaiting its examination", TENDING_SECONDS)
+        context.heartbeat.beat("awaiting its examination", TENDING_SECONDS)
         try:
-            reply = ask(Examine(home.boot.branch, commit))
+            reply = ask(Examine(context.boot.branch, commit))
         except OSError as error:
             trouble = f"the git door does not answer: {error}"
         else:
@@ -48,7 +48,7 @@ def wait(
                     trouble = "the keep has not come to an end with it"
                 case _:
                     trouble = str(getattr(reply, "why", reply))
-        with home.interruption:
+        with context.interruption:
             time.sleep(ASK_AGAIN_SECONDS)
     return Examined(False, f"no verdict in time: {trouble}; bootstrap again later")
 

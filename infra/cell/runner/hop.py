@@ -1,24 +1,25 @@
-"""A hop's middle: this version, started on its own branch, has itself examined by the keep, merges into main if it
-may, and hands over to main (seed 001, Hop-Scotch). Whatever goes wrong, it ends with main leading again, and with a
-report."""
+"""A hop, on the branch: this version has itself examined by the keep, merges into main if it may, and hands over to
+main (`SPEC_BOOT`). Whatever goes wrong, it ends with main active again, and with a report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from infra.cell.runner import examination
+from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.examination import Examined
-from infra.cell.runner.handover import hand_over_to_main
-from infra.cell.runner.home import Home
-from infra.cell.runner.patience import patiently, refused, words_of
+from infra.cell.runner.make_way import signal_main
+from infra.cell.runner.retry import refused, retried, words_of
 from infra.shared import door, report_titles
 from infra.shared.branches import MAIN
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import GitError
-from infra.shared.repository.merge import MergeConflict, changes_beyond_page, merge_commit
+from infra.shared.repository.merge import MergeConflict, merge_commit
 from infra.shared.repository.tip import CloneTip, advance
 from infra.shared.requests import Examine, Reply
+from infra.shared.status_file import VALIDATING
 
 ROUNDS = 3
 """Main may move while a version is examined; then what would be merged was never examined."""
@@ -39,64 +40,67 @@ class MainMoved(Exception):
     """Main has changes that were not there when this version was examined."""
 
 
-def prove_and_hand_over(home: Home) -> Exit:
+def prove_and_hand_over(context: RunnerContext) -> Exit:
     """Raises Interrupted, and nothing else: the signal to main is written in every other case."""
-    branch = home.boot.branch
-    home.life.validating(branch)
-    home.heart.beat("validating", TENDING_SECONDS)
+    branch = context.boot.branch
+    context.status.show(VALIDATING, unit=branch)
+    context.heartbeat.beat("validating", TENDING_SECONDS)
     try:
-        title, text = prove(home)
+        title, text = prove(context)
     except NotValidated as problem:
-        title, text = report_titles.not_validated(branch, home.head_or_boot(), problem.why), problem.text
+        title, text = report_titles.not_validated(branch, context.head_or_boot(), problem.why), problem.text
     except Exception as error:
-        home.log.exception("hop.crashed")
+        context.log.exception("hop.crashed")
         why = f"{type(error).__name__} in the runner"
-        title, text = report_titles.not_validated(branch, home.head_or_boot(), why), f"{error}\n\nSee logs/errors.log."
-    home.log.info("hop.judged", verdict=title)
-    home.heart.beat("reporting", TENDING_SECONDS)
+        title, text = (
+            report_titles.not_validated(branch, context.head_or_boot(), why),
+            f"{error}\n\nSee logs/errors.log.",
+        )
+    context.log.info("hop.judged", verdict=title)
+    context.heartbeat.beat("reporting", TENDING_SECONDS)
     try:
-        home.page.report(title, text)
+        context.page.report(title, text)
     except Exception:
-        home.log.exception("hop.not_reported", title=title, text=text)
-    return Exit.OK if hand_over_to_main(home, "the hop is over") else Exit.FAILURE
+        context.log.exception("hop.not_reported", title=title, text=text)
+    return Exit.OK if signal_main(context, "the hop is over") else Exit.FAILURE
 
 
-def prove(home: Home, ask: Ask | None = None) -> tuple[str, str]:
+def prove(context: RunnerContext, ask: Ask | None = None) -> tuple[str, str]:
     """Have this version examined and merge it if that is allowed; gives the report. Raises NotValidated."""
     for _ in range(ROUNDS):
-        main = bring_in_main(home)
-        head = home.head()
-        if home.git.ok("merge-base", "--is-ancestor", head, main):
-            title = report_titles.validated(home.boot.branch, head, "main already holds it")
+        main = bring_in_main(context)
+        head = context.head()
+        if context.git.ok("merge-base", "--is-ancestor", head, main):
+            title = report_titles.validated(context.boot.branch, head, "main already holds it")
             return title, "There is nothing to merge, and so nothing to examine."
-        examined = examination.wait(home, head, ask or asking(home))
-        home.heart.beat("validating", TENDING_SECONDS)
+        examined = examination.wait(context, head, ask or asking(context))
+        context.heartbeat.beat("validating", TENDING_SECONDS)
         if not examined.passed:
             raise NotValidated(examined.words, f"{examined.words}\n\n{indented(examined.text)}")
         try:
-            return settle(home, examined, main)
+            return settle(context, examined, main)
         except MainMoved:
-            home.log.info("hop.main_moved", examined_with=main)
+            context.log.info("hop.main_moved", examined_with=main)
     raise NotValidated("main kept moving", f"Main changed during each of {ROUNDS} examinations; bootstrap again later.")
 
 
-def asking(home: Home) -> Ask:
-    return lambda request: door.ask(home.boot.places.request_socket, request)
+def asking(context: RunnerContext) -> Ask:
+    return lambda request: door.ask(context.boot.places.request_socket, request)
 
 
-def bring_in_main(home: Home) -> str:
+def bring_in_main(context: RunnerContext) -> str:
     """Merge main into this branch and push it, if main has what the branch lacks; gives the commit of main.
 
     Raises NotValidated."""
-    git, branch = home.git, home.boot.branch
+    git, branch = context.git, context.boot.branch
     current = git("rev-parse", "--abbrev-ref", "HEAD")
     dirty = git("status", "--porcelain").splitlines()
     if current != branch or dirty:
         what = f"the checkout is on {current}" if current != branch else f"{len(dirty)} files are not committed"
         raise NotValidated(what, f"{what}; commit and push to {branch}, then bootstrap it again.")
-    head = home.head()
-    main = patiently(CloneTip(git).look)
-    if not _lacks(home, head, main):
+    head = context.head()
+    main = retried(CloneTip(git).look)
+    if not _lacks(context, head, main):
         return main
     try:
         merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main)
@@ -104,15 +108,15 @@ def bring_in_main(home: Home) -> str:
         raise NotValidated(f"conflict with main in {', '.join(conflict.files)}", str(conflict)) from None
     if merged is None:
         return main
-    _push_branch(home, head, merged)
+    _push_branch(context, head, merged)
     git("merge", "--quiet", "--ff-only", merged)
-    home.log.info("hop.main_merged_in", head=merged, main=main)
+    context.log.info("hop.main_merged_in", head=merged, main=main)
     return main
 
 
-def settle(home: Home, examined: Examined, main: str) -> tuple[str, str]:
+def settle(context: RunnerContext, examined: Examined, main: str) -> tuple[str, str]:
     """Merge what was examined together with `main`, or leave it to the PM; gives the report. Raises MainMoved."""
-    branch, head, autonomy = home.boot.branch, home.head(), home.boot.autonomy
+    branch, head, autonomy = context.boot.branch, context.head(), context.boot.autonomy
     validated = report_titles.validated(branch, head, examined.words)
     if examined.needs_word:
         listed = "\n".join(f"- {each}" for each in examined.needs_word)
@@ -121,43 +125,43 @@ def settle(home: Home, examined: Examined, main: str) -> tuple[str, str]:
         how = f"Awaiting review: autonomy is {autonomy}, so the PM merges ('minifram review {branch}')."
         return validated, how
     try:
-        into = patiently(lambda: merge_into_main(home, head, examined, main))
+        into = retried(lambda: merge_into_main(context, head, examined, main))
     except GitError as error:
         if not refused(error):
             raise
         return validated, f"Awaiting review: the git door refused the merge into main. It said:\n\n{words_of(error)}"
-    text = f"The keep examined it: {examined.words}. Main was at {home.git('rev-parse', f'{into}^1')[:12]} before."
+    text = f"The keep examined it: {examined.words}. Main was at {context.git('rev-parse', f'{into}^1')[:12]} before."
     return report_titles.merged(branch, head, into), text
 
 
-def merge_into_main(home: Home, head: str, examined: Examined, examined_with: str) -> str:
+def merge_into_main(context: RunnerContext, head: str, examined: Examined, examined_with: str) -> str:
     """Gives main's new commit. Raises MainMoved, GitError."""
-    branch = home.boot.branch
-    subject = home.git("log", "-1", "--no-merges", "--format=%s", head)
+    branch = context.boot.branch
+    subject = context.git("log", "-1", "--no-merges", "--format=%s", head)
     trailers = f"Branch: {report_titles.version(branch, head)}\nExamined: {examined.words}\n"
     message = f"Merge {branch}: {subject}\n\n{trailers}"
 
     def next_commit(seen: str) -> str | None:
-        if changes_beyond_page(home.git, examined_with, seen):
+        if changes_beyond_page(context.git, examined_with, seen):
             raise MainMoved
-        return merge_commit(home.git, seen, head, message)
+        return merge_commit(context.git, seen, head, message)
 
-    return advance(CloneTip(home.git, MAIN), next_commit)
+    return advance(CloneTip(context.git, MAIN), next_commit)
 
 
 def indented(output: str) -> str:
     return "\n".join(f"    {line}" for line in output.splitlines())
 
 
-def _lacks(home: Home, head: str, main: str) -> bool:
-    base = home.git("merge-base", head, main)
-    return base != main and changes_beyond_page(home.git, base, main)
+def _lacks(context: RunnerContext, head: str, main: str) -> bool:
+    base = context.git("merge-base", head, main)
+    return base != main and changes_beyond_page(context.git, base, main)
 
 
-def _push_branch(home: Home, head: str, merged: str) -> None:
-    branch = home.boot.branch
+def _push_branch(context: RunnerContext, head: str, merged: str) -> None:
+    branch = context.boot.branch
     try:
-        moved = patiently(lambda: CloneTip(home.git, branch).move(head, merged))
+        moved = retried(lambda: CloneTip(context.git, branch).move(head, merged))
     except GitError as error:
         if not refused(error):
             raise

@@ -1,27 +1,29 @@
-"""COMMS.md of main, from the agent's side: read from origin; reports and ticks are handed to the git door as data.
+"""COMMS.md of main, from the agent's side: read from origin; reports and ticks go to the git door as requests.
 
-Each goes through the queue of unsent reports, so that none is ever lost; handing one over twice leaves it there
-once."""
+Each report is in the state before the first attempt to send it and leaves it after the last, so none is lost; sending
+one twice leaves it on the page once."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.cell.runner.events import Log
-from infra.cell.runner.patience import PAUSES_SECONDS, patiently
-from infra.cell.runner.unsent import Unsent, UnsentReports
+from infra.cell.runner.log import Log
+from infra.cell.runner.retry import PAUSES_SECONDS, retried
+from infra.cell.runner.state import MOST_REFUSED, State, UnsentReport
 from infra.shared import approvals, comms
 from infra.shared.branches import MAIN
+from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import CloneTip, read_file
-from infra.shared.requests import Done, Later, Refused, Reply, Report, report_of
+from infra.shared.requests import AgentReport, Done, Later, Refused, Reply, report_of
 
 
-class Seen(NamedTuple):
+class PageSeen(NamedTuple):
     """COMMS.md as it was at one commit of main."""
 
     commit: str
@@ -31,7 +33,7 @@ class Seen(NamedTuple):
 
     @property
     def open(self) -> list[Directive]:
-        """What there is to do; the PM's answers to what the agent asked are no work."""
+        """What there is to do; the PM's answers to questions of the agent are no work."""
         return [item for item in comms.open_directives(self.document) if not approvals.answers_in(item)]
 
     @property
@@ -45,68 +47,77 @@ class Page:
     def __init__(
         self,
         git: Git,
-        unsent: UnsentReports,
-        hand_over: Callable[[Report], Reply],
+        state: State,
+        hand_over: Callable[[AgentReport], Reply],
         log: Log,
         pause: Callable[[float], None] = time.sleep,
         preface: str = "",
+        wall_seconds: Callable[[], float] = time.time,
     ) -> None:
         """`preface` begins the text of every report."""
         self._git = git
-        self._unsent = unsent
+        self._state = state
         self._hand_over = hand_over
         self._log = log
         self._pause = pause
         self._preface = preface
+        self._wall_seconds = wall_seconds
 
-    def look(self) -> Seen:
-        """Fetch main and read its page; what it lacks is filled in here and named. Raises GitError."""
-        commit = patiently(CloneTip(self._git).look, self._pause)
+    def look(self) -> PageSeen:
+        """Fetch main and read its page; missing sections are filled in here and named. Raises GitError."""
+        commit = retried(CloneTip(self._git).look, self._pause)
         document = read_file(self._git, commit, PAGE)
         missing = (PAGE,) if document is None else tuple(_missing_sections(document))
-        return Seen(commit, comms.with_sections(document or ""), missing)
+        return PageSeen(commit, comms.with_sections(document or ""), missing)
 
     def report(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> bool:
         """Report, and tick directives with it; True when all reports are on main.
 
-        What cannot be handed over now is handed over by a later `send`."""
-        self._unsent.add(title, f"{self._preface}{text}", ticks)
+        What cannot be sent now is sent by a later `send`."""
+        self.add(title, text, ticks)
         return self.send()
 
+    def add(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> None:
+        """Remember a report that is to be sent."""
+        unsent, at = self._state.memory.unsent, self._wall_seconds()
+        while timestamp(at) in (report.at for report in unsent):
+            at += 0.001
+        # A model may speak half a character, which UTF-8 cannot hold.
+        title, text = (words.encode(errors="replace").decode() for words in (title, f"{self._preface}{text}"))
+        report = UnsentReport(timestamp(at), title, text, ticks, secrets.token_hex(16))
+        self._state.change(unsent=tuple(sorted((*unsent, report))))
+
     def send(self) -> bool:
-        """Hand over what is unsent, oldest first; True when nothing is left."""
-        for report in self._unsent.oldest_first():
-            match self._hand_over_patiently(report):
+        """Send what is unsent, oldest first; True when nothing is left."""
+        self._state.save()
+        for report in self._state.memory.unsent:
+            match self._sent_patiently(report):
                 case Done():
-                    self._unsent.remove(report)
                     self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
+                    refused = self._state.memory.refused
                 case Refused(why):
-                    self._unsent.set_aside(report)
                     self._log.error("report.refused", title=report.title, reason=why)
+                    refused = (*self._state.memory.refused, report)[-MOST_REFUSED:]
                 case reply:
                     self._log.warning("report.not_sent", title=report.title, reason=str(reply))
                     return False
+            self._state.change(unsent=self._state.memory.unsent[1:], refused=refused)
         return True
 
     def ticks_underway(self) -> set[str]:
         """Directives that are done, though main may not say so yet."""
-        return {id for report in self._unsent.oldest_first() for id in report.ticks}
+        return {id for report in self._state.memory.unsent for id in report.ticks}
 
-    def underway(self) -> list[Unsent]:
-        """Reports that main may not have yet."""
-        return self._unsent.oldest_first()
-
-    def _hand_over_patiently(self, report: Unsent) -> Reply:
-        home = (MAIN, self._git_head())
-        request = report_of(report.id, report.at, report.title, report.text, report.ticks, home)
+    def _sent_patiently(self, report: UnsentReport) -> Reply:
+        request = report_of(report.id, report.at, report.title, report.text, report.ticks, (MAIN, self._git_head()))
         for seconds in PAUSES_SECONDS:
-            reply = self._try(request)
+            reply = self._sent(request)
             if not isinstance(reply, Later):
                 return reply
             self._pause(seconds)
-        return self._try(request)
+        return self._sent(request)
 
-    def _try(self, request: Report) -> Reply:
+    def _sent(self, request: AgentReport) -> Reply:
         try:
             return self._hand_over(request)
         except OSError as error:

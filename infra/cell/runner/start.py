@@ -13,15 +13,15 @@ import sys
 import time
 from collections.abc import Callable
 
-from infra.cell.runner.control import Heart, answer_probes
+from infra.cell.runner.control import LiveHeartbeat, answer_probes
 from infra.shared import boot as boot_values
 from infra.shared.boot import Boot
 from infra.shared.boot_log import FAILED, SUCCESS, BootLine, append_line
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
-from infra.shared.life_file import BOOTING, Life, write_life
 from infra.shared.places import BOOT_LOG, LIFE_FILE
 from infra.shared.sockets import connect
+from infra.shared.status_file import BOOTING, RunnerStatus, write_status
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.2
 """Doors are started together with the runner and may need a moment."""
@@ -47,7 +47,7 @@ def boot_value(text: str) -> Boot:
         raise Unfit(Exit.CONFIG, str(error), *_salvaged(text)) from None
 
 
-def preflight(boot: Boot, checkout: str) -> Heart:
+def preflight(boot: Boot, checkout: str) -> LiveHeartbeat:
     """Look at everything that work will need; from then on probes are answered with what the heart says. Raises Unfit
     with the first thing that is missing."""
     try:
@@ -79,8 +79,8 @@ def broken(error: Exception, boot: Boot | None) -> Unfit:
     return Unfit(Exit.FAILURE, f"{type(error).__name__}: {error}; see errors.log", *known)
 
 
-def _answering(boot: Boot) -> Heart:
-    heart = Heart()
+def _answering(boot: Boot) -> LiveHeartbeat:
+    heart = LiveHeartbeat()
     heart.beat("booting", boot.limits.door_seconds + COMMAND_SECONDS)
     try:
         answer_probes(boot, heart)
@@ -94,7 +94,7 @@ def _look_at_everything(boot: Boot, checkout: str) -> None:
     command = _start_command()  # runs while the doors are asked
     try:
         _read_prompt(boot.prompt or f"{checkout}/SYSTEM.md")
-        _write_life(f"{checkout}/{LIFE_FILE}")
+        _write_status(f"{checkout}/{LIFE_FILE}")
         until = time.monotonic() + boot.limits.door_seconds
         _ask_door("model door", boot.places.model_socket, _is_healthy, until, boot.limits.door_seconds)
         _ask_door("git door", boot.places.git_socket, _names_main, until, boot.limits.door_seconds)
@@ -114,9 +114,9 @@ def _read_prompt(path: str) -> None:
         raise Unfit(Exit.FAILURE, "SYSTEM.md is empty; it is the base prompt, put it back")
 
 
-def _write_life(path: str) -> None:
+def _write_status(path: str) -> None:
     try:
-        write_life(path, Life(BOOTING, timestamp(time.time())))
+        write_status(path, RunnerStatus(BOOTING, timestamp(time.time())))
     except OSError as error:
         raise Unfit(Exit.FAILURE, f"nothing can be written under logs/ ({error})") from None
 

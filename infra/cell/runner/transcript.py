@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from infra.cell.loop.context import Shortened, SummedUp
-from infra.cell.loop.loop import Acted, Acting, Answered, Happening, Outcome, Told
-from infra.cell.runner.events import Log
+from infra.cell.loop.context.context import Summarised, Trimmed
+from infra.cell.loop.loop import Acted, Acting, Answered, Event, Outcome, Told
+from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Request, block_to_dict, completion_to_dict, request_to_dict
 from infra.shared.secret_shapes import redacted_value
@@ -35,10 +35,10 @@ class Transcript:
         self._log = log
         self._broken = False
 
-    def opened(self, request: Request, directives: Sequence[str], most_steps: int, taken_up: int = 0) -> None:
-        """`directives`: ids of those that the run is about; it begins with `taken_up` steps of another."""
+    def opened(self, request: Request, directives: Sequence[str], most_steps: int, forked_steps: int = 0) -> None:
+        """`directives`: ids of those that the run is about; it begins with `forked_steps` steps of another."""
         facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
-        facts |= {"taken_up": taken_up} if taken_up else {}
+        facts |= {"taken_up": forked_steps} if forked_steps else {}
         self._append("opened", facts | request_to_dict(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:
@@ -46,9 +46,9 @@ class Transcript:
         self._end_torn_line()
         self._append("resumed", {"boot_id": boot_id, "commit": commit})
 
-    def happened(self, happening: Happening) -> None:
+    def add(self, event: Event) -> None:
         try:
-            kind, facts = line_of(happening)
+            kind, facts = line_of(event)
         except (ValueError, RecursionError) as error:
             self._lacks_a_line(error)
             return
@@ -88,9 +88,9 @@ class Transcript:
             self._path = gapped
 
 
-def line_of(happening: Happening) -> tuple[str, dict[str, Any]]:
+def line_of(event: Event) -> tuple[str, dict[str, Any]]:
     """Kind and facts of its line."""
-    match happening:
+    match event:
         case Answered(step, completion, seconds):
             told = {"step_id": str(step), "duration_ms": round(seconds * 1000)}
             return "answered", told | completion_to_dict(completion)
@@ -98,24 +98,24 @@ def line_of(happening: Happening) -> tuple[str, dict[str, Any]]:
             called = {"tool_name": call.name, "args_hash": args_hash(call.input)}
             return "acting", {"step_id": f"{step}.{number}"} | called
         case Acted():
-            return "acted", acted(happening)
+            return "acted", acted(event)
         case Told(step, text, steered):
             return "told", {"step_id": str(step), "text": text, "steered": steered}
-        case Shortened(step, blocks, before, after):
+        case Trimmed(step, blocks, before, after):
             told = {"step_id": str(step), "blocks": blocks}
             return "shortened", told | {"tokens_before": before, "tokens_after": after}
-        case SummedUp():
-            return "summed_up", summed_up(happening)
+        case Summarised():
+            return "summed_up", summed_up(event)
 
 
-def acted(happening: Acted) -> dict[str, Any]:
+def acted(event: Acted) -> dict[str, Any]:
     """A tool call and what came of it."""
-    call, reply = happening.call, happening.reply
+    call, reply = event.call, event.reply
     return {
-        "step_id": f"{happening.step}.{happening.number}",
+        "step_id": f"{event.step}.{event.number}",
         "tool_name": call.name,
         "args_hash": args_hash(call.input),
-        "duration_ms": round(happening.seconds * 1000),
+        "duration_ms": round(event.seconds * 1000),
         "status": "error" if reply.is_error else "ok",
         "error_code": reply.error_code or None,
         "artifacts": list(reply.artifacts),
@@ -126,17 +126,17 @@ def acted(happening: Acted) -> dict[str, Any]:
     }
 
 
-def summed_up(happening: SummedUp) -> dict[str, Any]:
+def summed_up(event: Summarised) -> dict[str, Any]:
     """A summary, and what it cost."""
     return {
-        "step_id": str(happening.step),
-        "duration_ms": round(happening.seconds * 1000),
-        "for": "hand-over" if happening.hands_over else "compaction",
-        "by": "model" if happening.by_model else "record",
-        "usage": [answer.usage._asdict() for answer in happening.answers],
-        "tokens_before": happening.tokens_before,
-        "tokens_after": happening.tokens_after,
-        "content": happening.words,
+        "step_id": str(event.step),
+        "duration_ms": round(event.seconds * 1000),
+        "for": "hand-over" if event.hands_over else "compaction",
+        "by": "model" if event.by_model else "record",
+        "usage": [answer.usage._asdict() for answer in event.answers],
+        "tokens_before": event.tokens_before,
+        "tokens_after": event.tokens_after,
+        "content": event.words,
     }
 
 

@@ -1,33 +1,38 @@
-"""The work loop on main: look at the page, do what it asks for, sleep until main moves or the clock ticks.
+"""The work loop on main: look at the page, work on its directives, sleep until main moves or the clock ticks.
 
-No unit starts on code that main has replaced, and with nothing open there is no model call. A door or a model that
-fails is waited out; only handing over, or being asked to end, ends this loop."""
+No run starts on code that main has replaced, and with nothing open there is no model call. A door or a model that
+fails is tried again later; only handing over, or being asked to end, ends this loop."""
 
 from __future__ import annotations
 
 import enum
+import hashlib
 import time
 
 from infra.cell.loop.loop import End, Outcome
-from infra.cell.loop.model_client import ModelFailure
-from infra.cell.runner import approvals, handover, news, unit
-from infra.cell.runner.afresh import FreshStarts
-from infra.cell.runner.beginning import NoPrompt
-from infra.cell.runner.home import Home
-from infra.cell.runner.page import Seen
+from infra.cell.model_client import ModelFailure
+from infra.cell.runner import make_way, run
+from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.handover_note import FreshStarts
+from infra.cell.runner.page import PageSeen
+from infra.cell.runner.run_start import NoPrompt
 from infra.cell.runner.wakes import Wakes, next_tick
-from infra.shared import report_titles
+from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
+from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import BODY, VERSION
-from infra.shared.repository.git import GitError
-from infra.shared.repository.merge import changes_beyond_page
+from infra.shared.repository.changes import changes_beyond_page
+from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import TipBusy
+from infra.shared.status_file import SLEEPING
 
 RETRY_SECONDS = 10.0
 """After a look that failed; a wake by the door may have been lost with it."""
 FAILURES_TO_REPORT = 3
+LOOKED_BACK = 1000
+"""Commits on main that are searched for one of the PM's."""
 
 _WHAT_TO_DO = {
     "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
@@ -49,20 +54,20 @@ class Next(enum.Enum):
     LEAVE = "leave"
 
 
-def until_handed_over(home: Home) -> Exit:
-    """Live on main. Gives the exit code; raises Interrupted."""
-    wakes = Wakes(home.boot.places.git_socket, home.log, home.interruption)
-    work = Work(home, wakes)
+def until_handed_over(context: RunnerContext) -> Exit:
+    """Work on main. Gives the exit code; raises Interrupted."""
+    wakes = Wakes(context.boot.places.git_socket, context.log, context.interruption)
+    work = Work(context, wakes)
     work.set_origin()
-    interval = home.boot.limits.work_seconds
+    interval = context.boot.limits.work_seconds
     ticked, tick = False, next_tick(time.time(), interval)
     while (then := work.look(ticked)) is not Next.LEAVE:
         if then is not Next.LOOK_AGAIN:
             until = tick if then is Next.SLEEP else min(tick, time.time() + RETRY_SECONDS)
-            home.life.sleeping(until)
-            home.heart.beat("sleeping", until - time.time())
+            context.status.show(SLEEPING, until=timestamp(until))
+            context.heartbeat.beat("sleeping", until - time.time())
             moved = wakes.sleep(until)
-            home.log.info("runner.woken", by="main moved" if moved else "clock")
+            context.log.info("runner.woken", by="main moved" if moved else "clock")
         now = time.time()
         ticked = not tick - interval <= now < tick  # before that, the clock was set back
         tick = next_tick(now, interval) if ticked else tick
@@ -73,115 +78,124 @@ def until_handed_over(home: Home) -> Exit:
 class Work:
     """What one look at the page has to know of the looks before it."""
 
-    def __init__(self, home: Home, wakes: Wakes) -> None:
-        self._home = home
+    def __init__(self, context: RunnerContext, wakes: Wakes) -> None:
+        self._context = context
         self._wakes = wakes
-        self._first_unit = True
+        self._first_run = True
         self._put_off: str | None = None
         """The Directives that could not be finished: not tried again until the clock ticks or the PM moves main."""
-        self._main = approvals.stood_at(home)
+        self._main = context.state.memory.awaiting_at
         """Main at the last look, if only at that of an earlier runner."""
         self._just_done: set[str] = set()
         """Directives that the last look ticked."""
         self._failures = 0
-        """Units in a row that ended for want of a model."""
-        self._told_of_prompt = False
+        """Runs in a row that ended for want of a model."""
+        self._reported_no_prompt = False
         self._fresh_starts = FreshStarts()
 
     def set_origin(self) -> None:
-        home = self._home
-        home.heart.beat("looking", TENDING_SECONDS)
+        """The clone is the agent's to change, but not where the PM speaks to it: it could never be told again."""
+        context = self._context
         try:
-            # The clone is the agent's to change, but where the PM speaks to it is not: it could never be told again.
-            home.git("config", "--replace-all", "remote.origin.url", home.boot.remote_url)
+            context.git("config", "--replace-all", "remote.origin.url", context.boot.remote_url)
         except GitError as error:
-            home.log.warning("origin.not_set", error=str(error))
+            context.log.warning("origin.not_set", error=str(error))
 
     def look(self, ticked: bool) -> Next:
         """Look at main and its page, and work if there is work; `ticked` says that the clock woke us.
 
         Raises what it met when the clone itself is ruined: only the watcher can make another one."""
-        self._home.interruption.check()
-        self._home.heart.beat("looking", TENDING_SECONDS)
+        self._context.interruption.check()
+        self._context.heartbeat.beat("looking", TENDING_SECONDS)
         if ticked:
             self._put_off = None
         try:
             return self._look(ticked)
         except (GitError, TipBusy, OSError) as error:
-            self._home.log.error("look.failed", error=str(error))
-            self._home.life.trouble(str(error))
-            if not self._home.is_sound():
+            self._context.log.error("look.failed", error=str(error))
+            self._context.status.note_error(str(error))
+            if not self._context.is_sound():
                 raise
             return Next.RETRY
 
     def _look(self, ticked: bool) -> Next:
-        home = self._home
-        sent = home.page.send()
-        seen = home.page.look()
+        context = self._context
+        sent = context.page.send()
+        seen = context.page.look()
         self._wakes.seen(seen.commit)
-        self._hear(seen.commit)
-        if is_outdated(home, seen.commit):
+        before, self._main = self._main, seen.commit
+        if before and pm_has_moved(context.git, before, seen.commit):  # a directive may have waited for that
+            self._put_off = None
+            self._go_on()
+        if is_outdated(context, seen.commit):
             return self._make_way(seen, ticked)
-        if not home.boot.instead_of:
-            catch_up(home, seen.commit)
+        if not context.boot.instead_of:
+            catch_up(context, seen.commit)
         if seen.missing and sent:  # an unsent report puts them back as well
-            title = f"{home.version()} put back into COMMS.md: {', '.join(seen.missing)}"
-            sent = home.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
+            title = f"{context.version()} put back into COMMS.md: {', '.join(seen.missing)}"
+            sent = context.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
         if not self._failures:
-            home.life.recovered()
+            context.status.note_error("")
         tasks = self._tasks(seen)
-        if not tasks or seen.directives_text == self._put_off or approvals.stands_still(home, seen.directives_text):
+        awaiting = context.state.memory.awaiting == _hash(seen.directives_text)
+        if not tasks or awaiting or seen.directives_text == self._put_off:
             return Next.SLEEP if sent else Next.RETRY
         try:
-            outcome = unit.work_on(home, seen, tasks, self._wakes, self._first_unit)
+            outcome = run.work_on(context, seen, tasks, self._wakes, self._first_run)
         except NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
             self._report_no_prompt(missing, tasks)
             return Next.SLEEP
-        self._told_of_prompt = False
-        self._first_unit = False
+        self._reported_no_prompt = False
+        self._first_run = False
         if outcome.end is End.COMPLETED:
             self._just_done = {task.id for task in tasks}
         return self._after(outcome, seen)
 
-    def _hear(self, main: str) -> None:
-        """A directive that could not be finished may have waited for what the PM has pushed."""
-        before, self._main = self._main, main
-        if before and news.from_the_pm(self._home.git, before, main):
-            self._put_off = None
-            approvals.go_on(self._home)
+    def _go_on(self) -> None:
+        """Work waits for no answer any more."""
+        if self._context.state.memory.awaiting:
+            self._context.state.change(awaiting="", awaiting_at="")
 
-    def _tasks(self, seen: Seen) -> list[Directive]:
+    def _tasks(self, seen: PageSeen) -> list[Directive]:
         """What is to be done now."""
-        underway = self._home.page.ticks_underway()
+        underway = self._context.page.ticks_underway()
         tasks = [task for task in seen.open if task.id not in underway]
         just_done, self._just_done = self._just_done, set()
         if tasks and just_done.issuperset(task.id for task in tasks):
             # The same again at once would never end; at the tick it may be the PM who wants it once more.
-            self._home.log.error("directives.not_ticked", directives=[task.id for task in tasks])
+            self._context.log.error("directives.not_ticked", directives=[task.id for task in tasks])
             self._put_off = seen.directives_text
         return tasks
 
-    def _make_way(self, seen: Seen, ticked: bool) -> Next:
-        """Main's code is not what runs here: the watcher shall start what main holds now."""
-        home = self._home
-        home.log.info("code.outdated", running=home.boot.commit, main=seen.commit)
-        body = home.git("ls-tree", seen.commit, "--", *BODY)
-        if handover.made_way_before(home, " ".join(body.split())) and not ticked:
-            home.log.error("code.still_outdated", running=home.boot.commit, main=seen.commit, next="at the next tick")
-            return Next.SLEEP
-        return Next.LEAVE if handover.hand_over_to_main(home, "main holds other code") else Next.RETRY
+    def _make_way(self, seen: PageSeen, ticked: bool) -> Next:
+        """Main's code is not what runs here: the watcher shall start what main holds now.
 
-    def _after(self, outcome: Outcome, seen: Seen) -> Next:
-        home = self._home
+        If the watcher could not bring the checkout to main, the next runner is as outdated as the last one was: the
+        note keeps the two from handing over to each other for ever."""
+        context = self._context
+        context.log.info("code.outdated", running=context.boot.commit, main=seen.commit)
+        body = " ".join(context.git("ls-tree", seen.commit, "--", *BODY).split())
+        made_way = f"{context.boot.commit} made way for {body}"
+        if context.state.memory.made_way == made_way and not ticked:
+            context.log.error(
+                "code.still_outdated", running=context.boot.commit, main=seen.commit, next="at the next tick"
+            )
+            return Next.SLEEP
+        if not context.state.change(made_way=made_way):
+            return Next.RETRY
+        return Next.LEAVE if make_way.signal_main(context, "main holds other code") else Next.RETRY
+
+    def _after(self, outcome: Outcome, seen: PageSeen) -> Next:
+        context = self._context
         if outcome.failure and outcome.end is End.MODEL_FAILURE:
             self._failures += 1
             self._put_off = seen.directives_text
-            home.life.trouble(str(outcome.failure))
+            context.status.note_error(str(outcome.failure))
             self._report_failure(outcome.failure, seen)
             return Next.SLEEP
         if outcome.end is not End.INTERRUPTED:
             self._failures = 0
-            approvals.go_on(home)
+            self._go_on()
         if outcome.end is End.CONTEXT and self._fresh_starts.another({task.id for task in seen.open}):
             return Next.LOOK_AGAIN
         if outcome.end not in (End.INTERRUPTED, End.CONTEXT):
@@ -192,58 +206,74 @@ class Work:
             case End.COMPLETED:
                 return Next.LOOK_AGAIN
             case End.INTERRUPTED:
-                home.interruption.check()
+                context.interruption.check()
             case End.CONTEXT:
-                unit.report_stopped(home, outcome, seen.open)
+                run.report_stopped(context, outcome, seen.open)
             case End.AWAITING_APPROVAL:
-                approvals.stand_still(home, seen.directives_text, seen.commit)
+                context.state.change(awaiting=_hash(seen.directives_text), awaiting_at=seen.commit)
         self._put_off = seen.directives_text
         return Next.SLEEP
 
     def _report_no_prompt(self, missing: NoPrompt, tasks: list[Directive]) -> None:
-        home = self._home
-        home.log.error("prompt.missing", error=str(missing))
-        home.life.trouble(str(missing))
-        if not self._told_of_prompt:
-            self._told_of_prompt = True
-            title = report_titles.stopped(home.boot.branch, home.head_or_boot(), tasks[0].text, "no SYSTEM.md")
-            home.page.report(title, str(missing))
+        context = self._context
+        context.log.error("prompt.missing", error=str(missing))
+        context.status.note_error(str(missing))
+        if not self._reported_no_prompt:
+            self._reported_no_prompt = True
+            run.report_end(context, tasks[0].text, "no SYSTEM.md", str(missing))
 
-    def _report_failure(self, failure: ModelFailure, seen: Seen) -> None:
-        """Tell the PM: of an exhausted budget once a day, of other failures once when they go on."""
-        home = self._home
+    def _report_failure(self, failure: ModelFailure, seen: PageSeen) -> None:
+        """Report an exhausted budget once a day, other failures once when they go on."""
         why = f"model {failure.type}"
         if failure.type == "budget_exhausted":
-            why = f"{why} on {home.now()[:10]}"
+            why = f"{why} on {self._context.now()[:10]}"
             if f"stopped ({why})" in seen.document:
                 return
         elif self._failures != FAILURES_TO_REPORT:
             return
-        title = report_titles.stopped(home.boot.branch, home.head_or_boot(), seen.open[0].text, why)
-        home.page.report(title, f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}")
+        text = f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}"
+        run.report_end(self._context, seen.open[0].text, why, text)
 
 
-def is_outdated(home: Home, main: str) -> bool:
-    """Main holds other code than this runner was started for. Raises GitError.
+def pm_has_moved(git: Git, before: str, now: str) -> bool:
+    """Whether main at `now` has a commit that it had not at `before` and that neither agent nor keep has committed.
 
-    One that stands in for a main that cannot live makes way for another, whatever in it was mended."""
-    if home.boot.instead_of:
-        return changes_beyond_page(home.git, home.boot.instead_of, main, *VERSION)
-    return changes_beyond_page(home.git, home.boot.commit, main, *BODY)
-
-
-def catch_up(home: Home, main: str) -> None:
-    """Bring the checkout to main when that loses nothing: it is clean, on main, and only behind."""
-    git = home.git
+    The agent's and the keep's own commits, such as reports, are no news: a runner that took them for news would ask
+    the model again after each report of its own, for ever."""
+    if before == now:
+        return False
     try:
-        head, branch = home.head(), git("rev-parse", "--abbrev-ref", "HEAD")
+        emails = git("log", f"--max-count={LOOKED_BACK}", "--format=%ce", now, f"^{before}", "--").splitlines()
+    except GitError:  # what main held before is gone: only the PM can do that
+        return True
+    return not emails or any(email.lower() not in (AGENT.email, WATCHER.email) for email in emails)
+
+
+def is_outdated(context: RunnerContext, main: str) -> bool:
+    """Whether main holds other code than this runner was started for. Raises GitError.
+
+    One that stands in for a blocked main makes way for another, whatever in it was mended."""
+    if context.boot.instead_of:
+        return changes_beyond_page(context.git, context.boot.instead_of, main, *VERSION)
+    return changes_beyond_page(context.git, context.boot.commit, main, *BODY)
+
+
+def catch_up(context: RunnerContext, main: str) -> None:
+    """Bring the checkout to main when that loses nothing: it is clean, on main, and only behind."""
+    git = context.git
+    try:
+        head, branch = context.head(), git("rev-parse", "--abbrev-ref", "HEAD")
         if head == main:
             return
         dirty = git("status", "--porcelain").splitlines()
-        if branch == home.boot.branch and not dirty and git.ok("merge-base", "--is-ancestor", head, main):
+        if branch == context.boot.branch and not dirty and git.ok("merge-base", "--is-ancestor", head, main):
             git("merge", "--quiet", "--ff-only", main)
-            home.log.info("checkout.caught_up", before=head, after=main)
+            context.log.info("checkout.caught_up", before=head, after=main)
         else:
-            home.log.warning("checkout.left", head=head, main=main, on=branch, uncommitted=len(dirty))
-    except GitError as error:  # a lock that was left behind: the model is told how the checkout stands, and has git
-        home.log.warning("checkout.left", main=main, error=str(error))
+            context.log.warning("checkout.left", head=head, main=main, on=branch, uncommitted=len(dirty))
+    except GitError as error:  # a lock that was left behind: the model sees the state of the checkout, and has git
+        context.log.warning("checkout.left", main=main, error=str(error))
+
+
+def _hash(directives: str) -> str:
+    return hashlib.sha256(directives.encode(errors="surrogatepass")).hexdigest()

@@ -1,2 +1,2 @@
-"""What a branch's requirements ask for, installed beside those of others: `requirements` and `choose` are pure, `shelf`
-looks, `install` and `tidy` are programs that the watcher runs as the cell."""
+"""A branch's own Python packages: `requirements` reads what it asks for, `store` is where environments lie, `install`
+and `tidy` are programs that the watcher runs as the cell."""

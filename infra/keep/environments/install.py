@@ -1,6 +1,6 @@
-"""Install what a checkout's requirements name into an environment of their own. Run by the watcher as the cell, with
-the keep's code; says one line (`answer`). What is half made is never used, because the marker comes last and is on the
-disk after all else; it is removed here, by the next install or by `tidy`."""
+"""Install what a checkout's requirements name into an environment of their own. The watcher runs this as the cell, with
+the keep's code; it prints one line (`result`). A half-made environment is never used, because the marker comes last and
+is on the disk after all else; it is removed here, by the next install or by `tidy`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ import signal
 import sys
 import time
 import venv
-from collections.abc import Callable
 
-from infra.keep.environments import bounded_pip, order, shelf
-from infra.keep.environments.answer import Answer, Failed, Installed, clean, say
-from infra.keep.environments.bounded_pip import Bounds, PipFailed
-from infra.keep.environments.choose import Existing
-from infra.keep.environments.order import Order
-from infra.keep.environments.removal import alone_in, remove, unfinished
+from infra.keep.environments import pip, store
+from infra.keep.environments.pip import PipFailed, PipLimits
+from infra.keep.environments.request import InstallRequest, from_words
 from infra.keep.environments.requirements import BadRequirements, Requirements, fingerprint, this_runtime, understand
+from infra.keep.environments.result import Failed, Installed, InstallResult, clean, to_line
 from infra.shared.files import sync_directory, write_whole
 from infra.shared.safe_files import Below
 
@@ -31,19 +28,19 @@ FRESH = ".fresh"
 
 def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, _leave)
-    answer = install(order.from_words(argv), dict(os.environ), time.monotonic())
-    print(say(answer))
-    return 0 if isinstance(answer, Installed) else 1
+    result = install(from_words(argv), dict(os.environ), time.monotonic())
+    print(to_line(result))
+    return 0 if isinstance(result, Installed) else 1
 
 
-def install(asked: Order, environ: dict[str, str], began: float) -> Answer:
-    """Whatever goes wrong is an answer; after it there is a whole environment or nothing new."""
+def install(request: InstallRequest, environ: dict[str, str], began: float) -> InstallResult:
+    """Every failure is a result; after it there is a whole environment or nothing new."""
+    bot = Below(request.bot)
     try:
-        source, content = shelf.read_requirements(asked.checkout)
+        source, content = store.read_requirements(bot, request.checkout)
         if content is None:
-            return Failed(f"{asked.checkout} has no requirements file; there is nothing to install", "", outage=False)
-        wanted = understand(content, source)
-        interpreter = _installed(asked, wanted, environ, began + asked.seconds)
+            return Failed(f"{request.checkout} has no requirements file; there is nothing to install", "", outage=False)
+        interpreter = _installed(request, bot, understand(content, source), environ, began + request.seconds)
     except BadRequirements as error:
         return Failed(str(error), "", outage=False)
     except PipFailed as error:
@@ -55,82 +52,77 @@ def install(asked: Order, environ: dict[str, str], began: float) -> Answer:
     return Installed(interpreter, round(time.monotonic() - began, 3))
 
 
-def _installed(asked: Order, wanted: Requirements, environ: dict[str, str], until: float) -> str:
+def _installed(request: InstallRequest, bot: Below, wanted: Requirements, environ: dict[str, str], until: float) -> str:
     """The interpreter of the environment. Raises PipFailed and OSError."""
-    for directory in (os.path.dirname(asked.wheels), asked.wheels, asked.environments):
-        Below(os.path.dirname(directory)).make_directory(directory)
-        os.chmod(directory, 0o700)
+    for directory in (os.path.dirname(request.wheels), request.wheels, request.environments):
+        bot.make_directory(directory, 0o700)
     wanted_hash = fingerprint(wanted, this_runtime())
-    with alone_in(asked.environments, until):
-        for path, found in sorted(shelf.whole_ones(asked.environments).items()):
-            if found == wanted_hash:
-                return shelf.interpreter_of(Existing(path))
-        for path in unfinished(asked.environments):
-            remove(path)
-        if bounded_pip.is_short_of_space(asked.environments, asked.free_bytes):
-            raise OSError(f"less than {asked.free_bytes} bytes are free in {asked.environments}; make room")
-        path = f"{asked.environments}/{wanted_hash[:16]}-{secrets.token_hex(4)}"
+    with store.alone_in(request.environments, until):
+        whole = store.whole_ones(bot, request.environments)
+        if found := store.paths_of(wanted_hash, whole):
+            return store.interpreter_in(found[0])
+        for path in set(store.entries(bot, request.environments)) - whole.keys():
+            store.remove(bot, path)
+        if pip.is_short_of_space(request.environments, request.free_bytes):
+            raise OSError(f"fewer than {request.free_bytes} bytes are free in {request.environments}; make room")
+        path = f"{request.environments}/{wanted_hash[:16]}-{secrets.token_hex(4)}"
         try:
-            _make(path, asked.wheels, wanted, environ, Bounds(until, asked.environments, asked.free_bytes // 2))
-            write_whole(f"{path}/{shelf.MARKER}", f"{wanted_hash}\n".encode())
-            sync_directory(asked.environments)
+            _make(
+                path, request.wheels, wanted, environ, PipLimits(until, request.environments, request.free_bytes // 2)
+            )
+            write_whole(f"{path}/{store.MARKER}", f"{wanted_hash}\n".encode())
+            sync_directory(request.environments)
         except BaseException:
-            remove(path)
+            store.remove(bot, path)
             raise
-    return shelf.interpreter_of(Existing(path))
+    return store.interpreter_in(path)
 
 
-def _make(path: str, wheels: str, wanted: Requirements, environ: dict[str, str], bounds: Bounds) -> None:
-    """All of an environment but its marker, and all of it on the disk."""
+def _make(path: str, wheels: str, wanted: Requirements, environ: dict[str, str], limits: PipLimits) -> None:
+    """All of an environment but its marker, on the disk. Raises PipFailed and OSError.
+
+    With hashes there is one right wheel for each package, so what was fetched once is as good as the index. Without,
+    the index is asked first, and what was fetched earlier serves when that is out of reach."""
     # No packages of the keep's, and no pip: only what is named.
     venv.EnvBuilder(symlinks=True, with_pip=False).create(path)
-    fresh = f"{path}/{FRESH}"
+    fresh, requirements = f"{path}/{FRESH}", f"{path}/{REQUIREMENTS}"
     os.mkdir(fresh)
-    requirements = f"{path}/{REQUIREMENTS}"
     write_whole(requirements, wanted.text.encode())
-    interpreter = shelf.interpreter_of(Existing(path))
 
-    def pip(words: list[str]) -> None:
-        bounded_pip.run(words, environ | {"TMPDIR": fresh}, fresh, bounds)
+    def install_from(directory: str) -> None:
+        words = pip.install_words(requirements, wanted.hashed, directory, store.interpreter_in(path))
+        pip.run(words, environ | {"TMPDIR": fresh}, fresh, limits)
 
-    _fill(pip, requirements, wanted, interpreter, wheels, fresh)
-    _sync_disk(path)
-    for name in _wheels_in(fresh):
-        os.replace(f"{fresh}/{name}", f"{wheels}/{name}")
-    remove(fresh)
+    def fetch() -> None:
+        words = pip.download_words(requirements, wanted.hashed, fresh)
+        pip.run(words, environ | {"TMPDIR": fresh}, fresh, limits)
 
-
-def _fill(
-    pip: Callable[[list[str]], None],
-    requirements: str,
-    wanted: Requirements,
-    interpreter: str,
-    wheels: str,
-    fresh: str,
-) -> None:
-    """Fetch, then install from what was fetched. Raises PipFailed and OSError.
-
-    With hashes there is one right wheel for each package, so what was fetched once is as good as the index; without,
-    the index is asked first, and what was fetched earlier serves when that is out of reach."""
-    from_kept = bounded_pip.install_words(requirements, wanted.hashed, wheels, interpreter)
     kept = _wheels_in(wheels)
     have_all = wanted.packages <= {name.partition("-")[0].lower() for name in kept}
-    if wanted.hashed and have_all:
+    if wanted.hashed:
         try:
-            return pip(from_kept)
+            if not have_all:
+                raise PipFailed("not every wheel was kept", "", outage=False)
+            install_from(wheels)
         except PipFailed as error:
             if error.outage:
                 raise
-    if wanted.hashed:  # pip looks at the hash of each that it needs, and fetches one that is not as it should be
-        for name in kept:
-            os.link(f"{wheels}/{name}", f"{fresh}/{name}", follow_symlinks=False)
-    try:
-        pip(bounded_pip.download_words(requirements, wanted.hashed, fresh))
-    except PipFailed as error:
-        if not error.outage or wanted.hashed or not have_all:
-            raise
-        return pip(from_kept)
-    return pip(bounded_pip.install_words(requirements, wanted.hashed, fresh, interpreter))
+            for name in kept:  # pip checks the hash of each that it needs, and fetches one that does not match
+                os.link(f"{wheels}/{name}", f"{fresh}/{name}", follow_symlinks=False)
+            fetch()
+            install_from(fresh)
+    else:
+        try:
+            fetch()
+            install_from(fresh)
+        except PipFailed as error:
+            if not error.outage or not have_all:
+                raise
+            install_from(wheels)
+    _sync_disk(path)
+    for name in _wheels_in(fresh):
+        os.replace(f"{fresh}/{name}", f"{wheels}/{name}")
+    Below(path).remove(FRESH)
 
 
 def _wheels_in(directory: str) -> list[str]:
@@ -150,7 +142,7 @@ def _sync_disk(path: str) -> None:
 
 
 def _leave(number: int, _frame: object) -> None:
-    """Once: what is unwound then ends pip and removes what is half made."""
+    """Once: unwinding then ends pip and removes what is half made."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
 

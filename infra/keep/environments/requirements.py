@@ -62,7 +62,7 @@ def understand(content: bytes, source: str) -> Requirements:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadRequirements(f"{source} is not UTF-8 (byte {error.start}); write it anew in UTF-8") from None
+        raise BadRequirements(f"{source} is not UTF-8 (byte {error.start}); write it in UTF-8") from None
     options, packages, names = [], set(), set()
     for number, line in _joined(text):
         problem = _problem_with(line)

@@ -18,7 +18,7 @@ from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.verdicts import findings, records, refs, trees, verdict
-from infra.shared.verdicts.findings import ANSWER_BYTES, Answer
+from infra.shared.verdicts.findings import ANSWER_BYTES, Findings
 from infra.shared.verdicts.selection import select
 
 LOOK_SECONDS = 60.0
@@ -73,7 +73,7 @@ def conclude(remote: str, planned: bytes, answered: bytes, began: float, now: fl
     try:
         answer = findings.from_json(answered)
     except ValueError:
-        answer = Answer(outage="the examiner ended without an answer; the candidate may have ended it")
+        answer = Findings(outage="the examiner ended without an answer; the candidate may have ended it")
     git = Git(remote, WATCHER, {"GIT_DIR": remote}).within(LOOK_SECONDS)
     found = verdict.judge(wanted.key, wanted.branch, wanted.commit, wanted.main, wanted.selection, answer)
     records.keep(git, msgspec.structs.replace(found, at=now, seconds=max(0.0, now - began)))

@@ -4,10 +4,8 @@ user of its own where there is one. It reads a plan with its objects on stdin, a
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,14 +16,14 @@ import msgspec
 
 from infra.keep.examination import plan, running
 from infra.keep.examination.plan import Plan
+from infra.keep.rehearsal import scratch
 from infra.keep.rehearsal import verdict as rehearsals
 from infra.shared.exit_codes import Exit
-from infra.shared.processes import become_subreaper, sweep
+from infra.shared.processes import sweep
 from infra.shared.repository.git import Git, GitError
 from infra.shared.verdicts import findings
-from infra.shared.verdicts.findings import Answer, Run
+from infra.shared.verdicts.findings import Findings, Run
 
-_PR_SET_DUMPABLE = 4
 GIT_SECONDS = 60.0
 OURS_OF_FIVE = 2
 """So many fifths: host/container/words.py leaves room for them."""
@@ -33,7 +31,7 @@ ROOM = 84
 """The longest path of our scratch directory: sockets lie below it (unix(7))."""
 
 
-class Places(NamedTuple):
+class Checkouts(NamedTuple):
     candidate: str
     with_mains_tests: str
     mains: str
@@ -43,20 +41,20 @@ class Places(NamedTuple):
 def main(apart: bool) -> int:
     """`apart`: as a user that does nothing else, in a directory for temporary files that is for this alone."""
     wanted, pack = plan.from_bytes(sys.stdin.buffer.read())
-    become_subreaper()
+    scratch.stand_apart()
     if apart:
         _take_little()
-        _clear(tempfile.gettempdir())
-    # The candidate has our user: it must not reach our answer through /proc.
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    os.umask(0o022)
+        # What an examination left that was killed.
+        for entry in list(os.scandir(tempfile.gettempdir())):
+            if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                scratch.remove(entry.path)
     packages = running.packages_of(wanted.python)
     if packages:
         os.environ["MINIFRAM_PACKAGES"] = packages
     try:
         answer = examine(wanted, pack)
     except (OSError, GitError) as error:
-        answer = Answer(outage=f"it could not be examined: {str(error)[:500]}")
+        answer = Findings(outage=f"it could not be examined: {str(error)[:500]}")
     sys.stdout.buffer.write(findings.to_json(answer) + b"\n")
     sys.stdout.buffer.flush()
     return Exit.OK
@@ -70,37 +68,27 @@ def _take_little() -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (ours, ours))
 
 
-def _clear(place: str) -> None:
-    """What an examination left that was killed."""
-    for entry in list(os.scandir(place)):
-        if entry.stat(follow_symlinks=False).st_uid == os.getuid():
-            _remove(entry.path)
-
-
-def examine(wanted: Plan, pack: bytes) -> Answer:
+def examine(wanted: Plan, pack: bytes) -> Findings:
     """Raises OSError, GitError."""
-    root = tempfile.mkdtemp(prefix="x", dir=_directory())
+    place = tempfile.gettempdir()
+    if len(place) > ROOM - 20:
+        raise OSError(f"{place} is too long a path for sockets; set TMPDIR to a shorter one")
+    root = tempfile.mkdtemp(prefix="x", dir=place)
     try:
         places = _check_out(root, wanted, pack)
         asked = wanted.settings
-        answer = Answer(rehearsed=True) if asked.rehearsed else Answer()
+        answer = Findings(rehearsed=True) if asked.rehearsed else Findings()
         if asked.rehearse and not asked.rehearsed:
             answer = _rehearse(places, wanted)
         return answer if answer.rehearsed is False or answer.outage else _test(places, wanted, answer)
     finally:
         sweep(frozenset())
-        _remove(root)
+        with contextlib.suppress(OSError):
+            scratch.remove(root)
 
 
-def _directory() -> str:
-    place = tempfile.gettempdir()
-    if len(place) > ROOM - 20:
-        raise OSError(f"{place} is too long a path for sockets; set TMPDIR to a shorter one")
-    return place
-
-
-def _check_out(root: str, wanted: Plan, pack: bytes) -> Places:
-    places = Places(f"{root}/c", f"{root}/b", f"{root}/m", f"{root}/t")
+def _check_out(root: str, wanted: Plan, pack: bytes) -> Checkouts:
+    places = Checkouts(f"{root}/c", f"{root}/b", f"{root}/m", f"{root}/t")
     commits = (wanted.candidate, wanted.with_mains_tests, wanted.mains)
     made: dict[str, str] = {}
     for commit, path in zip(commits, places[:3], strict=True):
@@ -117,7 +105,7 @@ def _check_out(root: str, wanted: Plan, pack: bytes) -> Places:
     return places
 
 
-def _rehearse(places: Places, wanted: Plan) -> Answer:
+def _rehearse(places: Checkouts, wanted: Plan) -> Findings:
     """Raises OSError."""
     seconds = wanted.settings.rehearsal_seconds
     # In the container another user's environment may be closed to us; then it is rehearsed with what the image has.
@@ -133,15 +121,15 @@ def _rehearse(places: Places, wanted: Plan) -> Answer:
         said, _ = process.communicate()
     found = rehearsals.read_verdict(said, process.returncode)
     if found.fit is None:
-        return Answer(outage=f"it could not be rehearsed: {found.why}")
-    return Answer(rehearsed=found.fit, rehearsal=found.why, transcript=found.transcript)
+        return Findings(outage=f"it could not be rehearsed: {found.why}")
+    return Findings(rehearsed=found.fit, rehearsal=found.why, transcript=found.transcript)
 
 
 _REHEARSED = "examined"
 """What the rehearsal calls the branch; it knows of no other."""
 
 
-def _test(places: Places, wanted: Plan, answer: Answer) -> Answer:
+def _test(places: Checkouts, wanted: Plan, answer: Findings) -> Findings:
     """Raises OSError."""
     end = time.monotonic() + wanted.settings.seconds
     chosen = wanted.selection
@@ -159,11 +147,3 @@ def _test(places: Places, wanted: Plan, answer: Answer) -> Answer:
         for checkout in (places.mains, places.candidate)
     )
     return msgspec.structs.replace(answer, main=main, mains=mains, own=own, counted_there=there, counted=here)
-
-
-def _remove(root: str) -> None:
-    """Whatever the tests made of it."""
-    subprocess.run(["chmod", "-R", "u+rwX", "--", root], capture_output=True, check=False)
-    shutil.rmtree(root, ignore_errors=True)
-    with contextlib.suppress(OSError):  # it is no directory, or gone
-        os.unlink(root)

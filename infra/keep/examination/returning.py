@@ -3,18 +3,15 @@ rollback would be a way onto main for a branch that nobody examined."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 
 from infra.shared.branches import MAIN
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import Places
-from infra.shared.repository.bounded_git import BoundedGit, TooMuch
 from infra.shared.repository.changes import changes
 from infra.shared.repository.durable_refs import update_refs
-from infra.shared.repository.git import Git, resolve_commit
+from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
 from infra.shared.verdicts import refs, steps, trees
-from infra.shared.verdicts.paths import needs_examination
 
 SINCE = "refs/minifram/since"
 """Where main was when the keep first looked after examinations: what main went through before proves nothing."""
@@ -36,19 +33,21 @@ def problem(places: Places, seen: str, made: str, target: str) -> str:
     """Why main may not move from `seen` to `made`, which has the tree of `target`; empty when it may.
 
     Raises GitError, LookupError."""
-    git = BoundedGit(places.remote, time.monotonic() + LOOK_SECONDS, {"GIT_DIR": places.remote})
+    git = Git(places.remote, env={"GIT_DIR": places.remote}, limits=GitLimits(answer_bytes=32 << 20)).within(
+        LOOK_SECONDS
+    )
     try:
         found = changes(git, seen, made)
     except TooMuch:
         raise LookupError(f"{target[:12]} has more files than can be looked through; choose another commit") from None
     there = steps.names_in_tests(git, seen)
-    differ = (path for path, each in found.items() if needs_examination(path, each.mode_before, each.mode, there))
-    path = next(differ, "")
-    if not path or _is_open(git, made) or _is_good(git, target) or _has_led(git, seen, target, there):
+    change = steps.first_needing(found.values(), there)
+    good = git("for-each-ref", "--format=%(objectname)", GOODS).split()
+    if not change or target in good or _may_lead(git, made) or _has_led(git, seen, target, there):
         return ""
     return (
-        f"{target[:12]} changes {path!r}, and the keep has no verdict for it and did not see it lead main; roll back "
-        "to a version that has led main, or bootstrap a branch that holds it"
+        f"{target[:12]} changes {change.path!r}, and the keep has no verdict for it and did not see it lead main; roll "
+        "back to a version that has led main, or bootstrap a branch that holds it"
     )
 
 
@@ -66,13 +65,9 @@ def _has_led(git: Git, seen: str, target: str, there: Collection[str]) -> bool:
     last = steps.last_change(git, since, target, there)
     if last is None:
         return goes_on  # it is made of what `since` is made of
-    return last.committer.lower() != AGENT.email or _is_open(git, last.commit)
+    return last.committer.lower() != AGENT.email or _may_lead(git, last.commit)
 
 
-def _is_open(git: Git, commit: str) -> bool:
+def _may_lead(git: Git, commit: str) -> bool:
     standing = refs.standing(git, trees.key_of(git, commit))
     return bool(standing and standing.passed and not standing.needs_word)
-
-
-def _is_good(git: Git, target: str) -> bool:
-    return target in git("for-each-ref", "--format=%(objectname)", GOODS).split()

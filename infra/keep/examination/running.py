@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from infra.shared.processes import KEEPS_GIT, how_it_ended
+from infra.shared.text import plain
 from infra.shared.verdicts.findings import ANSWER_BYTES, FAILED, SKIPPED, Run, run_of
 
 INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
@@ -106,11 +107,11 @@ def _pytest(checkout: str, words: Sequence[str], scratch: str, seconds: float) -
 def _trouble(lines: list[Any], status: int, late: bool, seconds: float, scratch: str) -> str:
     if late:
         return f"they were ended after {seconds:.0f} s"
-    told = [line["ended"] for line in lines if isinstance(line, dict) and isinstance(line.get("ended"), int)]
-    if status in (_ENDED, _FAILURES, _NOTHING) and told[-1:] == [status]:
+    ended = [line["ended"] for line in lines if isinstance(line, dict) and isinstance(line.get("ended"), int)]
+    if status in (_ENDED, _FAILURES, _NOTHING) and ended[-1:] == [status]:
         return ""
     if any(isinstance(line, dict) and "broken" in line for line in lines):
-        return ""  # that is told of the file
+        return ""  # the file's own line says so
     return f"pytest: {how_it_ended(status)}. Its last words: {_last_words(scratch)}"
 
 
@@ -121,12 +122,12 @@ def _last_words(scratch: str) -> str:
             text = log.read().decode(errors="replace").strip()
     except OSError:
         return "none"
-    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return plain(text)
 
 
 def _read(process: subprocess.Popen[bytes], pipe: int, seconds: float) -> tuple[list[Any], bool]:
-    """The plugin's lines until pytest has ended; whether its time was up. Whoever keeps the pipe open is not waited
-    for."""
+    """The plugin's lines until pytest has ended, and whether its time was up. A process that keeps the pipe open is not
+    waited for."""
     end, said = time.monotonic() + seconds, bytearray()
     pidfd = os.pidfd_open(process.pid)
     try:

@@ -21,7 +21,7 @@ MAX_CONNECTIONS = 16
 SILENT_SECONDS = 300
 """A clone or fetch that is silent for so long is ended."""
 GREETING_SECONDS = 10
-"""Whoever connects has so long to say what it wants."""
+"""A client that connects has so long to say what it wants."""
 
 
 def url(places: Places, port: int = PORT) -> str:
@@ -33,8 +33,7 @@ def command(places: Places, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) 
     """Serves until SIGTERM; what it was about then is ended by its client's going. Raises GitError.
 
     `memory`: bytes, for each process of a push; less where the machine allows less. The limits are the daemon's own and
-    so each connection's: to put them on a connection's process from beside it would be to put them on whoever has
-    adopted its child by then.
+    so each connection's: set from beside, they might hit another process that has the pid by then.
 
     Started as itself and not by `git daemon`, which would stay in between and not hand on a SIGKILL."""
     programs = Git("/")("--exec-path")

@@ -1,8 +1,8 @@
 """What may land: one ref update and what git said about it in, the reason to refuse it out, in the words that
 the agent will read. Pure; frozen admits less than propose, and propose less than merge.
 
-The words never say what git says when a push lost a race ("fetch first" and the like): whoever pushes in a loop
-would take a refusal for a reason to try again."""
+The words never say what git says when a push lost a race ("fetch first" and the like): a client that pushes in
+a loop would take a refusal for a reason to try again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from infra.keep.git_door.entries import folded, problem_with_top
-from infra.keep.git_door.entries import shown as _shown
+from infra.keep.git_door.entries import folded, problem_with_top, shown
 from infra.keep.git_door.pages import Wrong
 from infra.keep.git_door.rules import Autonomy, Rules
 from infra.shared.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
@@ -28,8 +27,8 @@ MAX_COMMITS = 10_000
 """New commits on one ref."""
 MAX_PATH_BYTES, MAX_NAME_BYTES = 1000, 255
 """Of a file's path, and of each name in it: what is longer cannot be checked out everywhere."""
-MAX_TOLD = 5
-"""Secrets that one refusal tells of."""
+MAX_LEAKS_SHOWN = 5
+"""Secrets that one refusal names."""
 
 HEADS, TAGS, SNAPSHOTS = "refs/heads/", "refs/tags/", "refs/tags/snapshot/"
 MAIN_REF = HEADS + MAIN
@@ -60,26 +59,16 @@ class Leak(NamedTuple):
     place: str
     """In words that fit behind the secret: `in file 'a', line 3`."""
     commit: str = ""
-    """The oldest one that holds it; empty when that could not be told."""
+    """The oldest one that holds it; empty when that is not known."""
 
 
-class Page(NamedTuple):
-    """COMMS.md of main, which a push changes."""
+class MainChange(NamedTuple):
+    """What a push changes on main that only a verdict allows."""
 
-    before: str | None
-    after: str | None
-    """None as well when it would be no regular file."""
-
-
-class Step(NamedTuple):
-    """Between two commits of main, what may only change with a verdict."""
-
-    path: str
-    """A file of it; empty when there is none."""
-    key: str = ""
-    """Of the tree that main would have (`examination.trees`)."""
+    path: str = ""
+    """The first such file; empty when there is none."""
     standing: Standing | None = None
-    """What the keep's verdict on that tree says; None when it has none."""
+    """What the keep's verdict on the new tree says; None when it has none."""
     early: tuple[str, str] | None = None
     """A commit before the last one, by first parents, that changes such a file, and which."""
     branch: str = ""
@@ -112,10 +101,8 @@ class Update(NamedTuple):
     leaks: tuple[Leak, ...] = ()
     odd: tuple[str, ...] = ()
     """What is wrong with entries of new trees, with tags and with headers, in the words of `entries`."""
-    step: Step = Step("")
+    main_change: MainChange = MainChange()
     """main only."""
-    page: Page | None = None
-    """main only: None when COMMS.md is as it was."""
     wrong_page: Wrong | None = None
     """A commit that changes COMMS.md or its archive."""
     unseen: str = ""
@@ -138,11 +125,11 @@ def refusal(update: Update, rules: Rules) -> str | None:
 def _problem_with_name(update: Update, protected: Iterable[str]) -> str | None:
     ref = update.ref
     if update.stands_for:
-        return f"this is another name for {_shown(update.stands_for)}; push to that one"
+        return f"this is another name for {shown(update.stands_for)}; push to that one"
     if ref.startswith(HEADS):
         return _problem_with_branch(ref.removeprefix(HEADS), protected)
     if ref.startswith(TAGS):
-        if _SNAPSHOT.fullmatch(ref) and ref.count("/") < _SNAPSHOT_SLASHES:
+        if _SNAPSHOT.fullmatch(ref) and ref.count("/") < SNAPSHOTS.count("/") + MAX_PARTS:
             return None
         return "the only tags are snapshots: push it as refs/tags/snapshot/<name>, letters, digits and . _ + / -"
     for prefix, words in _CLOSED.items():
@@ -152,23 +139,23 @@ def _problem_with_name(update: Update, protected: Iterable[str]) -> str | None:
 
 
 def _problem_with_branch(branch: str, protected: Iterable[str]) -> str | None:
-    if branch == RESCUE.rstrip("/"):
+    rescue = RESCUE.rstrip("/")
+    if branch == rescue:
         return f"this name would stand in the way of the {RESCUE}… branches; choose another one"
     problem = None if branch == MIND else problem_with_branch(branch)
     if problem:
         return problem
     first = branch.split("/")[0]
-    for taken in (MAIN, MIND, RESCUE.rstrip("/")):
+    for taken in (MAIN, MIND, rescue):
         # Not every file system tells capital letters from small ones, and a ref is a file.
-        if first.casefold() == taken and (first != taken or (taken != RESCUE.rstrip("/") and branch != taken)):
+        if first.casefold() == taken and (first != taken or (taken != rescue and branch != taken)):
             return f"this name is too much like {taken!r}, or stands in its way; choose another one"
     pattern = protecting(protected, branch)
     if pattern:
-        return f"this branch is the PM's (protected.branches has {_shown(pattern)}); push one of another name"
+        return f"this branch is the PM's (protected.branches has {shown(pattern)}); push one of another name"
     return None
 
 
-_SNAPSHOT_SLASHES = SNAPSHOTS.count("/") + MAX_PARTS
 _SNAPSHOT = re.compile(rf"{SNAPSHOTS}[A-Za-z0-9][A-Za-z0-9._+/-]{{0,199}}")
 _CLOSED = {
     "HEAD": "which branch is the first is the PM's to say; push a branch by its name",
@@ -215,6 +202,9 @@ def _problem_with_autonomy(update: Update, autonomy: Autonomy) -> str | None:
     return None
 
 
+_AMEND = "(git commit --amend or git rebase), and push again"
+
+
 def _problem_with_content(update: Update, rules: Rules) -> str | None:
     if update.unseen:
         return f"{update.unseen}; push it in smaller pieces, oldest commits first"
@@ -226,19 +216,54 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
             )
     for file in update.large_files:
         if file.size > rules.blob_bytes:
-            name = f"file {_shown(file.path)}" if file.path else "something that no commit of the push needs"
-            return (
-                f"{name} has {file.size} bytes, over the limit of {rules.blob_bytes}; take it out "
-                "of the commit that adds it (git commit --amend or git rebase), and push again"
-            )
+            name = f"file {shown(file.path)}" if file.path else "something that no commit of the push needs"
+            over = f"has {file.size} bytes, over the limit of {rules.blob_bytes}"
+            return f"{name} {over}; take it out of the commit that adds it {_AMEND}"
     for path in update.present:
         names = path.encode(errors="surrogateescape")
         if len(names) > MAX_PATH_BYTES or max(map(len, names.split(b"/"))) > MAX_NAME_BYTES:
             return (
-                f"the path {_shown(path)} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} "
+                f"the path {shown(path)} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} "
                 f"bytes, and {MAX_NAME_BYTES} in each name"
             )
-    return _problem_with_leaks(update.leaks) or _problem_with_people(update.new_commits)
+    # The oldest commit first: a rebase that mends it mends those above.
+    people = filter(None, map(_problem_with_people, reversed(update.new_commits)))
+    return _problem_with_leaks(update.leaks) or next(people, None)
+
+
+def _problem_with_leaks(leaks: tuple[Leak, ...]) -> str | None:
+    if not leaks:
+        return None
+    words = [
+        f"{f'commit {leak.commit[:12]}' if leak.commit else 'the push'} holds {leak.kind} {leak.place}"
+        for leak in dict.fromkeys(leaks[:MAX_LEAKS_SHOWN])
+    ]
+    more = f" (and {len(leaks) - MAX_LEAKS_SHOWN} more)" if len(leaks) > MAX_LEAKS_SHOWN else ""
+    return (
+        f"{'; '.join(words)}{more}; take it out of every commit of this push (git commit --amend or git rebase), put "
+        "words such as 'your-key-here' in its place, and push again; if it is a real one, tell the PM that it was here"
+    )
+
+
+def _problem_with_people(commit: Commit) -> str | None:
+    """Git shows the author first, so nobody is the watcher there either; a cherry-picked patch keeps its author."""
+    author, id = commit.author, commit.id[:12]
+    if WATCHER.email in author.email.casefold() or WATCHER.name in author.name.casefold():
+        return (
+            f"the author of commit {id} is {_person(author)}, and only the watcher writes in its name; "
+            "take the commit over (git commit --amend --reset-author, or a rebase), then push again"
+        )
+    if commit.committer != AGENT:
+        return (
+            f"the committer of commit {id} is {_person(commit.committer)}; expected {_person(AGENT)}, as "
+            "git is set up here. Commit it again as yourself, without user.*, committer.* or GIT_COMMITTER_* settings "
+            f"of your own (git rebase --force-rebase --rebase-merges {id}~ keeps its author), then push"
+        )
+    return None
+
+
+def _person(person: Person) -> str:
+    return shown(f"{person.name} <{person.email}>")
 
 
 def _problem_with_entries(update: Update) -> str | None:
@@ -248,65 +273,6 @@ def _problem_with_entries(update: Update) -> str | None:
             return f"in commit {commit.id[:12]} {problem} in that commit too (git rebase), and push again"
     problem = problem_with_top(path for path in update.present if "/" not in path) or next(iter(update.odd), None)
     return f"{problem}; do so in every commit of this push (git rebase), and push again" if problem else None
-
-
-def _problem_with_people(commits: tuple[Commit, ...]) -> str | None:
-    for commit in reversed(commits):  # the oldest first: a rebase that mends it mends those above
-        problem = _problem_with_names(commit)
-        if problem:
-            return problem
-    return None
-
-
-def _problem_with_names(commit: Commit) -> str | None:
-    """Git shows the author first, so nobody is the watcher there either; a cherry-picked patch keeps its author."""
-    author = commit.author
-    if WATCHER.email in author.email.casefold() or WATCHER.name in author.name.casefold():
-        return (
-            f"the author of commit {commit.id[:12]} is {_person(author)}, and only the watcher writes in its name; "
-            "take the commit over (git commit --amend --reset-author, or a rebase), then push again"
-        )
-    if commit.committer != AGENT:
-        return (
-            f"the committer of commit {commit.id[:12]} is {_person(commit.committer)}; expected {_person(AGENT)}, as "
-            "git is set up here. Commit it again as yourself, without user.*, committer.* or GIT_COMMITTER_* settings "
-            f"of your own (git rebase --force-rebase --rebase-merges {commit.id[:12]}~ keeps its author), then push"
-        )
-    return None
-
-
-def _person(person: Person) -> str:
-    return _shown(f"{person.name} <{person.email}>")
-
-
-def _problem_with_leaks(leaks: tuple[Leak, ...]) -> str | None:
-    if not leaks:
-        return None
-    told = [
-        f"{f'commit {leak.commit[:12]}' if leak.commit else 'the push'} holds {leak.kind} {leak.place}"
-        for leak in dict.fromkeys(leaks[:MAX_TOLD])
-    ]
-    more = f" (and {len(leaks) - MAX_TOLD} more)" if len(leaks) > MAX_TOLD else ""
-    return (
-        f"{'; '.join(told)}{more}; take it out of every commit of this push (git commit --amend or git rebase), put "
-        "words such as 'your-key-here' in its place, and push again; if it is a real one, tell the PM that it was here"
-    )
-
-
-def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None:
-    if update.ref != MAIN_REF:
-        return None
-    for path in update.changed:
-        pattern = protecting_on_main(protected, path)
-        if pattern:
-            return (
-                f"{_shown(path)} is the PM's to change on main (protected.files has {_shown(pattern)}); leave it as it "
-                "is on main, and propose the change on a branch of its own"
-            )
-    for path in update.present:
-        if is_second_page(path):
-            return f"{_shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
-    return _problem_with_step(update.step)
 
 
 def _problem_with_pages(wrong: Wrong | None) -> str | None:
@@ -322,30 +288,44 @@ def _problem_with_pages(wrong: Wrong | None) -> str | None:
     )
 
 
-def _problem_with_step(step: Step) -> str | None:
-    if step.early:
-        commit, path = step.early
+def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None:
+    if update.ref != MAIN_REF:
+        return None
+    for path in update.changed:
+        pattern = protecting_on_main(protected, path)
+        if pattern:
+            return (
+                f"{shown(path)} is the PM's to change on main (protected.files has {shown(pattern)}); leave it as it "
+                "is on main, and propose the change on a branch of its own"
+            )
+    for path in update.present:
+        if is_second_page(path):
+            return f"{shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
+    return _problem_without_verdict(update.main_change)
+
+
+def _problem_without_verdict(change: MainChange) -> str | None:
+    if change.early:
+        commit, path = change.early
         return (
-            f"commit {commit[:12]} changes {_shown(path)} before the last commit of this push, and main moves over "
+            f"commit {commit[:12]} changes {shown(path)} before the last commit of this push, and main moves over "
             "such a change in one examined step; merge the branch into main with one merge commit"
         )
-    if not step.path:
+    if not change.path:
         return None
-    which = f"minifram review {step.branch}" if step.branch else "minifram review BRANCH"
-    if step.standing is None:
-        asked = (
-            "is asked for; push again when it has passed"
-            if step.branch
-            else "comes when a branch holding it is bootstrapped"
-        )
+    which = f"minifram review {change.branch or 'BRANCH'}"
+    standing = change.standing
+    if standing is None:
+        asked = "comes when a branch holding it is bootstrapped"
+        if change.branch:
+            asked = "is asked for; push again when it has passed"
+        changes = f"{shown(change.path)} changes, and the keep has not examined this version"
+        return f"{changes}: an examination {asked} ({which})"
+    if not standing.passed:
+        return f"the keep examined this version, and it did not pass: {standing.why[:500]}; mend it on the branch"
+    if standing.needs_word:
         return (
-            f"{_shown(step.path)} changes, and the keep has not examined this version: an examination {asked} ({which})"
-        )
-    if not step.standing.passed:
-        return f"the keep examined this version, and it did not pass: {step.standing.why[:500]}; mend it on the branch"
-    if step.standing.needs_word:
-        return (
-            f"the keep examined this version, and it needs the PM's word: {step.standing.needs_word[0]}; "
+            f"the keep examined this version, and it needs the PM's word: {standing.needs_word[0]}; "
             f"the PM decides ({which}), or you take that back on the branch"
         )
     return None

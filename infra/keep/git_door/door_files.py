@@ -63,7 +63,7 @@ def _rules(places: Places, settings: Settings) -> rules.Rules:
 
 
 def door_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
-    """Settings for whatever receives the agent's pushes; they win over the repository's own."""
+    """Settings for the program that receives the agent's pushes; they win over the repository's own."""
     return (
         ("core.hooksPath", f"{door}/hooks"),
         ("core.fsync", "all"),  # this and the hook beside pre-receive: what was acknowledged survives a power cut
@@ -196,7 +196,7 @@ exec git "$@"
 """
 
 
-_NOT_IN_PLACE = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up anew"
+_NOT_IN_PLACE = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up again"
 
 
 def _environment(**names: str) -> str:

@@ -13,24 +13,25 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from infra.shared.people import AGENT
+from infra.shared.text import cut
 
 NEVER_LINKS = (".gitattributes", ".gitignore", ".gitmodules", ".mailmap")
 """A page is in no push as anything but what main has (`decide`)."""
 NEVER_AT_TOP = (".gitmodules", ".mailmap")
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     mode: int
     name: str
 
 
-def entries_of(tree: bytes) -> Iterator[Entry]:
+def entries_of(tree: bytes) -> Iterator[DirectoryEntry]:
     """The entries of a tree object with SHA-1 ids. Raises ValueError for anything else."""
     at = 0
     while at < len(tree):
         end = tree.index(b"\0", at)
         mode, _, name = tree[at:end].partition(b" ")
-        yield Entry(int(mode, 8), name.decode(errors="surrogateescape"))
+        yield DirectoryEntry(int(mode, 8), name.decode(errors="surrogateescape"))
         at = end + 1 + 20
 
 
@@ -43,7 +44,7 @@ def folded(name: str) -> str:
     return "".join(each for each in plain if unicodedata.category(each) != "Cf").rstrip(" .") or name
 
 
-def problems_with_tree(entries: Iterable[Entry]) -> list[str]:
+def problems_with_tree(entries: Iterable[DirectoryEntry]) -> list[str]:
     """What is wrong with a directory, and what to do instead."""
     problems = []
     by_name: dict[str, list[str]] = defaultdict(list)
@@ -58,7 +59,7 @@ def problems_with_tree(entries: Iterable[Entry]) -> list[str]:
     return problems
 
 
-def problem_with_entry(entry: Entry) -> str | None:
+def problem_with_entry(entry: DirectoryEntry) -> str | None:
     kind = stat.S_IFMT(entry.mode)
     if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):  # git takes every other type for a submodule
         return (
@@ -84,7 +85,7 @@ def problem_with_tag(tag: bytes) -> str | None:
     taggers = [line.removeprefix(b"tagger ").rpartition(b">")[0] + b">" for line in header if line[:7] == b"tagger "]
     if taggers in ([], [f"{AGENT.name} <{AGENT.email}>".encode()]):
         return None
-    return f"an annotated tag names another tagger than {AGENT.name} <{AGENT.email}>; make it anew as yourself"
+    return f"an annotated tag names another tagger than {AGENT.name} <{AGENT.email}>; make it again as yourself"
 
 
 def problem_with_headers(commit: bytes) -> str | None:
@@ -93,14 +94,14 @@ def problem_with_headers(commit: bytes) -> str | None:
     lines = commit.partition(b"\n\n")[0].split(b"\n")
     for who in (b"author", b"committer"):
         if sum(line.startswith(who + b" ") for line in lines) != 1:
-            return f"a commit names more than one {who.decode()}, or none; make it anew with git commit"
+            return f"a commit names more than one {who.decode()}, or none; make it again with git commit"
     if any(line.startswith(b"encoding ") and line.lower() != b"encoding utf-8" for line in lines):
-        return "a commit has another encoding than UTF-8; make it anew without i18n.commitEncoding"
+        return "a commit has another encoding than UTF-8; make it again without i18n.commitEncoding"
     return None
 
 
 def shown(name: str) -> str:
-    return repr(name if len(name) <= 200 else name[:199] + "…")
+    return repr(cut(name, 200))
 
 
 _NEVER_LINKS = frozenset(map(folded, NEVER_LINKS))

@@ -1,5 +1,5 @@
-"""What stands under a report of the agent's: what the keep itself saw of the work since the last unit that was done,
-and where the report's words claim what it did not see. Pure."""
+"""The lines under a report of the agent's: what the keep itself saw of the work since the last work that was done, and
+where the report claims more than that. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from infra.keep.git_door.claims import Claim, claims_in
+from infra.shared.text import counted, cut
 
 BRANCHES_SHOWN, TESTS_SHOWN, STARTS_SHOWN = 3, 2, 6
 WORDS_CHARS = 160
@@ -36,7 +37,7 @@ class Examined(NamedTuple):
     words: str
 
 
-class Calls(NamedTuple):
+class ModelCalls(NamedTuple):
     """Model calls, as the ledger has them."""
 
     ended: int = 0
@@ -49,7 +50,7 @@ class Calls(NamedTuple):
     """What they may come to at worst."""
 
 
-class Seen(NamedTuple):
+class WorkRecord(NamedTuple):
     """All that the keep saw in one stretch of time."""
 
     since: str
@@ -57,14 +58,14 @@ class Seen(NamedTuple):
     """From then to the report."""
     landed: Sequence[Landed] = ()
     examined: Sequence[Examined] = ()
-    calls: Calls = Calls()
+    calls: ModelCalls = ModelCalls()
     starts: Sequence[str] = ()
-    """Branches that runners were started on, with the reason, and what came of it where that was not well."""
+    """Branches that runners were started on, with the reason, and how they ended when that was not well."""
     unseen: str = ""
     """Why the repository could not be looked at; empty when it could."""
 
 
-def evidence(seen: Seen, words: str) -> str:
+def evidence(seen: WorkRecord, words: str) -> str:
     """A short list, for under a report of these words."""
     lines = [f"Since {seen.since} ({_duration(seen.seconds)}): {_calls(seen.calls)}"]
     if seen.unseen:
@@ -76,11 +77,11 @@ def evidence(seen: Seen, words: str) -> str:
         shown = ", ".join(map(_short, seen.starts[:STARTS_SHOWN]))
         lines.append(f"hops and starts: {shown}{f' and {more} more' if more > 0 else ''}")
     if not seen.unseen:
-        lines += [f"**{line}**" for line in _not_held(seen, words)]
+        lines += [f"**{line}**" for line in _unsupported(seen, words)]
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _not_held(seen: Seen, words: str) -> list[str]:
+def _unsupported(seen: WorkRecord, words: str) -> list[str]:
     """What the words claim and the record does not hold."""
     claims, lines = claims_in(words), []
     if Claim.TESTS in claims and not any(each.passed for each in seen.examined):
@@ -91,8 +92,8 @@ def _not_held(seen: Seen, words: str) -> list[str]:
     return lines
 
 
-def _calls(calls: Calls) -> str:
-    words = f"{_counted(calls.ended, 'model call')}, {_dollars(calls.nano_usd)}, {_counted(calls.tokens, 'token')}"
+def _calls(calls: ModelCalls) -> str:
+    words = f"{counted(calls.ended, 'model call')}, {_dollars(calls.nano_usd)}, {counted(calls.tokens, 'token')}"
     if calls.ended:
         words += f", {_duration(calls.seconds)} in the model"
     if calls.unended:
@@ -101,30 +102,24 @@ def _calls(calls: Calls) -> str:
 
 
 def _landed(landed: Sequence[Landed]) -> str:
-    if not landed:
-        return "none"
     shown = [
         f"{each.commits}{'+' if each.more else ''} on {_short(each.branch)} "
-        f"({_counted(each.files, 'file')}, +{each.added:,} -{each.removed:,} lines)"
+        f"({counted(each.files, 'file')}, +{each.added:,} -{each.removed:,} lines)"
         for each in landed[:BRANCHES_SHOWN]
     ]
-    more = len(landed) - len(shown)
-    return "; ".join([*shown, *([f"and on {_counted(more, 'more branch', 'more branches')}"] if more else [])])
+    if more := len(landed) - len(shown):
+        shown.append(f"and on {counted(more, 'more branch', 'more branches')}")
+    return "; ".join(shown) or "none"
 
 
 def _examined(examined: Sequence[Examined]) -> str:
-    if not examined:
-        return "none"
     shown = [
         f"{_short(each.branch)}@{each.commit[:12]} {'passed' if each.passed else 'did not pass'}: {_short(each.words)}"
         for each in examined[-TESTS_SHOWN:]
     ]
-    more = len(examined) - len(shown)
-    return "; ".join([*shown, *([f"and {_counted(more, 'examination')} before"] if more else [])])
-
-
-def _counted(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    if more := len(examined) - len(shown):
+        shown.append(f"and {counted(more, 'examination')} before")
+    return "; ".join(shown) or "none"
 
 
 def _dollars(nano: int) -> str:
@@ -145,5 +140,4 @@ def _duration(seconds: float) -> str:
 def _short(text: str) -> str:
     """On one line, without what would be more than text in Markdown."""
     line = "".join(each if each.isprintable() else " " for each in " ".join(text.split()))
-    line = line.replace("`", "'").replace("*", "·")
-    return line if len(line) <= WORDS_CHARS else f"{line[: WORDS_CHARS - 1]}…"
+    return cut(line.replace("`", "'").replace("*", "·"), WORDS_CHARS)

@@ -1,13 +1,13 @@
-"""Where in a push the secrets are that were found in its objects: commit, file and line, as `decide` tells them. What
-the same file, or the page, held before the push is no news and left out."""
+"""Where in a push the secrets are that were found in its objects: commit, file and line, as `decide` reports them. What
+the same file, or the page, held before the push is left out."""
 
 from __future__ import annotations
 
 import re
 
-from infra.keep.git_door.cargo import Hit
 from infra.keep.git_door.decide import Leak
-from infra.shared.repository.bounded_git import TooMuch
+from infra.keep.git_door.objects import Hit
+from infra.shared.repository.changes import COMPARE
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 
@@ -37,23 +37,20 @@ def _text_before(git: Git, base: str, path: str) -> bytes:
     """A file as the push found it: what the PM has in it, such as in a directive, is not the agent's to mend."""
     try:
         text = git.raw("cat-file", "blob", f"{base}:{path}")
-    except (GitError, TooMuch):  # it is not there, or is no file, or larger than files are
+    except GitError:  # it is not there, or is no file, or larger than files are
         return b""
     return text + text.replace(b"\0", b"") if b"\0" in text else text
 
 
 def _origin(git: Git, id: str, path: str, commits: list[str]) -> tuple[str, str]:
     """The oldest of these commits that brings the object in, and its path there."""
-    words = ("--root", "-m", "-r", "-t", "--raw", "--no-renames", "-z", f"--find-object={id}")
-    asked = "".join(f"{id}\n" for id in commits)
+    words = ("diff-tree", "--stdin", "--root", "-m", "-r", "-t", *COMPARE, f"--find-object={id}")
+    asked = "".join(f"{commit}\n" for commit in commits).encode()
     try:
-        answer = git.raw("diff-tree", "--stdin", *words, stdin=asked.encode(), timeout=_SEARCH_SECONDS).decode(
-            errors="replace"
-        )
-    except (GitError, TooMuch):  # it is told without its commit
+        fields = iter(git.raw(*words, stdin=asked, timeout=_SEARCH_SECONDS).decode(errors="replace").split("\0"))
+    except GitError:  # it is reported without its commit
         return "", path
     found, commit = ("", path), ""
-    fields = iter(answer.split("\0"))
     for field in fields:
         if field.startswith(":"):
             name = next(fields)

@@ -1,6 +1,6 @@
-"""Where main of the bare repository is, asked so cheaply that it can be asked every second: git is called only
-when a file that may say so has changed. File events make the notice quick and are never relied on: they get
-lost, and a machine may have none to give."""
+"""Where main of the bare repository is, read so cheaply that it can be read every second: git is called only when a
+file that may say so has changed. File events make the notice quick and are never relied on: they get lost, and a
+machine may have none to give."""
 
 from __future__ import annotations
 
@@ -35,28 +35,32 @@ class Unreadable(Exception):
 
 def signature(remote: str) -> Signature:
     """Something that differs when main may have moved."""
-    return tuple(_file_signature(f"{remote}/{name}") for name in _FILES)
-
-
-def _file_signature(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    found = list[tuple[int, int, int] | None]()
+    for name in _FILES:
+        try:
+            status = os.stat(f"{remote}/{name}")
+            found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append(None)
+    return tuple(found)
 
 
 def read_main(remote: str) -> str | None:
     """The commit of main, None when there is no main. Raises Unreadable."""
     try:
-        # Without waiting for a writer, should it be a FIFO.
+        # Nonblocking, should it be a FIFO without a writer.
         descriptor = os.open(f"{remote}/{MAIN_REF}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             content = os.read(descriptor, 100).decode(errors="replace")
         finally:
             os.close(descriptor)
-    except FileNotFoundError:
-        return _ask_git(remote)  # packed, or there is none
+    except FileNotFoundError:  # packed, or there is none
+        try:
+            return _git(remote)("rev-parse", "--verify", "--quiet", MAIN_REF)
+        except GitError as error:
+            if error.status == 1:
+                return None
+            raise Unreadable(str(error)) from None
     except OSError as error:
         raise Unreadable(f"{MAIN_REF} cannot be read: {error.strerror}") from None
     if not _SHA.fullmatch(content):
@@ -64,14 +68,8 @@ def read_main(remote: str) -> str | None:
     return content.strip()
 
 
-def _ask_git(remote: str) -> str | None:
-    git = Git(remote, env={"GIT_DIR": remote})
-    try:
-        return git("rev-parse", "--verify", "--quiet", MAIN_REF, timeout=_ASK_SECONDS)
-    except GitError as error:
-        if error.status == 1:
-            return None
-        raise Unreadable(str(error)) from None
+def _git(remote: str) -> Git:
+    return Git(remote, env={"GIT_DIR": remote}).within(_ASK_SECONDS)
 
 
 def problem_with_repository(remote: str) -> str | None:
@@ -80,7 +78,7 @@ def problem_with_repository(remote: str) -> str | None:
     if not os.path.isdir(remote):
         return f"there is no repository at {remote}; {what_next}"
     try:
-        bare = Git(remote, env={"GIT_DIR": remote})("rev-parse", "--is-bare-repository", timeout=_ASK_SECONDS)
+        bare = _git(remote)("rev-parse", "--is-bare-repository")
     except GitError as error:
         return f"{remote} is no git repository ({error}); {what_next}"
     return None if bare == "true" else f"{remote} is a repository with a work tree, expected a bare one; {what_next}"

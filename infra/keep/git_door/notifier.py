@@ -1,4 +1,4 @@
-"""Tells whoever listens on the git socket where main is: one line at once, one more whenever main has moved.
+"""Tells each listener on the git socket where main is: one line at once, one more whenever main has moved.
 
 One loop, one thread, nothing that blocks: a client that is slow, talks or is gone costs the others nothing and is
 let go; it sees that, connects again, and gets the newest line at once."""
@@ -21,14 +21,14 @@ MAX_CLIENTS = 500
 
 class Notifier:
     def __init__(self, server: socket.socket, remote: str, poll_seconds: float, request_socket: str = "") -> None:
-        """`request_socket`: where the other half of the door listens; without it this one ends, to be started anew."""
+        """`request_socket`: where the door's other half listens; when it is gone, this one ends to be started again."""
         self._request_socket = request_socket
         self._server, self._remote, self._poll_seconds = server, remote, poll_seconds
         self._log = structlog.get_logger().bind(remote=remote)
         self._clients: dict[socket.socket, None] = {}  # a set in the order of coming
         self._main: str | None = None
         self._seen: Signature | None = None
-        self._trouble = ""
+        self._unreadable = ""
         self._stopping = False
         self._alarm, self._waker = socket.socketpair()
         for end in (server, self._alarm, self._waker):
@@ -75,12 +75,12 @@ class Notifier:
             main = read_main(self._remote)
         except Unreadable as trouble:
             self._seen = None  # look again each time
-            if str(trouble) != self._trouble:
-                self._trouble = str(trouble)
-                self._log.error("main.unreadable", reason=self._trouble, next="repair it; until then nobody is woken")
+            if str(trouble) != self._unreadable:
+                self._unreadable = str(trouble)
+                self._log.error("main.unreadable", reason=str(trouble), next="repair it; until then nobody is woken")
             return
-        if self._trouble:
-            self._trouble = ""
+        if self._unreadable:
+            self._unreadable = ""
             self._log.info("main.readable_again")
         self._seen = seen  # taken before reading: a move in between is seen at the next look
         if main != self._main:

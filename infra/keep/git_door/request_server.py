@@ -1,14 +1,12 @@
 """The git door's request socket: one connection is one request and one reply, a line of JSON each.
 
-One thread reads all connections without waiting for any of them, a few others answer. So a client that sends half a
-line, or does not read its reply, costs a place for some seconds and never a thread, and when the places run out the
-connection that has waited longest for its own client goes."""
+Each connection is read by a thread of its own, with a limit of time, and a few are answered at once. When too many send
+their request slowly, the one that has waited longest for its own client is closed."""
 
 from __future__ import annotations
 
 import contextlib
-import queue
-import selectors
+import errno
 import socket
 import threading
 import time
@@ -23,119 +21,98 @@ MAX_READING = 64
 MAX_WAITING = 64
 """Requests that are whole and not yet answered."""
 THREADS = 4
-PATIENCE_SECONDS = 10.0
+"""Requests that are answered at once."""
+CLIENT_SECONDS = 10.0
 """A client has so long to send its request, and so long to read the reply."""
-
-Answer = Callable[[Request], Reply]
 
 
 class RequestServer:
     """Serves from `start` to `stop`. The listening socket stays its owner's."""
 
-    def __init__(self, server: socket.socket, answer: Answer, log: FilteringBoundLogger, patience: float) -> None:
-        self._server, self._answer, self._log, self._patience = server, answer, log, patience
-        self._reading: dict[socket.socket, _Half] = {}  # oldest first
-        self._whole: queue.Queue[tuple[socket.socket, bytes] | None] = queue.Queue(MAX_WAITING)
-        self._ready = selectors.DefaultSelector()
-        self._alarm, self._waker = socket.socketpair()
-        server.setblocking(False)
-        self._ready.register(server, selectors.EVENT_READ)
-        self._ready.register(self._alarm, selectors.EVENT_READ)
-        # Daemons: an answer that hangs in git must not keep the door from ending.
-        self._threads = [
-            threading.Thread(target=target, name=f"requests-{at}", daemon=True)
-            for at, target in enumerate([self._read_all, *[self._answer_all] * THREADS])
-        ]
+    def __init__(
+        self,
+        server: socket.socket,
+        answer: Callable[[Request], Reply],
+        log: FilteringBoundLogger,
+        client_seconds: float = CLIENT_SECONDS,
+    ) -> None:
+        self._server, self._answer, self._log, self._client_seconds = server, answer, log, client_seconds
+        self._reading: dict[socket.socket, None] = {}  # oldest first
+        self._lock = threading.Lock()
+        self._room = threading.Semaphore(MAX_WAITING + THREADS)
+        self._answering = threading.Semaphore(THREADS)
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        # All threads are daemons: an answer that hangs in git must not keep the door from ending.
+        threading.Thread(target=self._accept_all, name="requests", daemon=True).start()
 
     def stop(self, seconds: float = 2.0) -> None:
-        """End the threads; a request that is being answered has so long."""
-        self._waker.send(b"!")
+        """Take no more requests; those that are being answered have so long."""
+        self._server.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            for client in self._reading:
+                _hang_up(client)
         deadline = time.monotonic() + seconds
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        for end in (self._alarm, self._waker):
-            end.close()
-
-    def _read_all(self) -> None:
-        while True:
-            for key, _ in self._ready.select(self._next_deadline()):
-                if key.fileobj is self._alarm:
-                    self._end()
-                    return
-                if key.fileobj is self._server:
-                    self._welcome()
-                elif isinstance(key.fileobj, socket.socket):
-                    self._read(key.fileobj)
-            now = time.monotonic()
-            for client in [each for each, half in self._reading.items() if half.deadline <= now]:
-                self._let_go(client)
-
-    def _next_deadline(self) -> float | None:
-        if not self._reading:
-            return None
-        return max(0.0, next(iter(self._reading.values())).deadline - time.monotonic())
-
-    def _end(self) -> None:
-        for client in list(self._reading):
-            self._let_go(client)
         for _ in range(THREADS):
-            with contextlib.suppress(queue.Full):  # those who answer meanwhile are daemons
-                self._whole.put_nowait(None)
-        self._ready.close()
+            self._answering.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
-    def _welcome(self) -> None:
-        for _ in range(MAX_READING):  # all who wait, but nobody may keep the thread at it
+    def _accept_all(self) -> None:
+        self._server.setblocking(True)
+        while True:
             try:
                 client, _ = self._server.accept()
-            except OSError:  # nobody waits, or there are no more descriptors: there is a next look
-                return
-            client.setblocking(False)
-            self._reading[client] = _Half(time.monotonic() + self._patience)
-            self._ready.register(client, selectors.EVENT_READ)
-            self._read(client)  # what is there already counts before anyone goes
-            if len(self._reading) > MAX_READING:
-                self._let_go(next(iter(self._reading)))
-
-    def _read(self, client: socket.socket) -> None:
-        half = self._reading.get(client)
-        if half is None:
-            return
-        try:
-            part = client.recv(1 << 16)
-        except BlockingIOError:
-            return
-        except OSError:
-            part = b""
-        half.line += part
-        if not part or len(half.line) > MAX_BYTES:
-            self._let_go(client)
-        elif half.line.endswith(b"\n"):
-            self._forget(client)
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                if error.errno != errno.EMFILE:  # the socket was shut down
+                    return
+                time.sleep(0.1)  # no more descriptors: those who are served give theirs back
+                continue
+            with self._lock:
+                self._reading[client] = None
+                if len(self._reading) > MAX_READING:
+                    _hang_up(next(iter(self._reading)))
             try:
-                self._whole.put_nowait((client, bytes(half.line)))
-            except queue.Full:
-                _reply(client, _TOO_MANY, 0.0)
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+            except RuntimeError:  # no more threads
+                self._forget(client)
+                client.close()
 
-    def _let_go(self, client: socket.socket) -> None:
-        if client in self._reading:
-            self._forget(client)
-            client.close()
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):  # the client is gone, or its time is up
+            try:
+                line = self._read(client)
+            finally:
+                self._forget(client)
+            if not line:
+                return
+            client.settimeout(self._client_seconds)
+            if not self._room.acquire(blocking=False):
+                client.sendall(_TOO_MANY)
+                return
+            try:
+                with self._answering:
+                    reply = self._reply_to(line)
+            finally:
+                self._room.release()
+            client.sendall(reply)
+
+    def _read(self, client: socket.socket) -> bytes:
+        """The request's line; empty for one that is too long or not whole. Raises OSError."""
+        line, deadline = bytearray(), time.monotonic() + self._client_seconds
+        while not line.endswith(b"\n"):
+            client.settimeout(max(0.001, deadline - time.monotonic()))
+            part = client.recv(1 << 16)
+            line += part
+            if not part or len(line) > MAX_BYTES:
+                return b""
+        return bytes(line)
 
     def _forget(self, client: socket.socket) -> None:
-        del self._reading[client]
-        self._ready.unregister(client)
-
-    def _answer_all(self) -> None:
-        while (waiting := self._whole.get()) is not None:
-            client, line = waiting
-            _reply(client, self._reply_to(line), self._patience)
+        with self._lock:
+            self._reading.pop(client, None)
 
     def _reply_to(self, line: bytes) -> bytes:
-        """The reply, encoded: one that is too long for a line must not end the thread either."""
         try:
             return encode_reply(self._answer(parse_request(line)))
         except RequestError as error:
@@ -145,18 +122,10 @@ class RequestServer:
             return encode_reply(Later(f"the git door met {type(error).__name__}; its log, doors.log, has more"))
 
 
-class _Half:
-    """A connection whose request is not whole."""
-
-    def __init__(self, deadline: float) -> None:
-        self.deadline = deadline
-        self.line = bytearray()
-
-
 _TOO_MANY = encode_reply(Later("the git door has too many requests waiting; try again in a moment"))
 
 
-def _reply(client: socket.socket, line: bytes, patience: float) -> None:
-    with client, contextlib.suppress(OSError):
-        client.settimeout(patience)
-        client.sendall(line)
+def _hang_up(client: socket.socket) -> None:
+    """The thread that reads it sees its end, and closes it."""
+    with contextlib.suppress(OSError):
+        client.shutdown(socket.SHUT_RDWR)

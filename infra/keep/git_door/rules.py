@@ -24,13 +24,13 @@ class Rules(NamedTuple):
     blob_bytes: int
     """The largest file that a push may bring in."""
     protected_files: tuple[str, ...]
-    """Patterns of files that the agent may not change on main (`contract.protection`)."""
+    """Patterns of files that the agent may not change on main (`shared.protection`)."""
     protected_branches: tuple[str, ...]
     """Patterns of branches that the agent may neither create nor move."""
     secrets: str
     """The directory of the secrets that no push may carry; one that is not there holds none."""
     requests: str
-    """The socket that takes what a runner of before pushes onto the page in place of handing it over."""
+    """The socket that takes what a runner of the version before pushes onto the page."""
 
 
 def to_json(rules: Rules) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from infra.shared.leading import Runner
+from infra.shared.active import Runner
 
 
 class Rule(Enum):

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from infra.shared.leading import Runner
+from infra.shared.active import Runner
 
 TICKS = os.sysconf("SC_CLK_TCK")
 """The kernel counts processor time, and when a process started, in this part of a second."""

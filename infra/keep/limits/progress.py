@@ -12,6 +12,7 @@ from infra.shared.branches import MAIN, MIND, RESCUE
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.git import Git
+from infra.shared.safe_files import opened_file
 
 LEDGER_BYTES = 1 << 20
 """Read at one look; the rest at the next."""
@@ -74,16 +75,14 @@ def _size(path: str) -> int:
 def _new_lines(path: str, start: int) -> tuple[list[_Line], int]:
     """The whole lines from `start` on, and where they end. A line that is none is passed over."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = opened_file(path)
     except FileNotFoundError:
         return [], 0
-    try:
-        size = os.fstat(descriptor).st_size
+    with file:
+        size = os.fstat(file.fileno()).st_size
         if size < start:  # another ledger took its place
             return [], size
-        content = os.pread(descriptor, LEDGER_BYTES, start)
-    finally:
-        os.close(descriptor)
+        content = os.pread(file.fileno(), LEDGER_BYTES, start)
     end = content.rfind(b"\n") + 1
     if not end and len(content) == LEDGER_BYTES:  # no line of ours is so long
         end = len(content)

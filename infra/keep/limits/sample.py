@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from infra.keep.limits import growth, processor, progress
 from infra.keep.limits.observed import Log, Process, Sample
+from infra.shared.active import Runner
 from infra.shared.identity import Identity
-from infra.shared.leading import Runner
 from infra.shared.places import Places
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from infra.shared import approvals, comms
 from infra.shared.branches import MAIN
 from infra.shared.comms import CommsError
-from infra.shared.repository.git import Git, GitError, Limits
+from infra.shared.repository.git import Git, GitError, GitLimits
 from infra.shared.repository.page_text import PAGE
 
 LOOK_SECONDS = 5.0
@@ -37,7 +37,7 @@ def unit_of(page: str) -> str:
 
 def unit_on_main(remote: str) -> Callable[[], str]:
     """Looks at the page of the bare repository each time; when it cannot be read, the last one that could counts."""
-    git = Git(remote, env={"GIT_DIR": remote}, limits=Limits(answer_bytes=PAGE_BYTES))
+    git = Git(remote, env={"GIT_DIR": remote}, limits=GitLimits(answer_bytes=PAGE_BYTES))
     last = UNKNOWN
 
     def look() -> str:

@@ -6,6 +6,8 @@ import email.utils
 import math
 from collections.abc import Mapping, Sequence
 
+from infra.shared.text import cut
+
 MAX_RETRY_AFTER_SECONDS = 300.0
 """Whatever the provider asks for; the runner's clock brings the next try anyway."""
 MAX_MESSAGE_CHARACTERS = 500
@@ -110,4 +112,4 @@ def retry_after_seconds(headers: Mapping[str, str], wall_now: float) -> float | 
 
 def shortened(words: str) -> str:
     line = " ".join(words.split())
-    return line if len(line) <= MAX_MESSAGE_CHARACTERS else line[: MAX_MESSAGE_CHARACTERS - 1] + "…"
+    return cut(line, MAX_MESSAGE_CHARACTERS)

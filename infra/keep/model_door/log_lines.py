@@ -8,26 +8,17 @@ import logging
 import sys
 
 import structlog
-from structlog.typing import Processor
 
-_COMMON: list[Processor] = [
-    structlog.stdlib.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True, key="timestamp"),
-    structlog.processors.format_exc_info,
-]
+from infra.shared.log import COMMON, log_as_json
 
 
 def configure() -> None:
     """Called once, by `main`."""
-    structlog.configure(
-        processors=[*_COMMON, structlog.processors.JSONRenderer()],
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
+    log_as_json(structlog.WriteLoggerFactory(sys.stderr))
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_COMMON,
+            foreign_pre_chain=COMMON,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.JSONRenderer(),

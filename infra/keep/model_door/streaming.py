@@ -1,7 +1,7 @@
 """One streamed call of a provider: sent, read line by line, ended when it stays silent, and every way in which it
 can fail told as a CallFailure. A provider is a subclass of `StreamingModel`.
 
-Libraries take damaged replies for good ones, so the stream is read here, from its bytes, by the provider's own reply."""
+Libraries take damaged replies for good ones, so the stream is read from its bytes, by the provider's own reply."""
 
 from __future__ import annotations
 

@@ -1,20 +1,19 @@
 """The doors of a rehearsal: the keep's own programs, in scratch places, with a model that plays a script.
 
-Their luck is the yardstick: a candidate is blamed for nothing while one of them is down."""
+A candidate is blamed for nothing while one of them is down."""
 
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from infra.keep.git_door.door_files import write_door_files
 from infra.keep.rehearsal.findings import Outage, as_outage
-from infra.keep.rehearsal.scene import Scene
+from infra.keep.rehearsal.scratch import Scratch
 from infra.keep.services.services import OPEN_SECONDS, Service, begin, doors
-from infra.shared.settings import read_settings
+from infra.shared.settings_file import read_settings
 from infra.shared.sockets import connect
 
 ANSWER_SECONDS = 5.0
@@ -24,11 +23,11 @@ _LOG_BYTES = 2000
 class Doors:
     """Both doors, from `open_model` and `open_git` to the end of `opened`."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._git, self._model = doors(scene.settings_path, scene.places)
-        for service in (self._git, self._model):
-            service.env = service.env | {"TMPDIR": scene.temporary}
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._all = self._git, self._model = doors(scratch.settings_path, scratch.places)
+        for service in self._all:
+            service.env = service.env | {"TMPDIR": scratch.temporary}
 
     def open_model(self) -> None:
         """It takes longest to come, and needs only its script. Raises Outage."""
@@ -37,13 +36,13 @@ class Doors:
     def open_git(self) -> None:
         """When the repository is there. Raises Outage."""
         with as_outage("the git door cannot be put in place"):
-            write_door_files(self._scene.places, read_settings(self._scene.settings_path))
+            write_door_files(self._scratch.places, read_settings(self._scratch.settings_path))
         self._begin(self._git)
 
     def wait_until_open(self) -> None:
         """Raises Outage."""
         deadline = time.monotonic() + OPEN_SECONDS
-        while not all(os.path.exists(service.socket) for service in (self._git, self._model)):
+        while not all(os.path.exists(service.socket) for service in self._all):
             self.refuse_dead()
             if time.monotonic() > deadline:
                 raise Outage(f"the doors did not open within {OPEN_SECONDS:g} s: {self._last_words()}")
@@ -51,7 +50,7 @@ class Doors:
 
     def refuse_dead(self) -> None:
         """Raises Outage when a door has ended."""
-        for service in (self._git, self._model):
+        for service in self._all:
             if service.process and service.process.poll() is not None:
                 status = service.process.returncode
                 raise Outage(f"the {service.name} ended with {status} during the rehearsal: {self._last_words()}")
@@ -59,65 +58,53 @@ class Doors:
     def refuse_silent(self) -> None:
         """Raises Outage when a door does not answer."""
         self.refuse_dead()
-        for service in (self._git, self._model):
-            path, question = service.socket, service.question
+        for service in self._all:
+            question, said = service.question, b""
             if question is None:
                 continue
-            with as_outage(f"the door at {path} does not answer"), connect(path, ANSWER_SECONDS) as door:
+            with as_outage(f"the {service.name} does not answer"), connect(service.socket, ANSWER_SECONDS) as door:
                 door.sendall(question.words)
-                said = _some(door)
-                if not question.answer.match(said):
-                    raise Outage(f"the door at {path} answered {said[:80]!r}, which is no answer to {question.words!r}")
+                while len(said) < 16 and (piece := door.recv(4096)):
+                    said += piece
+            if not question.answer.match(said):
+                raise Outage(f"the {service.name} answered {said[:80]!r}, which is no answer to {question.words!r}")
 
     def calls(self) -> int:
         """How often the model was asked."""
         try:
-            with open(self._scene.places.ledger, "rb") as ledger:
+            with open(self._scratch.places.ledger, "rb") as ledger:
                 return ledger.read().count(b"\n")
         except OSError:
             return 0
 
     def pids(self) -> frozenset[int]:
-        return frozenset(service.process.pid for service in (self._git, self._model) if service.process)
+        return frozenset(service.process.pid for service in self._all if service.process)
 
     def end(self) -> None:
         """At once: they hold nothing that is worth waiting for."""
-        for service in (self._git, self._model):
+        for service in self._all:
             if service.process:
                 service.process.kill()
                 service.process.wait()
-        for service in (self._git, self._model):
-            if service.pidfd >= 0:
                 os.close(service.pidfd)
 
     def _begin(self, service: Service) -> None:
         with as_outage(f"the {service.name} cannot be started"):
-            begin(service, self._scene.places.var)
+            begin(service, self._scratch.places.var)
 
     def _last_words(self) -> str:
         try:
-            with open(f"{self._scene.places.var}/{self._git.output}", "rb") as log:
+            with open(f"{self._scratch.places.var}/{self._git.output}", "rb") as log:
                 return log.read()[-_LOG_BYTES:].decode(errors="replace").strip() or "no words"
         except OSError as error:
             return str(error)
 
 
 @contextmanager
-def opened(scene: Scene) -> Iterator[Doors]:
-    """Doors that are ended when the block is."""
-    made = Doors(scene)
+def opened(scratch: Scratch) -> Iterator[Doors]:
+    """Doors that end with the block."""
+    made = Doors(scratch)
     try:
         yield made
     finally:
         made.end()
-
-
-def _some(door: socket.socket) -> bytes:
-    """At least the first line's beginning, if there is any."""
-    said = b""
-    while len(said) < 16:
-        piece = door.recv(4096)
-        if not piece:
-            break
-        said += piece
-    return said

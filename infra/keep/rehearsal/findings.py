@@ -1,7 +1,7 @@
-"""What a rehearsal can find, in words: the steps of the small life, and the two ways not to get through it.
+"""What a rehearsal can find, in words: the stages of the small life, and the two ways not to get through it.
 
 `Unfit` speaks of the candidate, `Outage` of what is around it. Which of the two a failure is, is settled before it is
-said: nobody is called unfit while a door is shut or the disk is full."""
+said: no candidate is called unfit while a door is shut or the disk is full."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from enum import Enum
 from infra.keep.rehearsal.verdict import WALL_FACTOR
 
 
-class Step(Enum):
+class Stage(Enum):
     """In the order of a life."""
 
     CLONE = "clone"
@@ -38,11 +38,11 @@ class Step(Enum):
 
 
 class Unfit(Exception):
-    """The candidate did not get through `step`."""
+    """The candidate did not get through `stage`."""
 
-    def __init__(self, step: Step, why: str) -> None:
+    def __init__(self, stage: Stage, why: str) -> None:
         super().__init__(why)
-        self.step = step
+        self.stage = stage
 
 
 class Outage(Exception):
@@ -51,14 +51,14 @@ class Outage(Exception):
 
 @contextmanager
 def as_outage(what: str) -> Iterator[None]:
-    """What the machine refuses meanwhile is nobody's bad code."""
+    """What the machine refuses meanwhile says nothing about the candidate."""
     try:
         yield
     except OSError as error:
         raise Outage(f"{what}: {error}") from error
 
 
-class Patience:
+class CandidateTime:
     """The time that a candidate has: that in which the machine could have done its work.
 
     A stretch in which we were not run ourselves counts for hardly anything (a machine that was suspended, or stood

@@ -1,7 +1,7 @@
 """What a rehearsal came to, as the watcher asks for it: the command to run, and what its answer means.
 
-Only an answer that says the same twice, by its one line and by its exit status, is a verdict on the code; whatever
-else comes back (nothing, half a line, somebody else's words) is an outage, which says nothing against it."""
+Only an answer that says the same twice, by its one line and by its exit status, is a verdict on the code; anything
+else (nothing, half a line, other words) is an outage, which says nothing against it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from infra.keep.services.services import dies_with_us
 from infra.shared.exit_codes import Exit
 from infra.shared.programs import keep_command, keep_environment
+from infra.shared.text import cut, plain
 
 SECONDS = 20.0
 """The longest that a candidate may take."""
@@ -25,12 +26,12 @@ _ANSWER_BYTES = 64 * 1024
 """A whole answer is far smaller; of more, the end is looked at."""
 
 
-class Verdict(NamedTuple):
-    """None when there is none: the surroundings failed, and the same candidate may be tried again."""
+class RehearsalVerdict(NamedTuple):
+    """`fit` is None when there is none: the surroundings failed, and the same candidate may be tried again."""
 
     fit: bool | None
     why: str = ""
-    """Empty when it is fit; begins with the step that was not lived through when it is not."""
+    """Empty when it is fit; begins with the stage that was not lived through when it is not."""
     transcript: str = ""
 
 
@@ -55,47 +56,46 @@ def longest_seconds(seconds: float = SECONDS) -> float:
     return seconds * WALL_FACTOR + SURROUNDINGS_SECONDS
 
 
-def as_line(verdict: Verdict, step: str, seconds: float) -> str:
+def as_line(verdict: RehearsalVerdict, stage: str, seconds: float) -> str:
     """The answer, without its newline."""
     answer: dict[str, object] = {"fit": verdict.fit, "seconds": round(seconds, 3)}
     if verdict.fit is False:
-        answer |= {"step": step, "why": verdict.why, "transcript": verdict.transcript}
+        answer |= {"step": stage, "why": verdict.why, "transcript": verdict.transcript}
     elif verdict.fit is None:
         answer["why"] = verdict.why
     return json.dumps(answer)
 
 
-def exit_of(verdict: Verdict) -> Exit:
+def exit_of(verdict: RehearsalVerdict) -> Exit:
     if verdict.fit is None:
         return Exit.TRY_AGAIN
     return Exit.OK if verdict.fit else Exit.FAILURE
 
 
-def read_verdict(stdout: bytes, returncode: int) -> Verdict:
+def read_verdict(stdout: bytes, returncode: int) -> RehearsalVerdict:
     """What the command said by its last line and its end. Never raises."""
     answer = _last_line(stdout)
-    fit = answer.get("fit", "")
-    if fit is True and returncode == Exit.OK:
-        return Verdict(True)
-    if fit is False and returncode == Exit.FAILURE:
-        step, why = beginning(_text(answer, "step"), 40), beginning(_text(answer, "why"))
-        transcript = ending(_text(answer, "transcript"))
-        return Verdict(False, f"{step or '?'}: {why or 'no reason was given'}", transcript)
-    if fit is None and returncode == Exit.TRY_AGAIN:
-        return Verdict(None, beginning(_text(answer, "why")) or "no reason was given")
-    said = ending(stdout[-200:].decode(errors="replace")).strip()
-    return Verdict(None, f"the rehearsal ended with {returncode} and no answer of that meaning: {said or 'no words'}")
 
+    def text(key: str) -> str:
+        found = answer.get(key)
+        return found if isinstance(found, str) else ""
 
-def plain(text: str) -> str:
-    """The text without what a terminal or git would take for more than text."""
-    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+    why = beginning(text("why")) or "no reason was given"
+    match answer.get("fit", ""), returncode:
+        case True, Exit.OK:
+            return RehearsalVerdict(True)
+        case False, Exit.FAILURE:
+            stage = beginning(text("step"), 40) or "?"
+            return RehearsalVerdict(False, f"{stage}: {why}", ending(text("transcript")))
+        case None, Exit.TRY_AGAIN:
+            return RehearsalVerdict(None, why)
+    said = ending(stdout[-200:].decode(errors="replace")).strip() or "no words"
+    return RehearsalVerdict(None, f"the rehearsal ended with {returncode} and no answer of that meaning: {said}")
 
 
 def beginning(text: str, most: int = WHY_CHARS) -> str:
     """Plain, and as much of it as may be said: of a reason the first words count."""
-    text = plain(text)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(plain(text), most)
 
 
 def ending(text: str, most: int = TRANSCRIPT_CHARS) -> str:
@@ -114,8 +114,3 @@ def _last_line(stdout: bytes) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}
-
-
-def _text(answer: dict[str, object], key: str) -> str:
-    found = answer.get(key)
-    return found if isinstance(found, str) else ""

@@ -16,6 +16,6 @@ def delay_seconds(failures: int, seed: str) -> float:
     return base * (1.0 + JITTER * int(seed[:4] or "0", 16) / 0xFFFF)
 
 
-def worth_telling(failures: int) -> bool:
+def worth_reporting(failures: int) -> bool:
     """The PM hears of failure 1, 2, 4, 8 …: a crash loop must not flood COMMS.md."""
     return failures > 0 and failures & (failures - 1) == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 
 from infra.keep.services.lasting import LATE_SECONDS
-from infra.keep.supervision.states import Phase, State
+from infra.keep.supervision.decide.state import Phase, State
 
 _PATIENT = (Phase.PREPARING, Phase.BOOTING, Phase.ENDING)
 

@@ -11,17 +11,16 @@ from math import inf
 
 import structlog
 
-from infra.keep.environments import tidy
-from infra.keep.environments.choose import Existing, choose
-from infra.keep.environments.requirements import NAMES, BadRequirements, this_runtime
-from infra.keep.environments.shelf import whole_ones
+from infra.keep.environments.requirements import NAMES, BadRequirements
+from infra.keep.environments.store import paths_of, wanted_hash, whole_ones
 from infra.keep.limits import judge, room, sample
 from infra.keep.limits.findings import Finding, Remedy
 from infra.keep.services.services import dies_with_us
 from infra.keep.supervision import clearing
 from infra.keep.supervision.checkouts import Cell
+from infra.keep.supervision.decide.events import Event, MustEnd, Observed
+from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
-from infra.keep.supervision.states import Event, Exceeded, Observed, Phase, State
 from infra.shared import processes
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
@@ -92,7 +91,7 @@ class Bounds:
             case Remedy.TIDY:
                 return told + self._tidy(state, at, short=True)
             case Remedy.END if finding.runner:
-                return [Exceeded(finding.runner.boot_id, finding.text)]
+                return [MustEnd(finding.runner.boot_id, f"it took too much: {finding.text}")]
         return told
 
     def _tell(self, key: str, title: str, text: str, at: float) -> list[Event]:
@@ -130,7 +129,7 @@ class Bounds:
     def _tidy_environments(self, state: State) -> None:
         """In a process of its own: a tree may be of any size. What known-good versions need stays."""
         places = self._clones.places
-        words = tidy.words(places.bot, places.environments, places.wheels, self._of_goods(state))
+        words = (places.bot, places.environments, places.wheels, *self._of_goods(state))
         env = keep_environment() | {"HOME": "/nonexistent", processes.KEEPS_GIT: places.var}
         try:
             with self._clones.identity.acting():
@@ -150,17 +149,15 @@ class Bounds:
     def _of_goods(self, state: State) -> list[str]:
         places = self._clones.places
         git, stay = Git(places.remote), []
-        with self._clones.identity.acting():
-            whole = whole_ones(places.environments)
-        for good in state.goods:
+        whole = whole_ones(self._clones.files, places.environments)
+        for good in state.known_good:
             for name in NAMES:
                 try:
                     text = read_file(git, good.commit, name)
                     if text is None:
                         continue
-                    choice = choose(text.encode(errors="surrogateescape"), None, whole, this_runtime(), name)
+                    stay += paths_of(wanted_hash(text.encode(errors="surrogateescape"), None, name), whole)
                 except (GitError, BadRequirements):
                     break
-                stay += [choice.path] if isinstance(choice, Existing) else []
                 break
         return stay

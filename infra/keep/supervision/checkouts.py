@@ -21,7 +21,7 @@ from infra.shared.people import AGENT
 from infra.shared.places import Places
 from infra.shared.processes import KEEPS_GIT
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.safe_files import Below
+from infra.shared.safe_files import Below, Entry
 
 ROUNDS = 3
 """A new main may cease to ignore a file that the old one ignored: then it is saved in a second round."""
@@ -224,9 +224,12 @@ def _fetch(git: Git, wanted: str) -> None:
         git("fetch", "--quiet", "origin", wanted)
 
 
+_REFS_DEPTH, _MOST_REFS = 200, 100_000
+
+
 def _remove_stale_locks(git_directory: str) -> None:
     """Locks of git processes that are gone: nothing of the agent's runs between two runners."""
-    refs = (f"{where}/{name}" for where, _, names in os.walk(f"{git_directory}/refs") for name in names)
-    for path in (*(f"{git_directory}/{name}" for name in os.listdir(git_directory)), *refs):
-        if path.endswith(".lock"):
-            os.unlink(path)
+    git = Below(git_directory)
+    for entry in git.walk(depth=_REFS_DEPTH, most=_MOST_REFS, enter=lambda entry: entry.path.startswith("refs")):
+        if isinstance(entry, Entry) and entry.path.endswith(".lock") and not git.unlink(entry.path):
+            raise OSError(f"{git_directory}/{entry.path} cannot be removed")

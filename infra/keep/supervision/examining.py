@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import structlog
 
-from infra.keep.environments import requirements, shelf
-from infra.keep.environments.choose import Install
+from infra.keep.environments import requirements, store
+from infra.keep.services.child import Child
 from infra.keep.services.services import dies_with_us
-from infra.keep.supervision.states import Phase, State
+from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
 from infra.shared import processes
 from infra.shared.exit_codes import Exit
@@ -30,6 +30,7 @@ from infra.shared.people import WATCHER
 from infra.shared.places import ROOT
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
 from infra.shared.verdicts import refs
 
@@ -45,12 +46,9 @@ _CALM = (Phase.RUNNING, Phase.WAITING)
 """Nobody is being started or ended."""
 
 
-class _Child(NamedTuple):
-    part: str
-    process: subprocess.Popen[bytes]
-    pidfd: int
-    output: int
-    """A file in memory."""
+class _Part(NamedTuple):
+    name: str
+    child: Child
     deadline: float
 
 
@@ -78,7 +76,7 @@ class Examining:
         self._keep_pids = keep_pids
         """Of the keep's other processes."""
         self._git = Git(zones.places.remote, WATCHER, {"GIT_DIR": zones.places.remote})
-        self._child: _Child | None = None
+        self._part: _Part | None = None
         self._wanted: _Wanted | None = None
         self._plan = -1
         self._failures = 0
@@ -91,34 +89,32 @@ class Examining:
         return self._held_since is not None
 
     def pids(self) -> frozenset[int]:
-        return frozenset({self._child.process.pid} if self._child else ())
+        return frozenset({self._part.child.pid} if self._part else ())
 
     def pidfds(self) -> list[int]:
-        return [self._child.pidfd] if self._child else []
+        return [self._part.child.pidfd] if self._part else []
 
     def look(self, state: State, at: float) -> float:
         """Go on with what is under way, or begin what is asked for; for how long the cell was held, once that is over.
 
         Never waits for a child."""
-        if self._child is None:
+        if self._part is None:
             if state.phase in _CALM and not state.stopping and not state.request and at >= self._next:
                 self._begin(state, at)
             return 0.0
-        child = self._child
-        if at > child.deadline or os.fstat(child.output).st_size > OUTPUT_BYTES:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.process.pid, signal.SIGKILL)
-        if not processes.is_over(child.pidfd):
+        name, child, deadline = self._part
+        if at > deadline:
+            child.kill()
+        if not child.is_over():
             return 0.0
-        status = child.process.wait()
+        status = child.end()
         held = self.let_go(at)
         try:
-            self._go_on(child, status, at)
+            self._go_on(name, child.output, status, at)
         except OSError as error:
             self._failed(str(error), at)
         finally:
-            os.close(child.pidfd)
-            os.close(child.output)
+            child.forget()
         return held
 
     def let_go(self, at: float) -> float:
@@ -132,13 +128,10 @@ class Examining:
     def cancel(self) -> None:
         """It begins anew some other time."""
         self.let_go(time.monotonic())
-        child, self._child = self._child, None
-        if child:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.process.pid, signal.SIGKILL)
-            child.process.wait()
-            os.close(child.pidfd)
-            os.close(child.output)
+        part, self._part = self._part, None
+        if part:
+            part.child.end()
+            part.child.forget()
         self._end_examiner()
         self._forget()
 
@@ -173,18 +166,18 @@ class Examining:
         """The interpreter of the environment that the branch's clone has, if it has one of its own."""
         places = self._zones.places
         try:
-            with self._zones.cell.acting():
-                choice = shelf.look(places.checkout(branch), f"{ROOT}/{requirements.NAMES[0]}", places.environments)
-            return sys.executable if isinstance(choice, Install) else shelf.interpreter_of(choice)
+            bot = Below(places.bot, self._zones.cell)
+            own = f"{ROOT}/{requirements.NAMES[0]}"
+            return store.select(bot, places.checkout(branch), own, places.environments) or sys.executable
         except (requirements.BadRequirements, OSError, ValueError):
             return sys.executable
 
-    def _go_on(self, child: _Child, status: int, at: float) -> None:
+    def _go_on(self, part: str, output: int, status: int, at: float) -> None:
         """Raises OSError."""
-        self._child = None
-        match child.part:
+        self._part = None
+        match part:
             case "prepare" if status == Exit.OK:
-                self._plan = os.dup(child.output)
+                self._plan = os.dup(output)
                 limits = self._settings.limits
                 longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + GRACE_SECONDS
                 words = ["examine", *(["--apart"] if self._zones.examiner.uid and self._zones.scratch else [])]
@@ -197,15 +190,15 @@ class Examining:
                 self._end_examiner()
                 began = self._wanted.began if self._wanted else time.time()
                 words = [f"--remote={self._zones.places.remote}", f"--began={began!r}"]
-                words += [f"--plan={self._plan}", f"--answer={child.output}"]
-                self._start("conclude", ["conclude", *words], at + CONCLUDE_SECONDS, more=(self._plan, child.output))
+                words += [f"--plan={self._plan}", f"--answer={output}"]
+                self._start("conclude", ["conclude", *words], at + CONCLUDE_SECONDS, more=(self._plan, output))
             case "conclude" if status == Exit.OK:
                 if self._wanted:
                     self._log.info("examination.ended", branch=self._wanted.branch, commit=self._wanted.commit)
                 self._failures = 0
                 self._forget()
             case _:
-                self._failed(f"its part {child.part!r}: {processes.how_it_ended(status)}", at)
+                self._failed(f"its part {part!r}: {processes.how_it_ended(status)}", at)
 
     def _start(
         self,
@@ -222,25 +215,10 @@ class Examining:
             env["TMPDIR"] = self._zones.scratch or tempfile.gettempdir()
         if stdin >= 0:
             os.lseek(stdin, 0, os.SEEK_SET)
-        output = os.memfd_create("examination", os.MFD_CLOEXEC)
-        try:
-            with open(f"{self._zones.places.var}/examination.log", "wb") as errors:
-                process = subprocess.Popen(
-                    dies_with_us(keep_command("infra.keep.examination", *words)),
-                    cwd="/",
-                    env=env,
-                    stdin=stdin,
-                    stdout=output,
-                    stderr=errors,
-                    start_new_session=True,
-                    pass_fds=more,
-                    **who.for_child,
-                )
-            pidfd = os.pidfd_open(process.pid)
-        except OSError:
-            os.close(output)
-            raise
-        self._child = _Child(part, process, pidfd, output, deadline)
+        words = dies_with_us(keep_command("infra.keep.examination", *words))
+        with open(f"{self._zones.places.var}/examination.log", "wb") as errors:
+            child = Child(words, env, OUTPUT_BYTES, who, stdin=stdin, stderr=errors.fileno(), pass_fds=more)
+        self._part = _Part(part, child, deadline)
 
     def _end_examiner(self) -> None:
         """Whatever it left running, where it is a user of its own."""

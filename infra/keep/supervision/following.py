@@ -10,13 +10,14 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
-from infra.keep.supervision.states import Died
+from infra.keep.supervision.decide.events import Died
 from infra.shared import boot_files, boot_log, processes
+from infra.shared.active import Level, Runner
 from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
-from infra.shared.leading import Rung, Runner
 from infra.shared.places import Places
 from infra.shared.safe_files import Below
+from infra.shared.text import cut
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
@@ -84,7 +85,7 @@ class Following:
             os.close(pidfd)
             return None
         runner = Runner(
-            file.boot_id, file.branch, file.commit, pid, started, Rung(file.rung), file.version, file.led_for
+            file.boot_id, file.branch, file.commit, pid, started, Level(file.level), file.version, file.launched_for
         )
         self._tracked = _Tracked(runner, pidfd, None, 0)
         return runner
@@ -158,4 +159,4 @@ class Following:
 def brief(words: object) -> str:
     """For a report and for an environment variable, whose sizes are bounded: agents make long and strange errors."""
     text = str(words).replace("\0", "?")
-    return text if len(text) <= BRIEF_CHARS else f"{text[:BRIEF_CHARS]}…"
+    return cut(text, BRIEF_CHARS)

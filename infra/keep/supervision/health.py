@@ -11,11 +11,12 @@ import structlog
 
 from infra.keep.services.lasting import Lasting
 from infra.keep.supervision import probe
+from infra.keep.supervision.decide.events import Event, MustEnd, Probed
+from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
 from infra.keep.supervision.probe import Probe
-from infra.keep.supervision.states import Event, Phase, Served, State, Unwell, Well
 from infra.shared import processes
-from infra.shared.leading import Runner
+from infra.shared.active import Runner
 from infra.shared.places import Places
 from infra.shared.repository.git import GitError
 
@@ -71,8 +72,10 @@ class Health:
         return self._probe.deadline if self._probe else self._next or inf
 
     def was_held(self, at: float, seconds: float) -> None:
-        """We stopped the runner for so long: what it promised before may be late by that, and it is asked a little
-        later, when it had a chance to beat."""
+        """An examination stopped the runner for so long: its promises may be late by as much, and it is asked a little
+        later, when it had a chance to keep one."""
+        if not seconds:
+            return
         self._end()
         self._next = at + self._pace.again
         self._held = seconds + (self._held if at < self._held_until else 0.0)
@@ -90,7 +93,7 @@ class Health:
             self._end()
             return []
         if self._stopped.looks(at, processes.is_stopped(runner.pid)) > self._pace.stopped:
-            return [Unwell(runner.boot_id, f"it was stopped (SIGSTOP) for over {self._pace.stopped:g} s", certain=True)]
+            return [MustEnd(runner.boot_id, f"it was stopped (SIGSTOP) for over {self._pace.stopped:g} s")]
         events: list[Event] = []
         if self._probe is None and at >= self._next:
             events = self._ask(runner, state, at)
@@ -114,7 +117,7 @@ class Health:
             self._next_doors = at + self._pace.doors
         # What is said of it should its time be up before it answers.
         first = booting and not state.unwell
-        return [Unwell(runner.boot_id, "it said SUCCESS, and has not answered since")] if first else []
+        return [Probed(runner.boot_id, "it said SUCCESS, and has not answered since")] if first else []
 
     def _judged(self, asked: Probe, state: State, at: float) -> list[Event]:
         reply = asked.look(at)
@@ -129,11 +132,9 @@ class Health:
             self._log.warning("runner.unwell", boot_id=boot_id, why=why or doors)
         if booting:
             self._next = at + (BOOT_AGAIN_SECONDS if why or doors else self._pace.beat)
-            return [Unwell(boot_id, why or doors)] if why or doors else [Served(boot_id)]
+            return [Probed(boot_id, why or doors)]
         self._next = at + (self._pace.again if why else self._pace.beat)
-        if why:
-            return [Unwell(boot_id, why)]
-        return [Well(boot_id)] if state.unwell else []
+        return [Probed(boot_id, why)] if why or state.unwell else []
 
     def _end(self) -> None:
         if self._probe:
@@ -144,4 +145,4 @@ class Health:
 
 def _is_of_interest(state: State) -> bool:
     """It is to lead on: who is leaving need not be well."""
-    return state.phase in (Phase.BOOTING, Phase.RUNNING) and not (state.stopping or state.request or state.failed)
+    return state.may_fail()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 from infra.keep.supervision.rescue import directories_of, scratch_index
 from infra.shared.repository.git import Git
+from infra.shared.safe_files import Below, NotPlain
 
 INDEX = "genuine-index"
 """Beside the clone's own."""
@@ -105,26 +105,26 @@ def _blobs(listed: bytes) -> dict[bytes, Blob]:
 def _holds(ours: Git, wanted: dict[bytes, Blob]) -> bool:
     """Every file is what its entry says. One that main holds in a form which its own attributes would not give it, with
     other ends of lines perhaps, looks changed to git and is compared byte by byte."""
-    top = os.fsencode(ours.directory)
+    checkout = Below(ours.directory)
     for path, blob in wanted.items():
         with contextlib.suppress(FileNotFoundError):
-            if blob.mode == _REPOSITORY and os.listdir(os.path.join(top, path)):  # the listing does not tell of it
+            if blob.mode == _REPOSITORY and checkout.names(os.fsdecode(path), 1):  # the listing does not tell of it
                 return False
     fields = iter(ours.raw(*_AS_IT_IS, "diff-files", "--raw", "-z", "--no-abbrev").split(b"\0")[:-1])
     for field in fields:
         path, (before, after, *_, how) = next(fields), field.removeprefix(b":").split(b" ")
-        if how != b"M" or before != after or not _is_byte_for_byte(os.path.join(top, path), wanted[path]):
+        if how != b"M" or before != after or not _is_byte_for_byte(checkout, path, wanted[path]):
             return False
     return True
 
 
-def _is_byte_for_byte(path: bytes, blob: Blob) -> bool:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return False
-        sum = hashlib.sha1(b"blob %d\0" % found.st_size, usedforsecurity=False)
+def _is_byte_for_byte(checkout: Below, path: bytes, blob: Blob) -> bool:
+    try:
+        file = checkout.opened(os.fsdecode(path))
+    except NotPlain:
+        return False
+    with file:
+        sum = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
         while piece := file.read(1 << 20):
             sum.update(piece)
     return sum.hexdigest().encode() == blob.id

@@ -13,18 +13,19 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from infra.keep.environments import shelf
-from infra.keep.environments.choose import Install
+from infra.keep.environments import store
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.services.services import Services
-from infra.keep.supervision import checkouts, ladder
+from infra.keep.supervision import checkouts
+from infra.keep.supervision.decide.events import Launch
+from infra.keep.supervision.decide.state import State
+from infra.keep.supervision.decide.succession import pin_of
 from infra.keep.supervision.preparation import Preparation, Step
-from infra.keep.supervision.states import Launch, State
 from infra.keep.supervision.versions import candidate_of
 from infra.keep.supervision.zones import Zones
 from infra.shared import boot_files, processes
+from infra.shared.active import Level, Runner
 from infra.shared.boot import Boot
-from infra.shared.leading import Rung, Runner
 from infra.shared.places import ROOT
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
@@ -61,6 +62,7 @@ class Launcher:
         self._settings = settings
         self._zones = zones
         self._places = zones.places
+        self._bot = Below(zones.places.bot, zones.cell)
         self._services = services
         self._preparation = preparation
         self._environment = ""
@@ -70,44 +72,43 @@ class Launcher:
     def candidate(self, launch: Launch, state: State, wall: float) -> Candidate:
         """Make ready what `launch` names. Raises NotLaunched."""
         known = _known(launch, state)
-        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.rung, known, launch.led_for)
+        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.level, known, launch.launched_for)
         try:
             self._services.await_ports(self._settings.limits.door_seconds)
             ready = checkouts.ready(self.clones, launch.branch, wall, launch.commit)
         except OSError as error:
             raise NotLaunched(str(error)) from error
         except checkouts.CheckoutError as error:
-            outage = launch.rung is Rung.BRANCH or _OUTAGE.search(str(error))
+            outage = launch.level is Level.BRANCH or _OUTAGE.search(str(error))
             raise NotLaunched(str(error), None if outage else nobody) from error
         version = nobody.version
-        if launch.rung is Rung.BRANCH:
+        if launch.level is Level.BRANCH:
             version = self._version(launch.branch, ready.commit)
-            pin = ladder.pin_of(state, version)
+            pin = pin_of(state, version)
             if pin:
                 what_to_do = "change it, or the PM allows it again with 'minifram retry'"
                 raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
         boot = self._boot(launch, ready.commit)
         runner = replace(nobody, boot_id=boot.id, commit=ready.commit, version=version)
         python, first = self._interpreter(launch, runner)
-        if first is None and launch.rung is Rung.BRANCH:
+        if first is None and launch.level is Level.BRANCH:
             first = self._rehearsal(runner, python)
         return Candidate(boot, runner, ready.rescued, python, first)
 
     def _interpreter(self, launch: Launch, runner: Runner) -> tuple[str, Step | None]:
         """What the runner is started with, or how to come by it. Raises NotLaunched."""
-        if launch.rung is Rung.SAFE:
+        if launch.level is Level.SAFE:
             return sys.executable, None
         checkout = self._places.checkout(launch.branch)
         try:
-            with self._zones.cell.acting():
-                choice = shelf.look(checkout, f"{ROOT}/{NAMES[0]}", self._places.environments)
+            python = store.select(self._bot, checkout, f"{ROOT}/{NAMES[0]}", self._places.environments)
         except BadRequirements as error:
             raise NotLaunched(f"its requirements cannot be followed: {error}", runner) from error
         except OSError as error:
             raise NotLaunched(f"its requirements cannot be read: {error}") from error
-        if isinstance(choice, Install):
+        if python is None:
             return "", self._preparation.installing(checkout, self._settings.limits.install_seconds)
-        return shelf.interpreter_of(choice), None
+        return python, None
 
     def _rehearsal(self, runner: Runner, python: str) -> Step | None:
         if not self._settings.rehearse or self._preparation.is_fit(runner.branch, runner.commit):
@@ -122,10 +123,9 @@ class Launcher:
     def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
         """Its process, and the size of its error log when it began. Raises OSError."""
         checkout = self._places.checkout(candidate.boot.branch)
-        bot = Below(self._places.bot, self._zones.cell)
-        error_log, size = boot_files.open_error_log(bot, checkout, self._settings.limits.log_bytes)
+        error_log, size = boot_files.open_error_log(self._bot, checkout, self._settings.limits.log_bytes)
         try:
-            words = processes.runner_command(candidate.python, safe=candidate.runner.rung is Rung.SAFE)
+            words = processes.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
             own = candidate.python == sys.executable
             self._environment = "" if own else os.path.dirname(os.path.dirname(candidate.python))
             return processes.spawn(candidate.boot, words, error_log, self._zones.cell), size
@@ -135,13 +135,8 @@ class Launcher:
     def doubt_environment(self) -> None:
         """A boot with an environment of its own has failed: it is the agent's, and may be spoiled. The next start has
         it installed afresh, from the wheels that are kept."""
-        if not self._environment:
-            return
-        try:
-            with self._zones.cell.acting():
-                shelf.forget(self._environment)
-        except OSError:
-            return
+        if self._environment:
+            store.forget(self._bot, self._environment)
 
     def _version(self, branch: str, commit: str) -> str:
         try:
@@ -161,16 +156,16 @@ class Launcher:
             places=self._places,
             limits=runner_limits(self._settings),
             instead_of=launch.instead_of,
-            prompt=f"{ROOT}/SYSTEM.md" if launch.rung is Rung.SAFE else "",
+            prompt=f"{ROOT}/SYSTEM.md" if launch.level is Level.SAFE else "",
             policy=runner_policy(self._settings),
         )
 
 
 def _known(launch: Launch, state: State) -> str:
     """The version of what main has to offer; safe mode runs none of them."""
-    if launch.rung is Rung.SAFE:
+    if launch.level is Level.SAFE:
         return ""
-    known = {good.commit: good.id for good in state.goods} | {state.main.commit: state.main.id}
+    known = {good.commit: good.id for good in state.known_good} | {state.main.commit: state.main.id}
     return known.get(launch.commit, "")
 
 

@@ -3,8 +3,6 @@ what is there, in the bare repository, so that a PM or an agent who pushes meanw
 
 from __future__ import annotations
 
-import time
-
 from infra.keep.examination import returning
 from infra.keep.git_door.decide import is_second_page, protecting_on_main
 from infra.keep.supervision.versions import version_of
@@ -13,37 +11,28 @@ from infra.shared.branches import MAIN
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository import page
-from infra.shared.repository.bounded_git import BoundedGit, TooMuch
 from infra.shared.repository.changes import changes
-from infra.shared.repository.git import Git, resolve_commit
-from infra.shared.repository.page import write_reports
-from infra.shared.repository.page_text import USUAL, Entry, PageBounds
-from infra.shared.repository.tip import BareTip, advance, rollback_commit
-from infra.shared.repository.tip import Entry as TreeEntry
-from infra.shared.repository.trailers import said_by
+from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
+from infra.shared.repository.page_text import USUAL, PageBounds, ReportEntry
+from infra.shared.repository.tip import BareTip, TreeEntry, advance, rollback_commit
 from infra.shared.watcher_file import Report
+
+_SIGNAL_FILE = "Signal-File"
+_LOOK_SECONDS = 30.0
+_LOOKED_BACK = 200
 
 
 def report(places: Places, *told: Report, bounds: PageBounds = USUAL) -> None:
     """Put reports onto the page in one commit, which names them. Raises GitError, TipBusy, OSError."""
     more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-    entries = [Entry(each.at, each.title, each.text) for each in told]
+    entries = [ReportEntry(each.at, each.title, each.text) for each in told]
     git = Git(places.remote, WATCHER)
-    write_reports(git, f"COMMS: {told[0].title}{more}", entries, [each.id for each in told], (), bounds)
+    page.write_reports(git, f"COMMS: {told[0].title}{more}", entries, [each.id for each in told], (), bounds)
 
 
 def told(places: Places) -> frozenset[str]:
     """The ids of the reports that the last commits of main tell. Raises GitError."""
-    return page.told(Git(places.remote), WATCHER)
-
-
-def _marked(git: Git, trailer: str) -> dict[str, str]:
-    """The values of this trailer in the last commits of main that are the watcher's own, each with the last commit that
-    has it. The git door takes no commit from others that is in the watcher's name."""
-    return said_by(git, WATCHER, trailer, f"refs/heads/{MAIN}", _LOOKED_BACK)
-
-
-_SIGNAL_FILE = "Signal-File"
+    return page.reported(Git(places.remote), WATCHER)
 
 
 def roll_back(
@@ -63,7 +52,8 @@ def roll_back(
     if autonomy != "merge":
         raise PermissionError(f"autonomy is {autonomy}: only the PM moves main")
     git = Git(places.remote, WATCHER)
-    done = _marked(git, _SIGNAL_FILE).get(signal_file)
+    # The git door takes no commit from others in the watcher's name.
+    done = page.said_by(git, WATCHER, _SIGNAL_FILE, f"refs/heads/{MAIN}", _LOOKED_BACK).get(signal_file)
     if done:
         return done
     why = f"The tree of {target}; COMMS.md is kept. Asked for by the agent."
@@ -71,8 +61,10 @@ def roll_back(
 
     def next_commit(seen: str) -> str:
         made = rollback_commit(git, seen, target, message, _kept(places, seen, target, protected))
-        problem = _taken_back(git, seen, made, pardoned)
-        problem = problem or returning.problem(places, seen, made, resolve_commit(git, target) or "")
+        version = version_of(git, made).id
+        if version not in pardoned and version in Withdrawals(git).look(version_of(git, seen)):
+            raise PermissionError(_TAKEN_BACK)
+        problem = returning.problem(places, seen, made, resolve_commit(git, target) or "")
         if problem:
             raise PermissionError(problem)
         return made
@@ -80,19 +72,15 @@ def roll_back(
     return advance(BareTip(git), next_commit)
 
 
-def _taken_back(git: Git, seen: str, made: str, pardoned: tuple[str, ...]) -> str:
-    """Why the PM's word stands against this version; empty when it does not. Raises GitError."""
-    version = version_of(git, made).id
-    if version in pardoned or version not in Withdrawals(git).look(version_of(git, seen)):
-        return ""
-    return "the PM has rolled back from this version of main, or rejected it, and only the PM gives it back to main"
+_TAKEN_BACK = "the PM has rolled back from this version of main, or rejected it, and only the PM gives it back to main"
 
 
 def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) -> dict[str, TreeEntry | None]:
     """How the files stand at `seen` that the git door would not let the agent change as `target` has them.
 
     The target is the agent's to choose, and may be something that the door never let onto main."""
-    git = BoundedGit(places.remote, time.monotonic() + _LOOK_SECONDS, {"GIT_DIR": places.remote})
+    bounds = GitLimits(answer_bytes=32 << 20)
+    git = Git(places.remote, env={"GIT_DIR": places.remote}, limits=bounds).within(_LOOK_SECONDS)
     wanted = resolve_commit(git, target)
     if wanted is None:
         return {}
@@ -110,9 +98,4 @@ def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) ->
     }
     # What the target has below a file that stays goes with the directory that the file takes the place of.
     below = tuple(f"{path}/" for path in stays)
-    goes = {path: None for path in guarded if path not in stays and not path.startswith(below)}
-    return {**goes, **stays}
-
-
-_LOOK_SECONDS = 30.0
-_LOOKED_BACK = 200
+    return {path: None for path in guarded if path not in stays and not path.startswith(below)} | stays

@@ -11,9 +11,9 @@ import socket
 from math import inf
 from typing import NamedTuple
 
+from infra.shared.active import Runner
 from infra.shared.branches import MAIN
-from infra.shared.control import MAX_BYTES, REFS, Answer, Question, brief, question_line, read_answer
-from infra.shared.leading import Runner
+from infra.shared.control import MAX_BYTES, REFS, ProbeAnswer, ProbeQuestion, brief, question_line, read_answer
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError
@@ -83,7 +83,7 @@ class Probe:
         self.challenge = challenge
         self.deadline = deadline
         """Monotonic: by then `look` gives a reply."""
-        self._unsent = question_line(Question(challenge.probe, bool(challenge.git)))
+        self._unsent = question_line(ProbeQuestion(challenge.probe, bool(challenge.git)))
         self._received = b""
         self._pieces = 0
         self._connected = False
@@ -192,7 +192,7 @@ def judge_doors(reply: Reply, challenge: Challenge) -> str:
     return ""
 
 
-def _not_the_one(runner: Runner, answer: Answer, challenge: Challenge) -> str:
+def _not_the_one(runner: Runner, answer: ProbeAnswer, challenge: Challenge) -> str:
     compared = (
         ("the answer to", answer.probe, challenge.probe),
         ("boot", answer.boot_id, runner.boot_id),
@@ -206,7 +206,7 @@ def _not_the_one(runner: Runner, answer: Answer, challenge: Challenge) -> str:
     return ""
 
 
-def _overdue(answer: Answer, longest: float, held: float) -> str:
+def _overdue(answer: ProbeAnswer, longest: float, held: float) -> str:
     doing, age, within = answer.heart
     if within > longest:
         return f"its main loop promises to be silent for {within:.0f} s while {brief(doing)}; at most {longest:.0f} s"

@@ -12,7 +12,8 @@ from itertools import islice
 import structlog
 
 from infra.keep.supervision import main_branch
-from infra.keep.supervision.states import Instant, Tell
+from infra.keep.supervision.decide.events import Tell
+from infra.keep.supervision.decide.state import Instant
 from infra.shared import report_titles
 from infra.shared.clock import timestamp
 from infra.shared.places import Places

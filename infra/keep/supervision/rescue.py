@@ -113,8 +113,8 @@ def save(git: Git, found: Status, name_at: float) -> str:
 def _with_mains_pages(git: Git, tree: str, parents: list[str]) -> str:
     """The tree with the pages that the git door demands of a commit with these parents. Raises CannotSave."""
     graph = Graph(git, resolve_commit(git, f"refs/remotes/origin/{MAIN}"))
-    anchors = frozenset(filter(None, map(graph.anchor, parents)))
     try:
+        anchors = frozenset(filter(None, map(graph.anchor, parents)))
         anchor = graph.newest(anchors) if anchors else ""
     except TooTangled as error:
         raise CannotSave(str(error)) from None

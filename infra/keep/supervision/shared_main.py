@@ -1,44 +1,74 @@
 """The shared repository as the watcher sees it over time: where main is, what the PM asks for by a ref, and which
-commits are to stay in it."""
+commits have to stay in it. A ref is a small file, so a look asks git only for news: git costs a process."""
 
 from __future__ import annotations
+
+import os
+import re
 
 import structlog
 
 from infra.keep.examination import returning
+from infra.keep.supervision.decide.events import Event, LaunchFailed, MainSeen, RetryAsked
 from infra.keep.supervision.following import brief
-from infra.keep.supervision.states import Event, MainMoved, MainSeen, MainUnseen, RetryAsked
-from infra.keep.supervision.versions import Mainline
+from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
+from infra.shared.branches import MAIN
+from infra.shared.control import GOODS
 from infra.shared.places import Places
-from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.durable_refs import update_refs
+from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.safe_files import Below
 from infra.shared.watcher_file import Version
+
+RETRY_REF = "refs/minifram/retry"
+"""Made by the PM, who alone can (`minifram retry`, or a plain push of anything to it): pinned versions may be tried."""
+_COMMIT = re.compile(rb"[0-9a-f]{40}\n")
 
 
 class SharedMain:
     """Of one agent."""
 
-    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger, mainline: Mainline | None = None) -> None:
-        self._mainline = mainline or Mainline(places)
+    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
         self._remote = places.remote
-        self._withdrawals = Withdrawals(Git(places.remote))
+        self._git = Git(places.remote)
+        self._withdrawals = Withdrawals(self._git)
         self._log = log
+        self._seen = Version()
         self._kept: tuple[Version, ...] | None = None
         self._retry_seen = False
 
     def answer(self, reason: str) -> Event:
         """What it holds now, for the launch that `reason` is for."""
         try:
-            main = self._mainline.look()
+            main = self._main(self._loose() or resolve_commit(self._git, f"refs/heads/{MAIN}"))
             return MainSeen(main, reason, self._withdrawn(main))
         except (GitError, LookupError) as error:
             self._log.error("main.unseen", reason=brief(error))
-            return MainUnseen(brief(error))
+            return LaunchFailed(MAIN, f"main could not be read: {brief(error)}")
 
     def look(self) -> list[Event]:
         """News; cheap enough for every look."""
-        moved = self._mainline.moved()
-        return [*([MainMoved(moved, self._withdrawn(moved))] if moved else []), *self.asked()]
+        commit = self._loose()
+        if not commit or commit == self._seen.commit:
+            return self.asked()
+        try:
+            main = self._main(commit)
+        except GitError:
+            return self.asked()
+        return [MainSeen(main, withdrawn=self._withdrawn(main)), *self.asked()]
+
+    def _main(self, commit: str | None) -> Version:
+        if not commit:
+            raise LookupError(f"{self._remote} has no branch main; push one")
+        if commit != self._seen.commit:
+            self._seen = version_of(self._git, commit)
+        return self._seen
+
+    def _loose(self) -> str:
+        """The ref's own file, which a ref that ever moves has."""
+        content = Below(self._remote).tail(f"refs/heads/{MAIN}", 64)
+        return content[:40].decode() if _COMMIT.fullmatch(content) else ""
 
     def _withdrawn(self, main: Version) -> tuple[str, ...] | None:
         try:
@@ -49,19 +79,21 @@ class SharedMain:
 
     def asked(self) -> list[Event]:
         """That the PM wants pinned versions tried again."""
-        if self._retry_seen or not self._mainline.retry_asked():
+        if self._retry_seen or not os.path.lexists(f"{self._remote}/{RETRY_REF}"):
             return []
         self._retry_seen = True
         self._log.info("retry.asked")
         return [RetryAsked()]
 
     def kept(self) -> tuple[Version, ...]:
-        """Good versions that an earlier watcher kept here."""
+        """Good versions that an earlier watcher kept here, the latest commit first."""
+        shown = "--format=%(refname:lstrip=3) %(objectname)"
         try:
-            return self._mainline.kept()
+            listed = self._git("for-each-ref", "--sort=-committerdate", shown, GOODS).splitlines()
         except GitError as error:
-            self._log.error("goods.unknown", reason=brief(error))
+            self._log.error("known_good.unknown", reason=brief(error))
             return ()
+        return tuple(Version(commit=commit, id=id) for id, _, commit in (line.partition(" ") for line in listed))
 
     def begin(self) -> None:
         """What main goes through from here on was let in by the PM, or examined: the agent may return to it."""
@@ -70,14 +102,25 @@ class SharedMain:
         except (GitError, OSError) as error:
             self._log.error("repository.not_settled", reason=brief(error))
 
-    def settle(self, goods: tuple[Version, ...], retry_decided: bool) -> None:
-        """What was decided is remembered: good versions stay in the repository, what was asked for is taken away."""
+    def settle(self, known_good: tuple[Version, ...], retry_decided: bool) -> None:
+        """What was decided is remembered: good versions stay in the repository, and what was asked for goes, as each
+        request counts once."""
         try:
-            if goods != self._kept:
-                self._kept = goods
-                self._mainline.keep(goods)
+            if known_good != self._kept:
+                self._kept = known_good
+                self.keep(known_good)
             if self._retry_seen and retry_decided:
-                self._mainline.forget_retry()
+                update_refs(self._git, f"delete {RETRY_REF}")
                 self._retry_seen = False
         except (GitError, LookupError, OSError) as error:
             self._log.error("repository.not_settled", reason=brief(error))
+
+    def keep(self, known_good: tuple[Version, ...]) -> None:
+        """Have the shared repository keep these commits, whatever becomes of main. Raises GitError, OSError."""
+        wanted = {f"{GOODS}/{good.id}": good.commit for good in known_good}
+        listed = self._git("for-each-ref", "--format=%(refname) %(objectname)", GOODS).splitlines()
+        there = dict(line.split(" ", 1) for line in listed)
+        orders = [f"update {ref} {commit}" for ref, commit in wanted.items() if there.get(ref) != commit]
+        orders += [f"delete {ref}" for ref in there if ref not in wanted]
+        if orders:
+            update_refs(self._git, *orders)

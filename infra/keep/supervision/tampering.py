@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from infra.shared.identity import OURS, Identity
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below, Entry, Unseen
 
 _FILES = re.compile(
     r"HEAD|[A-Z]+(_[A-Z]+)+|index|index\.stash\.[0-9]+|packed-refs(\.new)?|config|description|gc\.(log|pid)"
@@ -31,8 +32,9 @@ _USUAL = (
 _NO_LINKS = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/remotes")
 _NOT_THERE = ("objects/info/alternates", "objects/info/http-alternates", "refs/replace")
 _EXCLUDED = (b"", b"/.signal")
-"""`/.signal` is the runner's own link to the signals (`infra.cell.runner.home`)."""
-_MOST_BYTES = 16 << 20
+"""`/.signal` is the runner's own link to the signals (`infra.cell.runner.context`)."""
+_MOST_ENTRIES = 100_000
+_MOST_DEPTH = 200
 _SETTINGS = re.compile(
     r"core\.repositoryformatversion\n0|core\.bare\nfalse"
     r"|core\.(filemode|logallrefupdates|symlinks|ignorecase|precomposeunicode)\n(true|false)"
@@ -58,57 +60,55 @@ def tampering(directory: str, remote_url: str, cell: Identity = OURS) -> frozens
 
 
 def _look(directory: str, remote_url: str, cell: Identity) -> Iterator[Tampering]:
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            is_usual = (
-                _DIRECTORIES.fullmatch(entry.name)
-                if entry.is_dir(follow_symlinks=False)
-                else entry.is_file(follow_symlinks=False) and _FILES.fullmatch(entry.name)
-            )
-            if not is_usual and not entry.name.endswith(".lock"):
-                yield Tampering(f".git/{_shown(entry.name)}")
+    git = Below(directory, cell)
+    for entry in _seen(git.walk(depth=0, most=_MOST_ENTRIES, enter=lambda _: False)):
+        usual = _DIRECTORIES if stat.S_ISDIR(entry.status.st_mode) else _FILES
+        is_usual = usual.fullmatch(entry.path) and _is_plain(entry)
+        if not is_usual and not entry.path.endswith(".lock"):
+            yield Tampering(f".git/{_shown(entry.path)}")
     for where, allowed, words in _USUAL:
-        for name in _names(f"{directory}/{where}"):
+        for name in git.names(where, _MOST_ENTRIES) if git.is_directory(where) else ():
             if not (allowed and allowed.fullmatch(name)):
                 yield Tampering((words or f".git/{where}/") + _shown(name))
-    for line in _content(f"{directory}/info/exclude").splitlines():
+    for line in _content(git, "info/exclude").splitlines():
         if line.strip() not in _EXCLUDED and not line.startswith(b"#"):
             yield Tampering("a line in .git/info/exclude", line.decode(errors="replace"))
-    yield from (Tampering(f".git/{name} as a link") for name in _NO_LINKS if os.path.islink(f"{directory}/{name}"))
-    yield from (Tampering(f".git/{name}") for name in _NOT_THERE if os.path.lexists(f"{directory}/{name}"))
+    yield from (Tampering(f".git/{name} as a link") for name in _NO_LINKS if _is_link(git.status(name)))
+    yield from (Tampering(f".git/{name}") for name in _NOT_THERE if git.status(name))
     for name in ("refs", "logs"):
-        for where, directories, files in os.walk(f"{directory}/{name}"):
-            for each in (*directories, *files):
-                mode = os.lstat(f"{where}/{each}").st_mode
-                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                    yield Tampering(f".git/{name}/…/{_shown(each)}, which is no file")
-    if b" refs/replace/" in _content(f"{directory}/packed-refs"):
+        for entry in _seen(git.walk(name, depth=_MOST_DEPTH, most=_MOST_ENTRIES)) if git.is_directory(name) else ():
+            if not _is_plain(entry):
+                yield Tampering(f".git/{name}/…/{_shown(entry.path.rpartition('/')[2])}, which is no file")
+    if b" refs/replace/" in _content(git, "packed-refs"):
         yield Tampering("a replaced object")
-    for setting in _settings(_content(f"{directory}/config"), cell):
+    for setting in _settings(_content(git, "config"), cell):
         key, _, value = setting.partition("\n")
         if not (value == remote_url if key == "remote.origin.url" else _SETTINGS.fullmatch(setting)):
             yield Tampering(f"the setting {_shown(key)}", value)
 
 
-def _names(directory: str) -> list[str]:
-    """Empty for what is no directory, which was reported already."""
-    try:
-        return os.listdir(directory) if stat.S_ISDIR(os.lstat(directory).st_mode) else []
-    except FileNotFoundError:
-        return []
+def _seen(walked: Iterator[Entry | Unseen]) -> Iterator[Entry]:
+    """Raises OSError for what could not be looked at: it may hold anything."""
+    for each in walked:
+        if isinstance(each, Unseen):
+            raise OSError(f".git/{each.path}: {each.why}")
+        yield each
 
 
-def _content(path: str) -> bytes:
+def _is_plain(entry: Entry) -> bool:
+    return stat.S_ISREG(entry.status.st_mode) or stat.S_ISDIR(entry.status.st_mode)
+
+
+def _is_link(status: os.stat_result | None) -> bool:
+    return status is not None and stat.S_ISLNK(status.st_mode)
+
+
+def _content(git: Below, path: str) -> bytes:
     """Empty for what is not there. Raises OSError also for what is no regular file, or too long."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return git.whole(path)
     except FileNotFoundError:
         return b""
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
-            raise OSError(f"{path} is no regular file of at most {_MOST_BYTES >> 20} MiB")
-        return file.read(_MOST_BYTES)
 
 
 @lru_cache(maxsize=4)  # a restart finds the text of before and needs no git for it

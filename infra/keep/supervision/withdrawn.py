@@ -64,7 +64,6 @@ class Withdrawals:
         self._seen = Version()
         self._refs = ""
         self._known: tuple[str, ...] = ()
-        self._ids: dict[str, str] = {}
 
     def look(self, main: Version) -> tuple[str, ...]:
         """Ids of the versions that the PM has taken back, with this main. Raises GitError."""
@@ -72,7 +71,8 @@ class Withdrawals:
         refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
         # Reports move main all day, and take nothing back.
         if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
-            self._known = self._found(git, main.commit, refs)
+            rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}" in line)
+            self._known = _found(git, main.commit, rejected)
         self._seen, self._refs = main, refs
         return self._known
 
@@ -82,17 +82,14 @@ class Withdrawals:
         except GitError:  # what main held is gone, and with it the way from there
             return False
 
-    def _found(self, git: Git, main: str, refs: str) -> tuple[str, ...]:
-        rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}" in line)
-        line = _line(git, main)
-        lost = git("for-each-ref", "--format=%(objectname)", f"--no-merged={main}", GOODS).splitlines()
-        held = {each.content for each in line}
-        found = [commit for commit, content in zip(lost, _contents(git, lost), strict=True) if content not in held]
-        found += left_behind(line, rejected)
-        for commit in found[-MOST:]:
-            if commit not in self._ids:
-                self._ids[commit] = version_of(git, commit).id
-        return tuple(dict.fromkeys(self._ids[commit] for commit in found[-MOST:]))
+
+def _found(git: Git, main: str, rejected: frozenset[str]) -> tuple[str, ...]:
+    line = _line(git, main)
+    held = {each.content for each in line}
+    lost = git("for-each-ref", "--format=%(objectname)", f"--no-merged={main}", GOODS).splitlines()
+    found = [commit for commit, content in zip(lost, _contents(git, lost), strict=True) if content not in held]
+    found += left_behind(line, rejected)
+    return tuple(dict.fromkeys(version_of(git, commit).id for commit in found[-MOST:]))
 
 
 def _line(git: Git, main: str) -> list[Held]:
@@ -100,15 +97,13 @@ def _line(git: Git, main: str) -> list[Held]:
     words = ("--first-parent", "--reverse", f"--max-count={LOOKED_BACK}", "--format=%H%x00%P%x00%ce%x00")
     fields = git.raw("log", *words, main, "--", *VERSION).decode(errors="replace").split("\0")
     commits = [commit.removeprefix("\n") for commit in fields[0:-1:3]]
+    others = (AGENT.email, WATCHER.email)
     return [
-        Held(commit, content, email.lower() not in _NOT_THE_PM, (commit, *parents.split(" ")[1:]))
+        Held(commit, content, email.lower() not in others, (commit, *parents.split(" ")[1:]))
         for commit, parents, email, content in zip(
             commits, fields[1::3], fields[2::3], _contents(git, commits), strict=True
         )
     ]
-
-
-_NOT_THE_PM = (AGENT.email, WATCHER.email)
 
 
 def _contents(git: Git, commits: list[str]) -> list[tuple[str, ...]]:

@@ -10,7 +10,7 @@ SETTINGS = (
     ("receive.denyDeletes", "true"),
     ("receive.denyNonFastForwards", "true"),
 )
-"""Beside git's own lines (DESIGN §4)."""
+"""Beside git's own lines (spec/ARCHITECTURE.md)."""
 
 
 def config_text(agent: str) -> str:

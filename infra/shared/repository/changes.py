@@ -1,37 +1,63 @@
-"""The files that differ between two commits, asked so that no commit can make it take for ever or take all memory."""
+"""The files that differ between two commits, asked so that no commit can take endless time or memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from infra.shared.repository.git import Git
-
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+from infra.shared.repository.page_text import PAGES
 
 
 class Change(NamedTuple):
     """Modes are git's own, such as `100644`; empty where the file is not there."""
 
+    path: str
     mode_before: str
     id_before: str
     mode: str
 
 
-def changes(git: Git, base: str, new: str) -> dict[str, Change]:
-    """Every file that differs, by its path. With a BoundedGit it is bounded; raises GitError, TooMuch."""
-    # A tree that holds itself over and over has paths without end: listing says so before it takes any room, while
-    # comparing would take all there is and then say nothing.
-    git.raw("ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", new)
-    words = ("-r", "--raw", "--no-renames", "--ignore-submodules=none", "-z")
-    answer = git.raw("diff-tree", *words, base, new, "--").decode(errors="surrogateescape")
-    found = {}
-    fields = iter(answer.split("\0"))
+def parse_raw(answer: bytes) -> Iterator[Change | str]:
+    """What `--raw -z` (git-diff-tree(1)) says: changes, and as text the headers between them."""
+    fields = iter(answer.decode(errors="surrogateescape").split("\0"))
     for field in fields:
-        if field:  # :<mode> <mode> <id> <id> <letter>; the path is the next field
-            before, after, id_before, _, _ = field.removeprefix(":").split(" ")
-            found[next(fields)] = Change(_mode(before), id_before, _mode(after))
-    return found
+        field = field.removeprefix("\n")  # there is one between a header and the first change
+        if field.startswith(":"):  # :<mode> <mode> <id> <id> <letter>; the path is the next field
+            before, after, id_before, _, _ = field[1:].split(" ")
+            yield Change(next(fields), _mode(before), id_before, _mode(after))
+        elif field:
+            yield field
 
 
 def _mode(text: str) -> str:
     return text if text.strip("0") else ""
+
+
+COMPARE = ("--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
+"""How git is to show changes for `parse_raw`."""
+
+
+def changes(git: Git, base: str, new: str) -> dict[str, Change]:
+    """Every file that differs, by its path. Raises GitError, and TooMuch by the limits of `git`."""
+    # A tree that holds itself over and over has paths without end: a listing fails early, while a comparison would
+    # take all memory and then say nothing.
+    git.raw("ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", new)
+    found = parse_raw(git.raw("diff-tree", "-r", *COMPARE, base, new, "--"))
+    return {change.path: change for change in found if isinstance(change, Change)}
+
+
+def changes_beyond_page(git: Git, old: str, new: str, *paths: str) -> bool:
+    """True when anything but COMMS.md and its archive (within `paths`, if given) differs between two commits."""
+    # One level is enough, unless a path goes deeper: what lies below can be a tree of trees without end.
+    depth = ["-r"] if any("/" in path for path in paths) else []
+    found = parse_raw(git.raw("diff-tree", *COMPARE, *depth, old, new, "--", *paths))
+    # With a pathspec a directory COMMS.md would pass as well.
+    return any(
+        change.path not in PAGES or _DIRECTORY in (change.mode_before, change.mode)
+        for change in found
+        if isinstance(change, Change)
+    )
+
+
+_DIRECTORY = "040000"

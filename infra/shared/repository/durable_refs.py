@@ -4,8 +4,8 @@
 The names of objects need no such care: git syncs each file before it has its name, and ext4, xfs and btrfs bring to the
 disk what was renamed before with any directory that is synced after (power was cut on each of them).
 
-Whoever runs git's hooks is served by the hook here (githooks(5), reference-transaction); whoever moves refs without
-hooks, as all of our own git does, calls `update_refs`."""
+The hook here (githooks(5), reference-transaction) serves a git that runs hooks; code that moves refs without hooks, as
+all of ours does, calls `update_refs`."""
 
 from __future__ import annotations
 

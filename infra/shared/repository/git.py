@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import os
+import re
 import resource
 import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import IO, NamedTuple
 
 from infra.shared.identity import OURS, Identity
@@ -35,7 +37,7 @@ SAFE_SETTINGS = (
     ("core.sshCommand", "false"),
     ("core.alternateRefsCommand", "true"),
     ("core.quotePath", "false"),
-    # Both are caches beside the objects, believed without a look at them: whoever writes one tells a false history.
+    # Both are caches beside the objects, believed without a look at them: they can show a false history.
     ("core.commitGraph", "false"),
     ("core.multiPackIndex", "false"),
     # What is larger is named, copied and sent, and never unpacked into memory to show how it changed.
@@ -68,12 +70,13 @@ _DRIVERS_OFF = {
 """Commands that would run a program to show a change, and how each is told not to."""
 
 TIMEOUT_SECONDS = 60.0
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 CANNOT_START = 127
-"""Status of a GitError when there is no git to run, or no such directory."""
+"""Status of a GitError when git or the directory does not exist."""
 
 
-class Limits(NamedTuple):
-    """How much one call may say, and take."""
+class GitLimits(NamedTuple):
+    """How much one call may write, and how much memory it may take."""
 
     answer_bytes: int = 256 << 20
     memory_bytes: int | None = None
@@ -93,6 +96,30 @@ class GitError(Exception):
         self.stderr = stderr
         self.stdout = stdout
 
+    @property
+    def is_refusal(self) -> bool:
+        """A hook of the other end, such as the git door's, said no; it will say no again."""
+        return "hook declined" in self.stderr or b"hook declined" in self.stdout
+
+    @property
+    def is_machines(self) -> bool:
+        """The machine was short of something, or we stopped git: this says nothing about the objects it worked on."""
+        return self.status in (None, CANNOT_START) or self.status < 0 or bool(_OF_THE_MACHINE.search(self.stderr))
+
+
+_OF_THE_MACHINE = re.compile(
+    "No space left|[Qq]uota exceeded|Disk quota|Input/output error|Read-only file system|Too many open files"
+    "|Cannot allocate|[Oo]ut of memory|Resource temporarily unavailable"
+)
+"""Words of the kernel in git's own."""
+
+
+class TooMuch(GitError):
+    """Git had more to say than `GitLimits.answer_bytes`, and was stopped."""
+
+    def __init__(self, words: tuple[str, ...], most: int) -> None:
+        super().__init__(words, None, "stopped there", how=f"had over {most >> 20} MiB to say")
+
 
 def _how(status: int | None) -> str:
     if status is None:
@@ -109,14 +136,14 @@ class Git:
         person: Person | None = None,
         env: dict[str, str] | None = None,
         identity: Identity = OURS,
-        limits: Limits = Limits(),  # noqa: B008 - it never changes
+        limits: GitLimits = GitLimits(),  # noqa: B008 - it never changes
     ) -> None:
         """`identity` is whose rights git has: a clone's own configuration may name programs."""
         self.directory = directory
         self._identity = identity
         self._limits = limits
-        self._end: float | None = None
-        # A directory that is no repository must not make git go on looking in those above it.
+        self._end = math.inf
+        # A directory that is no repository must not make git look in those above it.
         ceiling = {"GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.abspath(directory))}
         self._env = safe_environment(person) | ceiling | (env or {})
 
@@ -125,17 +152,61 @@ class Git:
         return self.raw(*words, stdin=stdin, timeout=timeout).decode(errors="replace").removesuffix("\n")
 
     def raw(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> bytes:
-        """The same, as the bytes that git wrote."""
+        """The same, as the bytes that git wrote. Raises GitError, and TooMuch for an answer beyond the limit."""
+        parts, size = list[bytes](), 0
+        with contextlib.closing(self.pieces(*words, stdin=stdin, timeout=timeout)) as pieces:
+            try:
+                for part in pieces:
+                    parts.append(part)
+                    size += len(part)
+                    if size > self._limits.answer_bytes:
+                        raise TooMuch(words, self._limits.answer_bytes)
+            except GitError as error:
+                error.stdout = b"".join(parts)
+                raise
+        return b"".join(parts)
+
+    def pieces(
+        self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS
+    ) -> Generator[bytes, None, None]:
+        """The answer as it comes, however long it is. Close it. Raises GitError, also at its end."""
         began = time.monotonic()
-        end = began + timeout if self._end is None else min(began + timeout, self._end)
+        end = min(began + timeout, self._end)
         if end <= began:  # a quick call would otherwise answer before anyone looks at the clock
-            raise GitError(words, None, _out_of_time(0.0))
-        with _input(stdin) as asked:
+            raise GitError(words, None, "not started, the time for all calls is used up")
+        process = self._start(words, stdin)
+        complaints = bytearray()
+        try:
+            for part, said in _read(process, end):
+                if said:
+                    yield part
+                    continue
+                complaints += part
+                if len(complaints) > self._limits.answer_bytes:
+                    raise TooMuch(words, self._limits.answer_bytes)
+            process.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise GitError(words, None, f"stopped after {end - began:g} s") from None
+        finally:
+            if process.returncode is None:
+                # The whole session; what left it may keep our pipes open, so nobody waits for that.
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            for pipe in _pipes(process):
+                pipe.close()
+        if process.returncode:
+            raise GitError(words, process.returncode, complaints.decode(errors="replace"))
+
+    def _start(self, words: tuple[str, ...], stdin: bytes | None) -> subprocess.Popen[bytes]:
+        # What git reads is a file in memory, so that writing never waits for reading.
+        with open(os.memfd_create("stdin"), "w+b") as asked:
+            asked.write(stdin or b"")
+            asked.seek(0)
             try:
                 # The identity may be alone in being allowed into the directory.
                 with self._identity.acting(), _memory_of(self._limits.memory_bytes):
-                    process = subprocess.Popen(
-                        ["git", *_without_drivers(words)],
+                    return subprocess.Popen(
+                        ["git", *words[:1], *_DRIVERS_OFF.get(words[0] if words else "", ()), *words[1:]],
                         cwd=self.directory,
                         env=self._env,
                         stdin=asked,
@@ -147,34 +218,6 @@ class Git:
             except OSError as error:  # there is no git, or no such directory
                 why = f"cannot be started in {self.directory}: {error.strerror}"
                 raise GitError(words, CANNOT_START, why) from error
-        try:
-            stdout, stderr = _read_all(process, self._limits.answer_bytes, end)
-            process.wait(max(0.0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise GitError(words, None, _out_of_time(end - began)) from None
-        except _TooMuch:
-            most = f"over {self._limits.answer_bytes >> 20} MiB"
-            raise GitError(words, None, "stopped there", how=f"had {most} to say") from None
-        finally:
-            if process.returncode is None:
-                _end(process)
-            _close(process)
-        if process.returncode:
-            raise GitError(words, process.returncode, stderr.decode(errors="replace"), stdout)
-        return stdout
-
-    def within(self, seconds: float) -> Git:
-        """The same git, all of whose calls share this time from now on, besides each one's own limit."""
-        other = copy.copy(self)
-        end = time.monotonic() + seconds
-        other._end = end if self._end is None else min(end, self._end)
-        return other
-
-    def afresh(self, seconds: float) -> Git:
-        """The same with new time, whatever is left of the old: for those who look again and again."""
-        other = copy.copy(self)
-        other._end = time.monotonic() + seconds
-        return other
 
     def ok(self, *words: str) -> bool:
         """True when the call succeeds, False when it ends with 1. Raises GitError for anything else."""
@@ -186,64 +229,51 @@ class Git:
             raise
         return True
 
+    def within(self, seconds: float) -> Git:
+        """The same git, all of whose calls share this time from now on, besides each one's own limit."""
+        return self._with(_end=min(time.monotonic() + seconds, self._end))
+
+    def afresh(self, seconds: float) -> Git:
+        """The same with new time, whatever is left of the old: for those who look again and again."""
+        return self._with(_end=time.monotonic() + seconds)
+
     def saying_at_most(self, answer_bytes: int) -> Git:
         """The same, for answers of so many bytes."""
-        other = copy.copy(self)
-        other._limits = self._limits._replace(answer_bytes=answer_bytes)
-        return other
+        return self._with(_limits=self._limits._replace(answer_bytes=answer_bytes))
 
     def with_env(self, **env: str) -> Git:
+        return self._with(_env=self._env | env)
+
+    def _with(self, **changed: object) -> Git:
         other = copy.copy(self)
-        other._env = self._env | env
+        vars(other).update(changed)
         return other
 
 
-def _without_drivers(words: tuple[str, ...]) -> tuple[str, ...]:
-    return words[:1] + _DRIVERS_OFF.get(words[0] if words else "", ()) + words[1:]
+def _pipes(process: subprocess.Popen[bytes]) -> list[IO[bytes]]:
+    return [pipe for pipe in (process.stdout, process.stderr) if pipe]
 
 
-class _TooMuch(Exception):
-    """Git had more to say than it may."""
-
-
-def _read_all(process: subprocess.Popen[bytes], most: int, end: float) -> tuple[bytes, bytes]:
-    """What git writes until both pipes are closed. Raises TimeoutExpired, _TooMuch."""
-    written: dict[IO[bytes], list[bytes]] = {pipe: [] for pipe in (process.stdout, process.stderr) if pipe}
+def _read(process: subprocess.Popen[bytes], end: float) -> Iterator[tuple[bytes, bool]]:
+    """What git writes until both pipes are closed, each part with whether it is from stdout. Raises TimeoutExpired."""
     with selectors.DefaultSelector() as ready:
-        for pipe in written:
-            ready.register(pipe, selectors.EVENT_READ, written[pipe])
+        for pipe in _pipes(process):
+            ready.register(pipe, selectors.EVENT_READ, pipe is process.stdout)
         while ready.get_map():
             found = ready.select(max(0.0, end - time.monotonic()))
             if not found:
                 raise subprocess.TimeoutExpired("git", 0)
             for key, _ in found:
                 part = os.read(key.fd, 1 << 16)
-                most -= len(part)
-                if most < 0:
-                    raise _TooMuch
                 if part:
-                    key.data.append(part)
+                    yield part, key.data
                 else:
                     ready.unregister(key.fileobj)
-    stdout, stderr = (b"".join(parts) for parts in written.values())
-    return stdout, stderr
-
-
-@contextlib.contextmanager
-def _input(stdin: bytes | None) -> Iterator[int]:
-    """What git reads: a file in memory, so that writing never waits for reading."""
-    if stdin is None:
-        yield subprocess.DEVNULL
-        return
-    with open(os.memfd_create("stdin"), "w+b") as file:
-        file.write(stdin)
-        file.seek(0)  # which also writes out what is buffered
-        yield file.fileno()
 
 
 @contextlib.contextmanager
 def _memory_of(most: int | None) -> Iterator[None]:
-    """Whoever is started meanwhile may take so much memory; so may we, for these moments.
+    """A process started within may take so much memory; so may we, for these moments.
 
     The child could limit itself before it becomes git, or we the child when it is there. The one makes each start three
     times as slow, by the other git may have taken the memory already."""
@@ -257,22 +287,6 @@ def _memory_of(most: int | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def _out_of_time(seconds: float) -> str:
-    return f"stopped after {seconds:g} s" if seconds >= 0.05 else "not started, the time for all calls is used up"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End git and all in its session; whoever left that session may keep our pipes open, so nobody waits for them."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdout, process.stderr):
-        if pipe:
-            pipe.close()
 
 
 def safe_environment(person: Person | None = None) -> dict[str, str]:

@@ -34,18 +34,3 @@ def merge_commit(git: Git, seen: str, merged: str, message: str, pages_of: str =
             raise MergeConflict(tuple(dict.fromkeys(name for name in names if name))) from None
         raise
     return commit_tree(git, tree.rstrip("\0"), (seen, merged), message)
-
-
-def changes_beyond_page(git: Git, old: str, new: str, *paths: str) -> bool:
-    """True when anything but COMMS.md and its archive (within `paths`, if given) differs between two commits."""
-    # One level is enough, unless a path goes deeper: what lies below can be a tree of trees without end.
-    depth = ["-r"] if any("/" in path for path in paths) else []
-    listed = git.raw(
-        "diff-tree", *depth, "--raw", "-z", "--no-renames", "--ignore-submodules=none", old, new, "--", *paths
-    ).split(b"\0")
-    # `:<mode> <mode> <id> <id> <letter>`, then the name. With a pathspec a directory COMMS.md would pass as well.
-    pairs = zip(listed[::2], listed[1::2], strict=False)
-    return any(name.decode(errors="replace") not in PAGES or _TREE in (what[1:7], what[8:14]) for what, name in pairs)
-
-
-_TREE = b"040000"

@@ -26,7 +26,7 @@ Entries that have left this file as well are in git: git log -p -- {ARCHIVE}
 """
 
 
-class Entry(NamedTuple):
+class ReportEntry(NamedTuple):
     """A report as it is to stand on the page."""
 
     at: str
@@ -57,7 +57,7 @@ class Pages(NamedTuple):
 RECORD = "#### Recorded by the keep"
 
 
-def next_pages(now: Pages, entries: Sequence[Entry], ticks: tuple[str, ...], bounds: PageBounds) -> Pages:
+def next_pages(now: Pages, entries: Sequence[ReportEntry], ticks: tuple[str, ...], bounds: PageBounds) -> Pages:
     """Both documents with these reports at the end and these directives done. A report that stands on either already,
     by its heading, is not added again."""
     page, archive = comms.with_sections(now.page), now.archive
@@ -95,11 +95,11 @@ def cut(text: str) -> str | None:
     return first[: first.rfind(" ")] if " " in first[REPORT_CHARS // 2 :] else first
 
 
-def _under(entry: Entry) -> str:
+def _under(entry: ReportEntry) -> str:
     return f"{RECORD}\n\n{entry.record}" if entry.record else ""
 
 
-def _whole(entry: Entry) -> str:
+def _whole(entry: ReportEntry) -> str:
     alone = comms.add_report(comms.with_sections(""), entry.title, entry.text, entry.at, _under(entry))
     return comms.reports(alone)[0]
 

@@ -1,14 +1,13 @@
-"""A branch tip that several people move at once, and the one way we move it: look, build the next commit on
-what was seen, move only if it is still what was seen, else again. So nobody's work is lost and nobody meets a
-conflict (DESIGN §3)."""
+"""A branch tip that several people move at once, and the one way we move it: look, build the next commit on what was
+seen, move only if the branch is still there, else try again. So no work is lost and nobody meets a conflict."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from infra.shared.repository.durable_refs import update_refs
-from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGES
 
 ATTEMPTS = 50
@@ -51,7 +50,7 @@ class BareTip:
 
 
 class CloneTip:
-    """The tip seen from a clone: moved by a push through the git door."""
+    """The tip seen from a clone: a push through the git door moves it."""
 
     def __init__(self, git: Git, branch: str = "main") -> None:
         self.git = git
@@ -59,13 +58,13 @@ class CloneTip:
 
     def look(self) -> str:
         ref = f"refs/remotes/origin/{self._branch}"
-        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head")
-        for attempt in range(1, _LOOKS + 1):
+        fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin")
+        for left in (2, 1, 0):  # another fetch in the same clone at the same moment costs one
             try:
-                self.git("fetch", *quiet, "origin", f"+refs/heads/{self._branch}:{ref}")
+                self.git(*fetch, f"+refs/heads/{self._branch}:{ref}")
                 break
             except GitError as error:
-                if "cannot lock ref" not in error.stderr or attempt == _LOOKS:
+                if "cannot lock ref" not in error.stderr or not left:
                     raise
         return self.git("rev-parse", "--verify", ref)
 
@@ -83,10 +82,6 @@ class CloneTip:
                 raise GitError(error.words, error.status, "\n".join([error.stderr, *verdict]), error.stdout) from None
             return now == new
         return True
-
-
-_LOOKS = 3
-"""Somebody else fetching in the same clone at the same moment costs one."""
 
 
 _LOST = (
@@ -123,26 +118,30 @@ def advance(tip: Tip, next_commit: Callable[[str], str | None]) -> str:
     )
 
 
-class Entry(NamedTuple):
-    """A file as a tree holds it."""
+class TreeEntry(NamedTuple):
+    """What a directory holds under one name."""
 
     mode: str
     id: str
 
 
-def file_at(git: Git, commit: str, path: str) -> Entry | None:
+_FILE, _EXECUTABLE, _LINK, DIRECTORY, _SUBMODULE = "100644", "100755", "120000", "040000", "160000"
+
+
+def list_tree(git: Git, tree: str, *paths: str) -> dict[str, TreeEntry]:
+    """One directory of a commit or tree (or these paths of it), by name. Raises GitError."""
+    listed = git.raw("ls-tree", "-z", "--full-tree", tree, "--", *paths).decode(errors="surrogateescape")
+    lines = (line.partition("\t") for line in listed.split("\0") if line)
+    return {name: TreeEntry(words.split()[0], words.split()[2]) for words, _, name in lines}
+
+
+def file_at(git: Git, commit: str, path: str) -> TreeEntry | None:
     """The file at `path` of a commit, also a link; None when there is none. Raises GitError.
 
-    A listing, because only that tells "not there" from "cannot be read"; whoever takes the second for the first
-    writes an empty page over a full one."""
-    listed = git.raw("ls-tree", "-z", "--full-tree", commit, "--", path).decode(errors="surrogateescape")
-    for line in listed.split("\0"):
-        words, _, name = line.partition("\t")
-        mode, _, rest = words.partition(" ")
-        kind, _, id = rest.partition(" ")
-        if name == path and kind == "blob":
-            return Entry(mode, id)
-    return None
+    A listing, because only that tells "not there" from "cannot be read"; a caller that took the second for the first
+    would write an empty page over a full one."""
+    entry = list_tree(git, commit, path).get(path)
+    return entry if entry and entry.mode not in (DIRECTORY, _SUBMODULE) else None
 
 
 def read_file(git: Git, commit: str, path: str) -> str | None:
@@ -155,7 +154,9 @@ def read_file(git: Git, commit: str, path: str) -> str | None:
     return git.raw("cat-file", "blob", entry.id).decode(errors="surrogateescape")
 
 
-_FILE, _EXECUTABLE, _LINK, _DIRECTORY = "100644", "100755", "120000", "040000"
+def write_file(git: Git, text: str) -> str:
+    """The id of a new blob. Raises GitError."""
+    return git("hash-object", "-w", "--stdin", stdin=text.encode(errors="surrogateescape"))
 
 
 def edit_file(git: Git, path: str, edit: Callable[[str], str], message: str) -> Callable[[str], str | None]:
@@ -166,55 +167,49 @@ def edit_file(git: Git, path: str, edit: Callable[[str], str], message: str) -> 
         new = edit(old)
         if new == old:
             return None
-        blob = git("hash-object", "-w", "--stdin", stdin=new.encode(errors="surrogateescape"))
-        return commit_tree(git, tree_with(git, seen, {path: blob}), (seen,), message)
+        return commit_tree(git, tree_with(git, seen, {path: write_file(git, new)}), (seen,), message)
 
     return next_commit
 
 
-def tree_with(git: Git, base: str, blobs: dict[str, str | None]) -> str:
+def tree_with(git: Git, base: str, blobs: Mapping[str, str | None]) -> str:
     """The tree of `base` (a commit or tree) with these paths set to these blobs; None removes a path.
 
     A file that was there keeps its mode."""
-    return tree_with_entries(git, base, {path: Entry("", blob) if blob else None for path, blob in blobs.items()})
+    return tree_with_entries(git, base, {path: TreeEntry("", blob) if blob else None for path, blob in blobs.items()})
 
 
-def tree_with_entries(git: Git, base: str, entries: dict[str, Entry | None]) -> str:
-    """The same with each file's mode said (empty: as it was). What stood at a path is replaced, whatever it was."""
-    listed = git.raw("ls-tree", "-z", "--full-tree", base).decode(errors="surrogateescape").split("\0")
-    tree = {name: words for words, _, name in (line.partition("\t") for line in listed if line)}
-    inner: dict[str, dict[str, Entry | None]] = {}
+def tree_with_entries(git: Git, base: str, entries: Mapping[str, TreeEntry | None]) -> str:
+    """The same with each file's mode given (empty: as it was). What was at a path is replaced, whatever it was."""
+    tree = list_tree(git, base)
+    inner: dict[str, dict[str, TreeEntry | None]] = {}
     for path, entry in entries.items():
         name, below, rest = path.partition("/")
-        was = tree.get(name, "").partition(" ")[0]
         if below:
             inner.setdefault(name, {})[rest] = entry
         elif entry:
-            mode = entry.mode or (was if was in (_FILE, _EXECUTABLE) else _FILE)
-            tree[name] = f"{mode} blob {entry.id}"
+            was = tree[name].mode if name in tree else ""
+            tree[name] = TreeEntry(entry.mode or (was if was in (_FILE, _EXECUTABLE) else _FILE), entry.id)
         else:
             tree.pop(name, None)
-    for name, changes in inner.items():
-        mode, _, rest = tree.pop(name, "").partition(" ")
-        subtree = tree_with_entries(git, rest.split()[-1] if mode == _DIRECTORY else _EMPTY_TREE, changes)
-        if subtree != _EMPTY_TREE:
-            tree[name] = f"{_DIRECTORY} tree {subtree}"
-    # Not `mktree`, which knows no `core.fsync`: a power cut would leave main at a commit whose tree is an empty file.
-    return git("hash-object", "-t", "tree", "-w", "--stdin", stdin=_tree_object(tree))
+    for name, below_it in inner.items():
+        old = tree.pop(name, None)
+        subtree = tree_with_entries(git, old.id if old and old.mode == DIRECTORY else EMPTY_TREE, below_it)
+        if subtree != EMPTY_TREE:
+            tree[name] = TreeEntry(DIRECTORY, subtree)
+    return write_tree(git, tree)
 
 
-def _tree_object(tree: dict[str, str]) -> bytes:
-    """As git keeps it: of each entry the mode, the name and the id's bytes; a directory sorts as if it ended in `/`."""
-    entries = []
-    for name, words in tree.items():
-        mode, kind, id = words.split()
+def write_tree(git: Git, entries: Mapping[str, TreeEntry]) -> str:
+    """The id of a new tree that holds these. Raises GitError."""
+    lines = []
+    for name, entry in entries.items():
         raw = name.encode(errors="surrogateescape")
-        entry = mode.lstrip("0").encode() + b" " + raw + b"\0" + bytes.fromhex(id)
-        entries.append((raw + b"/" if kind == "tree" else raw, entry))
-    return b"".join(entry for _, entry in sorted(entries))
-
-
-_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+        line = entry.mode.lstrip("0").encode() + b" " + raw + b"\0" + bytes.fromhex(entry.id)
+        # git sorts a directory as if its name ended in a slash
+        lines.append((raw + b"/" if entry.mode == DIRECTORY else raw, line))
+    # Not `mktree`, which knows no `core.fsync`: a power cut would leave main at a commit whose tree is an empty file.
+    return git("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"".join(line for _, line in sorted(lines)))
 
 
 def commit_tree(git: Git, tree: str, parents: tuple[str, ...], message: str) -> str:
@@ -223,20 +218,21 @@ def commit_tree(git: Git, tree: str, parents: tuple[str, ...], message: str) -> 
     return git("commit-tree", tree, *words, stdin=message.replace("\0", "?").encode(errors="replace"))
 
 
-def rollback_commit(git: Git, seen: str, target: str, message: str, kept: dict[str, Entry | None] | None = None) -> str:
+def rollback_commit(
+    git: Git, seen: str, target: str, message: str, kept: Mapping[str, TreeEntry | None] | None = None
+) -> str:
     """A new commit on `seen` whose tree is `target`'s, with the pages kept from `seen`: history only grows.
 
-    `target` is any ref; raises LookupError when it names no commit. `kept`: how other files are to stand."""
+    `target` is any ref; raises LookupError when it names no commit. `kept` gives other files and how they stay."""
     wanted = resolve_commit(git, target)
     if wanted is None:
         raise LookupError(f"{target!r} names no commit in the repository; see 'git log --oneline --all'")
     pages = {page: file_at(git, seen, page) for page in PAGES}
-    tree = tree_with_entries(git, wanted, {**(kept or {}), **pages})
-    return commit_tree(git, tree, (seen,), message)
+    return commit_tree(git, tree_with_entries(git, wanted, {**(kept or {}), **pages}), (seen,), message)
 
 
 def resolve_object(git: Git, name: str) -> str | None:
-    """The id that `name` (such as `<commit>:<path>`) stands for; None when there is no such thing. Raises GitError."""
+    """The id of `name` (such as `<commit>:<path>`); None when there is no such object. Raises GitError."""
     try:
         return git("rev-parse", "--verify", "--quiet", "--end-of-options", name)
     except GitError as error:

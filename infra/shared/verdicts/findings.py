@@ -30,8 +30,11 @@ class Run(msgspec.Struct, frozen=True):
     again: tuple[str, ...] = ()
     """Tests that failed at first and passed when they were run once more, alone."""
 
+    def failed(self) -> list[str]:
+        return [id for id, outcome in self.outcomes.items() if outcome == FAILED and id not in self.again]
 
-class Answer(msgspec.Struct, frozen=True):
+
+class Findings(msgspec.Struct, frozen=True):
     """What the examiner's process says at its end."""
 
     rehearsed: bool | None = None
@@ -53,13 +56,13 @@ class Answer(msgspec.Struct, frozen=True):
     """Why there is no verdict: something around the candidate failed."""
 
 
-def to_json(answer: Answer) -> bytes:
+def to_json(answer: Findings) -> bytes:
     return msgspec.json.encode(answer)
 
 
-def from_json(content: bytes) -> Answer:
+def from_json(content: bytes) -> Findings:
     """Raises ValueError."""
-    return msgspec.json.decode(content, type=Answer)
+    return msgspec.json.decode(content, type=Findings)
 
 
 def run_of(lines: list[Any], trouble: str) -> Run:

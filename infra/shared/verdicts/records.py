@@ -27,23 +27,12 @@ def keep(git: Git, verdict: Verdict) -> None:
     content = verdicts.to_json(verdict)
     if len(content) > VERDICT_BYTES:
         # Nobody would read it, and it would be asked for again and again.
-        content = verdicts.to_json(_shortened(verdict))
+        why = f"the examiner's answer has more than {VERDICT_BYTES} bytes; shorten what tests say, and their names"
+        whose = (verdict.key, verdict.branch, verdict.commit, verdict.main)
+        content = verdicts.to_json(Verdict(*whose, passed=False, why=why, at=verdict.at, seconds=verdict.seconds))
     blob = git("hash-object", "-w", "--stdin", stdin=content)
     update_refs(git, f"update {VERDICTS}{verdict.key} {blob}")
     _clear(git)
-
-
-def _shortened(verdict: Verdict) -> Verdict:
-    return Verdict(
-        verdict.key,
-        verdict.branch,
-        verdict.commit,
-        verdict.main,
-        passed=False,
-        why=f"what the examiner told has more than {VERDICT_BYTES} bytes; shorten what tests say, and their names",
-        at=verdict.at,
-        seconds=verdict.seconds,
-    )
 
 
 def _clear(git: Git) -> None:

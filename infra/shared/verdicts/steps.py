@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from infra.shared.repository.changes import COMPARE, Change, parse_raw
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.verdicts.paths import TESTS, needs_examination
 
@@ -27,8 +28,8 @@ def last_change(git: Git, old: str, new: str, there: Collection[str]) -> Changin
     """The newest of these commits that changes what needs an examination. Raises GitError.
 
     `there` are the names in main's `tests/`."""
-    words = (*_OWN_LINE, "-m", "-r", "--raw", "--no-abbrev", "--no-renames", "-z", "--format=%x01%H%ce")
-    return _needing(git.raw("log", *words, f"{old}..{new}", "--"), there)
+    words = ("log", *_OWN_LINE, "-m", "-r", *COMPARE, "--format=%x01%H%ce", f"{old}..{new}", "--")
+    return first_needing(parse_raw(git.raw(*words)), there)
 
 
 def are_alike(git: Git, before: str, now: str) -> bool:
@@ -37,21 +38,18 @@ def are_alike(git: Git, before: str, now: str) -> bool:
         return True
     if resolve_commit(git, before) is None:  # main was rewritten, and that is gone
         return False
-    words = ("-r", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
-    return _needing(git.raw("diff-tree", *words, before, now, "--"), names_in_tests(git, before)) is None
+    differ = parse_raw(git.raw("diff-tree", "-r", *COMPARE, before, now, "--"))
+    return first_needing(differ, names_in_tests(git, before)) is None
 
 
-def _needing(answer: bytes, there: Collection[str]) -> Changing | None:
+def first_needing(found: Iterable[Change | str], there: Collection[str]) -> Changing | None:
+    """The first of these changes that needs an examination, with what the header above it says of its commit."""
     header = ""
-    fields = iter(answer.decode(errors="surrogateescape").replace("\n", "\0").split("\0"))
-    for field in fields:
-        if field.startswith("\x01"):
-            header = field[1:]
-        elif field.startswith(":"):
-            before, after = (mode if mode.strip("0") else "" for mode in field[1:].split(" ")[:2])
-            path = next(fields)
-            if needs_examination(path, before, after, there):
-                return Changing(header[:40], header[40:], path)
+    for each in found:
+        if isinstance(each, str):
+            header = each.removeprefix("\x01")
+        elif needs_examination(each.path, each.mode_before, each.mode, there):
+            return Changing(header[:40], header[40:], each.path)
     return None
 
 

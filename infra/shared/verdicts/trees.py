@@ -6,7 +6,7 @@ from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git
 from infra.shared.repository.merge import merge_commit
 from infra.shared.repository.page_text import PAGES
-from infra.shared.repository.tip import Entry, commit_tree, tree_with_entries
+from infra.shared.repository.tip import commit_tree, list_tree, write_tree
 from infra.shared.verdicts.paths import SETTINGS, TESTS
 
 LISTING_BYTES = 32 << 20
@@ -38,9 +38,7 @@ def snapshot(git: Git, commit: str, tests_of: str | None = None) -> str:
     """A commit without history and with this commit's tree; with the tests and pytest settings of `tests_of`, if given.
 
     Raises GitError."""
-    tree = git("rev-parse", "--verify", f"{commit}^{{tree}}")
-    if tests_of:
-        tree = _with_tests(git, commit, tests_of)
+    tree = _with_tests(git, commit, tests_of) if tests_of else git("rev-parse", "--verify", f"{commit}^{{tree}}")
     return commit_tree(git.with_env(**_ALWAYS_THE_SAME), tree, (), "examined\n")
 
 
@@ -53,37 +51,18 @@ _ALWAYS_THE_SAME = {
 
 
 def _with_tests(git: Git, commit: str, tests_of: str) -> str:
-    ours, theirs = _top(git, commit), _top(git, tests_of)
-    changed = [name for name in ours.keys() | theirs.keys() if name == TESTS or name in _AT_TOP]
-    entries = {name: theirs.get(name) for name in changed if ours.get(name) != theirs.get(name)}
-    plain = {name: entry for name, entry in entries.items() if name != TESTS}
-    tree = tree_with_entries(git, commit, plain)
-    if TESTS not in entries:
-        return tree
-    return _with_directory(git, tree, theirs.get(TESTS))
-
-
-def _with_directory(git: Git, tree: str, tests: Entry | None) -> str:
-    lines = [line for line in git.raw("ls-tree", "-z", "--full-tree", tree).split(b"\0") if line]
-    lines = [line for line in lines if line.partition(b"\t")[2] != TESTS.encode()]
-    if tests:
-        kind = "tree" if tests.mode == "040000" else "blob"
-        lines.append(f"{tests.mode} {kind} {tests.id}\t{TESTS}".encode())
-    return git("mktree", "-z", stdin=b"".join(line + b"\0" for line in lines))
+    ours, theirs = list_tree(git, commit), list_tree(git, tests_of)
+    tests = {name: entry for name, entry in theirs.items() if name == TESTS or name in _AT_TOP}
+    rest = {name: entry for name, entry in ours.items() if name != TESTS and name not in _AT_TOP}
+    return write_tree(git, rest | tests)
 
 
 def files_of(git: Git, commit: str) -> dict[str, str]:
     """What tells how tests run, as `selection.Files`. Raises GitError."""
-    top = [name for name in _top(git, commit) if name in _AT_TOP]
+    top = [name for name in list_tree(git, commit) if name in _AT_TOP]
     listed = git.saying_at_most(LISTING_BYTES).raw("ls-tree", "-r", "-z", "--full-tree", commit, "--", TESTS, *top)
     lines = (line.partition("\t") for line in listed.decode(errors="surrogateescape").split("\0") if line)
     return {path: f"{words.split()[0]} {words.split()[2]}" for words, _, path in lines}
-
-
-def _top(git: Git, commit: str) -> dict[str, Entry]:
-    listed = git.saying_at_most(LISTING_BYTES).raw("ls-tree", "-z", "--full-tree", commit)
-    lines = (line.partition("\t") for line in listed.decode(errors="surrogateescape").split("\0") if line)
-    return {name: Entry(words.split()[0], words.split()[2]) for words, _, name in lines}
 
 
 _AT_TOP = frozenset((*SETTINGS, "conftest.py"))

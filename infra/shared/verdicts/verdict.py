@@ -7,11 +7,13 @@ it never says that a version is safe."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from infra.shared.verdicts.findings import FAILED, PASSED, SKIPPED, Answer, Run
+from infra.shared.text import cut
+from infra.shared.verdicts.findings import FAILED, PASSED, SKIPPED, Findings, Run
 from infra.shared.verdicts.selection import Selection
 
 MOST_LISTED = 40
@@ -93,14 +95,13 @@ def from_json(content: bytes) -> Verdict:
     return msgspec.json.decode(content, type=Verdict)
 
 
-def judge(key: str, branch: str, commit: str, main: str, selection: Selection, answer: Answer) -> Verdict:
+def judge(key: str, branch: str, commit: str, main: str, selection: Selection, findings: Findings) -> Verdict:
     """The verdict, without its time."""
-    failures = {**answer.mains.failures, **answer.own.failures}
-    failed = [id for id in _failed(answer.mains) if answer.main.outcomes.get(id) != FAILED]
-    too = [id for id in _failed(answer.mains) if id not in failed]
+    mains, own = findings.mains, findings.own
+    failed = [id for id in mains.failed() if findings.main.outcomes.get(id) != FAILED]
     overruled = [id for id in failed if _file(id) in (*selection.changed, *selection.removed)]
-    why = answer.outage or _why_not(selection, answer, [id for id in failed if id not in overruled])
-    word = [*_lost(selection, answer), *_skipped(answer)]
+    why = findings.outage or _why_not(selection, findings, [id for id in failed if id not in overruled])
+    word = [*_lost(selection, findings), *_skipped(findings)]
     word += [f"{id} fails as main has it, and the branch changes or removes that test" for id in overruled]
     return Verdict(
         key=key,
@@ -109,13 +110,13 @@ def judge(key: str, branch: str, commit: str, main: str, selection: Selection, a
         main=main,
         passed=not why,
         why=why,
-        outage=bool(answer.outage),
-        rehearsed=answer.rehearsed,
-        mains=_counts(answer.mains),
-        own=_counts(answer.own),
-        failures=dict(list(failures.items())[:5]),
-        fails_on_main=_some(too),
-        again=_some((*answer.mains.again, *answer.own.again)),
+        outage=bool(findings.outage),
+        rehearsed=findings.rehearsed,
+        mains=_counts(mains),
+        own=_counts(own),
+        failures=dict(list((mains.failures | own.failures).items())[:5]),
+        fails_on_main=_some(id for id in mains.failed() if id not in failed),
+        again=_some((*mains.again, *own.again)),
         files=_some(dict.fromkeys((*selection.mains, *selection.own)), MOST_FILES),
         left_out=selection.left_out,
         tests_added=_some(selection.added),
@@ -123,63 +124,60 @@ def judge(key: str, branch: str, commit: str, main: str, selection: Selection, a
         tests_removed=_some(selection.removed),
         settings_changed=_some(selection.settings),
         needs_word=_some(word),
-        transcript=answer.transcript,
+        transcript=findings.transcript,
     )
 
 
-def _why_not(selection: Selection, answer: Answer, failed: list[str]) -> str:
-    if answer.rehearsed is False:
-        return f"it did not live through its rehearsal: {answer.rehearsal}"
+def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str:
+    mains, own = findings.mains, findings.own
+    if findings.rehearsed is False:
+        return f"it did not live through its rehearsal: {findings.rehearsal}"
     if not selection.mains and not selection.own:
         return "there are no tests: a version is examined with tests, in tests/test_*.py"
-    if answer.mains.trouble or answer.own.trouble:
-        return f"the tests did not come to their end: {answer.mains.trouble or answer.own.trouble}"
+    if mains.trouble or own.trouble:
+        return f"the tests did not come to their end: {mains.trouble or own.trouble}"
     # What main's own code cannot collect either says nothing against the branch.
-    broken = [path for path in answer.mains.broken if path not in answer.main.broken and _of(path, selection.mains)]
-    broken = [path for path in broken if path not in (*selection.changed, *selection.removed)]
-    broken += answer.own.broken
-    if broken:
-        return f"{broken[0]} cannot be collected{_more(broken)}"
-    failed = [*failed, *_failed(answer.own)]
-    if failed:
-        return f"{failed[0]} failed{_more(failed)}"
-    silent = [id for run in (answer.mains, answer.own) for id in run.collected if id not in run.outcomes]
-    if silent:
-        return f"{silent[0]} was collected and did not end{_more(silent)}"
-    if not _counts(answer.mains).passed and not _counts(answer.own).passed:
+    altered = (*selection.changed, *selection.removed)
+    broken = [path for path in mains.broken if path not in findings.main.broken and path not in altered]
+    # What is broken and no test file, such as a folder, counts for all.
+    broken = [path for path in broken if _file(path) in selection.mains or not path.endswith(".py")]
+    silent = (id for run in (mains, own) for id in run.collected if id not in run.outcomes)
+    for found, what in (
+        ([*broken, *own.broken], "cannot be collected"),
+        ([*failed, *own.failed()], "failed"),
+        ([*silent], "was collected and did not end"),
+    ):
+        if found:
+            return f"{found[0]} {what}{f' (and {len(found) - 1} more)' if len(found) > 1 else ''}"
+    if not _counts(mains).passed and not _counts(own).passed:
         return "no test passed: a version is examined with tests"
     return ""
 
 
-def _lost(selection: Selection, answer: Answer) -> Iterator[str]:
+def _lost(selection: Selection, findings: Findings) -> Iterator[str]:
     """What main's tests hold, and the branch's no longer do."""
-    for path in selection.removed:
-        yield f"{path} is removed"
-    now = dict.fromkeys(answer.own.collected)
-    now |= dict.fromkeys(id for id in answer.mains.collected if _file(id) not in selection.own)
-    lost = [*_missing(answer.main.collected, now), *_missing(answer.counted_there, answer.counted)]
+    yield from (f"{path} is removed" for path in selection.removed)
+    now = dict.fromkeys(findings.own.collected)
+    now |= dict.fromkeys(id for id in findings.mains.collected if _file(id) not in selection.own)
+    lost = [*_missing(findings.main.collected, now), *_missing(findings.counted_there, findings.counted)]
     removed = tuple(f"{path}::" for path in selection.removed)
     yield from dict.fromkeys(each for each in lost if not each.startswith(removed))
 
 
 def _missing(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
-    counted = _count(now)
-    for id, many in _count(before).items():
-        if id not in counted:
+    counted = Counter(map(_function, now))
+    for id, many in Counter(map(_function, before)).items():
+        if not counted[id]:
             yield f"{id} is no longer collected"
         elif counted[id] < many:
             yield f"{id} is collected {counted[id]} times, {many} times on main"
 
 
-def _skipped(answer: Answer) -> Iterator[str]:
+def _skipped(findings: Findings) -> Iterator[str]:
     """What is skipped, and is not with main's own code."""
-    for id, outcome in {**answer.mains.outcomes, **answer.own.outcomes}.items():
-        if outcome == SKIPPED and answer.main.outcomes.get(id) != SKIPPED:
+    for id, outcome in (findings.mains.outcomes | findings.own.outcomes).items():
+        if outcome == SKIPPED and findings.main.outcomes.get(id) != SKIPPED:
             yield f"{id} is skipped"
-
-
-def _failed(run: Run) -> list[str]:
-    return [id for id, outcome in run.outcomes.items() if outcome == FAILED and id not in run.again]
 
 
 def _counts(run: Run) -> Counts:
@@ -198,22 +196,7 @@ def _function(id: str) -> str:
     return _PARAMETERS.sub("", id)
 
 
-def _count(ids: Iterable[str]) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for id in ids:
-        counted[_function(id)] = counted.get(_function(id), 0) + 1
-    return counted
-
-
-def _of(path: str, files: tuple[str, ...]) -> bool:
-    return _file(path) in files or not path.endswith(".py")
-
-
-def _more(found: list[str]) -> str:
-    return f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-
-
 def _some(names: Iterable[str], most: int = MOST_LISTED) -> tuple[str, ...]:
-    shown = [name if len(name) <= 200 else f"{name[:199]}…" for name in names]
+    shown = [cut(name, 200) for name in names]
     more = len(shown) - most
     return (*shown[:most], *([f"and {more} more"] if more > 0 else []))

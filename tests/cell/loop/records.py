@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from infra.cell.loop.loop import Happening
+from infra.cell.loop.loop import Event
 from infra.cell.runner.transcript import line_of
 from infra.shared.conversation import Message, Request, Text, request_to_dict
 
@@ -18,7 +18,7 @@ def opened() -> dict[str, Any]:
     return line | request_to_dict(OPENING)
 
 
-def as_lines(happenings: list[Happening]) -> list[dict[str, Any]]:
+def as_lines(happenings: list[Event]) -> list[dict[str, Any]]:
     """As a transcript has them."""
     at = {"at": "2026-01-31T10:00:01.000Z", "run_id": "run-1"}
     lines = [at | {"kind": kind} | facts for kind, facts in map(line_of, happenings)]

@@ -8,26 +8,27 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop import loop, sizes, summing_up
+from infra.cell.loop import loop
 from infra.cell.loop.arguments import schema
-from infra.cell.loop.context import OVERFLOW_SHARE, Room, Shortened, SummedUp
-from infra.cell.loop.loop import Answered, Bounds, End, Happening, Outcome
-from infra.cell.loop.model_client import ModelFailure
-from infra.cell.loop.outputs import path_of
+from infra.cell.loop.context import summarise, tokens
+from infra.cell.loop.context.context import OVERFLOW_SHARE, Room, Summarised, Trimmed
+from infra.cell.loop.context.spill import path_of
+from infra.cell.loop.context.summarise import AGAIN, COMPACT, FROM_RECORD, HAND_OVER
+from infra.cell.loop.context.trim import KEPT_STEPS
+from infra.cell.loop.loop import Answered, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.player import Player
 from infra.cell.loop.recorded import recorded
-from infra.cell.loop.registry import Entry, Reply, SideEffect
-from infra.cell.loop.shortening import KEPT_STEPS
-from infra.cell.loop.summing_up import AGAIN, COMPACT, FROM_RECORD, HAND_OVER
+from infra.cell.loop.registry import Reply, SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     MAX_TOKENS,
     Completion,
     Message,
     Request,
     Text,
-    Tool,
     ToolResult,
+    ToolSpec,
     ToolUse,
     Usage,
     request_to_dict,
@@ -72,13 +73,13 @@ class Worker:
 
 
 def size_of(request: Request) -> int:
-    return sizes.bytes_before_messages(request) + sum(map(sizes.bytes_of, request.messages))
+    return tokens.bytes_before_messages(request) + sum(map(tokens.bytes_of, request.messages))
 
 
-def run(model: Any, tokens: int, steps: int = 100, **more: Any) -> tuple[Outcome, list[Happening], list[bytes]]:
-    """One run on a budget of `tokens`, with what happened and what was kept."""
+def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[Outcome, list[Event], list[bytes]]:
+    """One run on a budget of `most` tokens, with what happened and what was kept."""
     kept: list[bytes] = []
-    seen: list[Happening] = []
+    seen: list[Event] = []
 
     def keep(text: bytes) -> str:
         kept.append(text)
@@ -88,15 +89,15 @@ def run(model: Any, tokens: int, steps: int = 100, **more: Any) -> tuple[Outcome
         return Reply(f"{given['number']:05}" + "x" * given["length"])
 
     number = {"type": "integer"}
-    tool = Tool("give", "", schema({"length": number, "number": number}))
-    toolbox = Toolbox([Entry(tool, give, 1000, SideEffect.READ)])
-    room = Room(tokens, keep, lambda: REMINDER)
-    outcome = loop.run(model, REQUEST, toolbox, Bounds(steps, 1e9), lambda: 0.0, record=seen.append, room=room, **more)
+    tool = ToolSpec("give", "", schema({"length": number, "number": number}))
+    toolbox = Toolbox([Tool(tool, give, 1000, SideEffect.READ)])
+    room = Room(most, keep, lambda: REMINDER)
+    outcome = loop.run(model, REQUEST, toolbox, Bounds(steps, 1e9), Hooks(record=seen.append, room=room, **more))
     return outcome, seen, kept
 
 
-def of(kind: type[Any], seen: list[Happening]) -> list[Any]:
-    return [happening for happening in seen if isinstance(happening, kind)]
+def of(kind: type[Any], seen: list[Event]) -> list[Any]:
+    return [event for event in seen if isinstance(event, kind)]
 
 
 def test_what_fits_is_left_as_it_is() -> None:
@@ -104,7 +105,7 @@ def test_what_fits_is_left_as_it_is() -> None:
     model = Worker(10)
     outcome, seen, kept = run(model, 1_000_000)
     assert outcome == Outcome(End.COMPLETED, "All done.", 11)
-    assert not of(Shortened, seen)
+    assert not of(Trimmed, seen)
     assert not kept
     for before, after in zip(model.requests, model.requests[1:], strict=False):
         assert after.messages[: len(before.messages)] == before.messages
@@ -114,7 +115,7 @@ def test_old_results_are_cut_rarely_and_much() -> None:
     """No request is over the budget; half of it is left each time, so the cache is lost seldom."""
     model = Worker(30, length=3000)
     outcome, seen, kept = run(model, 20_000)
-    cuts = of(Shortened, seen)
+    cuts = of(Trimmed, seen)
     assert outcome.end is End.COMPLETED
     assert not model.summaries
     assert max(map(size_of, model.requests)) <= 20_000 * 3
@@ -133,13 +134,13 @@ def test_old_results_are_cut_rarely_and_much() -> None:
 def test_the_providers_count_is_believed() -> None:
     """It says a token for each byte: the budget is reached after a third of what was thought."""
     model = Worker(12, length=3000)
-    assert not of(Shortened, run(model, 20_000)[1])
+    assert not of(Trimmed, run(model, 20_000)[1])
     model = Worker(12, length=3000)
     model.usage = Usage(input_tokens=100, cache_write_tokens=100, cache_read_tokens=10**9)
     _, seen, _ = run(model, 20_000)
-    assert of(Shortened, seen)[0].tokens_before < 30_000
-    assert sizes.tokens_per_byte(1000, Usage(output_tokens=7), 0.25) == 0.25, "what counted nothing says nothing"
-    assert sizes.tokens_per_byte(1000, Usage(input_tokens=1), 0.25) == sizes.LEAST_TOKENS_PER_BYTE
+    assert of(Trimmed, seen)[0].tokens_before < 30_000
+    assert tokens.tokens_per_byte(1000, Usage(output_tokens=7), 0.25) == 0.25, "what counted nothing says nothing"
+    assert tokens.tokens_per_byte(1000, Usage(input_tokens=1), 0.25) == tokens.LEAST_TOKENS_PER_BYTE
 
 
 def test_the_size_is_that_of_what_is_sent() -> None:
@@ -155,7 +156,7 @@ def test_where_cutting_is_not_enough_the_model_sums_up_once() -> None:
     """Asked at the end of the same conversation; it goes on with the opening, that text, a reminder, the last steps."""
     model = Worker(40, length=10, say=2000)
     outcome, seen, _ = run(model, 20_000, steps=38)
-    [summed] = of(SummedUp, seen)
+    [summed] = of(Summarised, seen)
     [asked] = model.summaries
     at = next(n for n, request in enumerate(model.requests) if "Summary" in str(request.messages))
     before, after = model.requests[at - 1], model.requests[at]
@@ -169,7 +170,7 @@ def test_where_cutting_is_not_enough_the_model_sums_up_once() -> None:
     assert (opening,) == OPENING
     assert summary == Message("assistant", (Text("Summary 1."),))
     assert go_on.role == "user"
-    assert go_on.content[0] == Text(f"{summing_up.GO_ON}\n\n{REMINDER}")
+    assert go_on.content[0] == Text(f"{summarise.GO_ON}\n\n{REMINDER}")
     assert 2 <= len(last) <= 2 * KEPT_STEPS
     assert tuple(last[:-2]) == before.messages[len(before.messages) - len(last) + 2 :]
     whole(after)
@@ -190,7 +191,7 @@ def test_over_the_budget_again_it_hands_over_and_ends() -> None:
     """What the model wrote is the outcome's; all that was sent was whole, and none over the budget."""
     model = Worker(200, length=10, say=2000)
     outcome, seen, _ = run(model, 20_000, steps=200)
-    first, second = of(SummedUp, seen)
+    first, second = of(Summarised, seen)
     assert outcome == Outcome(End.CONTEXT, "Summary 2.", len(model.requests))
     assert (first.hands_over, second.hands_over) == (False, True)
     assert texts(model.summaries[1]) == [HAND_OVER]
@@ -213,9 +214,9 @@ def test_a_reply_that_is_no_summary_is_asked_for_once_more(problem: str) -> None
     model = Worker(40, length=10, say=2000)
     model.summary = lambda request: BAD[problem]
     outcome, seen, _ = run(model, 20_000, steps=38)
-    [summed] = of(SummedUp, seen)
+    [summed] = of(Summarised, seen)
     assert outcome.end is End.MAX_STEPS
-    assert len(model.summaries) == len(summed.answers) == summing_up.ATTEMPTS
+    assert len(model.summaries) == len(summed.answers) == summarise.ATTEMPTS
     [asked] = texts(model.summaries[1])
     assert asked.startswith(COMPACT)
     assert AGAIN.partition("{problem}")[2] in asked
@@ -226,7 +227,7 @@ def test_a_reply_that_is_no_summary_is_asked_for_once_more(problem: str) -> None
 
     model = Worker(40, length=10, say=2000)
     model.summary = lambda request: BAD[problem] if len(model.summaries) == 1 else says("Better.")
-    [summed] = of(SummedUp, run(model, 20_000, steps=38)[1])
+    [summed] = of(Summarised, run(model, 20_000, steps=38)[1])
     assert (summed.by_model, summed.words) == (True, "Better.")
 
 
@@ -240,11 +241,11 @@ def test_the_record_is_bounded_and_begins_with_what_was_summed_up_before() -> No
             Message("user", (ToolResult(f"{n}", f"{n}\nmore", is_error=n == 999),)),
         )
     ]
-    words = summing_up.from_record(steps, "What was before.")
+    words = summarise.from_record(steps, "What was before.")
     assert words.startswith("What was before.\n\n")
     assert words.endswith("-> error: 999")
-    assert len(words.splitlines()) == summing_up.RECORD_LINES + 4
-    assert len(words) < summing_up.SUMMARY_CHARS
+    assert len(words.splitlines()) == summarise.RECORD_LINES + 4
+    assert len(words) < summarise.SUMMARY_CHARS
 
 
 def fails(kind: str) -> Callable[[Request], Completion]:
@@ -260,7 +261,7 @@ def test_a_model_that_cannot_be_reached_for_a_summary_costs_no_conversation() ->
     model.summary = fails("unavailable")
     outcome, seen, _ = run(model, 20_000, steps=38)
     assert outcome.end is End.MAX_STEPS
-    assert [summed.by_model for summed in of(SummedUp, seen)] == [False]
+    assert [summed.by_model for summed in of(Summarised, seen)] == [False]
     model = Worker(40, length=10, say=2000)
     model.summary = fails("unit_budget_exhausted")
     assert run(model, 20_000)[0].end is End.BUDGET
@@ -272,7 +273,7 @@ def test_a_provider_that_takes_less_is_given_half_once() -> None:
     model.most_bytes = 100_000
     outcome, seen, _ = run(model, 1_000_000)
     assert outcome.end is End.COMPLETED
-    first, *_ = cuts = of(Shortened, seen)
+    first, *_ = cuts = of(Trimmed, seen)
     assert first.tokens_before > 100_000 / 3 > 2 * first.tokens_after
     assert len(cuts) > 2
     assert all(cut.tokens_before < OVERFLOW_SHARE * first.tokens_before + LONG for cut in cuts[1:])
@@ -290,8 +291,8 @@ def test_a_second_refusal_in_a_run_hands_over() -> None:
 
     outcome, seen, _ = run(shrinking, 1_000_000)
     assert (outcome.end, outcome.text) == (End.CONTEXT, "Summary 1.")
-    assert len(of(Shortened, seen)) == 1
-    assert [summed.by_model for summed in of(SummedUp, seen)] == [True]
+    assert len(of(Trimmed, seen)) == 1
+    assert [summed.by_model for summed in of(Summarised, seen)] == [True]
     assert size_of(model.summaries[0]) < 25_000
 
 
@@ -300,7 +301,7 @@ def test_big_steps_are_rather_cut_than_summed_up() -> None:
     model = Worker(30)
     outcome, seen, _ = run(model, 20_000)
     assert outcome.end is End.COMPLETED
-    assert of(Shortened, seen)
+    assert of(Trimmed, seen)
     for request in model.requests[2:]:
         last = [b for m in request.messages[-4:] for b in m.content if isinstance(b, ToolResult)]
         assert [len(result.content) for result in last] == [LONG + 5] * 2
@@ -312,7 +313,7 @@ def test_the_last_steps_are_cut_only_when_it_must_be() -> None:
     model.most_bytes = 60_000
     outcome, seen, _ = run(model, 1_000_000)
     assert outcome.end is End.COMPLETED
-    assert len(of(Shortened, seen)) == 1
+    assert len(of(Trimmed, seen)) == 1
     assert results(model.requests[-1])[0].content.endswith("x")
     assert len(results(model.requests[-1])[0].content) < 1000
 
@@ -324,7 +325,7 @@ def test_an_overflow_that_cutting_does_not_mend_hands_over() -> None:
     outcome, seen, _ = run(model, 1_000_000)
     assert outcome.end is End.CONTEXT
     assert outcome.text.startswith(FROM_RECORD)
-    [summed] = of(SummedUp, seen)
+    [summed] = of(Summarised, seen)
     assert summed.hands_over
     assert not summed.answers
     outcome, _, _ = run(fails("context_overflow"), 1_000_000)
@@ -337,18 +338,17 @@ def test_a_summary_that_is_on_record_is_not_asked_for_again() -> None:
     """A run that is gone on with stands where it stood: behind its summary, with the same conversation."""
     model = Worker(40, length=10, say=2000)
     _, seen, _ = run(model, 20_000, steps=38)
-    at = next(n for n, happening in enumerate(seen) if isinstance(happening, SummedUp))
+    at = next(n for n, event in enumerate(seen) if isinstance(event, Summarised))
     after = model.requests[[isinstance(each, Answered) for each in seen[:at]].count(True)]
     for more in (0, 1):  # the answer after it is on record, or not
         before = recorded(as_lines(seen[: at + 1 + more]))
         fresh = Worker(0)
-        record: list[Happening] = []
-        player = Player(before, fresh, Toolbox([]).call, loop.nothing_new, record.append)
-        room = Room(20_000, path_of, lambda: REMINDER, player.summary, fresh)
-        bounds = Bounds(38, 1e9)
-        outcome = loop.run(player.complete, REQUEST, player, bounds, lambda: 0.0, player.steer, player.record, room)
+        record: list[Event] = []
+        hooks = Hooks(record=record.append, room=Room(20_000, path_of, lambda: REMINDER))
+        player = Player(before, fresh, Toolbox([]).call, hooks)
+        outcome = loop.run(player.complete, REQUEST, player, Bounds(38, 1e9), player.hooks)
         assert outcome.text == "All done."
         assert fresh.summaries == []
-        assert not of(SummedUp, record)
+        assert not of(Summarised, record)
         [asked] = fresh.requests
         assert asked.messages[: len(after.messages)] == after.messages

@@ -10,10 +10,10 @@ import pytest
 from infra.cell.loop import loop
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.loop import Acted, Acting, Answered, Bounds, End, Happening, Outcome, Told
-from infra.cell.loop.model_client import ModelFailure
-from infra.cell.loop.registry import Entry, Reply, SideEffect
+from infra.cell.loop.loop import Acted, Acting, Answered, Bounds, End, Event, Hooks, Outcome, Told
+from infra.cell.loop.registry import Reply, SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
@@ -23,8 +23,8 @@ from infra.shared.conversation import (
     Message,
     Request,
     Text,
-    Tool,
     ToolResult,
+    ToolSpec,
     ToolUse,
 )
 from tests.cell.loop.replies import Canned, calls, results, says, texts
@@ -39,12 +39,12 @@ class Bench:
         self.did: list[str] = []
         self.now = 0.0
         self._seconds = seconds_per_call
-        note = Tool("note", "", schema({"words": {"type": "string"}}))
-        leave = Tool("leave", "", schema({}))
+        note = ToolSpec("note", "", schema({"words": {"type": "string"}}))
+        leave = ToolSpec("leave", "", schema({}))
         self.toolbox = Toolbox(
             [
-                Entry(note, self._note, 1000, SideEffect.WRITE),
-                Entry(leave, lambda given, seconds: Reply("bye", hands_over=True), 1000, SideEffect.AUTH),
+                Tool(note, self._note, 1000, SideEffect.WRITE),
+                Tool(leave, lambda given, seconds: Reply("bye", hands_over=True), 1000, SideEffect.AUTH),
             ]
         )
 
@@ -56,7 +56,7 @@ class Bench:
     def run(
         self, model: Callable[[Request], Completion], steps: int = 10, seconds: float = 100, **more: Any
     ) -> Outcome:
-        return loop.run(model, REQUEST, self.toolbox, Bounds(steps, seconds), lambda: self.now, **more)
+        return loop.run(model, REQUEST, self.toolbox, Bounds(steps, seconds), Hooks(monotonic=lambda: self.now, **more))
 
 
 def note(words: str, id: str = "call") -> ToolUse:
@@ -169,7 +169,7 @@ def test_time_is_bounded_between_steps() -> None:
 def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
     """Two hundred calls in one reply cannot outrun it; what was not run says so."""
     bench = Bench(seconds_per_call=10)
-    seen: list[Happening] = []
+    seen: list[Event] = []
     many = calls(*(note("on", str(n)) for n in range(200)))
 
     assert bench.run(Canned([many]), seconds=25, record=seen.append).end is End.MAX_SECONDS
@@ -182,7 +182,7 @@ def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
 def test_handing_over_ends_it_before_anything_else_is_run() -> None:
     """What the same reply calls for afterwards is not done, and no more is asked."""
     bench = Bench()
-    seen: list[Happening] = []
+    seen: list[Event] = []
     model = Canned([calls(note("a", "1"), ToolUse("2", "leave", {}), note("b", "3"), text="Off.")])
 
     assert bench.run(model, record=seen.append) == Outcome(End.HANDED_OVER, "Off.", 1)
@@ -226,10 +226,10 @@ def test_other_calls_or_other_results_are_not_the_same() -> None:
     turns = [calls(note("ab"[at % 2])) for at in range(30)]
     assert Bench().run(Canned([*turns, says("Done.")]), 99).end is End.COMPLETED
     count = iter(range(100))
-    look = Tool("look", "", schema({}))
-    box = Toolbox([Entry(look, lambda given, seconds: Reply(f"{next(count)} lines"), 1000, SideEffect.READ)])
+    look = ToolSpec("look", "", schema({}))
+    box = Toolbox([Tool(look, lambda given, seconds: Reply(f"{next(count)} lines"), 1000, SideEffect.READ)])
     model = Canned([*[calls(ToolUse("1", "look", {}))] * 30, says("Done.")])
-    assert loop.run(model, REQUEST, box, Bounds(99, 99), lambda: 0.0).end is End.COMPLETED
+    assert loop.run(model, REQUEST, box, Bounds(99, 99)).end is End.COMPLETED
     breaks = [calls(note("a"))] * (loop.SAME_TO_END - 1) + [calls(note("b"))]
     assert Bench().run(Canned([*breaks, *breaks, says("Done.")]), 99).end is End.COMPLETED
 
@@ -253,10 +253,10 @@ def test_being_asked_to_end_ends_it(where: str) -> None:
     def interrupted(*given: object) -> Any:
         raise Interrupted
 
-    box = Toolbox([Entry(Tool("wait", "", schema({})), interrupted, 1000, SideEffect.READ)])
+    box = Toolbox([Tool(ToolSpec("wait", "", schema({})), interrupted, 1000, SideEffect.READ)])
     model = interrupted if where == "model" else Canned([calls(ToolUse("1", "wait", {}))])
 
-    assert loop.run(model, REQUEST, box, Bounds(9, 9), lambda: 0.0).end is End.INTERRUPTED
+    assert loop.run(model, REQUEST, box, Bounds(9, 9)).end is End.INTERRUPTED
 
 
 def test_steering_reaches_the_model_with_the_next_message() -> None:
@@ -264,7 +264,7 @@ def test_steering_reaches_the_model_with_the_next_message() -> None:
     words = iter(["Look out.", None, "And again."])
     model = Canned([calls(note("a")), calls(note("b")), says("", MAX_TOKENS), says("Done.")])
 
-    Bench().run(model, steer=lambda: next(words))
+    Bench().run(model, news=lambda: next(words))
 
     assert [texts(request) for request in model.requests] == [
         ["Continue."],
@@ -278,10 +278,10 @@ def test_steering_reaches_the_model_with_the_next_message() -> None:
 def test_everything_that_happens_is_recorded_with_its_duration() -> None:
     """Each answer of the model, each call before and after it, and what the model is told beside results."""
     bench = Bench(seconds_per_call=2.5)
-    seen: list[Happening] = []
+    seen: list[Event] = []
     first, last = calls(note("a")), says("Done.")
 
-    bench.run(Canned([first, last]), record=seen.append, steer=lambda: "Look out.")
+    bench.run(Canned([first, last]), record=seen.append, news=lambda: "Look out.")
 
     assert seen == [
         Answered(1, first, 0.0),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.loop import loop
-from infra.cell.loop.loop import Acted, Bounds, End, Happening, Outcome
+from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.player import NOT_BEGUN, UNKNOWN, Player
 from infra.cell.loop.recorded import Recorded, Words, recorded
 from infra.cell.loop.registry import Reply
@@ -67,14 +67,14 @@ class Steer:
         return self._words.get(self._step)
 
 
-def run(model: Model, world: World, steer: Callable[[], str | None], record: list[Happening]) -> Outcome:
-    return loop.run(model, OPENING, world, Bounds(30, 100), lambda: 0.0, steer, record.append)
+def run(model: Model, world: World, steer: Callable[[], str | None], record: list[Event]) -> Outcome:
+    return loop.run(model, OPENING, world, Bounds(30, 100), Hooks(steer, record.append))
 
 
 def go_on(before: Recorded, model: Model, world: World, steer: Callable[[], str | None]) -> tuple[Outcome, Player]:
-    fresh: list[Happening] = []
-    player = Player(before, model, world.call, steer, fresh.append, "A new process.")
-    outcome = loop.run(player.complete, OPENING, player, Bounds(30, 100), lambda: 0.0, player.steer, player.record)
+    fresh: list[Event] = []
+    player = Player(before, model, world.call, Hooks(steer, fresh.append), "A new process.")
+    outcome = loop.run(player.complete, OPENING, player, Bounds(30, 100), player.hooks)
     return outcome, player
 
 
@@ -95,10 +95,10 @@ def test_a_run_that_is_cut_anywhere_goes_on_from_there(
 ) -> None:
     """Wherever its record ends: what was begun is not done again, what was done is shown as it was, and the model sees
     the same conversation up to there as in the run that nobody cut."""
-    happenings: list[Happening] = []
+    events: list[Event] = []
     whole_model = Model(plan)
-    run(whole_model, World(), Steer(words), happenings)
-    lines = as_lines(happenings)
+    run(whole_model, World(), Steer(words), events)
+    lines = as_lines(events)
     before = recorded(lines[: data.draw(st.integers(1, len(lines)), label="lines on record")])
 
     world, model = World(), Model(plan)
@@ -128,10 +128,10 @@ def texts_of(message: Message) -> str:
 
 def two_calls() -> list[dict[str, Any]]:
     """One step with two calls, whole."""
-    happenings: list[Happening] = []
+    events: list[Event] = []
     plan = [calls(ToolUse("1", "act", {"what": "a"}), ToolUse("2", "act", {"what": "b"}))]
-    run(Model(plan), World(), lambda: None, happenings)
-    return as_lines(happenings)
+    run(Model(plan), World(), lambda: None, events)
+    return as_lines(events)
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def test_what_is_not_known_to_be_done_is_said_to_be_so(lines: int, answers: list
     """Nobody knows how far a call came that was begun; one that stood behind it was not."""
     world, model = World(), Model([calls(ToolUse("1", "act", {"what": "a"}))])
     before = recorded(two_calls()[:lines])
-    fresh: list[Happening] = []
-    player = Player(before, model, world.call, lambda: None, fresh.append)
-    loop.run(player.complete, OPENING, player, Bounds(9, 9), lambda: 0.0, player.steer, player.record)
+    fresh: list[Event] = []
+    player = Player(before, model, world.call, Hooks(record=fresh.append))
+    loop.run(player.complete, OPENING, player, Bounds(9, 99), player.hooks)
 
     assert [result.content for result in results_of(model.shown[0].messages[-1])] == answers
     assert world.did == []
-    unsure = [happening for happening in fresh if isinstance(happening, Acted)]
+    unsure = [event for event in fresh if isinstance(event, Acted)]
     assert [acted(each)["content"] for each in unsure] == [each for each in answers if not each.startswith("did")]
 
 
@@ -165,12 +165,12 @@ def test_counts_go_on_where_they_were() -> None:
     def call(call: ToolUse) -> Reply:
         return Reply("nothing yet")
 
-    happenings: list[Happening] = []
+    events: list[Event] = []
     model = Model([same] * 40)
-    loop.run(model, OPENING, _Only(call), Bounds(5, 9), lambda: 0.0, record=happenings.append)
-    before = recorded(as_lines(happenings))
-    player = Player(before, model, call, lambda: None, loop.unrecorded)
-    outcome = loop.run(player.complete, OPENING, player, Bounds(30, 9), lambda: 0.0, player.steer, player.record)
+    loop.run(model, OPENING, _Only(call), Bounds(5, 99), Hooks(record=events.append))
+    before = recorded(as_lines(events))
+    player = Player(before, model, call, Hooks())
+    outcome = loop.run(player.complete, OPENING, player, Bounds(30, 99), player.hooks)
     assert (outcome.end, outcome.steps) == (End.STUCK, loop.SAME_TO_END)
 
 
@@ -181,10 +181,10 @@ class _Only:
 
 def test_a_run_can_be_taken_up_at_an_earlier_step() -> None:
     """What came after it is as if it had not been."""
-    happenings: list[Happening] = []
+    events: list[Event] = []
     plan = [calls(ToolUse("1", "act", {"what": name})) for name in "abc"]
-    run(Model(plan), World(), Steer({1: "One.", 2: "Two."}), happenings)
-    cut = recorded(as_lines(happenings)).until(2)
+    run(Model(plan), World(), Steer({1: "One.", 2: "Two."}), events)
+    cut = recorded(as_lines(events)).until(2)
     assert (cut.steps, set(cut.done), cut.told, cut.end) == (
         2,
         {(1, 1), (2, 1)},

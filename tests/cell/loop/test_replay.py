@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from infra.cell.loop import loop
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.loop import Bounds, End, Happening
-from infra.cell.loop.model_client import ModelFailure
+from infra.cell.loop.loop import Bounds, End, Event, Hooks
 from infra.cell.loop.player import Player
 from infra.cell.loop.recorded import Recorded, recorded
-from infra.cell.loop.registry import Entry, Reply, SideEffect, ToolTrouble
+from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError
 from infra.cell.loop.replay import replay
 from infra.cell.loop.toolbox import Toolbox
-from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, Tool, ToolUse
+from infra.cell.model_client import ModelFailure
+from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse
 from tests.cell.loop.records import MOST_STEPS, OPENING, as_lines
 from tests.cell.loop.replies import calls, says
 
-ACT = Tool("act", "", schema({"what": {"type": "string"}}))
+ACT = ToolSpec("act", "", schema({"what": {"type": "string"}}))
 TOOLS = {"act": ACT}
 
 
@@ -33,12 +33,12 @@ def box() -> Toolbox:
     def act(given: Mapping[str, Any], seconds: float) -> Reply:
         match given["what"]:
             case "fail":
-                raise ToolTrouble("it cannot be done")
+                raise ToolError("it cannot be done")
             case "interrupt":
                 raise Interrupted
         return Reply(f"did {given['what']}", hands_over=given["what"] == "leave")
 
-    return Toolbox([Entry(ACT, act, 1000, SideEffect.WRITE)])
+    return Toolbox([Tool(ACT, act, 1000, SideEffect.WRITE)])
 
 
 class Plan:
@@ -74,9 +74,9 @@ STEERS = st.lists(st.none() | st.just("Look out."), max_size=9)
 def lived(plan: list[Completion], words: list[str | None], steps: int = MOST_STEPS) -> list[dict[str, Any]]:
     """The transcript of a run."""
     told = iter(words)
-    record: list[Happening] = []
-    bounds = Bounds(steps, 1.0)
-    outcome = loop.run(Plan(plan), OPENING, box(), bounds, lambda: 0.0, lambda: next(told, None), record.append)
+    record: list[Event] = []
+    bounds = Bounds(steps, 100.0)
+    outcome = loop.run(Plan(plan), OPENING, box(), bounds, Hooks(lambda: next(told, None), record.append))
     return [*as_lines(record), {"at": "", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}]
 
 
@@ -99,11 +99,10 @@ def test_so_does_what_was_cut_short_and_gone_on_with(
     before = recorded(lines)
     assert replay(before, TOOLS).differences == ()
 
-    record: list[Happening] = []
+    record: list[Event] = []
     more = Plan([calls(ToolUse("9", "act", {"what": "b"})), says("Done.")])
-    player = Player(before, more, box().call, loop.nothing_new, record.append, "A new process.")
-    bounds = Bounds(MOST_STEPS, 1.0)
-    outcome = loop.run(player.complete, OPENING, player, bounds, lambda: 0.0, player.steer, player.record)
+    player = Player(before, more, box().call, Hooks(record=record.append), "A new process.")
+    outcome = loop.run(player.complete, OPENING, player, Bounds(MOST_STEPS, 100.0), player.hooks)
     ended = {"at": "", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}
     both = recorded([*lines, *as_lines(record)[1:], ended])
     assert replay(both, TOOLS).differences == ()

@@ -13,26 +13,23 @@ from hypothesis import strategies as st
 
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.bash_tool import bash_tool, environment
+from infra.cell.loop.context.spill import DIRECTORY, MOST_BYTES, MOST_FILES, MOST_TOGETHER, Spill, path_of
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.outputs import DIRECTORY, MOST_BYTES, MOST_FILES, MOST_TOGETHER, Outputs, path_of
 from infra.cell.loop.registry import (
     BRIEFLY,
-    NEVER,
-    Entry,
     Gate,
     Reply,
-    Retry,
     SideEffect,
-    ToolTrouble,
+    Tool,
+    ToolError,
     Verdict,
-    no_policy,
 )
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import VARIABLE
-from infra.shared.conversation import Tool, ToolUse
+from infra.shared.conversation import ToolSpec, ToolUse
 from infra.shared.repository.git import Git, GitError
 
-ECHO = Tool(
+ECHO = ToolSpec(
     "echo",
     "Give the words back.",
     schema({"words": {"type": "string"}}, {"times": {"type": "integer", "minimum": 1}, "pause": {"type": "number"}}),
@@ -43,17 +40,17 @@ def echo(given: Mapping[str, Any], seconds: float) -> Reply:
     return Reply(given["words"] * given.get("times", 1))
 
 
-BOX = Toolbox([Entry(ECHO, echo, 1000, SideEffect.READ)])
+BOX = Toolbox([Tool(ECHO, echo, 1000, SideEffect.READ)])
 
 
 class Failing:
     """An act that raises its errors in turn, and then does what it is asked; the pauses between are noted."""
 
-    def __init__(self, *errors: Exception, retry: Retry = NEVER, gate: Gate = no_policy) -> None:
+    def __init__(self, *errors: Exception, retry: tuple[float, ...] = (), gate: Gate | None = None) -> None:
         self.left = list(errors)
         self.pauses: list[float] = []
         self.bugs: list[Exception] = []
-        entry = Entry(ECHO, self.act, 1500, SideEffect.WRITE, retry)
+        entry = Tool(ECHO, self.act, 1500, SideEffect.WRITE, retry)
         self.box = Toolbox([entry], gate, self.bugs.append, self.pauses.append)
 
     def act(self, given: Mapping[str, Any], seconds: float) -> Reply:
@@ -122,7 +119,7 @@ def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ToolTrouble("no such luck"), "refused"),
+        (ToolError("no such luck"), "refused"),
         (OSError(28, "No space left on device"), "os_error"),
         (FileNotFoundError(2, "No such file"), "os_error"),
         (GitError(("push",), 1, "no"), "git_error"),
@@ -160,12 +157,12 @@ BUSY = OSError(11, "Resource temporarily unavailable")
         ([GitError(("fetch",), None, "stopped after 60 s")], BRIEFLY, [], False),
         ([GitError(("push",), 1, "remote: hook declined")], BRIEFLY, [], False),
         ([OSError(28, "No space left on device")], BRIEFLY, [], False),
-        ([ToolTrouble("no")], BRIEFLY, [], False),
-        ([BUSY], NEVER, [], False),
+        ([ToolError("no")], BRIEFLY, [], False),
+        ([BUSY], (), [], False),
     ],
 )
 def test_only_what_may_pass_is_tried_again(
-    errors: list[Exception], retry: Retry, pauses: list[float], well: bool
+    errors: list[Exception], retry: tuple[float, ...], pauses: list[float], well: bool
 ) -> None:
     """As often as the act's own profile says; a no stays a no."""
     failing = Failing(*errors, retry=retry)
@@ -177,11 +174,11 @@ def test_only_what_may_pass_is_tried_again(
 def test_the_gate_is_asked_before_anything_is_done() -> None:
     """Its no is a result with its words and its flags; its yes may have flags as well."""
 
-    def gate(entry: Entry, given: Mapping[str, Any]) -> Verdict:
-        assert entry.side_effect_class is SideEffect.WRITE
+    def gate(entry: Tool, given: Mapping[str, Any]) -> Verdict:
+        assert entry.side_effect is SideEffect.WRITE
         return Verdict(given["words"] == "b", "not that word", "denied", ("words",))
 
-    failing = Failing(ToolTrouble("acted"), gate=gate)
+    failing = Failing(ToolError("acted"), gate=gate)
 
     denied = Reply("echo: not that word", is_error=True, error_code="denied", policy_flags=("words",))
     assert failing.call() == denied
@@ -194,10 +191,10 @@ def test_the_gate_is_asked_before_anything_is_done() -> None:
 def test_what_does_not_fit_never_reaches_the_gate() -> None:
     """It decides on arguments that are what they say."""
 
-    def gate(entry: Entry, given: Mapping[str, Any]) -> Verdict:
+    def gate(entry: Tool, given: Mapping[str, Any]) -> Verdict:
         raise AssertionError
 
-    box = Toolbox([Entry(ECHO, echo, 1000, SideEffect.READ)], gate)
+    box = Toolbox([Tool(ECHO, echo, 1000, SideEffect.READ)], gate)
     assert box.call(ToolUse("call", "echo", {"words": 7})).error_code == "invalid_arguments"
 
 
@@ -293,7 +290,7 @@ def test_of_an_endless_output_the_beginning_is_kept(shell: Toolbox, tmp_path: Pa
 
 def test_only_the_last_outputs_are_kept(tmp_path: Path) -> None:
     """By time, whatever else lies there: so many files, and so many bytes of all."""
-    outputs, place = Outputs(str(tmp_path)), tmp_path / DIRECTORY
+    outputs, place = Spill(str(tmp_path)), tmp_path / DIRECTORY
     kept = [outputs.keep(b"%d" % number) for number in range(3)]
     (place / "directory").mkdir()
     for number in range(3, MOST_FILES):

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.cell.loop.arguments import schema
-from infra.cell.loop.registry import Entry, Reply, SideEffect, Verdict
+from infra.cell.loop.registry import Reply, SideEffect, Tool, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.commands import STARTERS
 from infra.cell.policy.decide import Call, Decision, decide
 from infra.cell.policy.gate import file_at, gate_of
-from infra.shared.conversation import Tool, ToolUse
+from infra.shared.conversation import ToolSpec, ToolUse
 from infra.shared.policy import Policy, Rule, to_text
 
 
@@ -222,8 +222,8 @@ def never(tool: str, given: object, why: str) -> Verdict:
     raise AssertionError("nobody is asked")
 
 
-ACT = Entry(
-    Tool("bash", "", schema({"command": {"type": "string"}})),
+ACT = Tool(
+    ToolSpec("bash", "", schema({"command": {"type": "string"}})),
     lambda given, seconds: Reply("ran"),
     1,
     SideEffect.EXECUTE,

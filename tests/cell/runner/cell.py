@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.cell.loop.interruption import Interruption
-from infra.cell.runner.home import Home, settle
+from infra.cell.runner.context import RunnerContext, runner_context
 from infra.shared import boot, boot_log, comms
 from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import Completion, Request
@@ -243,11 +243,11 @@ class Cell:
             "GIT_TERMINAL_PROMPT": "0",
         }
 
-    def home(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> Home:
+    def context(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> RunnerContext:
         """The surroundings of a runner on main that runs in this very process."""
         os.makedirs(f"{self.checkout}/logs", exist_ok=True)
         self.open_requests()
-        return settle(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
+        return runner_context(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
 
     # The PM's side.
 

@@ -10,14 +10,15 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
 import structlog
 
-from infra.keep.git_door.request_server import PATIENCE_SECONDS, RequestServer
-from infra.keep.git_door.request_world import World
-from infra.keep.git_door.verbs import Verbs
+from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.request_server import RequestServer
+from infra.keep.git_door.requests import answer
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
     COMPLETE_PATH,
@@ -45,8 +46,7 @@ class Requests:
         self._path = places.request_socket
         self._listening = listen(self._path)
         log = structlog.get_logger()
-        verbs = Verbs(World(places, settings, log))
-        self._server = RequestServer(self._listening, verbs.answer, log, PATIENCE_SECONDS)
+        self._server = RequestServer(self._listening, partial(answer, DoorContext(places, settings, log)), log)
         self._server.start()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from infra.cell.loop.loop import End
 from infra.cell.loop.recorded import Done, Recorded
 from infra.cell.loop.registry import Reply, Verdict
 from infra.cell.runner.approvals import Approvals
-from infra.cell.runner.unit import work_on
+from infra.cell.runner.run import work_on
 from infra.shared import comms, policy
 from infra.shared.conversation import REFUSAL, Request, ToolUse
 from infra.shared.policy import Policy, Rule
@@ -183,10 +183,10 @@ def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:
     """Under the strictest policy the model still learns where it is, and can do nothing else."""
     cell.tell("do it")
     model = Canned([calls(bash("touch made-1")), says("I may do nothing.")])
-    home = cell.home(model, policy=policy.to_text(Policy("deny")))
-    seen = home.page.look()
+    context = cell.context(model, policy=policy.to_text(Policy("deny")))
+    seen = context.page.look()
 
-    assert work_on(home, seen, seen.open, None, look_back=False).end is End.COMPLETED
+    assert work_on(context, seen, seen.open, None, look_back=False).end is End.COMPLETED
 
     opened, told = results(model.requests[0])[0], results(model.requests[1])[0]
     assert not opened.is_error
@@ -210,8 +210,8 @@ def test_an_answer_alone_is_no_work(cell: Cell) -> None:
 
 
 def approvals(cell: Cell) -> Approvals:
-    home = cell.home()
-    return Approvals(home, home.page.look(), pause=lambda seconds: None)
+    context = cell.context()
+    return Approvals(context, context.page.look(), pause=lambda seconds: None)
 
 
 def ask(it: Approvals, command: str = "x") -> Verdict:
@@ -228,8 +228,8 @@ def test_nothing_is_asked_twice_but_by_another_unit(cell: Cell) -> None:
     cell.tell(f"approve {id}")
     assert ask(approvals(cell)).flags == (f"approved {id}",)
 
-    home = cell.home()
-    home.page.report("main@0123456789ab done: it", "Done.", (home.page.look().open[0].id,))
+    context = cell.context()
+    context.page.report("main@0123456789ab done: it", "Done.", (context.page.look().open[0].id,))
     assert ask(approvals(cell)).error_code == "awaiting_approval"
     assert len(asked_ids(cell)) == 2
 
@@ -242,14 +242,14 @@ def test_each_answer_is_told_once(cell: Cell) -> None:
     cell.tell(f"approve {id}")
     ask(it, "y")
 
-    seen = cell.home().page.look()
+    seen = cell.context().page.look()
     assert f"approves call {id}" in (it.news(seen) or "")
     assert it.news(seen) is None
     assert it.awaits()
 
     for other in asked_ids(cell):
         cell.tell(f"deny {other}: no")
-    assert (it.news(cell.home().page.look()) or "").count(": no") == 2
+    assert (it.news(cell.context().page.look()) or "").count(": no") == 2
     assert not it.awaits()
 
 
@@ -307,5 +307,5 @@ def test_a_unit_that_is_gone_on_with_knows_what_waits(cell: Cell) -> None:
     it.recall(Recorded("r", Request((), (), ()), (), "", 1, 0, (), done, frozenset(), {}, {}, 0, False, ""))
     assert it.awaits()
     cell.tell(f"deny {id}")
-    assert f"denies call {id}" in (it.news(cell.home().page.look()) or "")
+    assert f"denies call {id}" in (it.news(cell.context().page.look()) or "")
     assert not it.awaits()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from infra import runner
 from infra.cell.loop.interruption import Interruption
-from infra.cell.runner.home import settle
+from infra.cell.runner.context import runner_context
 from infra.shared import boot as boot_values
 from infra.shared.boot import Boot
 from infra.shared.boot_log import parse_line
@@ -60,12 +60,12 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
 
 def test_each_checkout_leads_to_the_one_signal_directory(cell: Cell) -> None:
     """`.signal` in the checkout is the watcher's directory, and git does not see it."""
-    home = cell.home()
-    settle(home.boot, home.checkout, Interruption())
+    context = cell.context()
+    runner_context(context.boot, context.checkout, Interruption())
 
-    os.makedirs(home.boot.places.signals, exist_ok=True)
-    assert os.path.realpath(f"{home.checkout}/.signal") == os.path.realpath(home.boot.places.signals)
-    assert home.git("status", "--porcelain") == ""
+    os.makedirs(context.boot.places.signals, exist_ok=True)
+    assert os.path.realpath(f"{context.checkout}/.signal") == os.path.realpath(context.boot.places.signals)
+    assert context.git("status", "--porcelain") == ""
 
 
 def test_a_bad_value_ends_the_boot(cell: Cell) -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.runner import examination, hop, unit, work
-from infra.cell.runner.control import Heart, answer
-from infra.cell.runner.home import Home
+from infra.cell.runner import examination, hop, run, work
+from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.control import LiveHeartbeat, answer
 from infra.keep.supervision.probe import Reply, judge_doors, put_challenge
 from infra.shared import control
-from infra.shared.control import Answer, Heartbeat, Question
+from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 from infra.shared.conversation import Completion, Request
 from infra.shared.exit_codes import Exit
 from infra.shared.requests import Refused
@@ -43,17 +43,17 @@ def connected(boot_id: str) -> socket.socket:
     return wire
 
 
-def asked(boot_id: str, doors: bool = False) -> Answer:
+def asked(boot_id: str, doors: bool = False) -> ProbeAnswer:
     """What is answered to a plain question."""
     with connected(boot_id) as wire:
-        wire.sendall(control.question_line(Question(NONCE, doors)))
+        wire.sendall(control.question_line(ProbeQuestion(NONCE, doors)))
         received = b"".join(iter(lambda: wire.recv(65536), b""))
     line, end, rest = received.partition(b"\n")
     assert (end, rest) == (b"\n", b"")
     return control.read_answer(line)
 
 
-def is_of(answer: Answer, run: Runner) -> bool:
+def is_of(answer: ProbeAnswer, run: Runner) -> bool:
     boot = run.boot
     known = (answer.probe, answer.boot_id, answer.branch, answer.commit, answer.pid)
     return known == (NONCE, boot.id, boot.branch, boot.commit, run.process.pid)
@@ -115,7 +115,7 @@ def test_the_git_door_of_the_container_tells_the_same(cell: Cell) -> None:
         os.makedirs(server.world.places.var, exist_ok=True)
         challenge = put_challenge(server.world.places)
 
-        said = answer(Question(NONCE, True), cell.boot(remote_url=server.url), Heart())
+        said = answer(ProbeQuestion(NONCE, True), cell.boot(remote_url=server.url), LiveHeartbeat())
 
         assert said.git == challenge.git
         assert said.trouble.startswith("model door: ")  # the control: that one's word lies in another place
@@ -186,7 +186,7 @@ def test_other_users_get_no_answer(cell: Cell) -> None:
     )
 
     def heard(uid: int) -> int:
-        question = control.question_line(Question(NONCE, False)).decode().strip()
+        question = control.question_line(ProbeQuestion(NONCE, False)).decode().strip()
         words = [sys.executable, "-c", ask, control_address(run.boot.id)[1:], str(uid), question]
         return int(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
 
@@ -207,8 +207,8 @@ def test_a_name_that_is_taken_ends_the_boot(cell: Cell) -> None:
 
 
 HANGING = """
-def until_handed_over(home: Home) -> Exit:
-    home.heart.beat("hanging", 0.0)
+def until_handed_over(context: RunnerContext) -> Exit:
+    context.heartbeat.beat("hanging", 0.0)
     while True:
         pass
 """
@@ -231,17 +231,17 @@ def test_a_main_loop_that_hangs_breaks_its_promise(cell: Cell) -> None:
 def test_a_beat_is_a_promise_with_slack() -> None:
     """Time since the last one grows; the next one begins anew; a promise into the past is the slack alone."""
     clock = [100.0]
-    heart = Heart(lambda: clock[0])
+    heart = LiveHeartbeat(lambda: clock[0])
     heart.beat("working", 30.0)
     clock[0] += 25.0
 
-    assert heart.now() == Heartbeat("working", 25.0, 30.0 + control.SLACK_SECONDS)
+    assert heart.snapshot() == Heartbeat("working", 25.0, 30.0 + control.SLACK_SECONDS)
 
     heart.beat("sleeping", -5.0)
-    assert heart.now() == Heartbeat("sleeping", 0.0, control.SLACK_SECONDS)
+    assert heart.snapshot() == Heartbeat("sleeping", 0.0, control.SLACK_SECONDS)
 
 
-class Recording(Heart):
+class Recording(LiveHeartbeat):
     def __init__(self) -> None:
         self.beats: list[tuple[str, float]] = []
         super().__init__()
@@ -254,9 +254,9 @@ class Recording(Heart):
         return [doing for doing, _ in self.beats]
 
 
-def recorded(home: Home) -> tuple[Home, Recording]:
+def recorded(context: RunnerContext) -> tuple[RunnerContext, Recording]:
     heart = Recording()
-    return home._replace(heart=heart), heart
+    return context._replace(heartbeat=heart), heart
 
 
 def model_of(*replies: Completion | Callable[[], Completion]) -> Callable[[Request], Completion]:
@@ -274,15 +274,17 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
     seen: list[str] = []
 
     def looks() -> Completion:
-        seen.append(heart.now().doing)
+        seen.append(heart.snapshot().doing)
         return calls(bash("true"))
 
     cell.tell("do it")
-    home, heart = recorded(cell.home(model_of(looks, says("done")), limits=limits(unit_seconds=25, bash_seconds=2000)))
-    page = home.page.look()
+    context, heart = recorded(
+        cell.context(model_of(looks, says("done")), limits=limits(unit_seconds=25, bash_seconds=2000))
+    )
+    page = context.page.look()
     heart.beats.clear()
 
-    unit.work_on(home, page, page.open, None, look_back=False)
+    run.work_on(context, page, page.open, None, look_back=False)
 
     assert seen == ["asking the model"]
     used_a_tool, spoke = ["asking the model", *["working"] * 3], ["asking the model", "working"]
@@ -292,21 +294,21 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
 
 
 def test_looking_and_sleeping_beat(cell: Cell) -> None:
-    """The work loop on main, until it is asked to end: it tidies, looks, and promises to be back at the tick."""
+    """The work loop on main, until it is asked to end: it looks, and promises to be back at the tick."""
     cell.open_doors()
-    home, heart = recorded(cell.home(limits=limits(work_seconds=1e6)))
+    context, heart = recorded(cell.context(limits=limits(work_seconds=1e6)))
     heart.beats.clear()
 
-    class Ending(Heart):
+    class Ending(LiveHeartbeat):
         def beat(self, doing: str, seconds: float) -> None:
             heart.beat(doing, seconds)
             if doing == "sleeping":
-                home.interruption.asked = True
+                context.interruption.asked = True
 
     with pytest.raises(Interrupted):
-        work.until_handed_over(home._replace(heart=Ending()))
+        work.until_handed_over(context._replace(heartbeat=Ending()))
 
-    assert heart.words()[-3:] == ["tidying", "looking", "sleeping"]
+    assert heart.words()[-2:] == ["looking", "sleeping"]
     assert 0 < heart.beats[-1][1] <= 1e6
 
 
@@ -314,13 +316,13 @@ def test_a_hop_beats_while_it_awaits_its_examination(cell: Cell) -> None:
     """All promises of a whole hop are such as the watcher believes."""
     cell.branch("improve", {"src/notes.md": "better\n"})
     value = cell.boot("improve", limits=limits(validation_seconds=50))
-    home, heart = recorded(cell.home())
-    home = home._replace(boot=value, checkout=cell.places.checkout("improve"))
-    os.makedirs(f"{home.checkout}/logs", exist_ok=True)
+    context, heart = recorded(cell.context())
+    context = context._replace(boot=value, checkout=cell.places.checkout("improve"))
+    os.makedirs(f"{context.checkout}/logs", exist_ok=True)
     heart.beats.clear()
 
-    assert not examination.wait(home, home.head(), lambda _: Refused("moved")).passed
-    hop.prove_and_hand_over(home)
+    assert not examination.wait(context, context.head(), lambda _: Refused("moved")).passed
+    hop.prove_and_hand_over(context)
 
     assert "awaiting its examination" in heart.words()
     promises = max(seconds for _, seconds in heart.beats) + control.SLACK_SECONDS

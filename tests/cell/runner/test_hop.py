@@ -9,8 +9,8 @@ import pytest
 
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner import examination, hop
+from infra.cell.runner.context import RunnerContext, runner_context
 from infra.cell.runner.examination import Examined
-from infra.cell.runner.home import Home, settle
 from infra.cell.runner.hop import MainMoved, NotValidated
 from infra.shared.people import WATCHER
 from infra.shared.places import ERROR_LOG
@@ -35,11 +35,11 @@ def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ..
     records.keep(git, Verdict(**{**{f: getattr(made, f) for f in made.__struct_fields__}, "needs_word": word}))
 
 
-def at_home(cell: Cell, branch: str, **boot: Any) -> Home:
+def at_home(cell: Cell, branch: str, **boot: Any) -> RunnerContext:
     """The surroundings of a runner on a branch, in this process."""
     checkout = cell.places.checkout(branch)
     os.makedirs(f"{checkout}/logs", exist_ok=True)
-    return settle(cell.boot(branch, **boot), checkout, Interruption(), Canned([]), pause=lambda seconds: None)
+    return runner_context(cell.boot(branch, **boot), checkout, Interruption(), Canned([]), pause=lambda seconds: None)
 
 
 def change(cell: Cell, **files: str) -> Git:
@@ -130,7 +130,7 @@ def test_being_asked_to_end_ends_the_waiting(cell: Cell) -> None:
 def test_a_verdict_is_waited_for(cell: Cell) -> None:
     """Doors that are not open, or busy, are asked again; a refusal and a verdict end it."""
     change(cell)
-    home = at_home(cell, "improve")
+    context = at_home(cell, "improve")
     replies: list[Reply | OSError] = [OSError("no door"), Later("busy"), Examination("waiting"), Refused("moved")]
 
     def ask(request: object) -> Reply:
@@ -139,17 +139,17 @@ def test_a_verdict_is_waited_for(cell: Cell) -> None:
             raise reply
         return reply
 
-    assert examination.wait(home, home.head(), ask) == Examined(False, "moved")
+    assert examination.wait(context, context.head(), ask) == Examined(False, "moved")
     assert replies == []
 
 
 def test_no_verdict_in_time_is_none(cell: Cell) -> None:
     """It says what was last heard, and the version is not merged."""
     change(cell)
-    home = at_home(cell, "improve", limits=limits(validation_seconds=10))
+    context = at_home(cell, "improve", limits=limits(validation_seconds=10))
     times = iter([0.0, 1.0, 9999.0])
 
-    found = examination.wait(home, home.head(), lambda _: Later("the disk is full"), lambda: next(times))
+    found = examination.wait(context, context.head(), lambda _: Later("the disk is full"), lambda: next(times))
 
     assert not found.passed
     assert "no verdict in time: the disk is full" in found.words
@@ -210,10 +210,10 @@ def test_a_conflict_on_the_page_is_none(cell: Cell) -> None:
     """COMMS.md is main's, whatever the branch did to its copy."""
     change(cell, **{"COMMS.md": "mine\n", "src/notes.md": "better\n"})
     main = cell.pm_changes({"COMMS.md": "## Directives\n\n## Reports\n", "src/pm.md": "x\n"}, "the page")
-    home = at_home(cell, "improve")
+    context = at_home(cell, "improve")
 
-    assert hop.bring_in_main(home) == main
-    hop.settle(home, FIT, main)
+    assert hop.bring_in_main(context) == main
+    hop.settle(context, FIT, main)
 
     assert cell.page() == "## Directives\n\n## Reports\n"
 
@@ -275,15 +275,15 @@ def test_a_door_that_refuses_the_merge_is_quoted(cell: Cell) -> None:
 def test_main_that_moves_while_judging_is_judged_again(cell: Cell) -> None:
     """Code that was not there when the tests ran must not be merged over unseen; a report may."""
     change(cell)
-    home = at_home(cell, "improve")
-    main = hop.bring_in_main(home)
+    context = at_home(cell, "improve")
+    main = hop.bring_in_main(context)
     cell.pm_changes({"src/pm.md": "x\n"}, "a change of the PM's")
     with pytest.raises(MainMoved):
-        hop.settle(home, FIT, main)
+        hop.settle(context, FIT, main)
 
-    main = hop.bring_in_main(home)
+    main = hop.bring_in_main(context)
     cell.tell("something")
-    title, _ = hop.settle(home, FIT, main)
+    title, _ = hop.settle(context, FIT, main)
 
     assert "merged into main" in title
     assert cell.open() == ["something"]
@@ -298,9 +298,9 @@ def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
     cell.pm("fetch", "--quiet", "origin")
     cell.pm("merge", "--quiet", "--no-edit", "origin/improve")
     cell.pm("push", "--quiet", "origin", "HEAD:main")
-    home = at_home(cell, "improve")
+    context = at_home(cell, "improve")
 
-    title, text = hop.prove(home, lambda _: Later("nobody is asked"))
+    title, text = hop.prove(context, lambda _: Later("nobody is asked"))
 
     assert " validated: " in title
     assert "nothing to merge" in text
@@ -310,13 +310,13 @@ def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
 def test_a_report_that_cannot_be_sent_is_left_to_main(cell: Cell) -> None:
     """The hop ends all the same, and main's runner sends what this one could not."""
     change(cell)
-    home = at_home(cell, "improve")
+    context = at_home(cell, "improve")
     os.rename(cell.places.remote, f"{cell.places.remote}.away")
 
-    assert hop.prove_and_hand_over(home) == 0
+    assert hop.prove_and_hand_over(context) == 0
 
     assert cell.signal() == "main"
     os.rename(f"{cell.places.remote}.away", cell.places.remote)
     assert cell.reports() == []
-    assert cell.home().page.send()
+    assert cell.context().page.send()
     assert "not validated: GitError in the runner" in cell.reports()[0]

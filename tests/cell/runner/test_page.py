@@ -10,31 +10,34 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from infra.cell.runner import handover
-from infra.cell.runner.home import UNSENT
-from infra.cell.runner.unsent import UnsentReports
+from infra.cell.runner import make_way
+from infra.cell.runner.page import Page
+from infra.cell.runner.state import STATE_FILE, State
 from infra.shared import comms
 from infra.shared.clock import timestamp
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
-from infra.shared.repository.merge import changes_beyond_page
 from infra.shared.repository.page_text import PAGE
+from infra.shared.requests import AgentReport, Reply
 from infra.shared.settings import CommsSettings
 from tests.cell.runner.cell import PROJECT, Cell, read, write
 
 
-def unsent(cell: Cell) -> list[str]:
-    directory = Path(cell.places.bot, UNSENT)
-    return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+def kept(cell: Cell, what: str = "unsent") -> list[dict[str, Any]]:
+    """Reports that the state file holds."""
+    found: list[dict[str, Any]] = json.loads(read(f"{cell.places.bot}/{STATE_FILE}"))[what]
+    return found
 
 
 def test_a_report_and_its_ticks_are_one_commit_on_main(cell: Cell) -> None:
     """The PM never sees one without the other; nothing but the page changes, and the checkout not at all."""
     cell.tell("one")
     cell.tell("two")
-    page = cell.home().page
+    page = cell.context().page
     before, seen = cell.main(), page.look()
 
     assert page.report("main@0123456789ab a title", "some text", (seen.open[0].id,))
@@ -45,7 +48,7 @@ def test_a_report_and_its_ticks_are_one_commit_on_main(cell: Cell) -> None:
     [report] = cell.reports()
     assert report.split("\n")[0].endswith("Z main@0123456789ab a title")
     assert report.endswith("some text")
-    assert unsent(cell) == []
+    assert kept(cell) == []
     assert Git(cell.checkout)("status", "--porcelain") == ""
 
 
@@ -54,7 +57,7 @@ def test_directives_are_read_from_origin(cell: Cell) -> None:
     write(f"{cell.checkout}/COMMS.md", "## Directives\n\n- [ ] not this\n\n## Reports\n")
     cell.tell("this")
 
-    assert [task.text for task in cell.home().page.look().open] == ["this"]
+    assert [task.text for task in cell.context().page.look().open] == ["this"]
 
 
 LACKING = {
@@ -68,7 +71,7 @@ LACKING = {
 @pytest.mark.heavy
 def test_what_the_page_lacks_is_named_and_put_back_by_the_next_report(cell: Cell) -> None:
     """A page without its sections is no error, and what stands on it stays."""
-    page = cell.home().page
+    page = cell.context().page
     for document, missing in LACKING.items():
         cell.pm_changes({PAGE: document}, "rearrange")
 
@@ -86,7 +89,7 @@ def test_a_page_that_is_gone_is_written_anew(cell: Cell) -> None:
     """With both sections and the report."""
     cell.pm("rm", "--quiet", PAGE)
     cell.pm_pushes("no page")
-    page = cell.home().page
+    page = cell.context().page
 
     assert page.look().missing == (PAGE,)
     assert page.report("a title", "some text")
@@ -98,24 +101,24 @@ def test_a_page_that_is_gone_is_written_anew(cell: Cell) -> None:
 def test_sending_twice_reports_once(cell: Cell) -> None:
     """A runner that was killed between the push and the end of its record sends again, and nothing is doubled."""
     cell.tell("one")
-    page = cell.home().page
+    page = cell.context().page
     [task] = page.look().open
     page.report("first", "text", (task.id,))
     at = cell.reports()[0].split()[1]
     again = {"at": at, "title": "first", "text": "text", "ticks": [task.id]}
-    write(f"{cell.places.bot}/{UNSENT}/{at}.json", json.dumps(again))
+    write(f"{cell.places.bot}/.unsent/{at}.json", json.dumps(again))
     before = cell.main()
 
-    assert cell.home().page.send()
+    assert cell.context().page.send()
 
     assert cell.main() == before
-    assert unsent(cell) == []
+    assert kept(cell) == []
 
 
 def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -> None:
     """Over the runner's own end, and its ticks count as done in the meantime."""
     cell.tell("one")
-    page = cell.home().page
+    page = cell.context().page
     [task] = page.look().open
     os.rename(cell.places.remote, f"{cell.places.remote}.away")
 
@@ -123,9 +126,9 @@ def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -
     assert not page.report("second", "text")
     os.rename(f"{cell.places.remote}.away", cell.places.remote)
     assert cell.reports() == []
-    assert len(unsent(cell)) == 2
+    assert len(kept(cell)) == 2
 
-    later = cell.home().page
+    later = cell.context().page
     assert later.ticks_underway() == {task.id}
     assert later.send()
     assert [report.split()[3] for report in cell.reports()] == ["first", "second"]
@@ -135,15 +138,14 @@ def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -
 
 REPORT_FOR_EVER = """
 import sys
-from tests.cell.runner.cell import Cell
 from infra.shared.boot import from_json
-from infra.cell.runner.home import settle
+from infra.cell.runner.context import runner_context
 from infra.cell.loop.interruption import Interruption
-home = settle(from_json(sys.argv[1]), sys.argv[2], Interruption())
+context = runner_context(from_json(sys.argv[1]), sys.argv[2], Interruption())
 number = 0
 while True:
     number += 1
-    home.page.report(f"report {number}.", "text")
+    context.page.report(f"report {number}.", "text")
     print(number, flush=True)
 """
 
@@ -168,7 +170,7 @@ def test_no_report_is_lost_over_kill_9(cell: Cell) -> None:
             begun += len(process.stdout.read().split())
         for lock in Path(cell.checkout, ".git").rglob("*.lock"):
             lock.unlink()  # the watcher does so before a launch
-        assert cell.home().page.send()
+        assert cell.context().page.send()
 
     headings = [report.split("\n")[0] for report in cell.all_reports()]
     assert len(set(headings)) == len(headings), "none is there twice"
@@ -179,76 +181,107 @@ def test_no_report_is_lost_over_kill_9(cell: Cell) -> None:
 
 def test_a_report_that_is_refused_is_set_aside(cell: Cell) -> None:
     """It does not hold up the reports behind it, and is kept."""
-    page = cell.home().page
+    page = cell.context().page
 
     assert page.report("", "of nothing")
     assert page.report("second", "it is fine")
 
     assert [report.split("\n")[-1] for report in cell.reports()] == ["it is fine"]
-    [kept] = unsent(cell)
-    assert kept.startswith("refused-")
-    assert "of nothing" in read(f"{cell.places.bot}/{UNSENT}/{kept}")
+    assert [report["text"] for report in kept(cell, "refused")] == ["of nothing"]
+    assert kept(cell) == []
 
 
 def test_a_door_that_does_not_answer_is_waited_for(cell: Cell) -> None:
     """What cannot be handed over is kept, and the next look hands it over once."""
-    page = cell.home().page
+    page = cell.context().page
     cell.close_requests()
 
     assert not page.report("first", "text")
-    assert len(unsent(cell)) == 1
+    assert len(kept(cell)) == 1
 
     cell.open_requests()
     assert page.send()
     assert page.send()
     assert len(cell.reports()) == 1
-    assert unsent(cell) == []
+    assert kept(cell) == []
 
 
 def test_dates_follow_a_clock_that_was_wrong_for_a_while(cell: Cell) -> None:
     """A report of a wrong clock has its date; those after it have the clock's again, and no two have the same."""
-    home = cell.home()
+    context = cell.context()
     right, wrong = 1_800_000_000.0, 2_180_000_000.0
     clock = iter([wrong, right, right, right])
-    queue = UnsentReports(f"{cell.places.bot}/{UNSENT}", lambda: next(clock), home.log)
+    page = Page(context.git, context.state, _never, context.log, wall_seconds=lambda: next(clock))
 
     for number in range(4):
-        queue.add(f"report {number}", "text")
+        page.add(f"report {number}", "text")
 
-    told = sorted(queue.oldest_first(), key=lambda report: report.title)
+    told = sorted(context.state.memory.unsent, key=lambda report: report.title)
     assert [report.at for report in told] == [timestamp(wrong), *(timestamp(right + each / 1000) for each in range(3))]
 
 
-def test_a_queue_entry_that_cannot_be_read_is_set_aside(cell: Cell) -> None:
-    """It does not hold up the reports behind it."""
-    write(f"{cell.places.bot}/{UNSENT}/2026-01-31T10:42:12.345Z.json", '{"at": "2026')
+def _never(report: AgentReport) -> Reply:
+    raise AssertionError(report)
 
-    assert cell.home().page.report("a title", "some text")
+
+@pytest.mark.parametrize("content", ['{"at": "2026', "[]", '{"schema": "minifram.runner/1"}', '{"schema": 7}', "\0"])
+def test_a_state_that_cannot_be_read_is_set_aside(cell: Cell, content: str) -> None:
+    """The runner works on without it, and it is kept."""
+    path = f"{cell.places.bot}/{STATE_FILE}"
+    write(path, content)
+
+    assert cell.context().page.report("a title", "some text")
 
     assert len(cell.reports()) == 1
-    assert unsent(cell) == ["2026-01-31T10:42:12.345Z.json.bad"]
+    assert read(f"{path}.bad") == content
+    assert kept(cell) == []
 
 
-def test_a_queue_that_cannot_be_written_does_not_lose_the_report(cell: Cell, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_state_that_cannot_be_written_does_not_lose_the_report(cell: Cell, capfd: pytest.CaptureFixture[str]) -> None:
     """It is sent from memory, at once or later, and put on the disk as soon as that is possible."""
-    write(f"{cell.places.bot}/{UNSENT}", "a file where the directory should be")
-    page = cell.home().page
+    page = cell.context().page
+    os.makedirs(f"{cell.places.bot}/{STATE_FILE}/in-the-way")
     os.rename(cell.places.remote, f"{cell.places.remote}.away")
 
-    assert not page.report("first", "text")
-    assert "report.not_stored" in capfd.readouterr().err
+    assert not page.report("first", "text", ("0a1b2c3d",))
+    assert "state.not_written" in capfd.readouterr().err
 
-    os.unlink(f"{cell.places.bot}/{UNSENT}")
-    assert page.ticks_underway() == set()
-    assert len(unsent(cell)) == 1
+    os.rename(f"{cell.places.bot}/{STATE_FILE}", f"{cell.places.bot}/elsewhere")
+    assert page.ticks_underway() == {"0a1b2c3d"}
+    assert not page.send()
+    assert len(kept(cell)) == 1
     os.rename(f"{cell.places.remote}.away", cell.places.remote)
     assert page.send()
     assert len(cell.reports()) == 1
 
 
+def test_what_the_version_before_remembered_is_read_once(cell: Cell) -> None:
+    """Its six files become one; what cannot be read of them stays beside."""
+    bot, logs = cell.places.bot, f"{cell.checkout}/logs"
+    at = "2026-01-31T10:42:12.345Z"
+    write(f"{bot}/.unsent/{at}.json", json.dumps({"at": at, "title": "first", "text": "", "ticks": [], "id": "a" * 32}))
+    write(f"{bot}/.unsent/2026-01-31T10:42:12.346Z.json", '{"at": "2026')
+    write(f"{bot}/.awaiting", f"{'b' * 64} {'c' * 40}")
+    write(f"{logs}/handover", "1234 made way for 5678\n")
+    write(f"{logs}/taken-up", "0a1b2c3d\n1a1b2c3d\n")
+    write(f"{logs}/hand-over.md", "# Hand-over\n\n- written: then\n- directives: 2a1b2c3d 3a1b2c3d\n\nwords\n")
+
+    context = cell.context()
+
+    memory = context.state.memory
+    assert [(report.at, report.title, report.id) for report in memory.unsent] == [(at, "first", "a" * 32)]
+    assert (memory.awaiting, memory.awaiting_at) == ("b" * 64, "c" * 40)
+    assert memory.made_way == "1234 made way for 5678"
+    assert memory.forked == ("0a1b2c3d", "1a1b2c3d")
+    assert memory.handover == ("2a1b2c3d", "3a1b2c3d")
+    assert os.listdir(f"{bot}/.unsent") == ["2026-01-31T10:42:12.346Z.json.bad"]
+    assert sorted(os.listdir(logs)) == ["hand-over.md"]
+    assert State(bot, cell.checkout, context.log).memory == memory, "it is on the disk"
+
+
 def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> None:
     """Text that UTF-8 cannot hold is reported as far as it goes."""
-    assert cell.home().page.report("half \ud83d", "and half \udc00")
+    assert cell.context().page.report("half \ud83d", "and half \udc00")
 
     assert len(cell.reports()) == 1
     assert "half ?" in cell.reports()[0]
@@ -257,37 +290,37 @@ def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> Non
 FULL_DISK = """
 import resource, sys
 from infra.shared.boot import from_json
-from infra.cell.runner import handover
-from infra.cell.runner.home import settle
+from infra.cell.runner import make_way
+from infra.cell.runner.context import runner_context
 from infra.cell.loop.interruption import Interruption
-home = settle(from_json(sys.argv[1]), sys.argv[2], Interruption())
+context = runner_context(from_json(sys.argv[1]), sys.argv[2], Interruption())
 limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3, limit[1]))
-home.page._unsent.add("a title", "some text")
-home.life.working("a unit")
+context.page.add("a title", "some text")
+context.status.show("working", unit="a run")
 tries = []
 def room_at_last(seconds):
     tries.append(seconds)
     if len(tries) == 2:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-assert handover.hand_over_to_main(home, "a test", room_at_last)
-assert home.page.send()
-home.life.working("a unit")
+assert make_way.signal_main(context, "a test", room_at_last)
+assert context.page.send()
+context.status.show("working", unit="a run")
 """
 
 
 @pytest.mark.heavy
 def test_a_full_disk_leaves_nothing_half_written_and_everything_is_tried_again(cell: Cell) -> None:
-    """Report, signal and life file, on a disk that takes three bytes of each file and then no more."""
+    """State, signal and status, on a disk that takes three bytes of each file and then no more."""
     from infra.shared.boot import to_json
 
-    cell.home()
+    cell.context()
     words = [sys.executable, "-c", FULL_DISK, to_json(cell.boot()), cell.checkout]
     environment = cell.environment() | {"PYTHONPATH": PROJECT}
     run = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
 
     assert run.returncode == 0, run.stderr
-    for event in ("report.not_stored", "life_file.not_written", "signal.not_written"):
+    for event in ("state.not_written", "status.not_written", "signal.not_written"):
         assert event in run.stderr
     assert cell.signal() == "main"
     assert len(cell.reports()) == 1
@@ -302,9 +335,9 @@ def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
     write(cell.places.signals, "a file where the directory should be")
     pauses: list[float] = []
 
-    assert not handover.hand_over_to_main(cell.home(), "a test", pauses.append)
+    assert not make_way.signal_main(cell.context(), "a test", pauses.append)
 
-    assert len(pauses) == len(handover.PAUSES_SECONDS) + 1
+    assert len(pauses) == len(make_way.PAUSES_SECONDS) + 1
 
 
 @pytest.mark.heavy
@@ -326,7 +359,7 @@ def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
 
     person = threading.Thread(target=pm)
     person.start()
-    page = cell.home().page
+    page = cell.context().page
     for number in range(rounds):
         start.wait(60)
         assert page.report(f"report {number}.", f"text {number}.")
@@ -344,7 +377,7 @@ def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
 def test_ticks_meet_the_pms_edits(cell: Cell) -> None:
     """A directive that the PM adds while the agent ticks another stays open."""
     cell.tell("one")
-    page = cell.home().page
+    page = cell.context().page
     [task] = page.look().open
     person = threading.Thread(target=cell.tell, args=("two",))
     person.start()

@@ -42,7 +42,7 @@ def test_ten_minutes_are_ten_minutes_of_the_clock() -> None:
 @pytest.fixture
 def wakes(cell: Cell) -> Iterator[Wakes]:
     cell.open_git_door()
-    made = Wakes(cell.places.git_socket, cell.home().log, Interruption())
+    made = Wakes(cell.places.git_socket, cell.context().log, Interruption())
     yield made
     made.close()
 
@@ -106,7 +106,7 @@ def test_a_door_that_closes_at_once_is_not_asked_in_a_frenzy(cell: Cell) -> None
 
         refusing = threading.Thread(target=refuse)
         refusing.start()
-        wakes = Wakes(path, cell.home().log, Interruption())
+        wakes = Wakes(path, cell.context().log, Interruption())
         wakes.sleep(time.time() + 0.5)
         done.set()
         refusing.join()
@@ -118,7 +118,7 @@ def test_a_line_without_end_is_not_kept(cell: Cell) -> None:
     """Whatever the other side of the socket is, memory stays bounded."""
     path = f"{cell.places.run}/other.sock"
     with listen(path) as door:
-        wakes = Wakes(path, cell.home().log, Interruption())
+        wakes = Wakes(path, cell.context().log, Interruption())
         wakes.moved()
         client, _ = door.accept()
         with client:
@@ -140,7 +140,7 @@ def _is_closed(client: socket.socket) -> bool:
 def test_sleep_is_where_a_runner_may_be_ended(cell: Cell) -> None:
     """Being asked to end does not wait for the next tick."""
     interruption = Interruption()
-    wakes = Wakes("/nowhere", cell.home().log, interruption)
+    wakes = Wakes("/nowhere", cell.context().log, interruption)
     interruption.ask()
 
     with pytest.raises(Interrupted):

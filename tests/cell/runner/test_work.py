@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from infra.cell.runner.page import Page
-from infra.cell.runner.unsent import UnsentReports
+from infra.cell.runner.state import STATE_FILE
 from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.policy import Policy, to_text
 from infra.shared.repository.git import Git
-from infra.shared.requests import Reply, Report
+from infra.shared.requests import AgentReport, Reply
 from infra.shared.sockets import listen
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import gone, wait_for
@@ -472,7 +472,7 @@ def test_sigterm_does_not_wait_for_a_door_that_hangs(cell: Cell) -> None:
 
             assert run.ended() == 0, run.log()
             assert time.monotonic() - asked_at < 3
-    assert os.listdir(f"{cell.places.bot}/.unsent"), "the report is kept"
+    assert json.loads(read(f"{cell.places.bot}/{STATE_FILE}"))["unsent"], "the report is kept"
 
 
 class ForgetfulPage(Page):
@@ -482,7 +482,7 @@ class ForgetfulPage(Page):
         return True
 
 
-def _never(report: Report) -> Reply:
+def _never(report: AgentReport) -> Reply:
     raise AssertionError(report)
 
 
@@ -490,11 +490,9 @@ def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(cell: Cell
     """Whatever keeps it open, the same is not begun again at once; at the tick it is."""
     cell.tell("do it")
     model = Canned([says("Done.")] * 5)
-    home = cell.home(model)
-    forgetful = ForgetfulPage(
-        home.git, UnsentReports(f"{cell.places.bot}/.unsent", time.time, home.log), _never, home.log
-    )
-    work = Work(home._replace(page=forgetful), Wakes(cell.places.git_socket, home.log, home.interruption))
+    context = cell.context(model)
+    forgetful = ForgetfulPage(context.git, context.state, _never, context.log)
+    work = Work(context._replace(page=forgetful), Wakes(cell.places.git_socket, context.log, context.interruption))
 
     assert [work.look(ticked=False) for _ in range(3)] == [Next.LOOK_AGAIN, Next.SLEEP, Next.SLEEP]
     assert len(model.requests) == 1

@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.keep.environments import bounded_pip, shelf
-from infra.keep.environments.answer import Answer, Failed, Installed, read_answer
-from infra.keep.environments.bounded_pip import Bounds, PipFailed, is_outage
-from infra.keep.environments.choose import Choice, Existing, Install
+from infra.keep.environments import pip, store
 from infra.keep.environments.install import install
-from infra.keep.environments.order import Order, from_words, to_words
+from infra.keep.environments.pip import PipFailed, PipLimits, is_outage
+from infra.keep.environments.request import InstallRequest, from_words, to_words
+from infra.keep.environments.result import Failed, Installed, InstallResult, read_result
+from infra.shared.safe_files import Below
 from tests.keep.environments.wheelwright import Index, make_wheel, serving, sha256
 
 ROOT = Path(__file__).parents[3]
@@ -43,26 +43,28 @@ class Cell:
     def ask(self, requirements: str) -> None:
         (self.checkout / "requirements.txt").write_text(requirements)
 
-    def order(self, seconds: float = 60.0, free_bytes: int = 1000) -> Order:
-        return Order(str(self.checkout), str(self.environments), str(self.wheels), seconds, free_bytes)
+    def request(self, seconds: float = 60.0, free_bytes: int = 1000) -> InstallRequest:
+        return InstallRequest(
+            str(self.bot), str(self.checkout), str(self.environments), str(self.wheels), seconds, free_bytes
+        )
 
     def start(self, seconds: float = 60.0) -> subprocess.Popen[bytes]:
         settings = self.index.settings(self.config)
         return subprocess.Popen(
-            [sys.executable, "-s", "-P", "-m", "infra.keep.environments.install", *to_words(self.order(seconds))],
+            [sys.executable, "-s", "-P", "-m", "infra.keep.environments.install", *to_words(self.request(seconds))],
             env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(self.bot), **settings},
             stdout=subprocess.PIPE,
             cwd="/",
         )
 
-    def install(self, requirements: str, seconds: float = 60.0) -> Answer:
+    def install(self, requirements: str, seconds: float = 60.0) -> InstallResult:
         self.ask(requirements)
         with self.start(seconds) as process:
             stdout, _ = process.communicate()
-        return read_answer(stdout, process.returncode)
+        return read_result(stdout, process.returncode)
 
-    def look(self) -> Choice:
-        return shelf.look(str(self.checkout), str(self.bot / "none"), str(self.environments))
+    def look(self) -> str | None:
+        return store.select(Below(str(self.bot)), str(self.checkout), str(self.bot / "none"), str(self.environments))
 
     def lock(self, *wheels: Path) -> str:
         named = [wheel.name.split("-") for wheel in wheels]
@@ -115,9 +117,7 @@ def test_an_environment_is_found_again_and_shared(installed: tuple[Cell, str]) -
     asked = len(cell.index.asked)
     for words in ("beta", "# other words\n\nbeta\n"):
         cell.ask(words)
-        choice = cell.look()
-        assert isinstance(choice, Existing)
-        assert shelf.interpreter_of(choice) == interpreter
+        assert cell.look() == interpreter
         again = cell.install(words)
         assert isinstance(again, Installed)
         assert again.interpreter == interpreter
@@ -132,7 +132,7 @@ def test_what_was_fetched_once_needs_no_network(installed: tuple[Cell, str]) -> 
         answer = cell.install(words)
         assert isinstance(answer, Installed), answer
         assert said_by(answer.interpreter, "import alpha; print(alpha.VERSION)") == "1.0"
-        assert isinstance(cell.look(), Existing)
+        assert cell.look()
     before = sorted(cell.environments.iterdir())
     unknown = cell.install("unknown\n")
     assert isinstance(unknown, Failed)
@@ -248,13 +248,13 @@ def test_a_killed_install_is_never_used(cell: Cell) -> None:
             orphan.kill()
         wait_for("its processes end", lambda: not running(cell))
     assert len(list(cell.environments.iterdir())) == 1
-    assert isinstance(cell.look(), Install)
+    assert cell.look() is None
     cell.index.stall.clear()
     with serving(cell.index):
         answer = cell.install("alpha")
     assert isinstance(answer, Installed), answer
     assert [str(path) for path in cell.environments.iterdir()] == [str(Path(answer.interpreter).parents[1])]
-    assert isinstance(cell.look(), Existing)
+    assert cell.look()
 
 
 def _no_file(cell: Cell) -> None:
@@ -288,7 +288,7 @@ def test_what_pip_is_never_asked(cell: Cell, spoil: object, words: str) -> None:
     cell.ask("alpha")
     assert callable(spoil)
     spoil(cell)
-    answer = install(cell.order(), {}, time.monotonic())
+    answer = install(cell.request(), {}, time.monotonic())
     assert isinstance(answer, Failed)
     assert words in answer.error
     assert not answer.outage
@@ -298,18 +298,18 @@ def test_what_pip_is_never_asked(cell: Cell, spoil: object, words: str) -> None:
 def test_a_full_disk_is_an_outage(cell: Cell, tmp_path: Path) -> None:
     """Nothing is begun when too little is free, and what has begun is ended."""
     cell.ask("alpha")
-    answer = install(cell.order(free_bytes=1 << 60), {}, time.monotonic())
+    answer = install(cell.request(free_bytes=1 << 60), {}, time.monotonic())
     assert isinstance(answer, Failed)
     assert answer.outage
     assert "bytes are free in" in answer.error
     assert list(cell.environments.iterdir()) == []
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(cell.bot)}
-    bounds = Bounds(time.monotonic() + 30, str(tmp_path), 1 << 60)
+    limits = PipLimits(time.monotonic() + 30, str(tmp_path), 1 << 60)
     with pytest.raises(PipFailed, match="make room") as refused:
-        bounded_pip.run(["--version"], environ, str(tmp_path), bounds)
+        pip.run(["--version"], environ, str(tmp_path), limits)
     assert refused.value.outage
     assert running(cell) == []
-    bounded_pip.run(["--version"], environ, str(tmp_path), bounds._replace(free_bytes=1))
+    pip.run(["--version"], environ, str(tmp_path), limits._replace(free_bytes=1))
 
 
 def test_what_stands_in_the_way_is_set_aside(cell: Cell, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_what_stands_in_the_way_is_set_aside(cell: Cell, tmp_path: Path) -> None
     cell.environments.symlink_to(outside)
     cell.wheels.parent.write_text("")
     cell.ask("alpha")
-    answer = install(cell.order(free_bytes=1 << 60), {}, time.monotonic())
+    answer = install(cell.request(free_bytes=1 << 60), {}, time.monotonic())
     assert isinstance(answer, Failed)
     assert "bytes are free in" in answer.error
     assert list(outside.iterdir()) == []
@@ -355,7 +355,7 @@ def test_a_page_that_was_passed_over_is_told_by_the_log() -> None:
     assert not is_outage(output, "Could not fetch URL http://h/simple/x/: 404 Client Error: none for url - skipping")
 
 
-def test_an_order_is_read_back() -> None:
-    """The installer is told what the watcher meant, also of strange paths."""
-    order = Order("/bot/a b/minifram", "/bot/--pre", "/bot/é", 1.5, 7)
-    assert from_words(to_words(order)) == order
+def test_a_request_is_read_back() -> None:
+    """The installer is given what the watcher meant, also of strange paths."""
+    request = InstallRequest("/bot", "/bot/a b/minifram", "/bot/--pre", "/bot/é", 1.5, 7)
+    assert from_words(to_words(request)) == request

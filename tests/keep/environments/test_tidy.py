@@ -10,23 +10,23 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.environments import shelf, tidy
-from infra.keep.environments.removal import alone_in
+from infra.keep.environments import store, tidy
 from infra.keep.environments.requirements import fingerprint, this_runtime, understand
-from infra.keep.environments.tidy import Entry, Wheel, wheels_that_go, which_go
+from infra.keep.environments.store import alone_in
+from infra.keep.environments.tidy import Environment, Wheel, oldest, unused
 
 HASHES = st.sampled_from(["", "a", "b", "c", "d", "e", "f"])
 entries = st.lists(
-    st.builds(Entry, st.integers(0, 30).map(str), HASHES, st.floats(0, 9)), unique_by=lambda entry: entry.path
+    st.builds(Environment, st.integers(0, 30).map(str), HASHES, st.floats(0, 9)), unique_by=lambda entry: entry.path
 )
 
 
 @given(entries, st.frozensets(HASHES), st.frozensets(st.integers(0, 30).map(str)), st.integers(0, 3))
 def test_what_is_needed_stays_and_the_rest_is_bounded(
-    found: list[Entry], named: frozenset[str], stay: frozenset[str], spare: int
+    found: list[Environment], named: frozenset[str], stay: frozenset[str], spare: int
 ) -> None:
     """One for each hash that a branch leads to, all that are to stay, the newest spare ones; nothing else."""
-    going = set(which_go(found, named, stay, spare))
+    going = set(unused(found, named, stay, spare))
     left = [entry for entry in found if entry.path not in going]
     assert not going & stay
     assert going <= {entry.path for entry in found}
@@ -40,15 +40,15 @@ def test_what_is_needed_stays_and_the_rest_is_bounded(
 
 def test_the_newest_unused_ones_stay() -> None:
     """Two of them, whatever their names are."""
-    found = [Entry(f"/{made}", f"hash {made}", made) for made in (3.0, 1.0, 4.0, 2.0)]
-    assert which_go(found, frozenset(), frozenset()) == ["/1.0", "/2.0"]
-    assert which_go(found, frozenset({"hash 1.0"}), frozenset({"/2.0"})) == []
+    found = [Environment(f"/{made}", f"hash {made}", made) for made in (3.0, 1.0, 4.0, 2.0)]
+    assert unused(found, frozenset(), frozenset()) == ["/1.0", "/2.0"]
+    assert unused(found, frozenset({"hash 1.0"}), frozenset({"/2.0"})) == []
 
 
 @given(st.lists(st.builds(Wheel, st.text(), st.integers(0, 9), st.floats(0, 9)), unique_by=lambda one: one.path))
 def test_the_oldest_wheels_go(wheels: list[Wheel]) -> None:
     """As few as will do, and none while they are within the limit."""
-    going = wheels_that_go(wheels, 20)
+    going = oldest(wheels, 20)
     left = [wheel for wheel in wheels if wheel.path not in going]
     assert sum(wheel.size for wheel in left) <= 20
     assert bool(going) == (sum(wheel.size for wheel in wheels) > 20)
@@ -62,7 +62,7 @@ def put(bot: Path, requirements: str) -> Path:
     place = bot / ".environments" / f"{found[:16]}-00000000"
     (place / "bin").mkdir(parents=True)
     (place / "bin/python").symlink_to(sys.executable)
-    (place / shelf.MARKER).write_text(f"{found}\n")
+    (place / store.MARKER).write_text(f"{found}\n")
     return place
 
 
@@ -79,14 +79,14 @@ def test_branches_decide_what_stays(tmp_path: Path) -> None:
     branch(bot, "improve/more", "beta")
     branch(bot, "strange", "-e .")
     used = [put(bot, "alpha"), put(bot, "beta"), put(bot, "known-good")]
-    unused = [put(bot, f"unused-{number}") for number in range(4)]
-    for age, place in enumerate(unused):
-        os.utime(place / shelf.MARKER, (1000 - age, 1000 - age))
+    spare = [put(bot, f"unused-{number}") for number in range(4)]
+    for age, place in enumerate(spare):
+        os.utime(place / store.MARKER, (1000 - age, 1000 - age))
     half = put(bot, "half")
-    (half / shelf.MARKER).unlink()
+    (half / store.MARKER).unlink()
     (bot / ".cache/wheels").mkdir(parents=True)
     (bot / ".cache/wheels/alpha-1.0-py3-none-any.whl").write_text("")
-    given = tidy.words(str(bot), str(bot / ".environments"), str(bot / ".cache/wheels"), [str(used[2])])
+    given = [str(bot), str(bot / ".environments"), str(bot / ".cache/wheels"), str(used[2])]
     done = subprocess.run(
         [sys.executable, "-s", "-P", "-m", "infra.keep.environments.tidy", *given],
         env={"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": "/usr/bin:/bin"},
@@ -95,8 +95,8 @@ def test_branches_decide_what_stays(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert sorted(done.stdout.split()) == sorted(map(str, [*unused[2:], half]))
-    assert sorted((bot / ".environments").iterdir()) == sorted([*used, *unused[:2]])
+    assert sorted(done.stdout.split()) == sorted(map(str, [*spare[2:], half]))
+    assert sorted((bot / ".environments").iterdir()) == sorted([*used, *spare[:2]])
     assert (bot / "improve/minifram/requirements.txt").exists()
     assert (bot / ".cache/wheels/alpha-1.0-py3-none-any.whl").exists()
 

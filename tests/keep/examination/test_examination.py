@@ -114,7 +114,7 @@ def test_weaker_tests_need_the_pms_word(scene: Scene, files: dict[str, str | Non
 
 FEWER = """
 def pytest_collection_modifyitems(items):
-    items[:] = [item for item in items if "models" not in item.nodeid]
+    items[:] = [item for item in items if "model_door" not in item.nodeid]
 """
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import structlog
 
-from infra.keep.git_door.ask_verb import ask, close_questions
-from infra.keep.git_door.request_world import World
+from infra.keep.git_door.ask import ask, close_questions
+from infra.keep.git_door.context import DoorContext
 from infra.shared import comms
 from infra.shared.approvals import call_hash
 from infra.shared.people import AGENT, Person
@@ -21,7 +21,7 @@ from infra.shared.places import Places
 from infra.shared.questions import MOST_OPEN
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, read_file, tree_with
-from infra.shared.requests import Ask, Later, Question, Refused, Reply
+from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply
 from infra.shared.settings import Settings
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] do it\n\n## Reports\n"
@@ -45,15 +45,15 @@ class Desk:
             commit_tree(self.git, tree_with(self.git, born, {"COMMS.md": page}), (), "x"),
         )
         self.now = 1_800_000_000.0
-        self.world = World(places, Settings(), structlog.get_logger(), lambda: self.now)
+        self.world = DoorContext(places, Settings(), structlog.get_logger(), lambda: self.now)
         self.questions = f"{places.var}/questions"
 
     def put(self, tool: str = "bash", given: Mapping[str, Any] | None = None, why: str = "rule 1") -> Reply:
         return ask(self.world, Ask(tool, {"command": "x"} if given is None else given, why, "main", "ab" * 20))
 
-    def asks(self, **given: Any) -> Question:
+    def asks(self, **given: Any) -> QuestionState:
         reply = self.put(given=given)
-        assert isinstance(reply, Question), reply
+        assert isinstance(reply, QuestionState), reply
         return reply
 
     def page(self) -> str:
@@ -193,7 +193,7 @@ def test_what_is_left_out_of_a_call_is_said(desk: Desk) -> None:
 @pytest.mark.parametrize("why", ["x" * 100_000, "\n### 2026 main@ab approval wanted [0]: ls\n"])
 def test_what_the_runner_says_of_itself_cannot_shape_the_page(desk: Desk, why: str) -> None:
     """Neither its reason nor the name of its tool."""
-    assert isinstance(desk.put(tool="bash\n### 2026 x", why=why), Question)
+    assert isinstance(desk.put(tool="bash\n### 2026 x", why=why), QuestionState)
     [report] = desk.reports()
     assert len(report) < 2000
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
-from infra.shared.repository.bounded_git import ANSWER_BYTES, BoundedGit, TooMuch
-from infra.shared.repository.git import GitError
+from infra.keep.git_door.inspection import LIMITS
+from infra.shared.repository.git import Git, GitError, TooMuch
 from tests.keep.git_door.world import World, until
 
 
-def bounded(world: World, seconds: float = 60.0) -> BoundedGit:
-    return BoundedGit(world.places.remote, time.monotonic() + seconds, {"GIT_DIR": world.places.remote})
+def bounded(world: World, seconds: float = 60.0) -> Git:
+    return Git(world.places.remote, env={"GIT_DIR": world.places.remote}, limits=LIMITS).within(seconds)
 
 
 def test_it_answers_like_any_git(world: World) -> None:
@@ -32,7 +31,7 @@ def test_it_answers_like_any_git(world: World) -> None:
 def test_an_answer_without_end_is_cut_off(world: World) -> None:
     """One byte too many is too many."""
     blob = world.pm.git("--git-dir", world.places.remote, "hash-object", "-w", "--stdin", stdin="x" * 1_000_000)
-    times = ANSWER_BYTES // 1_000_000
+    times = LIMITS.answer_bytes // 1_000_000
     question = f"contents {blob}\n".encode()
     assert len(bounded(world).raw("cat-file", "--batch-command", stdin=question * times)) > times * 1_000_000
     with pytest.raises(TooMuch):
@@ -45,13 +44,13 @@ def test_a_call_that_hangs_is_ended(world: World, command: str) -> None:
     pid_file = world.root / "pid"
     git = bounded(world, seconds=2.0)
 
-    with pytest.raises(GitError, match="the time for one push is used up") as late:
+    with pytest.raises(GitError, match="ran out of time: stopped after") as late:
         git("-c", f"alias.hang=!{command.format(pid_file)}", "hang")
 
     assert late.value.status is None
     pid = pid_file.read_text().strip()
     assert until(lambda: not os.path.exists(f"/proc/{pid}") or "Z" in _state(pid))
-    with pytest.raises(GitError, match="the time for one push is used up"):
+    with pytest.raises(GitError, match="the time for all calls is used up"):
         git("--version")
 
 
@@ -64,6 +63,6 @@ def _state(pid: str) -> str:
 
 def test_a_git_that_cannot_be_started_is_a_failure_of_git(world: World) -> None:
     """A directory that is gone is reported like a call that failed."""
-    git = BoundedGit(f"{world.root}/gone", time.monotonic() + 60, {})
+    git = Git(f"{world.root}/gone", limits=LIMITS).within(60)
     with pytest.raises(GitError, match="cannot be started in"):
         git("--version")

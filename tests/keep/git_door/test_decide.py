@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from infra.keep.git_door.decide import Commit, File, Leak, Page, Update, refusal
+from infra.keep.git_door.decide import Commit, File, Leak, Update, refusal
 from infra.keep.git_door.pages import Wrong
 from infra.keep.git_door.rules import Autonomy, Rules, from_json, to_json
 from infra.shared.branches import problem_with_branch
@@ -69,7 +69,6 @@ odd: dict[str, st.SearchStrategy[Any]] = {
     "names_commit": st.just(False),
     "new_commits": histories,
     "large_files": st.lists(st.builds(File, words, st.integers(0, 2 * LIMIT)), min_size=1, max_size=2).map(tuple),
-    "page": st.builds(Page, pages, pages),
     "wrong_page": st.sampled_from([None, Wrong(SHA, OTHER_SHA), Wrong(SHA, "")]),
     "stands_for": st.just("refs/heads/main"),
     "changed": st.lists(paths, min_size=1, max_size=3).map(tuple),
@@ -142,7 +141,7 @@ def test_nothing_outside_the_allowed_shape_is_admitted(update: Update, autonomy:
 
 @settings(max_examples=300)
 @given(updates)
-@example(Update("refs/heads/main", SHA, OTHER_SHA, page=Page(PAGE, PAGE)))
+@example(Update("refs/heads/main", SHA, OTHER_SHA))
 @example(Update("refs/heads/rescue/1", None, OTHER_SHA))
 @example(Update("refs/heads/work", SHA, OTHER_SHA))
 def test_less_autonomy_admits_less(update: Update) -> None:

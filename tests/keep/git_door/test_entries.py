@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.keep.git_door.entries import Entry, entries_of, folded, problems_with_tree
+from infra.keep.git_door.entries import DirectoryEntry, entries_of, folded, problems_with_tree
 from infra.shared.people import AGENT
 from tests.keep.git_door.raw import COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.keep.git_door.world import World
@@ -144,7 +144,14 @@ def test_names_that_one_file_system_takes_for_one() -> None:
     assert len({folded(name) for name in same}) == 1
     assert len({folded(name) for name in ["a", "\u00e1", "b", ".a", "...", " "]}) == 6
     assert (
-        problems_with_tree([Entry(0o100644, "a"), Entry(0o100755, "b"), Entry(0o120000, "c"), Entry(0o40000, "d")])
+        problems_with_tree(
+            [
+                DirectoryEntry(0o100644, "a"),
+                DirectoryEntry(0o100755, "b"),
+                DirectoryEntry(0o120000, "c"),
+                DirectoryEntry(0o40000, "d"),
+            ]
+        )
         == []
     )
 
@@ -152,4 +159,4 @@ def test_names_that_one_file_system_takes_for_one() -> None:
 def test_a_tree_is_read_as_git_wrote_it() -> None:
     """Ids may hold zero bytes and blanks."""
     tree = b"100644 a b\0" + b"\0 " * 10 + b"40000 c\0" + b"x" * 20
-    assert list(entries_of(tree)) == [Entry(0o100644, "a b"), Entry(0o40000, "c")]
+    assert list(entries_of(tree)) == [DirectoryEntry(0o100644, "a b"), DirectoryEntry(0o40000, "c")]

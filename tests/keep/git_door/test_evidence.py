@@ -9,10 +9,9 @@ import msgspec
 import pytest
 import structlog
 
-from infra.keep.git_door.allowance import Allowance
-from infra.keep.git_door.evidence import Calls, Examined, Landed, Seen, evidence
-from infra.keep.git_door.report_verb import report
-from infra.keep.git_door.request_world import World
+from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.evidence import Examined, Landed, ModelCalls, WorkRecord, evidence
+from infra.keep.git_door.report import report
 from infra.keep.git_door.witness import SCHEMA, Mark, Witness
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
 from infra.shared import comms
@@ -21,8 +20,7 @@ from infra.shared.places import Places
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import RECORD
 from infra.shared.repository.tip import read_file
-from infra.shared.requests import Done, Report
-from infra.shared.same_trouble import SameTrouble
+from infra.shared.requests import AgentReport, Done
 from infra.shared.settings import Settings
 from infra.shared.verdicts import records
 from infra.shared.verdicts.verdict import Counts, Verdict
@@ -31,11 +29,11 @@ from infra.shared.watcher_file import BootRecord, WatcherFile, encode
 PM = Person("PM", "pm@example.invalid")
 PAGE = "## Directives\n\n- [ ] do it\n\n## Reports\n"
 SINCE, THEN = 1_800_000_000.0, "2027-01-15T08:00:00.000Z"
-QUIET = Seen(THEN, 300.0)
+QUIET = WorkRecord(THEN, 300.0)
 FULL = QUIET._replace(
     landed=(Landed("main", 2, 3, 40, 2), Landed("x", 1000, 1, 5, 0, more=True)),
     examined=(Examined("x", "ab12" * 10, True, "41 passed, 0 failed, 2 skipped"),),
-    calls=Calls(12, 183_400_000, 45_120, 184.0, 1, 50_000_000),
+    calls=ModelCalls(12, 183_400_000, 45_120, 184.0, 1, 50_000_000),
     starts=("x (bootstrap)", "y (bootstrap, failed)", "main (fallback)"),
 )
 
@@ -67,7 +65,7 @@ def test_it_says_what_was_seen_in_a_few_lines() -> None:
         (QUIET._replace(unseen="git ran out of time"), "All tests pass and it is pushed.", []),
     ],
 )
-def test_what_the_words_claim_beyond_the_record_is_said(seen: Seen, words: str, said: list[str]) -> None:
+def test_what_the_words_claim_beyond_the_record_is_said(seen: WorkRecord, words: str, said: list[str]) -> None:
     """And nothing is said of what the record holds, or could not be looked at."""
     told = [line for line in evidence(seen, words).splitlines() if line.startswith("- **The report says")]
     assert [each in line for each, line in zip(said, told, strict=True)] == [True] * len(said)
@@ -126,7 +124,7 @@ class Scene:
         ledger.close()
 
     def evidence(self, text: str = "Done.") -> str:
-        return self.witness.evidence_for(Report("0" * 32, THEN, "main", "0" * 40, "done: it", text, ()))
+        return self.witness.evidence_for(AgentReport("0" * 32, THEN, "main", "0" * 40, "done: it", text, ()))
 
 
 @pytest.fixture
@@ -179,7 +177,7 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
     ]
     assert scene.evidence("All tests pass, and I pushed it.").splitlines() == told, "until the unit is done"
 
-    scene.witness.unit_done()
+    scene.witness.work_done()
     scene.now += 60
     scene.witness = Witness(scene.places, structlog.get_logger(), lambda: scene.now)
     scene.witness.begin()
@@ -226,7 +224,7 @@ def test_what_cannot_be_counted_hides_one_unit(scene: Scene) -> None:
     blob = Git(scene.clone)("rev-parse", "HEAD:b")
     os.unlink(f"{scene.places.remote}/objects/{blob[:2]}/{blob[2:]}")
     assert "commits and tests: not known (git log " in scene.evidence()
-    scene.witness.unit_done()
+    scene.witness.work_done()
     scene.commit(AGENT, "y", {"c": "3\n"})
     assert "commits: 1 on y (1 file, +1 -0 lines)\n" in scene.evidence()
 
@@ -236,19 +234,11 @@ def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
     one that ticks nothing which is open does not."""
     scene.commit(PM, "main", {"COMMS.md": PAGE})
     scene.witness.begin()
-    world = World(
-        scene.places,
-        Settings(),
-        structlog.get_logger(),
-        evidence_for=scene.witness.evidence_for,
-        unit_done=scene.witness.unit_done,
-    )
+    context = DoorContext(scene.places, Settings(), structlog.get_logger(), witness=scene.witness)
     scene.commit(AGENT, "x", {"b": "2\n"})
 
     def put(id: str, title: str, text: str, ticks: tuple[str, ...]) -> list[str]:
-        reply = report(
-            world, Report(id * 32, THEN, "main", "0" * 40, title, text, ticks), SameTrouble(), Allowance(1, 1.0)
-        )
+        reply = report(context, AgentReport(id * 32, THEN, "main", "0" * 40, title, text, ticks))
         assert isinstance(reply, Done), reply
         return comms.reports(read_file(Git(scene.places.remote), "main", "COMMS.md") or "")[-1].splitlines()
 

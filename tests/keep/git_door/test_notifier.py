@@ -20,7 +20,7 @@ import infra
 from infra.shared import arguments, comms
 from infra.shared.door import ask
 from infra.shared.exit_codes import Exit
-from infra.shared.requests import Ask, Done, Question, Report
+from infra.shared.requests import AgentReport, Ask, Done, QuestionState
 from infra.shared.sockets import connect, listen
 from tests.keep.git_door.world import PAGE, START_SECONDS, World, until
 
@@ -438,13 +438,13 @@ def test_the_door_asks_for_the_agent_and_records_what_it_saw(world: World, door:
     """By its other socket: a question with an id of the keep's, and the record under the report of a unit's end."""
     socket, commit = world.places.request_socket, world.main or ""
     asked = ask(socket, Ask("bash", {"command": "touch a"}, "rule 1", "main", commit))
-    assert isinstance(asked, Question), door.log
+    assert isinstance(asked, QuestionState), door.log
     world.agent.git("pull", "--quiet", "--rebase", "origin", "main")
     world.agent.commit({"src/b.py": "1\n"})
     world.agent.push("main")
 
     [be_good] = comms.open_directives(PAGE)
-    ended = Report("0" * 32, "2026-01-31T10:42:12.345Z", "main", commit, "done: it", "I pushed it.", (be_good.id,))
+    ended = AgentReport("0" * 32, "2026-01-31T10:42:12.345Z", "main", commit, "done: it", "I pushed it.", (be_good.id,))
     assert isinstance(ask(socket, ended), Done), door.log
     world.pm.git("fetch", "--quiet", "origin")
     page = world.pm.git("show", "origin/main:COMMS.md")
@@ -452,7 +452,7 @@ def test_the_door_asks_for_the_agent_and_records_what_it_saw(world: World, door:
     assert "- commits: 1 on main (1 file, +1 -0 lines)" in page
     assert "**" not in page
     again = ask(socket, Ask("bash", {"command": "touch a"}, "rule 1", "main", commit))
-    assert isinstance(again, Question)
+    assert isinstance(again, QuestionState)
     assert again.id != asked.id, "the unit that asked is done"
 
 

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from structlog import get_logger
 
-from infra.keep.git_door.allowance import Allowance
-from infra.keep.git_door.report_verb import AT_ONCE, SECONDS_EACH, report
-from infra.keep.git_door.request_world import World as DoorWorld
+from infra.keep.git_door.context import Allowance, DoorContext
+from infra.keep.git_door.report import report
 from infra.shared import comms
 from infra.shared.people import AGENT
-from infra.shared.requests import Done, Later, Refused, Reply, Report
-from infra.shared.same_trouble import SameTrouble
+from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
 from infra.shared.settings import Settings
 from tests.keep.git_door.world import World
 
-TOLD = Report("0" * 32, "2026-01-31T10:42:12.345Z", "main", "a" * 40, "done: be good", "It is.")
+TOLD = AgentReport("0" * 32, "2026-01-31T10:42:12.345Z", "main", "a" * 40, "done: be good", "It is.")
 
 
 class Desk:
     def __init__(self, world: World) -> None:
-        self.door = DoorWorld(world.places, Settings(), get_logger())
-        self.trouble = SameTrouble()
-        self.allowance = Allowance(AT_ONCE, SECONDS_EACH)
+        self.context = DoorContext(world.places, Settings(), get_logger())
 
-    def report(self, told: Report) -> Reply:
-        return report(self.door, told, self.trouble, self.allowance)
+    def report(self, told: AgentReport) -> Reply:
+        return report(self.context, told)
 
 
 @pytest.fixture
@@ -89,11 +87,11 @@ def test_the_same_stop_is_counted_until_the_pm_says_something(world: World, desk
 
 def test_a_report_that_had_to_wait_is_no_second_time(world: World, desk: Desk) -> None:
     """What was never told is not told by counting it, however often it is handed over."""
-    desk.allowance = Allowance(1, 10.0)
+    desk.context = replace(desk.context, allowance=Allowance(1, 10.0))
     assert isinstance(desk.report(TOLD), Done)
     stop = TOLD._replace(id="2" * 32, title="stopped (stuck): x")
     assert [type(desk.report(stop)) for _ in range(3)] == [Later] * 3
-    desk.allowance = Allowance(1, 10.0)
+    desk.context = replace(desk.context, allowance=Allowance(1, 10.0))
     assert isinstance(desk.report(stop), Done)
     assert "stopped (stuck): x" in comms.reports(page(world))[-1]
     assert "for the" not in page(world)
@@ -101,7 +99,7 @@ def test_a_report_that_had_to_wait_is_no_second_time(world: World, desk: Desk) -
 
 def test_a_flood_of_reports_waits(world: World, desk: Desk) -> None:
     """Each is a commit of the keep's; what is too much is put off, and nothing else is kept waiting by it."""
-    desk.allowance = Allowance(2, 60.0)
+    desk.context = replace(desk.context, allowance=Allowance(2, 60.0))
     found = [type(desk.report(TOLD._replace(id=f"{n:032x}", title=f"done: {n}"))) for n in range(4)]
     assert found == [Done, Done, Later, Later]
 

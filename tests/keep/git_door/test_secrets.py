@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 from structlog import get_logger
 
-from infra.keep.git_door.allowance import Allowance
-from infra.keep.git_door.cargo import OVERLAP_BYTES, WINDOW_BYTES, read_known
-from infra.keep.git_door.report_verb import report
-from infra.keep.git_door.request_world import World as DoorWorld
+from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.objects import OVERLAP_BYTES, WINDOW_BYTES, read_known
+from infra.keep.git_door.report import report
 from infra.shared.comms import add_directive, directives, open_directives, reports
-from infra.shared.requests import Done, Report
-from infra.shared.same_trouble import SameTrouble
+from infra.shared.requests import AgentReport, Done
 from infra.shared.settings import Settings
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.keep.git_door.world import PAGE, World
@@ -211,11 +209,9 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
     world.agent.commit({"src/b.py": "1\n"}, f"use {KEY}, or {KNOWN}")
     world.agent.push("main")
     ids = tuple(item.id for item in directives(page))
-    told = Report("0" * 32, "2026-01-31T00:00:00.000Z", "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
+    told = AgentReport("0" * 32, "2026-01-31T00:00:00.000Z", "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
 
-    assert isinstance(
-        report(DoorWorld(world.places, Settings(), get_logger()), told, SameTrouble(), Allowance(1, 1.0)), Done
-    )
+    assert isinstance(report(DoorContext(world.places, Settings(), get_logger()), told), Done)
 
     page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
     assert open_directives(page) == []

@@ -7,7 +7,7 @@ import dataclasses
 from infra.keep.limits.findings import Finding, Remedy, Rule
 from infra.keep.limits.judge import Memory, judge
 from infra.keep.limits.observed import TICKS, Log, Process, Progress, Sample, Volume, Weight
-from infra.shared.leading import Runner
+from infra.shared.active import Runner
 from infra.shared.settings import LimitSettings
 
 RUNNER = Runner("b" * 32, "main", "c" * 40, 4242, 1.5)

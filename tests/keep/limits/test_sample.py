@@ -20,9 +20,9 @@ from infra.keep.limits import growth, processor
 from infra.keep.limits.observed import Process, Sample
 from infra.keep.limits.sample import take
 from infra.keep.limits.spent import used
+from infra.shared.active import Runner
 from infra.shared.boot import VARIABLE, Boot, Limits, to_json
 from infra.shared.identity import OURS, Identity
-from infra.shared.leading import Runner
 from infra.shared.places import Places
 from tests.keep.limits.conftest import Start
 from tests.keep.supervision.agents import within

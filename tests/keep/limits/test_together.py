@@ -15,8 +15,8 @@ from infra.keep.limits.room import Kind, Removal
 from infra.keep.limits.sample import take
 from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.clearing import look, remove
+from infra.shared.active import Runner
 from infra.shared.identity import OURS, Identity
-from infra.shared.leading import Runner
 from infra.shared.places import Places
 from infra.shared.safe_files import Below
 from infra.shared.settings import LimitSettings

@@ -11,8 +11,8 @@ from infra.shared.conversation import (
     Request,
     Spent,
     Text,
-    Tool,
     ToolResult,
+    ToolSpec,
     ToolUse,
     Usage,
 )
@@ -35,7 +35,7 @@ requests = st.builds(
     Request,
     st.lists(words, max_size=3).map(tuple),
     st.lists(messages, max_size=5).map(tuple),
-    st.lists(st.builds(Tool, words, words, objects), max_size=3).map(tuple),
+    st.lists(st.builds(ToolSpec, words, words, objects), max_size=3).map(tuple),
     words,
 )
 counts = st.integers(0, 10**7)

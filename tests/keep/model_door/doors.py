@@ -16,15 +16,15 @@ from typing import Any
 
 import yaml
 
-from infra.cell.loop.model_client import complete
+from infra.cell.model_client import complete
 from infra.shared import arguments
-from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, Request, Text, Tool
+from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, Request, Text, ToolSpec
 from infra.shared.places import Places
 from infra.shared.sockets import connect
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "sk-ant-test-0123456789abcdefghijklmnop"
-BASH = Tool("bash", "Run a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
+BASH = ToolSpec("bash", "Run a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
 DEADLINE_SECONDS = 30.0
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop.model_client import ModelFailure
+from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from infra.cell.loop.model_client import ModelFailure, health
+from infra.cell.model_client import ModelFailure, health
 from infra.shared.conversation import END_TURN, TOOL_USE, Message, Spent, Text, ToolUse, request_to_dict
 from infra.shared.exit_codes import Exit
 from infra.shared.people import Person

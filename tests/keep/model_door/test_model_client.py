@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.loop.model_client import ModelFailure, complete, health
+from infra.cell.model_client import ModelFailure, complete, health
 from infra.shared.conversation import (
     END_TURN,
     ERROR_TYPES,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.cell.loop.model_client import ModelFailure
+from infra.cell.model_client import ModelFailure
 from infra.keep.model_door.rotation import (
     BEGIN_SECONDS,
     MOST_WAIT_SECONDS,

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from infra.keep.rehearsal import verdict
-from infra.keep.rehearsal.verdict import Verdict
+from infra.keep.rehearsal.verdict import RehearsalVerdict
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
 
@@ -82,7 +82,7 @@ class Bench:
         self._started.append(process)
         return process
 
-    def rehearse(self, seconds: float = ENOUGH_SECONDS, **other: Any) -> Verdict:
+    def rehearse(self, seconds: float = ENOUGH_SECONDS, **other: Any) -> RehearsalVerdict:
         """The verdict, once it is seen that nothing is left of the rehearsal."""
         process = self.start(seconds, **other)
         stdout, stderr = process.communicate(timeout=verdict.longest_seconds(seconds))
@@ -136,7 +136,7 @@ class Bench:
         shutil.rmtree(self.scratch)
 
 
-LIVE = "def live(here: Home) -> int:\n"
+LIVE = "def work(context: RunnerContext) -> int:\n"
 
 BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     # what: file, old, new, step, words of the reason or the transcript
@@ -170,8 +170,8 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "reports and never ticks": (
         "infra/cell/runner/page.py",
-        "report.ticks, home)",
-        "(), home)",
+        "report.ticks, (MAIN",
+        "(), (MAIN",
         "report",
         "is not ticked",
     ),
@@ -185,7 +185,7 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     "cannot use its bootstrap tool": (
         "infra/cell/loop/hop_tools.py",
         "        tip = _tip(git, branch)\n",
-        "        raise ToolTrouble('no legs')\n",
+        "        raise ToolError('no legs')\n",
         "bootstrap",
         "no legs",
     ),
@@ -237,13 +237,13 @@ SLOW: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "ignores directives": (
         "infra/cell/runner/work.py",
-        "        underway = self._home.page.ticks_underway()\n",
-        "        return []\n        underway = self._home.page.ticks_underway()\n",
+        "        underway = self._context.page.ticks_underway()\n",
+        "        return []\n        underway = self._context.page.ticks_underway()\n",
         "directive",
         "never asked",
     ),
     "does not report": (
-        "infra/cell/runner/unit.py",
+        "infra/cell/runner/run.py",
         "        case End.COMPLETED:\n",
         "        case End.COMPLETED:\n            return\n",
         "report",
@@ -251,8 +251,8 @@ SLOW: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "signals and stays": (
         "infra/runner.py",
-        "    return work.until_handed_over(here)",
-        "    work.until_handed_over(here)\n    while True:\n        time.sleep(600)",
+        "    return until_handed_over(context)",
+        "    until_handed_over(context)\n    while True:\n        time.sleep(600)",
         "leave",
         "still runs",
     ),

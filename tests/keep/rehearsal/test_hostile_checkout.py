@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from infra.keep.rehearsal.verdict import Verdict
+from infra.keep.rehearsal.verdict import RehearsalVerdict
 from infra.shared.repository.git import Git
 from tests.keep.rehearsal.candidates import Bench
 
@@ -45,7 +45,7 @@ def test_no_program_of_the_checkouts_own_git_runs(bench: Bench, tmp_path: object
     if os.path.exists(ran):
         os.unlink(ran)
 
-    assert bench.rehearse(commit=commit) == Verdict(True)
+    assert bench.rehearse(commit=commit) == RehearsalVerdict(True)
 
     assert not os.path.exists(ran)
     bench.git("config", "--unset", "core.worktree")

@@ -12,7 +12,7 @@ import pytest
 
 import infra
 from infra.keep.rehearsal import verdict
-from infra.keep.rehearsal.verdict import Verdict
+from infra.keep.rehearsal.verdict import RehearsalVerdict
 from tests.keep.rehearsal.candidates import BRANCH, BROKEN, LIVE, SLOW, Bench
 
 FEW_SECONDS = 6.0
@@ -23,7 +23,7 @@ def test_this_version_is_fit(bench: Bench) -> None:
     before = bench.git("status", "--porcelain", "--ignored")
     began = time.monotonic()
 
-    assert bench.rehearse() == Verdict(True)
+    assert bench.rehearse() == RehearsalVerdict(True)
 
     print(f"a fit rehearsal took {time.monotonic() - began:.2f} s")
     assert bench.git("status", "--porcelain", "--ignored") == before
@@ -31,7 +31,7 @@ def test_this_version_is_fit(bench: Bench) -> None:
 
 
 AS_BEFORE = """
-def _as_before(git: Git, report: Report) -> Reply:
+def _as_before(git: Git, report: AgentReport) -> Reply:
     from infra.shared.repository.tip import advance, edit_file
 
     def edit(document: str) -> str:
@@ -53,7 +53,7 @@ def test_a_version_that_pushes_its_page_itself_is_fit(bench: Bench) -> None:
     bench.replace(path, "\ndef _missing_sections(", AS_BEFORE)
     bench.commit()
 
-    assert bench.rehearse() == Verdict(True)
+    assert bench.rehearse() == RehearsalVerdict(True)
 
 
 @pytest.mark.parametrize("what", BROKEN)
@@ -101,7 +101,7 @@ def test_the_commit_is_rehearsed_and_not_the_files_in_the_checkout(bench: Bench)
     bench.commit()  # as BROKEN has it: it would be refused
     os.unlink(f"{bench.checkout}/SYSTEM.md")
 
-    assert bench.rehearse(commit=good) == Verdict(True)
+    assert bench.rehearse(commit=good) == RehearsalVerdict(True)
 
 
 LEAVES_CHILDREN = """

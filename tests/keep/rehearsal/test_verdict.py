@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infra.keep.rehearsal.findings import Outage, Patience
+from infra.keep.rehearsal.findings import CandidateTime, Outage
 from infra.keep.rehearsal.verdict import (
     TRANSCRIPT_CHARS,
     WHY_CHARS,
-    Verdict,
+    RehearsalVerdict,
     as_line,
     beginning,
     ending,
@@ -34,9 +34,9 @@ NONE = b'{"fit": null, "seconds": 2.5, "why": "no space"}\n'
 
 def test_each_answer_is_read_as_it_was_meant() -> None:
     """The three that there are."""
-    assert read_verdict(FIT, 0) == Verdict(True)
-    assert read_verdict(UNFIT, 1) == Verdict(False, "boot: it ended", "words")
-    assert read_verdict(NONE, 75) == Verdict(None, "no space")
+    assert read_verdict(FIT, 0) == RehearsalVerdict(True)
+    assert read_verdict(UNFIT, 1) == RehearsalVerdict(False, "boot: it ended", "words")
+    assert read_verdict(NONE, 75) == RehearsalVerdict(None, "no space")
 
 
 @given(
@@ -87,7 +87,7 @@ def test_only_the_end_of_too_many_words_counts() -> None:
 )
 def test_what_is_said_is_read_back(fit: bool | None, why: str, transcript: str, seconds: float) -> None:
     """One line, whatever is in it; a verdict without a reason gets some words."""
-    said = Verdict(fit, beginning(why), ending(transcript))
+    said = RehearsalVerdict(fit, beginning(why), ending(transcript))
 
     line = as_line(said, "boot", seconds)
     found = read_verdict(line.encode() + b"\n", exit_of(said))
@@ -108,7 +108,7 @@ def test_a_usage_error_or_a_traceback_is_no_verdict() -> None:
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50)), max_size=200), st.floats(0.1, 20))
 def test_patience_ends_and_is_never_shorter_than_it_was_said(pauses: list[tuple[float, float]], seconds: float) -> None:
     """Whatever the machine does: not before that time, not for ever, and a clock that jumps takes a tick at most."""
-    patience, now, waited, before = Patience(seconds, 0.0, 0.0), 0.0, 0.0, seconds
+    patience, now, waited, before = CandidateTime(seconds, 0.0, 0.0), 0.0, 0.0, seconds
     for pause, wait in pauses:
         now, waited = now + pause, waited + wait
         try:
@@ -116,7 +116,7 @@ def test_patience_ends_and_is_never_shorter_than_it_was_said(pauses: list[tuple[
         except Outage:
             assert now > seconds
             return
-        assert before - Patience.LONGEST_TICK_SECONDS - 1e-9 <= left <= before
+        assert before - CandidateTime.LONGEST_TICK_SECONDS - 1e-9 <= left <= before
         assert left >= seconds - now - 1e-6
         before = left
         if left <= 0:
@@ -126,7 +126,7 @@ def test_patience_ends_and_is_never_shorter_than_it_was_said(pauses: list[tuple[
 
 def test_time_in_which_we_ran_counts_whole() -> None:
     """The control: on an idle machine the time is over when it is over."""
-    patience = Patience(2.0, 100.0, 7.0)
+    patience = CandidateTime(2.0, 100.0, 7.0)
 
     left = [patience.left(100.0 + tick / 20, 7.0) for tick in range(1, 41)]
 
@@ -136,7 +136,7 @@ def test_time_in_which_we_ran_counts_whole() -> None:
 
 def test_a_busy_machine_gives_more_time_and_not_without_end() -> None:
     """While all wait for a processor, a third of the time counts; while they wait for a half of it, the other half."""
-    busy, half = Patience(2.0, 0.0, 0.0), Patience(2.0, 0.0, 0.0)
+    busy, half = CandidateTime(2.0, 0.0, 0.0), CandidateTime(2.0, 0.0, 0.0)
 
     ticks = [tick / 20 for tick in range(1, 121)]
 
@@ -146,7 +146,7 @@ def test_a_busy_machine_gives_more_time_and_not_without_end() -> None:
 
 def test_a_machine_that_stands_still_is_an_outage() -> None:
     """Not run but once in ten seconds: nobody can tell what the candidate would have done."""
-    patience = Patience(2.0, 0.0, 0.0)
+    patience = CandidateTime(2.0, 0.0, 0.0)
 
     with pytest.raises(Outage, match="too slow"):
         list(map(patience.left, (10.0, 20.0, 30.0), (0.0, 0.0, 0.0)))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -161,11 +161,12 @@ class Agent:
         subprocess.run(["git", "clone", "-q", "-b", name, self.places.remote, self.places.checkout(name)], check=True)
         return commit
 
-    def start(self, program: str = "infra.watcher") -> subprocess.Popen[bytes]:
+    def start(self, program: str = "infra.watcher", before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """`before`: words that start the program elsewhere, as the same process."""
         words = arguments.words(str(self.settings), self.places)
         with open(self.directory / "watcher.err", "ab") as errors:
             self.watcher = subprocess.Popen(
-                keep_command(program, *words), env=keep_environment(), cwd="/", stderr=errors, stdout=errors
+                [*before, *keep_command(program, *words)], env=keep_environment(), cwd="/", stderr=errors, stdout=errors
             )
         return self.watcher
 

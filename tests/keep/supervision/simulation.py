@@ -16,10 +16,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from infra.keep.supervision import ladder, memory, states
-from infra.keep.supervision.decide import decide
-from infra.keep.supervision.states import Event, Instant, Patience, Phase, State
-from infra.shared.leading import Rung, Runner
+from infra.keep.supervision import memory
+from infra.keep.supervision.decide import events, succession
+from infra.keep.supervision.decide.decision import decide
+from infra.keep.supervision.decide.events import Event
+from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
+from infra.shared.active import Level, Runner
 from infra.shared.watcher_file import Request, Version, WatcherFile
 
 YEAR = 365 * 86400.0
@@ -28,7 +30,7 @@ WALL = 1_800_000_000.0
 WALL_STEP_SECONDS = 5000
 
 
-Decide = Callable[[State, Event, Instant], states.Decision]
+Decide = Callable[[State, Event, Instant], events.Decision]
 
 
 class Nature(NamedTuple):
@@ -55,27 +57,25 @@ NATURES = (
 )
 
 
-LEADS = (states.Launch, states.RollBack, states.LookAtMain)
+LEADS = (events.Launch, events.StartRunner, events.RollBack, events.LookAtMain)
 """What may begin a runner; never two at once."""
 OTHER = "f" * 32
 OF_NOBODY: tuple[Event, ...] = (
-    states.Served(OTHER),
-    states.Died(OTHER, "SIGKILL"),
-    states.SealUnproved(OTHER, "no port"),
-    states.TimeIsUp(),
-    states.SignalRefused("it is empty"),
-    states.SignalRefused("there is no clone", may_leave=True),
-    states.Observed("a limit", "much was written"),
-    states.Unwell(OTHER, "no answer"),
-    states.Unwell(OTHER, "it was stopped", certain=True),
-    states.Well(OTHER),
-    states.Exceeded(OTHER, "too much"),
-    states.OutageOver("the disk was full"),
+    events.Probed(OTHER),
+    events.Died(OTHER, "SIGKILL"),
+    events.SealFailed("no port", OTHER),
+    events.TimeIsUp(),
+    events.SignalRefused("it is empty"),
+    events.SignalRefused("there is no clone", may_leave=True),
+    events.Observed("a limit", "much was written"),
+    events.Probed(OTHER, "no answer"),
+    events.MustEnd(OTHER, "too much"),
+    events.OutageOver("the disk was full"),
 )
 NOT_ASKED: tuple[Event, ...] = (
-    states.Preparing("nobody", 10.0),
-    states.Prepared(states.Launch("other", "nobody asked")),
-    states.MainUnseen("nobody asked"),
+    events.Preparing("nobody", 10.0),
+    events.LaunchReady(Runner(OTHER, "nobody", "", 0, 0.0), "nobody asked"),
+    events.LaunchFailed("nobody", "nobody asked"),
 )
 
 
@@ -107,7 +107,8 @@ class Play:
 
     seed: int
     decide: Decide = decide
-    events: int = 0
+    count: int = 0
+    """Of events."""
     now: float = 0.0
     state: State = field(default_factory=lambda: State(Phase.STARTING, Instant(0.0, WALL), PATIENCE))
     remembered: tuple[State, float] | None = None
@@ -126,9 +127,8 @@ class Play:
     carried: Counter[str] = field(default_factory=Counter)
     """Launches while a request was waiting."""
     told: int = 0
-    prepared: states.Launch | None = None
-    """What the last preparation was for."""
-    preparing: tuple[float, states.Prepared] | None = None
+    preparing: tuple[float, Event] | None = None
+    """When a preparation ends, and how."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -165,7 +165,7 @@ class Play:
 
     def follow(self, event: Event) -> None:
         """Decide, remember, act: as `infra.watcher` does."""
-        self.events += 1
+        self.count += 1
         before = self.state
         self.seen[f"{before.phase.value} {type(event).__name__}"] += 1
         self.state, actions = self.decide(self.state, event, self.instant())
@@ -174,7 +174,7 @@ class Play:
             self.restart()
             return
         self.remember(self.state)
-        if isinstance(event, states.Asked):
+        if isinstance(event, events.Asked):
             self.note_request(event.request)
         self.check(before, event, actions)
         for action in actions:
@@ -186,37 +186,40 @@ class Play:
     def remember(self, state: State) -> None:
         self.remembered = (state, self.now)
 
-    def act(self, action: states.Action) -> None:
+    def act(self, action: events.Action) -> None:
         match action:
-            case states.Sweep():
+            case events.Sweep():
                 self.preparing = None
-            case states.LookAtMain(reason):
-                seen = states.MainUnseen("gone") if self.outage else states.MainSeen(self.main, reason, self.withdrawn)
-                self.inbox.append(seen)
-            case states.Launch():
+                self.inbox = deque(each for each in self.inbox if not isinstance(each, LAUNCHES))
+            case events.LookAtMain(reason):
+                seen: Event = events.MainSeen(self.main, reason, self.withdrawn)
+                self.inbox.append(events.LaunchFailed("main", "gone") if self.outage else seen)
+            case events.Launch():
                 self.launch(action)
-            case states.AskToEnd() if self.alive:
+            case events.StartRunner(runner):
+                self.start(runner)
+            case events.End(firmly=True) if self.alive:
+                self.alive.ends_at = self.now + self.chance.uniform(0.0, 0.1)
+            case events.End() if self.alive:
                 if self.state.failed and not self.outage:
                     self.count_failure(self.alive.runner.version)
                 patient = self.chance.random() < 0.8
                 self.alive.ends_at = self.now + self.chance.uniform(0.0, 5.0) if patient else self.alive.ends_at
-            case states.EndNow() if self.alive:
-                self.alive.ends_at = self.now + self.chance.uniform(0.0, 0.1)
-            case states.RollBack(target):
+            case events.RollBack(target):
                 if self.outage or self.chance.random() < 0.1:
-                    self.inbox.append(states.RollbackFailed(target, "it cannot be"))
+                    self.inbox.append(events.RolledBack(target, problem="it cannot be"))
                 else:
                     self.move_main(GOOD)
-                    self.inbox.append(states.RolledBack(target, self.main.commit))
-            case states.Tell():
+                    self.inbox.append(events.RolledBack(target, self.main.commit))
+            case events.Tell():
                 self.told += 1
                 self.report_on_main()
 
-    def launch(self, action: states.Launch) -> None:
+    def launch(self, action: events.Launch) -> None:
         if self.alive:
             raise Broken("a second runner would be launched beside the first")
         if self.outage and self.chance.random() < 0.7:
-            self.inbox.append(states.LaunchFailed(action.branch, "no space left"))
+            self.inbox.append(events.LaunchFailed(action.branch, "no space left"))
             return
         version = self.offered(action)
         self.serial += 1
@@ -226,57 +229,62 @@ class Play:
             action.commit,
             self.serial,
             self.now,
-            action.rung,
+            action.level,
             version,
-            action.led_for,
+            action.launched_for,
         )
-        if action.rung is Rung.GOOD and version in self.withdrawn and version not in self.state.pardoned:
+        if action.level is Level.GOOD and version in self.withdrawn and version not in self.state.pardoned:
             raise Broken(f"version {version}, which the PM took back, stands in for main")
-        pin = ladder.pin_of(self.state, version)
-        if pin and action.rung is Rung.BRANCH:
-            self.inbox.append(states.LaunchFailed(action.branch, "pinned"))
+        pin = succession.pin_of(self.state, version)
+        if pin and action.level is Level.BRANCH:
+            self.inbox.append(events.LaunchFailed(action.branch, "pinned"))
             return
         if pin:
-            raise Broken(f"{action.rung.value}: version {version} is pinned ({pin.why}) and led")
-        unknown = replace(runner, pid=0, started=0.0)  # the attempt is noted before there is a process
-        spent, _ = self.decide(self.state, states.Launched(unknown, action.reason), self.instant())
-        spent = replace(spent, request=self.state.request, handled=self.state.handled)
-        self.remember(spent)
-        if self.chance.random() < 0.002:  # killed between spending the attempt and making it
-            self.restart()
-            return
-        if action.rung is Rung.BRANCH and self.prepared != action:
-            self.prepare(action, runner)
+            raise Broken(f"{action.level.value}: version {version} is pinned ({pin.why}) and led")
+        ready = events.LaunchReady(replace(runner, pid=0, started=0.0), action.reason)
+        if action.level is Level.BRANCH:
+            self.prepare(ready)
+        else:
+            self.inbox.append(ready)
+
+    def prepare(self, ready: events.LaunchReady) -> None:
+        """An environment and a rehearsal: some bad versions are found out by it, and a good one never is."""
+        self.inbox.append(events.Preparing(ready.runner.branch, 140.0))
+        if self.chance.random() < 0.2:  # one more step
+            self.inbox.append(events.Preparing(ready.runner.branch, 140.0))
+        ends = self.now + self.chance.expovariate(1 / 20.0)
+        runner, nature = ready.runner, self.nature_of(ready.runner.version)
+        if self.outage:
+            self.preparing = (ends, events.LaunchFailed(runner.branch, "there was no place for it"))
+        elif nature.serves_after is None and self.chance.random() < 0.9:
+            self.preparing = (ends, events.LaunchFailed(runner.branch, "it does not come up", runner, "words"))
+        else:
+            self.preparing = (ends, ready)
+
+    def start(self, wanted: Runner) -> None:
+        if self.alive:
+            raise Broken("a second runner would be started beside the first")
+        if self.outage and self.chance.random() < 0.1:
+            self.inbox.append(events.LaunchFailed(wanted.branch, "no process"))
             return
         if self.state.request:
             self.carried[self.state.request.identity] += 1
             if self.carried[self.state.request.identity] > MOST_FAILURES:
                 raise Broken(f"{self.state.request} is carried out again and again")
-        self.alive = Alive(runner, self.nature_of(version), self.now)
-        self.inbox.append(states.Launched(runner, action.reason))
+        self.serial += 1
+        runner = replace(wanted, pid=self.serial, started=self.now)
+        self.alive = Alive(runner, self.nature_of(runner.version), self.now)
+        self.inbox.append(events.Launched(runner))
 
-    def prepare(self, action: states.Launch, runner: Runner) -> None:
-        """An environment and a rehearsal: some bad versions are found out by it, and a good one never is."""
-        self.prepared, self.preparing = action, None
-        self.inbox.append(states.Preparing(action.branch, 140.0))
-        ends = self.now + self.chance.expovariate(1 / 20.0)
-        nature = self.nature_of(runner.version)
-        if self.outage:
-            self.preparing = (ends, states.Prepared(action, "there was no place for it"))
-        elif nature.serves_after is None and self.chance.random() < 0.9:
-            self.preparing = (ends, states.Prepared(action, "it does not come up", runner, "words"))
-        else:
-            self.preparing = (ends, states.Prepared(action))
-
-    def offered(self, action: states.Launch) -> str:
+    def offered(self, action: events.Launch) -> str:
         """The version that the launch leads."""
-        if action.rung is Rung.BRANCH:
+        if action.level is Level.BRANCH:
             return action.branch
-        if action.rung is Rung.SAFE:
+        if action.level is Level.SAFE:
             return ""
-        if action.rung is Rung.MAIN:
+        if action.level is Level.MAIN:
             return self.state.main.id
-        return next(good.id for good in self.state.goods if good.commit == action.commit)
+        return next(good.id for good in self.state.known_good if good.commit == action.commit)
 
     def nature_of(self, version: str) -> Nature:
         return self.natures.get(version, GOOD)
@@ -293,7 +301,7 @@ class Play:
         if self.remembered:
             file = memory.to_file(self.remembered[0], (), instant_at(self.remembered[1]))
         self.inbox = deque()
-        self.prepared = self.preparing = None
+        self.preparing = None
         found = None
         if self.alive and self.chance.random() < 0.5 and file.boot_id == self.alive.runner.boot_id:
             found = self.alive.runner
@@ -304,14 +312,12 @@ class Play:
         known = {boot.id: boot for boot in file.boots}
         served = bool(found and self.alive and (self.alive.served or known[found.boot_id].outcome == "success"))
         age = self.now - self.alive.began if self.alive else 0.0
-        if found and not file.runner_pid:
-            self.inbox.append(states.LaunchFound(found.branch))
         # A signal whose file was not deleted is claimed again.
         for identity, target in list(self.asked.items()):
             name, _, words = target.partition(" ")
-            self.inbox.append(states.Asked(Request(name=name, target=words, identity=identity)))
-        self.inbox.append(states.Started(found, served, age))
-        self.inbox.append(states.MainMoved(self.main, self.withdrawn))
+            self.inbox.append(events.Asked(Request(name=name, target=words, identity=identity)))
+        self.inbox.append(events.Started(found, served, age, found.branch if found and not file.runner_pid else ""))
+        self.inbox.append(events.MainSeen(self.main, withdrawn=self.withdrawn))
         self.outdated_since = None
         self.remember(self.state)
 
@@ -331,7 +337,7 @@ class Play:
         self.serial += 1
         identity = f"1:{self.serial}:1"
         self.asked[identity] = f"{name} {target}"
-        self.inbox.append(states.Asked(Request(name=name, target=target, identity=identity)))
+        self.inbox.append(events.Asked(Request(name=name, target=target, identity=identity)))
         if leaves and self.alive and self.alive.served and self.chance.random() < 0.9:  # none signals before SUCCESS
             self.alive.ends_at = self.now + self.chance.uniform(0.0, 9.0)
 
@@ -368,7 +374,7 @@ class Play:
         if was_out and not self.outage:
             self.outage_ended = self.now
             if self.state.phase is Phase.WAITING:
-                self.inbox.append(states.OutageOver("the disk was full"))
+                self.inbox.append(events.OutageOver("the disk was full"))
         if self.alive:
             self.let_live(self.alive)
         if self.preparing and self.now >= self.preparing[0]:
@@ -378,7 +384,7 @@ class Play:
             return
         if self.state.deadline is not None and self.now >= self.state.deadline:
             deadline = self.state.deadline
-            self.follow(states.TimeIsUp())
+            self.follow(events.TimeIsUp())
             if self.state.deadline == deadline and not self.inbox and not self.alive:
                 raise Broken("a deadline passed and nothing came of it")
             return
@@ -389,28 +395,28 @@ class Play:
         serves = alive.nature.serves_after
         if not alive.served and serves is not None and self.now >= alive.began + serves and not self.outage:
             alive.served = True
-            self.inbox.append(states.Served(alive.runner.boot_id))
+            self.inbox.append(events.Probed(alive.runner.boot_id))
         if death is not None and self.now >= death:
             self.alive = None
             if (alive.ends_at is None or alive.ends_at > death) and not self.outage:
                 self.count_failure(alive.runner.version)
             how = self.chance.choice(["exit status 0", "exit status 1", "SIGKILL"])
             outside = alive.killed and alive.ends_at == death
-            self.inbox.append(states.Died(alive.runner.boot_id, how, "words", alive.served, self.outage, outside))
+            self.inbox.append(events.Died(alive.runner.boot_id, how, "words", alive.served, self.outage, outside))
 
     def surprise(self) -> None:
         chance = self.chance.random()
         if chance < 0.02:
             self.move_main()
-            self.inbox.append(states.MainMoved(self.main, self.withdrawn))
-            makes_way = self.alive and self.alive.served and self.alive.runner.rung is not Rung.BRANCH
+            self.inbox.append(events.MainSeen(self.main, withdrawn=self.withdrawn))
+            makes_way = self.alive and self.alive.served and self.alive.runner.level is not Level.BRANCH
             if makes_way and self.chance.random() < 0.7:
                 self.ask("bootstrap", "main")  # the runner sees that main holds other code
         elif chance < 0.10:
             self.report_on_main()
-            if self.state.goods and self.chance.random() < 0.05:
-                self.withdrawn = tuple(good.id for good in self.state.goods if self.chance.random() < 0.5)
-            self.inbox.append(states.MainMoved(self.main, self.withdrawn))
+            if self.state.known_good and self.chance.random() < 0.05:
+                self.withdrawn = tuple(good.id for good in self.state.known_good if self.chance.random() < 0.5)
+            self.inbox.append(events.MainSeen(self.main, withdrawn=self.withdrawn))
         elif chance < 0.16 and (self.alive or self.state.phase is Phase.PREPARING):
             candidate = self.new_version()
             self.ask("bootstrap", self.chance.choice([candidate.id, candidate.id, "main"]))
@@ -421,23 +427,23 @@ class Play:
         elif chance < 0.20:
             self.restart()
         elif chance < 0.205:
-            self.inbox.append(states.StopAsked())
+            self.inbox.append(events.StopAsked())
         elif chance < 0.21:
             self.failures.clear()
-            self.inbox.append(states.RetryAsked())
+            self.inbox.append(events.RetryAsked())
         elif chance < 0.215 and self.alive:
             boot_id = self.alive.runner.boot_id
             odd = self.outage or not self.alive.nature.good
-            self.inbox += [states.Unwell(boot_id, "it was slow"), states.Well(boot_id)]
-            self.inbox += [states.Unwell(boot_id, "no answer")] * (2 if odd else 1)
-        elif chance < 0.216 and self.alive and not self.alive.nature.good:
-            self.inbox.append(states.Unwell(self.alive.runner.boot_id, "it was stopped", certain=True))
+            # The first good answer ends a boot: only one that serves gives it.
+            well: list[Event] = [events.Probed(boot_id)] if self.alive.served else []
+            self.inbox += [events.Probed(boot_id, "it was slow"), *well]
+            self.inbox += [events.Probed(boot_id, "no answer")] * (2 if odd else 1)
         elif chance < 0.217 and self.alive and not self.alive.nature.good:
-            self.inbox.append(states.Exceeded(self.alive.runner.boot_id, "all processors for an hour"))
+            self.inbox.append(events.MustEnd(self.alive.runner.boot_id, "all processors for an hour"))
         elif chance < 0.22 and self.alive and not self.alive.nature.good:
-            self.inbox.append(states.SealUnproved(self.alive.runner.boot_id, "no port"))
+            self.inbox.append(events.SealFailed("no port", self.alive.runner.boot_id))
         elif chance < 0.2202:
-            self.inbox.append(states.SealBroken("the rules are gone"))
+            self.inbox.append(events.SealFailed("the rules are gone"))
         elif chance < 0.60 and self.alive and self.outage:
             self.alive.ends_at = self.now
         elif chance < 0.30 and self.alive and self.has_lived(self.alive.runner.version):
@@ -446,7 +452,7 @@ class Play:
             self.follow(self.stale())
 
     def has_lived(self, version: str) -> bool:
-        return any(good.id == version for good in self.state.goods)
+        return any(good.id == version for good in self.state.known_good)
 
     def interrupt(self) -> None:
         """Something from outside comes before the answers to what was done are in."""
@@ -455,33 +461,32 @@ class Play:
             self.inbox.rotate(1)
             return
         event = self.chance.choice(self.news()) if self.chance.random() < 0.9 else self.chance.choice(self.orders())
-        if isinstance(event, states.RetryAsked):
+        if isinstance(event, events.RetryAsked):
             self.failures.clear()
-        if self.state.phase is Phase.STARTING and self.chance.random() < 0.05:
-            event = states.Prepared(states.Launch("other", "it was given up meanwhile"))
         self.inbox.appendleft(event)
 
     def orders(self) -> list[Event]:
-        return [states.StopAsked(), states.RetryAsked(), states.SealBroken("the rules are gone")]
+        return [events.StopAsked(), events.RetryAsked(), events.SealFailed("the rules are gone")]
 
     def news(self) -> list[Event]:
         """Of nobody, too early, too late, or twice."""
-        return [states.MainMoved(self.main), *OF_NOBODY]
+        return [events.MainSeen(self.main), *OF_NOBODY]
 
     def stale(self) -> Event:
         """News, or an answer to what was not asked, which comes when nothing else is under way."""
-        return self.chance.choice([*self.news(), states.MainSeen(self.main, "nobody asked"), *NOT_ASKED])
+        not_asked = () if self.state.phase is Phase.PREPARING else NOT_ASKED
+        return self.chance.choice([*self.news(), events.MainSeen(self.main, "nobody asked"), *not_asked])
 
     # What must hold.
 
-    def check(self, before: State, event: Event, actions: list[states.Action]) -> None:
+    def check(self, before: State, event: Event, actions: list[events.Action]) -> None:
         state = self.state
         leads = [each for each in actions if isinstance(each, LEADS)]
         if len(leads) > 1 or (leads and self.alive):
             raise Broken(f"{event}: {leads} with {self.alive}")
-        if state.forgiven > before.forgiven or state.pins == () != before.pins:
+        if state.safe_mode_failures > before.safe_mode_failures or state.pins == () != before.pins:
             self.failures.clear()
-        coming = leads or self.inbox or any(isinstance(each, states.Leave) for each in actions)
+        coming = leads or self.inbox or any(isinstance(each, events.Leave) for each in actions)
         if not (state.runner or coming or state.deadline is not None or state.phase is Phase.STOPPED):
             raise Broken(f"{event}: nothing is due any more in {state.phase}")
         if state.runner and self.alive is None and not self.inbox:
@@ -498,7 +503,7 @@ class Play:
         """Whatever main is, somebody serves soon after the last outage; and a good main is not passed over, nor by
         somebody who ignores it."""
         known = replace(self.state, main=self.main)
-        if self.alive is None or not ladder.is_outdated(known, self.alive.runner):
+        if self.alive is None or not succession.is_outdated(known, self.alive.runner):
             self.outdated_since = None
         elif self.outdated_since is None:
             self.outdated_since = self.now
@@ -507,9 +512,13 @@ class Play:
         calm = self.now - max(self.main_since, self.outage_ended, self.quiet_since) > SOON
         if not calm or self.outage or self.state.phase is not Phase.RUNNING or not self.state.runner:
             return
-        rung = self.state.runner.rung
-        if rung in (Rung.GOOD, Rung.SAFE) and self.nature_of(self.state.main.id).good and self.state.main == self.main:
-            raise Broken(f"{rung.value} leads although main is good")
+        level = self.state.runner.level
+        if (
+            level in (Level.GOOD, Level.SAFE)
+            and self.nature_of(self.state.main.id).good
+            and self.state.main == self.main
+        ):
+            raise Broken(f"{level.value} leads although main is good")
 
     quiet_since: float = 0.0
     outdated_since: float | None = None
@@ -517,14 +526,8 @@ class Play:
     """What the PM took back."""
 
 
-ANSWERS = (
-    states.Started,
-    states.LaunchFound,
-    states.Launched,
-    states.LaunchFailed,
-    states.RolledBack,
-    states.RollbackFailed,
-)
+LAUNCHES = (events.Preparing, events.LaunchReady, events.LaunchFailed)
+ANSWERS = (events.Started, events.Launched, events.RolledBack)
 """Come in the phase that waits for them, and in no other."""
 
 
@@ -548,12 +551,12 @@ MOST_FAILURES = 6
 def play(seed: int, years: float, decide: Decide = decide) -> Play:
     """Raises Broken with the seed."""
     world = Play(seed, decide)
-    world.inbox.append(states.Started())
+    world.inbox.append(events.Started())
     try:
         while world.now < years * YEAR:
             world.step()
     except Exception as error:
-        raise Broken(f"seed {seed}, event {world.events}, at {world.now:.1f} s: {error}") from error
+        raise Broken(f"seed {seed}, event {world.count}, at {world.now:.1f} s: {error}") from error
     return world
 
 
@@ -562,9 +565,7 @@ def main(argv: list[str]) -> int:
     began = time.perf_counter()
     world = play(seed, years)
     took = time.perf_counter() - began
-    print(
-        f"seed {seed}: {years:g} years, {world.events:,} events in {took:.1f} s ({world.events / took:,.0f} a second)"
-    )
+    print(f"seed {seed}: {years:g} years, {world.count:,} events in {took:.1f} s ({world.count / took:,.0f} a second)")
     for name, count in sorted(world.seen.items()):
         print(f"  {count:>9,}  {name}")
     return 0

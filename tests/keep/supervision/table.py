@@ -9,47 +9,48 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from infra.keep.supervision import states
-from infra.keep.supervision.decide import decide
-from infra.keep.supervision.states import Event, Instant, Launch, Patience, Phase, State
-from infra.shared.leading import Rung, Runner
+from infra.keep.supervision.decide import events
+from infra.keep.supervision.decide.decision import decide
+from infra.keep.supervision.decide.events import Event
+from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
+from infra.shared.active import Level, Runner
 from infra.shared.watcher_file import BootRecord, Pin, Request, Version
 
 PAGE = Path(__file__).parents[3] / "spec/TABLE_SUPERVISION.md"
 NOW = Instant(1000.0, 1_800_000_000.0)
 MAIN, OTHER = Version(commit="a" * 40, id="one"), Version(commit="b" * 40, id="two")
 BOOT = "c" * 32
-LAUNCH = Launch("better", "bootstrap", Rung.BRANCH)
+BOOTED = BootRecord(id=BOOT, branch="main", commit=MAIN.commit, reason="start", started_at="t")
 
 
-def runner(rung: Rung) -> Runner:
-    return Runner(BOOT, "better" if rung is Rung.BRANCH else "main", MAIN.commit, 7, 1.0, rung, MAIN.id)
+def runner(level: Level) -> Runner:
+    return Runner(BOOT, "better" if level is Level.BRANCH else "main", MAIN.commit, 7, 1.0, level, MAIN.id)
 
 
-def state(phase: Phase, rung: Rung = Rung.MAIN) -> State:
+def state(phase: Phase, level: Level = Level.MAIN) -> State:
     alive = phase in (Phase.BOOTING, Phase.RUNNING, Phase.ENDING)
-    boot = BootRecord(id=BOOT, branch="main", commit=MAIN.commit, reason="start", started_at="t")
     return State(
         phase=phase,
         since=Instant(990.0, NOW.wall - 10),
         patience=Patience(60.0, 10.0, 600.0),
         deadline=1000.0 if phase not in (Phase.STARTING, Phase.RUNNING) else None,
-        runner=runner(rung) if alive else None,
+        runner=runner(level) if alive else None,
         main=MAIN,
-        boots=(replace(boot, outcome="success" if phase is Phase.RUNNING else "booting"),) if alive else (),
+        boots=(replace(BOOTED, outcome="success" if phase is Phase.RUNNING else "booting"),) if alive else (),
     )
 
 
 COLUMNS: tuple[tuple[str, State], ...] = (
     ("starting", state(Phase.STARTING)),
+    ("starting, attempt recorded", replace(state(Phase.STARTING), attempt=runner(Level.MAIN), boots=(BOOTED,))),
     ("preparing", replace(state(Phase.PREPARING), preparing="main")),
-    ("booting, a branch", state(Phase.BOOTING, Rung.BRANCH)),
+    ("booting, a branch", state(Phase.BOOTING, Level.BRANCH)),
     ("booting, main", state(Phase.BOOTING)),
     ("running, main", state(Phase.RUNNING)),
     (
         "running, last good",
         replace(
-            state(Phase.RUNNING, Rung.GOOD),
+            state(Phase.RUNNING, Level.GOOD),
             pins=(Pin(version="two", commit=OTHER.commit, branch="main", why="it died", at="t"),),
         ),
     ),
@@ -57,35 +58,32 @@ COLUMNS: tuple[tuple[str, State], ...] = (
     ("waiting", state(Phase.WAITING)),
 )
 ROWS: tuple[tuple[str, Event], ...] = (
-    ("the watcher starts, nobody lives", states.Started()),
-    ("the watcher starts, a runner serves", states.Started(runner(Rung.MAIN), served=True)),
-    ("an unnoted launch is found", states.LaunchFound("main")),
-    ("main was looked at", states.MainSeen(MAIN, "start")),
-    ("main cannot be read", states.MainUnseen("gone")),
-    ("main moved to another version", states.MainMoved(OTHER)),
-    ("launched", states.Launched(runner(Rung.MAIN), "start")),
-    ("main cannot be launched", states.LaunchFailed("main", "why")),
-    ("a preparation began", states.Preparing("b", 60.0)),
-    ("prepared", states.Prepared(LAUNCH)),
-    ("found unfit", states.Prepared(LAUNCH, "why", runner(Rung.BRANCH))),
-    ("SUCCESS, and well", states.Served(BOOT)),
-    ("not well", states.Unwell(BOOT, "why")),
-    ("stopped by SIGSTOP", states.Unwell(BOOT, "why", certain=True)),
-    ("well again", states.Well(BOOT)),
-    ("a limit is passed", states.Exceeded(BOOT, "why")),
-    ("the runner died", states.Died(BOOT, "SIGKILL")),
-    ("bootstrap is asked for", states.Asked(Request(name="bootstrap", target="better", identity="1"))),
-    ("rollback is asked for", states.Asked(Request(name="rollback", target="main~1", identity="1"))),
-    ("a signal is refused", states.SignalRefused("why")),
-    ("rolled back", states.RolledBack("main~1", OTHER.commit)),
-    ("rollback failed", states.RollbackFailed("main~1", "why")),
-    ("the PM says retry", states.RetryAsked()),
-    ("something to tell", states.Observed("title", "text")),
-    ("the seal is not proved", states.SealUnproved(BOOT, "why")),
-    ("the seal is broken", states.SealBroken("why")),
-    ("an outage is over", states.OutageOver("the disk was full")),
-    ("time is up", states.TimeIsUp()),
-    ("stop", states.StopAsked()),
+    ("the watcher starts, nobody lives", events.Started()),
+    ("the watcher starts, a runner serves", events.Started(runner(Level.MAIN), served=True)),
+    ("main was looked at", events.MainSeen(MAIN, "start")),
+    ("main cannot be read", events.LaunchFailed("main", "main could not be read")),
+    ("main moved to another version", events.MainSeen(OTHER)),
+    ("ready to launch", events.LaunchReady(runner(Level.MAIN), "start")),
+    ("launched", events.Launched(runner(Level.MAIN))),
+    ("main cannot be launched", events.LaunchFailed("main", "why")),
+    ("a preparation began", events.Preparing("b", 60.0)),
+    ("found unfit", events.LaunchFailed("better", "why", runner(Level.BRANCH))),
+    ("well", events.Probed(BOOT)),
+    ("not well", events.Probed(BOOT, "why")),
+    ("a limit is exceeded, or SIGSTOP", events.MustEnd(BOOT, "why")),
+    ("the runner died", events.Died(BOOT, "SIGKILL")),
+    ("bootstrap is asked for", events.Asked(Request(name="bootstrap", target="better", identity="1"))),
+    ("rollback is asked for", events.Asked(Request(name="rollback", target="main~1", identity="1"))),
+    ("a signal is refused", events.SignalRefused("why")),
+    ("rolled back", events.RolledBack("main~1", OTHER.commit)),
+    ("rollback failed", events.RolledBack("main~1", problem="why")),
+    ("the PM says retry", events.RetryAsked()),
+    ("something to tell", events.Observed("title", "text")),
+    ("the seal is not proved", events.SealFailed("why", BOOT)),
+    ("the seal is broken", events.SealFailed("why")),
+    ("an outage is over", events.OutageOver("the disk was full")),
+    ("time is up", events.TimeIsUp()),
+    ("stop", events.StopAsked()),
 )
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from infra.keep.services.lasting import Lasting
 from infra.keep.supervision.absence import Absence
-from infra.keep.supervision.states import Instant, Patience, Phase, State
+from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.shared.watcher_file import Request
 
 BOOTING = State(Phase.BOOTING, Instant(100.0, 0.0), Patience(60.0, 10.0), deadline=160.0)

@@ -13,7 +13,7 @@ from infra.keep.git_door.door_files import write_door_files
 from infra.keep.supervision import checkouts, rescue
 from infra.keep.supervision.checkouts import Ready
 from infra.shared.repository.git import Git, GitError
-from infra.shared.settings import parse_settings
+from infra.shared.settings_file import parse_settings
 from tests.keep.supervision.agents import Agent
 
 MakeAgent = Callable[..., Agent]

@@ -5,48 +5,41 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from infra.keep.services.restarts import delay_seconds, worth_telling
-from infra.keep.supervision import ladder, memory
-from infra.keep.supervision.decide import decide
-from infra.keep.supervision.states import (
+from infra.keep.services.restarts import delay_seconds, worth_reporting
+from infra.keep.supervision import memory
+from infra.keep.supervision.decide import succession
+from infra.keep.supervision.decide.decision import decide
+from infra.keep.supervision.decide.events import (
     Action,
     Asked,
-    AskToEnd,
     Died,
-    EndNow,
+    End,
     Event,
-    Hop,
-    Instant,
     Launch,
     Launched,
     LaunchFailed,
-    LaunchFound,
+    LaunchReady,
     Leave,
     LookAtMain,
-    MainMoved,
     MainSeen,
-    Patience,
-    Phase,
     Preparing,
+    Probed,
     RetryAsked,
     RollBack,
-    RollbackFailed,
     RolledBack,
-    SealBroken,
-    SealUnproved,
-    Served,
+    SealFailed,
     SignalRefused,
     Started,
-    State,
+    StartRunner,
     StopAsked,
     Sweep,
     Tell,
     TimeIsUp,
 )
-from infra.keep.supervision.succession import BOOTSTRAP
+from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Patience, Phase, State
 from infra.shared import watcher_file
-from infra.shared.leading import Rung, Runner
-from infra.shared.watcher_file import BootRecord, Pin, Request, Strikes, Version
+from infra.shared.active import Level, Runner
+from infra.shared.watcher_file import BootRecord, Pin, Request, Version, VersionFailures
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
 
@@ -100,8 +93,7 @@ def test_start_with_a_living_runner_adopts_it(served: bool, phase: Phase) -> Non
 def test_adopting_the_requested_branch_settles_the_request() -> None:
     """A watcher killed between launching and noting it does not launch the branch twice."""
     remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request())
-    state, _ = decide(remembered, LaunchFound("better"), at(0))
-    state, _ = decide(state, Started(a_runner(branch="better"), True), at(0))
+    state, _ = decide(remembered, Started(a_runner(branch="better"), True, launched="better"), at(0))
     assert (state.request, state.handled) == (None, "1:1:1")
 
 
@@ -160,25 +152,47 @@ def test_a_stop_that_comes_before_the_start_launches_nothing() -> None:
     state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), StopAsked(), at(0))
     assert actions == []
     assert kinds(decide(state, Started(), at(0))[1]) == [Sweep, Leave]
-    assert kinds(decide(state, Started(a_runner(), True), at(0))[1]) == [AskToEnd]
+    assert kinds(decide(state, Started(a_runner(), True), at(0))[1]) == [End]
+
+
+def launched(state: State, runner: Runner, reason: str, now: Instant) -> State:
+    """The attempt is recorded, then made."""
+    state, actions = decide(state, LaunchReady(replace(runner, pid=0), reason), now)
+    assert actions == [StartRunner(replace(runner, pid=0))]
+    state, actions = decide(state, Launched(runner), now)
+    assert actions == []
+    return state
+
+
+def test_an_attempt_is_recorded_before_it_is_made() -> None:
+    """Its request stays until its process runs; one that cannot be made leaves no trace."""
+    starting = a_state(phase=Phase.STARTING, runner=None, boots=(), request=a_request())
+    wanted = a_runner(branch="better", pid=0)
+    state, _ = decide(starting, LaunchReady(wanted, "bootstrap"), at(1))
+    file = memory.to_file(state, (), at(1))
+    assert (file.boot_id, file.runner_pid, file.request, len(file.boots)) == ("a" * 32, 0, a_request(), 1)
+    assert decide(state, LaunchReady(a_runner(boot_id="b" * 32), "bootstrap"), at(1)) == (state, [])
+    assert decide(state, Launched(a_runner(boot_id="b" * 32)), at(1)) == (state, [])
+    failed, _ = decide(state, LaunchFailed("better", "no process"), at(1))
+    assert (failed.attempt, failed.boots, failed.request) == (None, (), None)
 
 
 def test_launched_waits_for_success_until_the_boot_deadline() -> None:
     """A launched runner is booting, and spends an attempt that is written down."""
-    state, actions = decide(State(Phase.STARTING, at(1), PATIENCE), Launched(a_runner(), "start"), at(1))
-    assert (state.phase, state.deadline, actions) == (Phase.BOOTING, 61.0, [])
+    state = launched(State(Phase.STARTING, at(1), PATIENCE), a_runner(), "start", at(1))
+    assert (state.phase, state.deadline, state.runner) == (Phase.BOOTING, 61.0, a_runner())
     assert state.boots[-1].outcome == "booting"
 
 
 def test_success_makes_it_running() -> None:
     """SUCCESS of the current boot makes the runner running; what is due next is the end of its probation."""
-    state, actions = decide(a_state(phase=Phase.BOOTING, deadline=60.0), Served("a" * 32), at(1))
+    state, actions = decide(a_state(phase=Phase.BOOTING, deadline=60.0), Probed("a" * 32), at(1))
     assert (state.phase, state.deadline, actions) == (Phase.RUNNING, 601.0, [])
-    branch = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(rung=Rung.BRANCH, branch="better"))
-    assert decide(branch, Served("a" * 32), at(1))[0].deadline is None
+    branch = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(level=Level.BRANCH, branch="better"))
+    assert decide(branch, Probed("a" * 32), at(1))[0].deadline is None
 
 
-@pytest.mark.parametrize("event", [Served("b" * 32), Died("b" * 32, "exit status 1")])
+@pytest.mark.parametrize("event", [Probed("b" * 32), Died("b" * 32, "exit status 1")])
 def test_news_of_another_boot_changes_nothing(event: Event) -> None:
     """A replayed line or a late death is about nobody."""
     state = a_state(phase=Phase.BOOTING)
@@ -189,9 +203,9 @@ def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_faile
     """No SUCCESS in time: TERM, after the grace KILL, then the failure of that branch."""
     state = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(branch="better"))
     state, actions = decide(state, TimeIsUp(), at(60))
-    assert (state.phase, kinds(actions)) == (Phase.ENDING, [AskToEnd])
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
     state, actions = decide(state, TimeIsUp(), at(70))
-    assert kinds(actions) == [EndNow]
+    assert kinds(actions) == [End]
     state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(70.1))
     assert kinds(actions) == [Sweep, LookAtMain, Tell]
     assert isinstance(actions[1], LookAtMain)
@@ -211,7 +225,7 @@ def test_a_runner_that_signalled_and_left_is_followed_by_the_branch() -> None:
     state, actions = decide(state, Died("a" * 32, "exit status 0"), at(2))
     assert actions == [Sweep(), Launch("better", "bootstrap")]
     assert (state.boots[0].outcome, state.failures) == ("left", 0)
-    state, _ = decide(state, Launched(a_runner(boot_id="b" * 32, branch="better"), "bootstrap"), at(3))
+    state = launched(state, a_runner(boot_id="b" * 32, branch="better"), "bootstrap", at(3))
     assert (state.request, state.handled) == (None, "1:1:1")
 
 
@@ -270,7 +284,7 @@ def test_a_signal_while_waiting_is_carried_out_at_once() -> None:
 def test_a_rollback_is_followed_by_main_whatever_came_of_it() -> None:
     """Main leads after a rollback, done or refused, and the PM is told."""
     state = a_state(phase=Phase.STARTING, runner=None, request=a_request("rollback", "main~1"))
-    for event in (RolledBack("main~1", "d" * 40), RollbackFailed("main~1", "no such commit")):
+    for event in (RolledBack("main~1", "d" * 40), RolledBack("main~1", problem="no such commit")):
         after, actions = decide(state, event, at(1))
         assert kinds(actions) == [Tell, Sweep, LookAtMain]
         assert after.request is None
@@ -287,75 +301,77 @@ def test_a_version_that_has_lived_is_not_blamed_for_what_others_do() -> None:
     """Killed from outside again and again it is started after growing delays, and never pinned; its own deaths count,
     and so do those of a version that has not served its probation."""
     good = Version(commit="c" * 40, id="good")
-    for goods, outside, strikes in (((good,), True, 0), ((good,), False, 1), ((), True, 1)):
-        booted = a_state(main=good, goods=goods, runner=a_runner(version="good"), failures=2)
+    for known_good, outside, version_failures in (((good,), True, 0), ((good,), False, 1), ((), True, 1)):
+        booted = a_state(main=good, known_good=known_good, runner=a_runner(version="good"), failures=2)
         state, _ = decide(booted, Died("a" * 32, "SIGKILL", served=True, outside=outside), at(30))
-        assert (state.phase, state.failures, len(state.strikes)) == (Phase.WAITING, 3, strikes)
-        assert ("nothing shows that it ended of itself" in state.troubles[-1].text) is not strikes
+        assert (state.phase, state.failures, len(state.version_failures)) == (Phase.WAITING, 3, version_failures)
+        assert ("nothing shows that it ended of itself" in state.troubles[-1].text) is not version_failures
 
 
 def test_a_long_service_is_known_when_somebody_ends_it() -> None:
     """Though the moment at which its probation was over has not been looked at yet."""
     state, _ = decide(a_state(runner=a_runner(version="good")), Died("a" * 32, "SIGKILL", outside=True), at(700))
-    assert (state.strikes, [good.id for good in state.goods]) == ((), ["good"])
+    assert (state.version_failures, [good.id for good in state.known_good]) == ((), ["good"])
 
 
 def test_who_is_ended_for_a_failure_is_blamed_however_it_ends() -> None:
     """The watcher's own SIGKILL is nobody else's."""
     good = Version(commit="c" * 40, id="good")
-    ending = a_state(phase=Phase.ENDING, main=good, goods=(good,), runner=a_runner(version="good"), failed="unwell")
-    assert decide(ending, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].strikes
+    ending = a_state(
+        phase=Phase.ENDING, main=good, known_good=(good,), runner=a_runner(version="good"), failed="unwell"
+    )
+    assert decide(ending, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].version_failures
 
 
 def test_safe_mode_that_somebody_kills_forgives_no_pin() -> None:
     """Its code is the image's; that it was killed says nothing about what is pinned."""
-    safe = a_state(runner=a_runner(rung=Rung.SAFE))
-    assert decide(safe, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].forgiven == 0
-    assert decide(safe, Died("a" * 32, "exit status 1"), at(30))[0].forgiven == 1
+    safe = a_state(runner=a_runner(level=Level.SAFE))
+    assert decide(safe, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].safe_mode_failures == 0
+    assert decide(safe, Died("a" * 32, "exit status 1"), at(30))[0].safe_mode_failures == 1
 
 
 OLD, NEW = (Version(commit=letter * 40, id=f"{letter}-id", body=f"{letter}-body") for letter in "cd")
 
 
-@pytest.mark.parametrize("rung", list(Rung))
-def test_a_runner_that_does_not_make_way_for_another_main_is_ended(rung: Rung) -> None:
+@pytest.mark.parametrize("level", list(Level))
+def test_a_runner_that_does_not_make_way_for_another_main_is_ended(level: Level) -> None:
     """Whatever leads: noticed when main moves, ended after its time, and no version is blamed. The deadline is that of
     the first change, and goes when main is again what the runner was launched for."""
-    led = ladder.led_for(a_state(main=OLD), rung)
-    before = a_state(main=OLD, runner=a_runner(rung=rung, version=OLD.id, led_for=led), deadline=600.0)
-    state, actions = decide(before, MainMoved(NEW), at(1))
+    led = succession.launched_for(a_state(main=OLD), level)
+    before = a_state(main=OLD, runner=a_runner(level=level, version=OLD.id, launched_for=led), deadline=600.0)
+    state, actions = decide(before, MainSeen(NEW), at(1))
     assert (state.phase, state.make_way_by, state.deadline, actions) == (Phase.RUNNING, 301.0, 301.0, [])
-    state, _ = decide(state, MainMoved(Version(commit="e" * 40, id="e-id", body="e-body")), at(100))
-    assert decide(state, MainMoved(OLD), at(150))[0].make_way_by is None
+    state, _ = decide(state, MainSeen(Version(commit="e" * 40, id="e-id", body="e-body")), at(100))
+    assert decide(state, MainSeen(OLD), at(150))[0].make_way_by is None
     state, actions = decide(state, TimeIsUp(), at(301))
-    assert (state.phase, kinds(actions)) == (Phase.ENDING, [AskToEnd, Tell])
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End, Tell])
     assert "did not make way for main, now at eeeeeeeeeeee, within 300 s" in str(actions[-1])
     state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(302))
-    assert (state.strikes, state.failures, actions) == ((), 0, [Sweep(), LookAtMain("bootstrap")])
+    assert (state.version_failures, state.failures, actions) == ((), 0, [Sweep(), LookAtMain("bootstrap")])
 
 
 def test_a_main_of_other_words_displaces_only_who_stands_in_for_it() -> None:
     """Another SYSTEM.md is read by whoever leads at the next unit of work; a report is nothing new to anybody."""
     words, report = replace(OLD, commit="e" * 40, id="other words"), replace(OLD, commit="e" * 40)
-    for rung, main, displaced in (
-        (Rung.MAIN, words, False),
-        (Rung.BRANCH, words, False),
-        (Rung.SAFE, words, True),
-        (Rung.GOOD, words, True),
-        (Rung.SAFE, report, False),
-        (Rung.MAIN, report, False),
+    for level, main, displaced in (
+        (Level.MAIN, words, False),
+        (Level.BRANCH, words, False),
+        (Level.SAFE, words, True),
+        (Level.GOOD, words, True),
+        (Level.SAFE, report, False),
+        (Level.MAIN, report, False),
     ):
-        led = ladder.led_for(a_state(main=OLD), rung)
-        state = a_state(main=OLD, runner=a_runner(rung=rung, led_for=led))
-        assert (decide(state, MainMoved(main), at(1))[0].make_way_by is not None) is displaced
+        led = succession.launched_for(a_state(main=OLD), level)
+        state = a_state(main=OLD, runner=a_runner(level=level, launched_for=led))
+        assert (decide(state, MainSeen(main), at(1))[0].make_way_by is not None) is displaced
 
 
 def test_who_makes_way_by_itself_is_not_told_of() -> None:
     """And a boot during which main moves has its time from then on, whenever it serves."""
-    booting = a_state(phase=Phase.BOOTING, main=OLD, runner=a_runner(led_for=OLD.body), deadline=60.0)
-    state, _ = decide(booting, MainMoved(NEW), at(1))
+    booting = a_state(phase=Phase.BOOTING, main=OLD, runner=a_runner(launched_for=OLD.body), deadline=60.0)
+    state, _ = decide(booting, MainSeen(NEW), at(1))
     assert state.deadline == 60.0
-    state, _ = decide(state, Served("a" * 32), at(2))
+    state, _ = decide(state, Probed("a" * 32), at(2))
     assert state.deadline == 301.0
     state, _ = decide(state, Asked(a_request(target="main")), at(3))
     state, actions = decide(state, Died("a" * 32, "exit status 0"), at(4))
@@ -368,33 +384,33 @@ def test_a_memory_of_before_displaces_nobody() -> None:
     file = watcher_file.decode(text.encode())
     state = memory.from_file(file, PATIENCE, at(0))
     assert (state.main.body, state.withdrawn, state.make_way_by) == ("", (), None)
-    state, _ = decide(state, Started(a_runner(led_for=file.led_for), True), at(0))
-    assert decide(state, MainMoved(replace(NEW, id="c-id")), at(1))[0].make_way_by is None
+    state, _ = decide(state, Started(a_runner(launched_for=file.launched_for), True), at(0))
+    assert decide(state, MainSeen(replace(NEW, id="c-id")), at(1))[0].make_way_by is None
 
 
 def test_a_version_that_the_pm_took_back_does_not_stand_in_for_main() -> None:
     """Not until the PM says retry, and then it does; one that stands in when it is taken back makes way."""
     older, bad = Version(commit="e" * 40, id="older"), Version(commit="f" * 40, id="bad")
     pin = Pin(version=bad.id, commit=bad.commit, branch="main", why="it died", at="t")
-    looked = a_state(phase=Phase.STARTING, runner=None, main=bad, goods=(OLD, older), pins=(pin,))
-    for withdrawn, rung, commit in (
-        ((), Rung.GOOD, OLD.commit),
-        ((OLD.id,), Rung.GOOD, older.commit),
-        ((older.id, OLD.id), Rung.SAFE, bad.commit),
+    looked = a_state(phase=Phase.STARTING, runner=None, main=bad, known_good=(OLD, older), pins=(pin,))
+    for withdrawn, level, commit in (
+        ((), Level.GOOD, OLD.commit),
+        ((OLD.id,), Level.GOOD, older.commit),
+        ((older.id, OLD.id), Level.SAFE, bad.commit),
     ):
         state, actions = decide(looked, MainSeen(bad, "start", withdrawn), at(1))
-        assert [(each.rung, each.commit) for each in actions if isinstance(each, Launch)] == [(rung, commit)]
+        assert [(each.level, each.commit) for each in actions if isinstance(each, Launch)] == [(level, commit)]
     state, _ = decide(replace(state, phase=Phase.WAITING), RetryAsked(), at(2))
     again = replace(state, phase=Phase.STARTING, pins=(pin,))
     state, actions = decide(again, MainSeen(bad, "start", (older.id, OLD.id)), at(3))
     assert [each.commit for each in actions if isinstance(each, Launch)] == [OLD.commit]
-    given_back, _ = decide(state, MainMoved(bad, ()), at(4))
-    assert not ladder.is_withdrawn(replace(given_back, withdrawn=(OLD.id,)), older.id)
-    assert ladder.is_withdrawn(decide(given_back, MainMoved(bad, (OLD.id,)), at(5))[0], OLD.id)
-    runner = a_runner(rung=Rung.GOOD, version=OLD.id, led_for=bad.id)
-    stands_in = a_state(main=bad, goods=(OLD, older), pins=(pin,), runner=runner)
-    assert decide(stands_in, MainMoved(bad, (OLD.id,)), at(1))[0].make_way_by == 301.0
-    assert decide(stands_in, MainMoved(bad, None), at(1))[0].make_way_by is None
+    given_back, _ = decide(state, MainSeen(bad, withdrawn=()), at(4))
+    assert not succession.is_withdrawn(replace(given_back, withdrawn=(OLD.id,)), older.id)
+    assert succession.is_withdrawn(decide(given_back, MainSeen(bad, withdrawn=(OLD.id,)), at(5))[0], OLD.id)
+    runner = a_runner(level=Level.GOOD, version=OLD.id, launched_for=bad.id)
+    stands_in = a_state(main=bad, known_good=(OLD, older), pins=(pin,), runner=runner)
+    assert decide(stands_in, MainSeen(bad, withdrawn=(OLD.id,)), at(1))[0].make_way_by == 301.0
+    assert decide(stands_in, MainSeen(bad, withdrawn=None), at(1))[0].make_way_by is None
 
 
 def test_a_pin_of_main_ends_when_main_holds_another_version() -> None:
@@ -404,21 +420,21 @@ def test_a_pin_of_main_ends_when_main_holds_another_version() -> None:
         Pin(version=id, commit="c", branch=on, why="it died", at="t")
         for id, on in ((OLD.id, "main"), ("stand-in", "main"), ("branch-1", "better"))
     )
-    before = a_state(main=OLD, pins=pins, goods=(Version(commit="e" * 40, id="stand-in"),))
-    moved, _ = decide(before, MainMoved(NEW), at(1))
+    before = a_state(main=OLD, pins=pins, known_good=(Version(commit="e" * 40, id="stand-in"),))
+    moved, _ = decide(before, MainSeen(NEW), at(1))
     assert [pin.version for pin in moved.pins] == ["stand-in", "branch-1"]
-    assert decide(before, MainMoved(replace(OLD, commit="e" * 40)), at(1))[0].pins == pins
-    assert [pin.version for pin in decide(moved, MainMoved(before.goods[0]), at(2))[0].pins] == ["branch-1"]
+    assert decide(before, MainSeen(replace(OLD, commit="e" * 40)), at(1))[0].pins == pins
+    assert [pin.version for pin in decide(moved, MainSeen(before.known_good[0]), at(2))[0].pins] == ["branch-1"]
 
 
 def test_safe_mode_is_called_safe_mode() -> None:
     """Where nothing else is left, and when it fails itself."""
     bad = Version(commit="c" * 40, id="bad")
     booting = a_state(phase=Phase.BOOTING, main=bad, runner=a_runner(version="bad"), boots=())
-    state = replace(booting, strikes=(Strikes(version="bad", count=1),))
+    state = replace(booting, version_failures=(VersionFailures(version="bad", count=1),))
     _, actions = decide(state, Died("a" * 32, "exit status 1"), at(1))
     assert "is pinned, safe mode leads" in str(actions[-1])
-    _, actions = decide(replace(booting, runner=a_runner(rung=Rung.SAFE)), Died("a" * 32, "exit status 1"), at(1))
+    _, actions = decide(replace(booting, runner=a_runner(level=Level.SAFE)), Died("a" * 32, "exit status 1"), at(1))
     assert "safe mode failed (1 in a row)" in str(actions[-1])
     assert "safe mode (in place of main@cccccccccccc) ended before SUCCESS" in str(actions[-1])
 
@@ -459,14 +475,14 @@ def test_leaving_for_a_branch_that_has_no_clone_is_no_version_s_fault() -> None:
     assert (state.phase, kinds(actions)) == (Phase.RUNNING, [Tell])
     young = replace(state, runner=a_runner(version="young"))
     left, _ = decide(young, Died("a" * 32, "exit status 0", outside=True), at(2))
-    assert (left.strikes, left.failures) == ((), 1)
-    assert decide(young, Died("a" * 32, "exit status 1"), at(2))[0].strikes
+    assert (left.version_failures, left.failures) == ((), 1)
+    assert decide(young, Died("a" * 32, "exit status 1"), at(2))[0].version_failures
 
 
 def test_stop_ends_the_runner_then_the_watcher() -> None:
     """An orderly stop: TERM, death, sweep, leave; a pending request stays for the next start."""
     state, actions = decide(a_state(request=a_request()), StopAsked(), at(1))
-    assert kinds(actions) == [AskToEnd]
+    assert kinds(actions) == [End]
     state, actions = decide(state, Died("a" * 32, "exit status 0"), at(2))
     assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave])
     assert (state.request, state.boots[0].outcome) == (a_request(), "left")
@@ -474,23 +490,23 @@ def test_stop_ends_the_runner_then_the_watcher() -> None:
 
 def test_a_broken_seal_ends_everything_and_says_why() -> None:
     """The runner goes first, the PM is told, and nothing is launched afterwards."""
-    state, actions = decide(a_state(), SealBroken("the canary was not rejected"), at(1))
-    assert kinds(actions) == [AskToEnd, Tell]
+    state, actions = decide(a_state(), SealFailed("the canary was not rejected"), at(1))
+    assert kinds(actions) == [End, Tell]
     assert "the canary was not rejected" in str(actions[-1])
-    assert decide(state, SealBroken("again"), at(2)) == (state, [])
+    assert decide(state, SealFailed("again"), at(2)) == (state, [])
     state, actions = decide(state, Died("a" * 32, "SIGTERM"), at(3))
     assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave])
     waiting = a_state(phase=Phase.WAITING, runner=None, deadline=60.0)
-    state, actions = decide(waiting, SealBroken("no canary"), at(1))
-    assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Tell, Leave])
+    state, actions = decide(waiting, SealFailed("no canary"), at(1))
+    assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave, Tell])
 
 
 def test_a_runner_that_keeps_the_seal_from_being_proved_is_ended_at_once() -> None:
     """It counts as failed; of another boot, or of one that is being ended for a failure, nothing follows."""
-    state, actions = decide(a_state(), SealUnproved("a" * 32, "no port is left"), at(1))
-    assert (state.phase, kinds(actions)) == (Phase.ENDING, [EndNow])
-    assert decide(state, SealUnproved("a" * 32, "no port is left"), at(2)) == (state, [])
-    assert decide(a_state(), SealUnproved("b" * 32, "no port is left"), at(1)) == (a_state(), [])
+    state, actions = decide(a_state(), SealFailed("no port is left", "a" * 32), at(1))
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
+    assert decide(state, SealFailed("no port is left", "a" * 32), at(2)) == (state, [])
+    assert decide(a_state(), SealFailed("no port is left", "b" * 32), at(1)) == (a_state(), [])
     state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(3))
     assert (state.phase, kinds(actions)) == (Phase.STARTING, [Sweep, LookAtMain, Tell])
     assert "no port is left" in str(actions[-1])
@@ -499,7 +515,7 @@ def test_a_runner_that_keeps_the_seal_from_being_proved_is_ended_at_once() -> No
 def test_a_launch_that_the_seal_forbids_is_the_last() -> None:
     """With nothing of the cell's alive the seal was not proved: no failure of the version, and the end."""
     starting = a_state(phase=Phase.STARTING, runner=None)
-    state, actions = decide(starting, SealBroken("no canary"), at(1))
+    state, actions = decide(starting, SealFailed("no canary"), at(1))
     assert kinds(actions) == [Tell]
     state, actions = decide(state, LaunchFailed("better", "the seal does not hold"), at(1))
     assert (state.phase, state.failures, kinds(actions)) == (Phase.STOPPED, 0, [Sweep, Leave])
@@ -508,7 +524,7 @@ def test_a_launch_that_the_seal_forbids_is_the_last() -> None:
 def test_a_branch_that_leads_again_and_again_for_nothing_is_dropped() -> None:
     """Six hops in ten minutes and main is what it was: the seventh is refused, and told. Another branch, or a main that
     has become another version, may."""
-    hops = tuple(Hop(float(number), "better", "") for number in range(6))
+    hops = tuple((float(number), "better", "") for number in range(6))
     ready = a_state(phase=Phase.RUNNING, request=a_request(), hops=hops)
     state, actions = decide(ready, Died("a" * 32, "exit status 0"), at(100))
     assert kinds(actions) == [Sweep, LookAtMain, Tell]
@@ -521,10 +537,9 @@ def test_a_branch_that_leads_again_and_again_for_nothing_is_dropped() -> None:
     ):
         assert kinds(decide(allowed, Died("a" * 32, "exit status 0"), at(100))[1]) == [Sweep, Launch]
     assert kinds(decide(ready, Died("a" * 32, "exit status 0"), at(700))[1]) == [Sweep, Launch]
-    state, _ = decide(
-        a_state(phase=Phase.STARTING, runner=None), Launched(a_runner(rung=Rung.BRANCH), "bootstrap"), at(1)
-    )
-    assert state.hops == (Hop(1.0, "main", ""),)
+    starting = a_state(phase=Phase.STARTING, runner=None)
+    state = launched(starting, a_runner(level=Level.BRANCH), "bootstrap", at(1))
+    assert state.hops == ((1.0, "main", ""),)
 
 
 def test_stop_ends_a_row_of_failures() -> None:
@@ -538,4 +553,4 @@ def test_delays_grow_to_a_minute_with_a_tenth_of_jitter() -> None:
     """0, 1, 2, 4 … 60 s (DESIGN §5)."""
     assert [delay_seconds(n, "0000") for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 99)] == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert delay_seconds(9, "ffff") == pytest.approx(66.0)
-    assert [n for n in range(20) if worth_telling(n)] == [1, 2, 4, 8, 16]
+    assert [n for n in range(20) if worth_reporting(n)] == [1, 2, 4, 8, 16]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,16 +125,30 @@ def test_what_cannot_be_merged_is_not_asked_for_for_ever(agent: Agent) -> None:
     assert "cannot be merged" in agent.log()
 
 
-def others_can_start_python() -> bool:
-    try:
-        subprocess.run([sys.executable, "-c", ""], check=True, **EXAMINER.for_child)
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    return True
+FOR_ALL_USERS = """
+set -e
+mount -t tmpfs none "$KEPT"
+for each in $NEEDED; do mkdir -p "$KEPT$each"; mount --rbind "$each" "$KEPT$each"; done
+for each in $CLOSED; do mount -t tmpfs -o mode=755 none "$each"; done
+for each in $NEEDED; do mkdir -p "$each"; mount --rbind "$KEPT$each" "$each"; done
+exec "$@"
+"""
+"""For a shell in a mount namespace of its own: what is needed can be reached by all users."""
+
+
+def opened(directory: Path) -> list[str]:
+    """Words before a command: the interpreter and this project may lie where only root can look (a home, pyenv)."""
+    needed = {Path(each).resolve() for each in (sys.base_prefix, sys.prefix, Path(__file__).parents[3])}
+    closed = {above for path in needed for above in path.parents if not above.stat().st_mode & 0o001}
+    outermost = [path for path in closed if not closed & set(path.parents)]
+    directory.mkdir()
+    names = {"KEPT": [directory], "NEEDED": sorted(needed), "CLOSED": outermost}
+    given = [f"{name}={' '.join(map(str, paths))}" for name, paths in names.items()]
+    return ["env", *given, "unshare", "--mount", "sh", "-c", FOR_ALL_USERS, "sh"]
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(not others_can_start_python(), reason="needs root, and an interpreter that all users can start")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
 def test_the_examiner_is_a_user_of_its_own(agent: Agent) -> None:
     """The branch's code runs as that user: it cannot write what is the keep's, nor read what is the cell's alone."""
     os.mkdir(f"{agent.run}/scratch", 0o777)
@@ -154,7 +167,7 @@ def test_the_examiner_is_a_user_of_its_own(agent: Agent) -> None:
     (agent.clone / "tests/test_apart.py").write_text(test)
     commit = agent.commit("serve()  # apart")
     agent.git("push", "-q", "origin", "apart")
-    agent.start("tests.keep.supervision.apart_watcher")
+    agent.start("tests.keep.supervision.apart_watcher", opened(agent.directory / "kept"))
     agent.serving()
     refs.ask(Git(agent.places.remote), "apart", commit)
 

@@ -18,7 +18,7 @@ from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 MakeAgent = Callable[..., Agent]
-ROUNDS = 10
+SLOW = pytest.mark.timeout(400)
 
 HOPPER = """import fcntl
 one = open(f"{BOT}/one", "w")
@@ -55,8 +55,10 @@ def runners(agent: Agent) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(make_agent: MakeAgent, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 10), pytest.param(2, 40, marks=[pytest.mark.long, SLOW])])
+def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(
+    make_agent: MakeAgent, seed: int, rounds: int
+) -> None:
     """Killed at random moments of an endless hop: one runner at a time, each signal led to its branch, nothing left."""
     chance = random.Random(seed)
     agent = make_agent(HOPPER)
@@ -64,7 +66,7 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(make_ag
     agent.branch("right", HOPPER)
     history = Path(agent.places.bot, "history")
     killed = False
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         begun = _begun(agent)
         watcher = agent.start()
         if chance.random() < 0.75:
@@ -83,7 +85,7 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(make_ag
     state = within(30.0, lambda: agent.state() if _settled(agent) else None, "a runner that stays")
     assert len(runners(agent)) == 1
     lines = history.read_text().splitlines()
-    assert len([line for line in lines if line.startswith("asked")]) >= ROUNDS // 4, "the control: there was hopping"
+    assert len([line for line in lines if line.startswith("asked")]) >= rounds // 4, "the control: there was hopping"
     assert not [line for line in lines if line.startswith("overlap")]
     for line, following in itertools.pairwise(lines):
         if line.startswith("asked"):
@@ -97,11 +99,12 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(make_ag
     assert "action.failed" not in agent.log()
 
 
-def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: MakeAgent) -> None:
+@pytest.mark.parametrize("kills", [12, pytest.param(40, marks=[pytest.mark.long, SLOW])])
+def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: MakeAgent, kills: int) -> None:
     """Refused signals, each with its own reason, and a watcher that is killed at any moment of telling or counting."""
     chance = random.Random(3)
     agent = make_agent()
-    for number in range(REPORTS):
+    for number in range(kills):
         watcher = agent.start()
         within(20.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
         signal_file = Path(agent.places.signals, "bootstrap")
@@ -113,25 +116,24 @@ def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: Ma
         watcher.kill()
         watcher.wait()
     agent.start()
-    within(20.0, lambda: _begun(agent) > REPORTS, "a last start")
+    within(20.0, lambda: _begun(agent) > kills, "a last start")
     within(20.0, lambda: not any(os.path.lexists(signal_file.with_name(each)) for each in NAMES), "the last one taken")
     within(30.0, lambda: agent.state().phase == "running" and not agent.state().untold, "nothing left to tell")
     words = agent.comms()
-    told = {number: words.count(f"-no-branch-{number}-") for number in range(REPORTS)}
+    told = {number: words.count(f"-no-branch-{number}-") for number in range(kills)}
     counted = "\n".join(line for line in agent.log().splitlines() if "report.counted" in line)
     # The third of a kind in one watcher's life is only counted: a start may find the one before, still claimed.
     assert told == {number: 0 if f"-no-branch-{number}-" in counted else 1 for number in told}
-    assert list(told.values()).count(0) <= REPORTS // 3
+    assert list(told.values()).count(0) <= kills // 3
 
 
-REPORTS = 12
 NAMES = ("bootstrap", ".claimed-bootstrap")
 
 
 def _settled(agent: Agent) -> bool:
     state = agent.state()
     alive = [process.pid for process in runners(agent)]
-    return state.phase == "running" and alive == [state.runner_pid] and state.pending is None
+    return state.phase == "running" and alive == [state.runner_pid] and state.request is None
 
 
 def test_a_long_life_leaks_nothing(make_agent: MakeAgent) -> None:

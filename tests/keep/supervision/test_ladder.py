@@ -27,12 +27,12 @@ WAYS = {
 }
 
 
-def rung(agent: Agent, name: str, commit: str = "") -> WatcherFile:
-    """The state once this rung serves."""
+def level(agent: Agent, name: str, commit: str = "") -> WatcherFile:
+    """The state once this level serves."""
 
     def look() -> WatcherFile | None:
         state = agent.state()
-        return state if (state.phase, state.rung) == ("running", name) and commit in ("", state.commit) else None
+        return state if (state.phase, state.level) == ("running", name) and commit in ("", state.commit) else None
 
     return within(30.0, look, f"{name} serving; now {agent.state()}")
 
@@ -42,7 +42,7 @@ def grown(make_agent: MakeAgent) -> tuple[Agent, str]:
     agent = make_agent(GOOD, SETTINGS)
     agent.start()
     agent.serving()
-    good = within(10.0, lambda: agent.state().goods, "a good version")
+    good = within(10.0, lambda: agent.state().known_good, "a good version")
     return agent, good[0].commit
 
 
@@ -57,7 +57,7 @@ def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, w
     bad = agent.git("rev-parse", "HEAD")
     agent.git("push", "-q", "origin", "main")
     agent.ask(SignalName.BOOTSTRAP, "main")
-    state = rung(agent, "last good", good)
+    state = level(agent, "last good", good)
     assert [(pin.branch, pin.version) for pin in state.pins] == [("main", version_of(agent.git, bad).id)]
     assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, an earlier version leads")
     assert agent.git("ls-remote", "origin", "main").split()[0] != good
@@ -68,7 +68,7 @@ def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, w
     agent.commit(GOOD)
     agent.git("push", "-q", "origin", "main")
     agent.ask(SignalName.BOOTSTRAP, "main")
-    assert rung(agent, "main").commit == agent.git("rev-parse", "HEAD")
+    assert level(agent, "main").commit == agent.git("rev-parse", "HEAD")
 
 
 def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(make_agent: MakeAgent) -> None:
@@ -79,24 +79,24 @@ def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(m
     agent.git("pull", "-q", "--rebase", "origin", "main")
     agent.git("push", "-q", "origin", "main")
     agent.ask(SignalName.BOOTSTRAP, "main")
-    rung(agent, "last good", good)
+    level(agent, "last good", good)
     assert agent.watcher
     agent.watcher.kill()
     agent.watcher.wait()
     first, begun = agent.state().boot_id, agent.log().count("watcher.started")
     agent.start()
     within(10.0, lambda: agent.log().count("watcher.started") > begun, "a second watcher")
-    assert rung(agent, "last good", good).boot_id == first, "the runner outlived it"
+    assert level(agent, "last good", good).boot_id == first, "the runner outlived it"
     agent.stop()
     failures = agent.log().count('"rung": "main"')
     agent.start()
-    within(10.0, lambda: agent.state().boot_id not in ("", first) and rung(agent, "last good", good), "a fresh start")
+    within(10.0, lambda: agent.state().boot_id not in ("", first) and level(agent, "last good", good), "a fresh start")
     assert agent.log().count('"rung": "main"') == failures, "a pinned version was led again"
     Git(agent.places.remote)("update-ref", "refs/minifram/retry", "refs/heads/main")
     within(10.0, lambda: not agent.state().pins, "no pins")
     agent.ask(SignalName.BOOTSTRAP, "main")
     within(10.0, lambda: agent.log().count('"rung": "main"') > failures, "another try")
-    rung(agent, "last good", good)
+    level(agent, "last good", good)
     assert Git(agent.places.remote)("for-each-ref", "refs/minifram/retry") == ""
 
 
@@ -107,14 +107,15 @@ def test_a_main_that_has_lived_is_not_pinned_for_being_killed(make_agent: MakeAg
         before = agent.state()
         os.kill(before.runner_pid, signal.SIGKILL)
         agent.serving(but=before.boot_id)
-    state = rung(agent, "main")
-    assert (state.pins, state.strikes) == ((), ())
+    state = level(agent, "main")
+    assert (state.pins, state.version_failures) == ((), ())
     assert [boot.outcome for boot in state.boots[-4:]] == ["died", "died", "died", "success"]
 
 
 def push(agent: Agent, words: str, behaviour: str) -> str:
     """Another version of main, by the PM."""
-    (agent.clone / "infra/version").write_text(words)
+    (agent.clone / "infra/cell").mkdir(exist_ok=True)
+    (agent.clone / "infra/cell/version").write_text(words)
     agent.commit(behaviour)
     agent.git("pull", "-q", "--rebase", "origin", "main")
     agent.git("push", "-q", "origin", "main")
@@ -130,7 +131,7 @@ def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeA
     within(10.0, lambda: agent.state().make_way_by, "the time by which it is to be gone")
     state = agent.serving(but=first.boot_id)
     assert state.version == version_of(agent.git, commit).id
-    assert (state.strikes, state.boots[0].outcome, state.make_way_by) == ((), "left", "")
+    assert (state.version_failures, state.boots[0].outcome, state.make_way_by) == ((), "left", "")
     assert "did not make way for main, now at" in agent.told("is ended, main leads")
 
 
@@ -140,13 +141,13 @@ def test_a_version_that_the_pm_reverted_does_not_lead_again(make_agent: MakeAgen
     agent = make_agent(GOOD, settings)
     agent.start()
     first = agent.serving()
-    good = within(10.0, lambda: agent.state().goods, "a good version")[0]
+    good = within(10.0, lambda: agent.state().known_good, "a good version")[0]
     unwanted = push(agent, "two", GOOD)
     agent.serving(but=first.boot_id)
-    within(10.0, lambda: len(agent.state().goods) == 2, "two good versions")
+    within(10.0, lambda: len(agent.state().known_good) == 2, "two good versions")
     agent.git("revert", "--no-edit", unwanted)
     push(agent, "three", "import no_such_module")
-    state = rung(agent, "last good")
+    state = level(agent, "last good")
     assert state.version == good.id
     assert state.withdrawn == (version_of(agent.git, unwanted).id,)
 
@@ -155,7 +156,7 @@ def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -
     """Nothing was ever good: the image's own runner serves, on the shared main, and the PM reads why."""
     agent = make_agent("import no_such_module", SETTINGS)
     agent.start()
-    state = rung(agent, "safe mode")
+    state = level(agent, "safe mode")
     assert state.main.id == state.pins[0].version
     agent.told("is pinned, safe mode leads")
     assert "no_such_module" in agent.comms()

@@ -24,8 +24,8 @@ from msgspec.structs import replace
 from infra.keep.supervision import probe
 from infra.keep.supervision.probe import Challenge, Probe, Reply, judge, judge_doors, judge_runner
 from infra.shared import control
-from infra.shared.control import Answer, Heartbeat
-from infra.shared.leading import Runner
+from infra.shared.active import Runner
+from infra.shared.control import Heartbeat, ProbeAnswer
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError
@@ -40,13 +40,13 @@ def a_runner(pid: int = 0) -> Runner:
     return Runner(secrets.token_hex(16), "main", "1" * 40, pid or os.getpid(), 0.0)
 
 
-def answer_to(runner: Runner, challenge: Challenge, heart: Heartbeat = ASLEEP) -> Answer:
+def answer_to(runner: Runner, challenge: Challenge, heart: Heartbeat = ASLEEP) -> ProbeAnswer:
     """What a healthy runner answers."""
     known = (runner.boot_id, runner.branch, runner.commit, runner.pid)
-    return Answer(challenge.probe, *known, heart, challenge.git, challenge.model)
+    return ProbeAnswer(challenge.probe, *known, heart, challenge.git, challenge.model)
 
 
-def line_of(answer: Answer) -> bytes:
+def line_of(answer: ProbeAnswer) -> bytes:
     return control.answer_line(answer)[:-1]
 
 
@@ -326,7 +326,7 @@ def test_time_in_which_it_was_held_breaks_no_promise() -> None:
         (GOOD._replace(heart=Heartbeat("x", 0.0, 1e9)), "promises to be silent for 1000000000 s while 'x'"),
     ],
 )
-def test_what_is_wrong_with_the_runner_is_said(answer: Answer, words: str) -> None:
+def test_what_is_wrong_with_the_runner_is_said(answer: ProbeAnswer, words: str) -> None:
     """Not the one that was launched, or a main loop that is not heard of any more; its doors are well all the same."""
     reply = Reply(line_of(answer))
 
@@ -347,7 +347,7 @@ def test_what_is_wrong_with_the_runner_is_said(answer: Answer, words: str) -> No
         (GOOD._replace(model=CHALLENGE.git), "through the model door"),
     ],
 )
-def test_a_door_that_was_not_used_is_told_from_a_runner_that_is_not_well(answer: Answer, words: str) -> None:
+def test_a_door_that_was_not_used_is_told_from_a_runner_that_is_not_well(answer: ProbeAnswer, words: str) -> None:
     """For it may be the door that fails."""
     reply = Reply(line_of(answer))
 
@@ -366,9 +366,9 @@ def test_no_answer_is_the_runners_trouble() -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(Answer._fields) | st.text(), inner),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(ProbeAnswer._fields) | st.text(), inner),
 )
-changes = st.dictionaries(st.sampled_from(Answer._fields), json_values)
+changes = st.dictionaries(st.sampled_from(ProbeAnswer._fields), json_values)
 
 
 @given(st.binary() | changes.map(lambda given: json.dumps(GOOD._asdict() | given).encode()))
@@ -388,9 +388,11 @@ def test_every_line_has_a_verdict(line: bytes) -> None:
 
 
 @given(
-    answer=st.builds(Answer, *(st.text() for _ in range(4)), st.integers(), st.just(GOOD.heart), st.text(), st.text())
+    answer=st.builds(
+        ProbeAnswer, *(st.text() for _ in range(4)), st.integers(), st.just(GOOD.heart), st.text(), st.text()
+    )
 )
-def test_nothing_but_the_truth_is_well(answer: Answer) -> None:
+def test_nothing_but_the_truth_is_well(answer: ProbeAnswer) -> None:
     """An answer in good form that knows nothing is not believed."""
     assert judge(RUNNER, Reply(line_of(answer)), CHALLENGE) != ""
 
@@ -500,4 +502,4 @@ def test_a_lie_is_found(make_agent: Callable[..., Agent], lie: str, words: str) 
     agent.start()
     told = agent.told(words)
     assert "was not seen to be well within 1.5 s" in told
-    assert "success" not in [boot.outcome for boot in agent.state().boots if boot.rung == "main"]
+    assert "success" not in [boot.outcome for boot in agent.state().boots if boot.level == "main"]

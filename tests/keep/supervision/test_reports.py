@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import structlog
 
+from infra.keep.supervision.decide.events import Tell
+from infra.keep.supervision.decide.state import Instant
 from infra.keep.supervision.reports import DIFFERENT_NAMES, LONGEST_DELAY, MOST_KEPT, TOGETHER, Reports
-from infra.keep.supervision.states import Instant, Tell
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import ARCHIVE, PageBounds
 from infra.shared.repository.tip import read_file

@@ -9,15 +9,14 @@ from pathlib import Path
 import structlog
 
 from infra.keep.supervision.shared_main import SharedMain
-from infra.keep.supervision.versions import Mainline
 from infra.shared.places import Places
 from infra.shared.watcher_file import Version
 
 
-class Unsyncable(Mainline):
+class Unsyncable(SharedMain):
     """A repository whose refs move, and whose directories the disk does not take."""
 
-    def keep(self, goods: tuple[Version, ...]) -> None:
+    def keep(self, known_good: tuple[Version, ...]) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
@@ -25,7 +24,7 @@ def test_a_disk_that_does_not_sync_ends_no_watcher(tmp_path: Path) -> None:
     """What cannot be put onto the disk is logged: an agent without its watcher is worse."""
     at = str(tmp_path)
     places = Places(f"{at}/bot", f"{at}/remote.git", f"{at}/run", f"{at}/var")
-    main = SharedMain(places, structlog.get_logger(), Unsyncable(places))
+    main = Unsyncable(places, structlog.get_logger())
 
     with structlog.testing.capture_logs() as logged:
         main.settle((Version(commit="0" * 40, id="0123456789abcdef"),), retry_decided=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from infra.keep.supervision.states import Event, Phase
+from infra.keep.supervision.decide.events import Event
+from infra.keep.supervision.decide.state import Phase
 from tests.keep.supervision import table
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.runner.home import link_signals
+from infra.cell.runner.context import link_signals
 from infra.keep.supervision.checkouts import Ready
 from infra.keep.supervision.tampering import Tampering, tampering
 from infra.shared.boot import Boot

@@ -25,9 +25,9 @@ def wake() -> Iterator[Wake]:
 
 
 def rings(wake: Wake, seconds: float = 5.0) -> bool:
-    rung = bool(select.select([wake.fd], [], [], seconds)[0])
+    level = bool(select.select([wake.fd], [], [], seconds)[0])
     wake.quiet()
-    return rung
+    return level
 
 
 def removed(directory: Path, _: Wake) -> None:

@@ -108,7 +108,7 @@ def test_a_branch_without_a_clone_ends_nobody(make_agent: MakeAgent) -> None:
     first = agent.serving()
     agent.ask(SignalName.BOOTSTRAP, "nowhere")
     assert "there is no clone of nowhere" in agent.told("a signal was refused")
-    assert (agent.state().boot_id, agent.state().pending) == (first.boot_id, None)
+    assert (agent.state().boot_id, agent.state().request) == (first.boot_id, None)
     os.kill(first.runner_pid, 0)
 
 
@@ -135,8 +135,8 @@ def test_a_signal_that_comes_during_a_preparation_counts(make_agent: MakeAgent) 
     agent.ask(SignalName.BOOTSTRAP, "later")
     within(20.0, lambda: agent.log().count('"preparation.began"') == 2, "the second preparation")
     state = within(20.0, lambda: agent.state() if agent.state().phase == "preparing" else None, "it goes on")
-    assert state.pending
-    assert state.pending.target == "later"
+    assert state.request
+    assert state.request.target == "later"
     assert "bootstrap slow was dropped: bootstrap later came after it" in state.troubles[-1].text
 
 
@@ -148,7 +148,7 @@ def test_main_that_dies_is_started_again_for_ever(make_agent: MakeAgent) -> None
     state = within(30.0, lambda: agent.state() if agent.state().failures >= 6 else None, "6 failures")
     assert watcher.poll() is None
     assert state.phase in ("waiting", "starting", "booting")
-    assert state.forgiven >= 1
+    assert state.safe_mode_failures >= 1
     comms = agent.told("main failed (1 in a row)")
     assert comms.count("main failed (1 in a row)") == 1
     assert not [pin for pin in state.pins if pin.proven]

@@ -91,7 +91,7 @@ def test_nothing_is_synced_for_a_push_that_is_refused(site: Site) -> None:
     assert site.synced() == []
 
 
-NEED_NOT_LAST = {"keep/supervision/probe.py", "keep/rehearsal/scene.py"}
+NEED_NOT_LAST = {"keep/supervision/probe.py", "keep/rehearsal/scratch.py"}
 """A challenge is made anew for each question, and a scratch repository goes with its rehearsal."""
 
 

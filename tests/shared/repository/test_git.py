@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from infra.shared.people import AGENT
-from infra.shared.repository.git import Git, GitError, Limits, resolve_commit
+from infra.shared.repository.git import Git, GitError, GitLimits, resolve_commit
 from tests.shared.repository.history import bare_repository, commit, plain
 
 
@@ -119,7 +119,7 @@ def test_calls_can_share_their_time(tmp_path: Path) -> None:
 def test_an_answer_has_an_end(tmp_path: Path) -> None:
     """What says too much, or complains too much, is stopped; the error says which and how much it may."""
     blob = bare_repository(tmp_path / "r")("hash-object", "-w", "--stdin", stdin=b"x" * (2 << 20))
-    at_most = {most: Git(str(tmp_path / "r"), limits=Limits(answer_bytes=most << 20)) for most in (1, 3)}
+    at_most = {most: Git(str(tmp_path / "r"), limits=GitLimits(answer_bytes=most << 20)) for most in (1, 3)}
     assert len(at_most[3]("cat-file", "blob", blob)) == 2 << 20
     with pytest.raises(GitError, match=f"git cat-file blob {blob} had over 1 MiB to say: stopped there") as failed:
         at_most[1]("cat-file", "blob", blob)
@@ -130,9 +130,9 @@ def test_an_answer_has_an_end(tmp_path: Path) -> None:
 
 LITTLE = """
 import resource, sys
-from infra.shared.repository.git import Git, GitError, Limits
+from infra.shared.repository.git import Git, GitError, GitLimits
 before = resource.getrlimit(resource.RLIMIT_DATA)
-git = Git(sys.argv[1], limits=Limits(memory_bytes=40 << 20))
+git = Git(sys.argv[1], limits=GitLimits(memory_bytes=40 << 20))
 print(git("cat-file", "-s", sys.argv[2]))
 try:
     git("diff", *sys.argv[2:])

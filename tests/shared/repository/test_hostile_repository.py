@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from infra.shared.people import AGENT
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.merge import changes_beyond_page, merge_commit
+from infra.shared.repository.merge import merge_commit
 from infra.shared.repository.tip import BareTip, advance, edit_file, read_file, rollback_commit
 from tests.shared.repository.history import bare_repository, commit, contents, plain
 

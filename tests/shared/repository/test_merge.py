@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.merge import MergeConflict, changes_beyond_page, merge_commit
+from infra.shared.repository.merge import MergeConflict, merge_commit
 from tests.shared.repository.history import (
     EXECUTABLE,
     FILE,

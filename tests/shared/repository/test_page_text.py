@@ -14,9 +14,9 @@ from infra.shared.repository.page_text import (
     REPORT_CHARS,
     REPORT_LINES,
     USUAL,
-    Entry,
     PageBounds,
     Pages,
+    ReportEntry,
     archived,
     cut,
     next_pages,
@@ -27,12 +27,12 @@ AT = "2026-01-31T10:42:12.345Z"
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n"
 
 
-def entry(title: str, text: str = "well", number: int = 0, record: str = "") -> Entry:
-    return Entry(f"2026-01-31T10:42:{number:02d}.000Z", title, text, record)
+def entry(title: str, text: str = "well", number: int = 0, record: str = "") -> ReportEntry:
+    return ReportEntry(f"2026-01-31T10:42:{number:02d}.000Z", title, text, record)
 
 
 def one(text: str, record: str = "", whole: bool = False) -> Pages:
-    return next_pages(Pages(PAGE, ""), [Entry(AT, "main@0123456789ab done: x", text, record, whole)], (), USUAL)
+    return next_pages(Pages(PAGE, ""), [ReportEntry(AT, "main@0123456789ab done: x", text, record, whole)], (), USUAL)
 
 
 def test_a_report_and_its_ticks() -> None:
@@ -96,9 +96,9 @@ def test_a_fence_of_a_report_takes_in_nothing_of_the_pms(text: str) -> None:
     """The attack: a fence that is open to the page alone, until the PM's own closes it; what lies between was taken for
     the report's, and left the page with it."""
     notes = "\n## Notes\n\nmine\n\n```\ncode\n```\n"
-    pages = next_pages(Pages(PAGE + notes, ""), [Entry(AT, "main@0123456 done: 0", text, "known")], (), USUAL)
+    pages = next_pages(Pages(PAGE + notes, ""), [ReportEntry(AT, "main@0123456 done: 0", text, "known")], (), USUAL)
     for at in range(1, 20):
-        pages = next_pages(pages, [Entry(AT, f"main@0123456 done: {at}", "x")], (), USUAL)
+        pages = next_pages(pages, [ReportEntry(AT, f"main@0123456 done: {at}", "x")], (), USUAL)
     assert pages.page.endswith(notes)
     assert "mine" not in pages.archive
 
@@ -137,7 +137,7 @@ def test_the_archive_is_bounded_and_nobody_pushes_the_others_out() -> None:
     for number in range(5):
         now = next_pages(now, [entry(f"watcher: x{number}", number=number)], (), PageBounds(1, 10_000))
     for number in range(60):
-        flood = [Entry(AT, f"main@0123456789ab flood {number}", "word " * 3000)]
+        flood = [ReportEntry(AT, f"main@0123456789ab flood {number}", "word " * 3000)]
         now = next_pages(now, flood, (), PageBounds(1, 10_000))
     assert len(now.archive.encode()) <= ARCHIVE_BYTES
     assert [f"watcher: x{number}" in now.archive for number in range(5)] == [True] * 5

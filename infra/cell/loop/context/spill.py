@@ -1,0 +1,54 @@
+"""Long outputs as files beside the logs: the model is shown two ends of one, and can search the rest.
+
+A file is named by its content, so that the same output again is the same result again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from infra.shared.files import write_whole
+
+DIRECTORY = "logs/outputs"
+MOST_BYTES = 1 << 19
+"""Of one output: logs that grow by `limits.log_bytes` in a minute are cut by the watcher."""
+MOST_FILES, MOST_TOGETHER = 400, 40 * MOST_BYTES
+"""Of all outputs, and how many bytes they take together; of more, the oldest go."""
+
+
+def path_of(output: bytes) -> str:
+    """Where this output is kept, from the checkout."""
+    return f"{DIRECTORY}/{hashlib.sha256(output).hexdigest()[:16]}.txt"
+
+
+class Spill:
+    """The last outputs of one checkout."""
+
+    def __init__(self, checkout: str) -> None:
+        self._checkout = checkout
+        self._directory = os.path.join(checkout, DIRECTORY)
+
+    def keep(self, output: bytes) -> str:
+        """Write it down, unless it is there; gives the path from the checkout. Raises OSError."""
+        os.makedirs(self._directory, exist_ok=True)
+        path = path_of(output)
+        whole = os.path.join(self._checkout, path)
+        if os.path.isfile(whole):
+            os.utime(whole)
+        else:
+            self._make_room(len(output))
+            write_whole(whole, output)
+        return path
+
+    def _make_room(self, wanted: int) -> None:
+        """The oldest go."""
+        with os.scandir(self._directory) as entries:
+            found = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
+            stats = [(entry.stat(follow_symlinks=False), entry.path) for entry in found]
+        files = sorted((stat.st_mtime_ns, stat.st_size, path) for stat, path in stats)
+        count, together = len(files), wanted + sum(size for _, size, _ in files)
+        for _, size, path in files:
+            if count < MOST_FILES and together <= MOST_TOGETHER:
+                return
+            os.unlink(path)
+            count, together = count - 1, together - size

@@ -1,0 +1,44 @@
+"""How long a conversation is: bytes of its JSON as the model door gets it, and tokens by one rule. Pure.
+
+A token is taken for three bytes until the provider has counted a request; from then on for as many bytes as that last
+request had to a token."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from infra.shared.conversation import Block, Message, Request, Usage, block_to_dict, request_to_dict
+
+FIRST_TOKENS_PER_BYTE = 1 / 3
+"""Careful: English text has some 4 bytes to a token, code and JSON 3."""
+LEAST_TOKENS_PER_BYTE, MOST_TOKENS_PER_BYTE = 1 / 16, 1.0
+"""No token stands for less than a byte; a count outside of these is not believed."""
+
+
+def bytes_of(message: Message) -> int:
+    return len(message.role) + sum(bytes_of_block(block) for block in message.content)
+
+
+def bytes_of_block(block: Block) -> int:
+    return _json_bytes(block_to_dict(block))
+
+
+def bytes_before_messages(request: Request) -> int:
+    """Of the system texts and the tools."""
+    return _json_bytes(request_to_dict(request._replace(messages=())))
+
+
+def tokens_per_byte(sent_bytes: int, usage: Usage, before: float) -> float:
+    """By what the provider counted for a request of `sent_bytes`; `before` when it counted nothing."""
+    counted = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
+    if counted <= 0:
+        return before
+    return min(MOST_TOKENS_PER_BYTE, max(LEAST_TOKENS_PER_BYTE, counted / sent_bytes))
+
+
+def _json_bytes(value: Any) -> int:
+    try:
+        return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    except (TypeError, ValueError, RecursionError):
+        return 0  # what cannot be written as JSON is not sent, either: the client says so

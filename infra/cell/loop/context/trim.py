@@ -1,0 +1,107 @@
+"""Which long texts of an old conversation are cut to their two ends, and how. Pure.
+
+Results of tools, and strings in the arguments of calls, over LEAST_CHARS are cut, what is old and long first: by its
+bytes times its age. Everything else of a message stays as it was: its place, its ids, its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from infra.cell.loop.context.spill import MOST_BYTES, path_of
+from infra.cell.loop.context.tokens import bytes_of_block
+from infra.shared.conversation import Block, Message, ToolResult, ToolUse
+
+LEAST_CHARS = 1500
+"""A text up to this stays; what was cut is far below, so nothing is cut twice."""
+END_CHARS = 150
+"""Shown of each end."""
+KEPT_STEPS, LEAST_STEPS = 4, 2
+"""The last steps, each a reply and its results, that are left alone; fewer only where that is not enough."""
+MOST_DEPTH = 8
+"""Strings deeper within arguments stay: no tool takes such."""
+
+Where = Callable[[str], str]
+"""The path under which a text can be read whole; empty when there is none."""
+
+
+class Cut(NamedTuple):
+    """A block that is to be trimmed."""
+
+    message: int
+    block: int
+    saved: int
+    """Bytes."""
+
+
+class Cuts(NamedTuple):
+    chosen: tuple[Cut, ...]
+    size: int
+    """Bytes of the whole conversation once they are made."""
+
+
+def whereabouts(text: str) -> str:
+    return path_of(as_kept(text))
+
+
+def as_kept(text: str) -> bytes:
+    return text.encode(errors="replace")[:MOST_BYTES]
+
+
+def choose(messages: Sequence[Message], size: int, target: int, first: int, kept_steps: int) -> Cuts:
+    """What to trim so that the conversation, of `size` bytes, has `target` bytes at most; everything that can be
+    trimmed when that is not enough.
+
+    The first `first` messages, the opening, and the last `kept_steps` steps are left alone."""
+    found = [
+        Cut(place, at, bytes_of_block(block) - bytes_of_block(less))
+        for place in range(first, len(messages) - 2 * kept_steps)
+        for at, block in enumerate(messages[place].content)
+        if (less := trimmed(block, whereabouts)) != block
+    ]
+    found.sort(key=lambda cut: (-cut.saved * (len(messages) - cut.message), cut.message, cut.block))
+    chosen = []
+    for cut in found:
+        if size <= target:
+            break
+        chosen.append(cut)
+        size -= cut.saved
+    return Cuts(tuple(sorted(chosen)), size)
+
+
+def made(messages: Sequence[Message], cuts: Sequence[Cut], where: Where) -> list[Message]:
+    """The conversation with these blocks trimmed."""
+    changed = list(messages)
+    for cut in cuts:
+        content = list(changed[cut.message].content)
+        content[cut.block] = trimmed(content[cut.block], where)
+        changed[cut.message] = changed[cut.message]._replace(content=tuple(content))
+    return changed
+
+
+def trimmed(block: Block, where: Where) -> Block:
+    match block:
+        case ToolResult(content=text):
+            return block._replace(content=_ends(text, where))
+        case ToolUse(input=given):
+            return block._replace(input=_with_ends(given, where, MOST_DEPTH))
+    return block
+
+
+def _ends(text: str, where: Where) -> str:
+    if len(text) <= LEAST_CHARS:
+        return text
+    path = where(text)
+    whole = f"the whole is in {path}, for read_file, grep or sed" if path else "the whole could not be kept"
+    note = f"[… {len(text)} characters were here, cut later to make room: {whole} …]"
+    return f"{text[:END_CHARS]}\n{note}\n{text[-END_CHARS:]}"
+
+
+def _with_ends(value: Any, where: Where, depth: int) -> Any:
+    if isinstance(value, str):
+        return _ends(value, where)
+    if depth and isinstance(value, dict):
+        return {key: _with_ends(inner, where, depth - 1) for key, inner in value.items()}
+    if depth and isinstance(value, list):
+        return [_with_ends(inner, where, depth - 1) for inner in value]
+    return value

@@ -1,0 +1,131 @@
+"""What every part of a runner needs: its boot value, checkout, git, page, log, status, state, model and heartbeat."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from infra.cell.loop.interruption import Interruption
+from infra.cell.model_client import complete
+from infra.cell.runner.control import LiveHeartbeat
+from infra.cell.runner.log import Log, logger
+from infra.cell.runner.page import Page
+from infra.cell.runner.state import State
+from infra.cell.runner.status import StatusFile
+from infra.shared import door
+from infra.shared.boot import Boot
+from infra.shared.clock import timestamp
+from infra.shared.conversation import Completion, Request
+from infra.shared.people import AGENT
+from infra.shared.places import LIFE_FILE
+from infra.shared.report_titles import version
+from infra.shared.repository.git import Git, GitError
+from infra.shared.requests import AgentReport, Reply
+
+ASK_SECONDS = 1800.0
+"""The longest a single model call may take. The door itself gives up a silent provider long before."""
+SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
+
+
+class RunnerContext(NamedTuple):
+    boot: Boot
+    checkout: str
+    git: Git
+    page: Page
+    log: Log
+    status: StatusFile
+    state: State
+    interruption: Interruption
+    ask: Callable[[Request], Completion]
+    """One model call. Raises ModelFailure, Interrupted."""
+    heartbeat: LiveHeartbeat
+    """Updated at each step of the main loop."""
+
+    def ask_in_time(self, request: Request) -> Completion:
+        """One model call, as `ask`, with the promise that it ends in time."""
+        self.heartbeat.beat("asking the model", ask_seconds(self.boot))
+        return self.ask(request)
+
+    def head(self) -> str:
+        """The commit that the checkout is at now; this process was started from `boot.commit`."""
+        return self.git("rev-parse", "--verify", "HEAD")
+
+    def head_or_boot(self) -> str:
+        """For reports, which must be made even when the agent has ruined its clone."""
+        try:
+            return self.head()
+        except GitError:
+            return self.boot.commit
+
+    def is_sound(self) -> bool:
+        """Whether the checkout is still a clone with a commit."""
+        try:
+            return bool(self.head())
+        except GitError:
+            return False
+
+    def version(self) -> str:
+        return version(self.boot.branch, self.head_or_boot())
+
+    def now(self) -> str:
+        return timestamp(time.time())
+
+
+def ask_seconds(boot: Boot) -> float:
+    return min(ASK_SECONDS, boot.limits.unit_seconds)
+
+
+def runner_context(
+    boot: Boot,
+    checkout: str,
+    interruption: Interruption,
+    ask: Callable[[Request], Completion] | None = None,
+    pause: Callable[[float], None] = time.sleep,
+    heartbeat: LiveHeartbeat | None = None,
+    hand_over: Callable[[AgentReport], Reply] | None = None,
+) -> RunnerContext:
+    """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's, and
+    without `hand_over` reports go to the git door."""
+    log = logger(boot)
+    try:
+        link_signals(boot, checkout)
+    except OSError as error:
+        log.warning("signals.not_linked", error=str(error))
+    git = Git(checkout, AGENT, env={"GIT_CONFIG_GLOBAL": boot.places.cell_git_config})
+    state = State(boot.places.bot, checkout, log)
+
+    def ask_door(request: Request) -> Completion:
+        with interruption:
+            return complete(boot.places.model_socket, request, ask_seconds(boot))
+
+    def to_git_door(report: AgentReport) -> Reply:
+        return door.ask(boot.places.request_socket, report)
+
+    preface = SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ""
+    return RunnerContext(
+        boot=boot,
+        checkout=checkout,
+        git=git,
+        page=Page(git, state, hand_over or to_git_door, log, pause, preface),
+        log=log,
+        status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
+        state=state,
+        interruption=interruption,
+        ask=ask or ask_door,
+        heartbeat=heartbeat or LiveHeartbeat(),
+    )
+
+
+def link_signals(boot: Boot, checkout: str) -> None:
+    """Let `.signal` in the checkout lead to the one directory that the watcher looks into (`SPEC_SIGNALS`).
+
+    The clone's own exclude file keeps it out of git, so that no branch has to. Raises OSError."""
+    link, exclude = os.path.join(checkout, ".signal"), os.path.join(checkout, ".git/info/exclude")
+    if os.path.lexists(link):
+        return
+    os.makedirs(os.path.dirname(exclude), exist_ok=True)
+    with open(exclude, "a", encoding="utf-8") as file:
+        file.write("/.signal\n")
+    os.symlink(os.path.relpath(boot.places.signals, checkout), link)

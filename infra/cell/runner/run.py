@@ -1,0 +1,161 @@
+"""One run: all open directives in one conversation, from the runner's briefing to a report on main.
+
+A run that the model ends with words is reported and its directives are ticked, in one commit. One that is cut short is
+reported and leaves them open; when to try again is the work loop's decision. One whose conversation has no room left
+leaves a note for the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+
+from infra.cell.loop import loop
+from infra.cell.loop.context.clip import clip
+from infra.cell.loop.context.context import Room, Summarised
+from infra.cell.loop.context.spill import Spill
+from infra.cell.loop.loop import Answered, Bounds, End, Event, Hooks, Outcome
+from infra.cell.loop.player import Player
+from infra.cell.loop.seed_tools import seed_tools
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.policy.gate import gate_of
+from infra.cell.runner import handover_note
+from infra.cell.runner.approvals import Approvals
+from infra.cell.runner.budget_notices import BudgetNotices
+from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.new_directives import NewDirectives
+from infra.cell.runner.page import PageSeen
+from infra.cell.runner.run_start import RunStart, StartMode, start_of
+from infra.cell.runner.transcript import Transcript
+from infra.cell.runner.wakes import Wakes
+from infra.shared import report_titles
+from infra.shared.comms import Directive
+from infra.shared.control import TENDING_SECONDS
+from infra.shared.report_titles import first_line
+from infra.shared.status_file import WORKING
+
+HANDOVER_CHARS = 4000
+"""Of a hand-over note, so much stands in a report."""
+
+_WHY_STOPPED = {
+    End.MAX_STEPS: "it used up its {steps} steps (limits.unit_steps)",
+    End.MAX_SECONDS: "it used up its time (limits.unit_seconds)",
+    End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
+    End.REFUSAL: "the model refused to go on",
+    End.STUCK: "it made the same calls with the same results {same} times in a row",
+    End.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
+    End.AWAITING_APPROVAL: "a call waits for your approval",
+    End.BUDGET: "it used up what one run may cost (budget.unit_usd, budget.unit_tokens)",
+}
+
+
+def work_on(
+    context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], wakes: Wakes | None, look_back: bool
+) -> Outcome:
+    """Work on `tasks` until the model ends its turn or a bound is met, and report. With `look_back`, a run that the
+    last runner could not end is resumed. Raises NoPrompt, GitError, OSError before the first model call only."""
+    started_at = time.time()
+    approvals = Approvals(context, seen)
+    gate = gate_of(context.boot.policy, context.checkout, approvals.ask)
+
+    def on_bug(error: Exception) -> None:
+        context.log.error("act.broken", exc_info=error)
+
+    toolbox = seed_tools(context.boot, context.checkout, context.git, context.interruption, on_bug, gate)
+    start = start_of(context, seen, tasks, toolbox, look_back)
+    ids = [task.id for task in start.tasks]
+    facts = {"directives": ids, "main": seen.commit, "mode": start.mode.value, "steps_on_record": start.steps}
+    context.log.info("run.started", run=start.name, **facts)
+    context.status.show(WORKING, unit=first_line(start.tasks[0].text))
+    transcript = Transcript(start.transcript, start.name, context.log)
+    directives = NewDirectives(context, wakes, start.tasks, approvals.news, start.mode is StartMode.RESUME)
+    if start.before and start.mode is StartMode.RESUME:
+        transcript.resumed(context.boot.id, context.boot.commit)
+        approvals.recall(start.before)
+    else:
+        transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.steps)
+
+    outcome = _conversation(context, start, toolbox, transcript, directives, approvals)
+    context.heartbeat.beat("reporting", TENDING_SECONDS)
+    facts = {"end": outcome.end.value, "steps": outcome.steps, "seconds": round(time.time() - started_at, 3)}
+    failure = str(outcome.failure) if outcome.failure else None
+    context.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(outcome.text))
+    done = {task.id for task in directives.tasks}
+    if outcome.end is End.CONTEXT:
+        handover_note.leave(context, start.name, directives.tasks, outcome.text)
+    elif outcome.end is End.COMPLETED:
+        handover_note.drop(context)
+        if not done.isdisjoint(context.state.memory.forked):  # the same words later are another directive
+            context.state.change(forked=tuple(id for id in context.state.memory.forked if id not in done))
+    _report(context, outcome, directives.tasks, approvals.lines)
+    transcript.ended(outcome)  # last: a run that has no end is resumed, and at worst its report comes again
+    return outcome
+
+
+def _conversation(
+    context: RunnerContext,
+    start: RunStart,
+    toolbox: Toolbox,
+    transcript: Transcript,
+    directives: NewDirectives,
+    approvals: Approvals,
+) -> Outcome:
+    """The loop; over what is on record first."""
+    limits = context.boot.limits
+    budgets = BudgetNotices()
+
+    def record(event: Event) -> None:
+        # Some tools, and a look for new directives, are git calls.
+        context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
+        transcript.add(event)
+        match event:
+            case Answered(step, completion) | Summarised(step, answers=(*_, completion)) if step > start.steps:
+                budgets.note(completion.spent)
+        context.status.step(event.step)
+
+    def news() -> str | None:
+        return "\n\n".join(filter(None, (directives.news(), budgets.news()))) or None
+
+    bounds = Bounds(start.most_steps(limits), limits.unit_seconds)
+    room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
+    hooks = Hooks(news, record, approvals.awaits, room)
+    if start.before is None:
+        return loop.run(context.ask_in_time, start.request, toolbox, bounds, hooks)
+    player = Player(start.before, context.ask_in_time, toolbox.call, hooks, start.told)
+    # A new run has no record of its own yet: what is played goes into it.
+    played = player.hooks if start.mode is StartMode.RESUME else player.hooks._replace(record=record)
+    return loop.run(player.complete, start.request, player, bounds, played)
+
+
+def _report(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], answers: Collection[str]) -> None:
+    """`answers` are directives that are done with the run as well."""
+    match outcome.end:
+        case End.COMPLETED:
+            text = outcome.text or "The model ended its turn without a word."
+            title = report_titles.done(context.boot.branch, context.head_or_boot(), _subject(tasks))
+            context.page.report(title, text, (*(task.id for task in tasks), *sorted(answers)))
+        case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE | End.CONTEXT:
+            pass  # the next runner or the next attempt goes on; the work loop knows what is worth a report
+        case _:
+            report_stopped(context, outcome, tasks)
+
+
+def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive]) -> None:
+    """Report a run that was cut short."""
+    why = _WHY_STOPPED[outcome.end].format(steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END)
+    pushed = "you push to main, and at the next tick"
+    when = "you have answered or pushed to main" if outcome.end is End.AWAITING_APPROVAL else pushed
+    more, words = f"\n\n{outcome.failure.message}" if outcome.failure else "", outcome.text
+    if outcome.end is End.CONTEXT:
+        more = f" The next run is given {handover_note.NOTE}, what this one wrote down; smaller directives help."
+        words = clip(words, HANDOVER_CHARS)
+    then = f"Its directives stay open and are tried again when {when}."
+    report_end(context, _subject(tasks), outcome.end.value, f"The run ended because {why}. {then}{more}\n\n{words}")
+
+
+def report_end(context: RunnerContext, subject: str, why: str, text: str) -> None:
+    """Report that work on a directive stopped, and why."""
+    context.page.report(report_titles.stopped(context.boot.branch, context.head_or_boot(), subject, why), text)
+
+
+def _subject(tasks: Sequence[Directive]) -> str:
+    return tasks[0].text if len(tasks) == 1 else f"{first_line(tasks[0].text)} (+{len(tasks) - 1})"

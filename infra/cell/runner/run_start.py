@@ -1,0 +1,162 @@
+"""How a run starts: new, with the runner's briefing; resumed, where the last runner was cut short; or forked, when the
+PM says so, from an earlier run as it stood after one of its steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from infra.cell.loop.recorded import Recorded
+from infra.cell.loop.replay import problem_with_step
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.runner import briefing, resume
+from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.page import PageSeen
+from infra.cell.runner.transcript import SUFFIX
+from infra.shared.boot import Limits
+from infra.shared.comms import Directive
+from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
+from infra.shared.files import write_whole
+from infra.shared.repository.tip import read_file
+from infra.shared.resume import GO_ON_FROM
+
+TRANSCRIPTS = "logs/transcripts"
+
+_RESUMED = (
+    "The process that you worked in ended at {at}, with everything it had started; another one continues here, from "
+    "{branch} at {commit}. What stands above was done. Before you continue, look at the state of the checkout and the "
+    "branches, and at the end of logs/errors.log."
+)
+_FORKED = (
+    "What stands above is the run {run} up to its step {step}; the steps after that are not shown here, but they have "
+    "happened. The PM continues the run from there, now from {branch} at {commit}. Before you continue, look at the "
+    "state of the checkout and the branches. The directives now are:\n\n{directives}"
+)
+
+
+class NoPrompt(Exception):
+    """There is nothing to tell the model who it is; carries what to do."""
+
+
+class StartMode(Enum):
+    NEW = "new"
+    RESUME = "resume"
+    """The same run continues, in the same record."""
+    FORK = "fork"
+    """A new run begins with the record of another."""
+
+
+class RunStart(NamedTuple):
+    name: str
+    mode: StartMode
+    transcript: str
+    """Path of its record."""
+    tasks: tuple[Directive, ...]
+    request: Request
+    before: Recorded | None = None
+    """What is on record."""
+    told: str = ""
+    """To the model, after the record."""
+
+    @property
+    def steps(self) -> int:
+        return self.before.steps if self.before else 0
+
+    def most_steps(self, limits: Limits) -> int:
+        """With those on record: a fork has as many as any run after them, a resumed run what it had."""
+        if self.mode is StartMode.FORK:
+            return self.steps + limits.unit_steps
+        if self.before and self.before.most_steps:
+            return min(self.before.most_steps, self.steps + limits.unit_steps)
+        return limits.unit_steps
+
+
+def start_of(
+    context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], toolbox: Toolbox, look_back: bool
+) -> RunStart:
+    """Raises NoPrompt, GitError, OSError."""
+    prompt = _base_prompt(context, seen)
+    directory = os.path.join(context.checkout, TRANSCRIPTS)
+    here = {"branch": context.boot.branch, "commit": context.boot.commit[:12]}
+    name, model, told = f"{context.now().replace(':', '')}-{context.boot.id[:8]}", "", ""
+    before = resume.cut_short(context, directory, [task.id for task in tasks]) if look_back else None
+    if before:
+        mode, name, messages, model = StartMode.RESUME, before.run_id, before.request.messages, before.request.model
+        tasks = [task for task in tasks if task.id in before.directives or _was_told(before, task)]
+        told = _RESUMED.format(at=before.at, **here)
+    elif fork := _asked_for(context, directory, tasks):
+        mode, (before, model), messages = StartMode.FORK, fork, fork[0].request.messages
+        every = "\n\n".join(f"{task.id}: {task.text}" for task in tasks)
+        told = _FORKED.format(run=before.run_id, step=before.steps, directives=every, **here)
+    else:
+        mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox, look_back)
+    request = Request((prompt, seen.document), messages, toolbox.tools, name, model)
+    return RunStart(name, mode, os.path.join(directory, name + SUFFIX), tuple(tasks), request, before, told)
+
+
+def _was_told(run: Recorded, task: Directive) -> bool:
+    """It was added while the run was under way."""
+    return any(f"{task.id}: {task.text}" in words.steered for words in run.told.values())
+
+
+def _asked_for(context: RunnerContext, directory: str, tasks: Sequence[Directive]) -> tuple[Recorded, str] | None:
+    """The run that a directive names, as it stood, and the model that it names, if any.
+
+    Where that cannot be done the model reads the directive all the same."""
+    for task in tasks:
+        found = GO_ON_FROM.match(task.text)
+        if not found:
+            continue
+        step = int(found[2])
+        try:
+            run = resume.read(directory, found[1])
+            problem = problem_with_step(run, step) or _note_fork(context, task.id)
+        except Exception as error:  # a transcript may hold anything; the directive is work all the same
+            problem = f"{type(error).__name__}: {error}"
+        if not problem:
+            return run.until(step), found[3] or ""
+        context.log.warning("run.not_forked", run=found[1], why=problem)
+    return None
+
+
+def _note_fork(context: RunnerContext, id: str) -> str:
+    """Remember that this directive forks a run now; gives why it may not."""
+    forked = context.state.memory.forked
+    if id in forked:
+        return "it was forked before, and the new run has ended"
+    return "" if context.state.change(forked=(*forked, id)) else "the disk does not take a note of it"
+
+
+def _opening(
+    context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], toolbox: Toolbox, look_back: bool
+) -> tuple[Message, ...]:
+    """The beginning of the conversation: `Continue.`, and the briefing as the result of a first tool call."""
+    now = briefing.text_of(briefing.gather(context, seen.commit, tasks, look_back))
+    write_whole(os.path.join(context.checkout, briefing.NOW), now.encode(errors="replace"))
+    first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
+    reply = toolbox.call(first, gated=False)
+    return (
+        Message("user", (Text(FIRST_MESSAGE),)),
+        Message("assistant", (first,)),
+        Message("user", (ToolResult(first.id, reply.content, reply.is_error),)),
+    )
+
+
+def _base_prompt(context: RunnerContext, seen: PageSeen) -> str:
+    """SYSTEM.md of the checkout, or the file that the boot names; main's when the agent has lost its own.
+
+    Raises NoPrompt, OSError, GitError."""
+    path = context.boot.prompt or os.path.join(context.checkout, "SYSTEM.md")
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except FileNotFoundError:
+        text = read_file(context.git, seen.commit, "SYSTEM.md") or ""
+        context.log.warning("prompt.taken_from_main", commit=seen.commit)
+    if not text.strip():
+        raise NoPrompt(
+            "SYSTEM.md, the base prompt, is missing or empty on main. Put it back and push; that is all it takes."
+        )
+    return text

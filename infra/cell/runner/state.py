@@ -1,0 +1,122 @@
+"""What a runner remembers over its own end: one JSON file beside the clones, which the one runner alone writes.
+
+Beside the clones and not in one, because what a branch's runner could not send, main's sends. The disk may refuse: what
+is to be remembered then stays in memory and is written with the next change."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any, NamedTuple
+
+from infra.cell.runner import state_before
+from infra.cell.runner.log import Log
+from infra.shared.files import write_whole
+
+STATE_FILE = ".runner.json"
+SCHEMA = "minifram.runner/1"
+MOST_BYTES = 16 << 20
+MOST_REFUSED = 20
+
+
+class UnsentReport(NamedTuple):
+    """A report that may not be on main yet, and the directives that are done with it."""
+
+    at: str
+    """Its time, as `clock.timestamp` writes it, and its place in the queue: no two have the same."""
+    title: str
+    text: str
+    ticks: tuple[str, ...]
+    id: str
+    """32 hex digits, by which the keep knows a report that it already has."""
+
+
+class Memory(NamedTuple):
+    unsent: tuple[UnsentReport, ...] = ()
+    """Oldest first."""
+    refused: tuple[UnsentReport, ...] = ()
+    """Reports that the keep will never take, for people to look at; the newest only."""
+    handover: tuple[str, ...] = ()
+    """Ids of the directives that the hand-over note is about."""
+    forked: tuple[str, ...] = ()
+    """Ids of open directives that had a run forked: each does so once, or its new run would be forgotten."""
+    made_way: str = ""
+    """The commit that last made way, and for which code on main."""
+    awaiting: str = ""
+    """SHA-256 of the Directives with which work waits for an answer of the PM."""
+    awaiting_at: str = ""
+    """Where main was then."""
+
+
+class State:
+    """The memory as it is now, and its file."""
+
+    def __init__(self, bot: str, checkout: str, log: Log) -> None:
+        self._path = os.path.join(bot, STATE_FILE)
+        self._log = log
+        self._saved = True
+        self.memory = self._load()
+        old = state_before.read(bot, checkout, log)
+        if old.files or old.fields:
+            unsent = tuple(sorted({*self.memory.unsent, *(UnsentReport(*report) for report in old.unsent)}))
+            kept = {name: value for name, value in old.fields.items() if not getattr(self.memory, name)}
+            if self.change(unsent=unsent, **kept):
+                state_before.remove(old, log)
+
+    def change(self, **fields: Any) -> bool:
+        """Remember these fields; False when the disk has not taken them yet."""
+        self.memory = self.memory._replace(**fields)
+        self._saved = False
+        return self.save()
+
+    def save(self) -> bool:
+        """Write what the disk has not taken yet."""
+        if not self._saved:
+            try:
+                write_whole(self._path, _encoded(self.memory))
+                self._saved = True
+            except OSError as error:
+                self._log.error("state.not_written", path=self._path, error=str(error), kept_in="memory")
+        return self._saved
+
+    def _load(self) -> Memory:
+        try:
+            return _decoded(read_regular(self._path, MOST_BYTES))
+        except FileNotFoundError:
+            return Memory()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            self._log.error("state.not_readable", path=self._path, error=repr(error), moved_to=f"{self._path}.bad")
+            os.rename(self._path, f"{self._path}.bad")
+            return Memory()
+
+
+def read_regular(path: str, most_bytes: int) -> bytes:
+    """The content of a regular file, through no link. Raises OSError, and ValueError when it is none or is longer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+            raise ValueError(f"{path} is no file of {most_bytes} bytes at most")
+        return file.read(most_bytes)
+
+
+def _encoded(memory: Memory) -> bytes:
+    reports = {name: [report._asdict() for report in getattr(memory, name)] for name in ("unsent", "refused")}
+    return json.dumps({"schema": SCHEMA} | memory._asdict() | reports).encode()
+
+
+def _decoded(content: bytes) -> Memory:
+    """Raises ValueError, KeyError, TypeError, AttributeError."""
+    raw = json.loads(content)
+    if raw["schema"] != SCHEMA:
+        raise ValueError(f"its schema is {raw['schema']!r}; expected {SCHEMA!r}")
+    fields: dict[str, Any] = {name: tuple(_report(each) for each in raw[name]) for name in ("unsent", "refused")}
+    fields |= {name: tuple(map(str, raw[name])) for name in ("handover", "forked")}
+    fields |= {name: str(raw[name]) for name in ("made_way", "awaiting", "awaiting_at")}
+    return Memory(**fields)
+
+
+def _report(raw: dict[str, Any]) -> UnsentReport:
+    at, title, text, id = (str(raw[name]) for name in ("at", "title", "text", "id"))
+    return UnsentReport(at, title, text, tuple(map(str, raw["ticks"])), id)

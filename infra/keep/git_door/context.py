@@ -1,0 +1,54 @@
+"""What answers to requests work with: places, settings, time, the log, and what is remembered between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from structlog.typing import FilteringBoundLogger
+
+from infra.keep.git_door.witness import Witness
+from infra.shared.people import AGENT
+from infra.shared.places import Places
+from infra.shared.repository.git import Git
+from infra.shared.same_trouble import SameTrouble
+from infra.shared.settings import Settings
+
+GIT_SECONDS = 50.0
+"""For all git calls of one report or question; its client waits a little longer."""
+AT_ONCE, SECONDS_EACH = 300, 10.0
+"""So many reports are taken at once, then one in so many seconds: each is a commit, and the cell may go on for ever."""
+
+
+class Allowance:
+    """How often something may be done: so many times at once, and then as often as time gives it back."""
+
+    def __init__(self, at_once: int, seconds_each: float) -> None:
+        self._most, self._seconds_each = float(at_once), seconds_each
+        self._left, self._at = self._most, 0.0
+
+    def take(self, now: float) -> bool:
+        """Use one, if one is left at this moment of the monotonic clock."""
+        self._left = min(self._most, self._left + max(0.0, now - self._at) / self._seconds_each)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
+@dataclass(frozen=True)
+class DoorContext:
+    places: Places
+    settings: Settings
+    log: FilteringBoundLogger
+    wall_seconds: Callable[[], float] = time.time
+    witness: Witness | None = None
+    """What the keep saw itself of the work that a report is about; stands under the report's words."""
+    trouble: SameTrouble = field(default_factory=SameTrouble)
+    allowance: Allowance = field(default_factory=lambda: Allowance(AT_ONCE, SECONDS_EACH))
+
+    def git(self) -> Git:
+        """The bare repository, in the agent's name."""
+        return Git(self.places.remote, AGENT).within(GIT_SECONDS)

@@ -1,0 +1,43 @@
+"""The request `examine`: a runner asks for the examination of its branch, again and again, until it reads how that
+ended. Only the watcher makes one."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from infra.keep.git_door.context import DoorContext
+from infra.shared.branches import MAIN
+from infra.shared.people import WATCHER
+from infra.shared.repository.git import Git, resolve_commit
+from infra.shared.repository.merge import MergeConflict
+from infra.shared.requests import Examination, Examine, Later, Refused, Reply
+from infra.shared.verdicts import refs, steps, trees
+
+GIT_SECONDS = 20.0
+OUTAGE_SECONDS = 60.0
+"""So old must a verdict be that says nothing of the branch, before it is examined again."""
+
+
+def examine(context: DoorContext, request: Examine) -> Reply:
+    """Raises GitError."""
+    remote, branch = context.places.remote, request.branch
+    git = Git(remote, WATCHER, {"GIT_DIR": remote}).within(GIT_SECONDS)
+    commit, main = resolve_commit(git, f"refs/heads/{branch}"), resolve_commit(git, f"refs/heads/{MAIN}")
+    if main is None or commit is None or commit != request.commit:
+        at = f"is at {commit[:12]}" if commit else "is not"
+        return Refused(f"the branch {branch} {at} in the repository; push {request.commit[:12]} to it, then ask again")
+    try:
+        key = trees.key_of(git, trees.merged(git, main, commit))
+    except MergeConflict as conflict:
+        return Refused(str(conflict))
+    content = refs.read_verdict(git, key)
+    verdict = json.loads(content) if content else {}
+    if verdict and steps.are_alike(git, verdict["main"], main):
+        is_over = not verdict.get("outage") or time.time() - verdict.get("at", 0.0) <= OUTAGE_SECONDS
+        if is_over:
+            return Examination("examined", verdict)
+    if not refs.has_room(git, branch):
+        return Later(f"{refs.MOST_WAITING} examinations are waiting already; ask again when one is over")
+    refs.ask(git, branch, commit)
+    return Examination("waiting")

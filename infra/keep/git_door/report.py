@@ -1,0 +1,94 @@
+"""The request `report`: the agent's report and its ticks go onto main's page, in one commit in the agent's name."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from infra.keep.git_door.ask import close_questions
+from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext
+from infra.keep.git_door.objects import read_known
+from infra.shared import comms
+from infra.shared.approvals import agents_title
+from infra.shared.branches import MAIN
+from infra.shared.people import AGENT
+from infra.shared.repository.git import GitError
+from infra.shared.repository.page import reported, write_reports
+from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
+from infra.shared.repository.tip import TipBusy, read_file
+from infra.shared.requests import AgentReport, Done, Later, Refused, Reply, id_of_heading
+from infra.shared.secret_shapes import redacted
+
+QUESTION = "approval wanted ["
+"""How titles begin of reports in which runners of the version before ask the PM."""
+_COUNTED = "stopped ("
+"""How titles begin that report trouble which comes again at each tick."""
+
+_one_at_a_time = threading.Lock()
+
+
+def report(context: DoorContext, request: AgentReport) -> Reply:
+    if not request.title.strip():
+        return Refused("the report has no title; say in a few words what it is about")
+    git = context.git()
+    with _one_at_a_time:
+        try:
+            main = git("rev-parse", f"refs/heads/{MAIN}")
+            if request.id in reported(git, AGENT):
+                return Done(main)
+            page = comms.with_sections(read_file(git, main, PAGE) or "")
+            again = _again(context, page, request)
+            if again is None:
+                context.log.info("report.counted", title=request.whole_title)
+                return Done(main)
+            if not context.allowance.take(time.monotonic()):
+                return Later(
+                    f"over {AT_ONCE} reports came within a short time; the next is taken in {SECONDS_EACH:g} s"
+                )
+            entry = _entry(context, request, again)
+            subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
+            bounds = PageBounds(context.settings.comms.keep_reports, context.settings.comms.page_bytes)
+            # A claim of ticks alone, of what is not open, closes no question and begins no new record.
+            ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
+            main = write_reports(git, subject, [entry], [request.id], request.ticks, bounds)
+        except (GitError, TipBusy, OSError, ValueError) as error:
+            context.log.warning("report.not_written", title=request.whole_title, reason=str(error)[:1000])
+            return Later(f"the report could not be written onto main: {error}")
+        if ends_work:
+            _end_work(context)
+    context.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
+    return Done(main)
+
+
+def _end_work(context: DoorContext) -> None:
+    """The questions of this work are over, and what comes now is of the next. Whatever fails, the report is on main."""
+    close_questions(context)
+    try:
+        if context.witness:
+            context.witness.work_done()
+    except OSError as error:
+        context.log.error("evidence.not_marked", reason=str(error))
+
+
+def _entry(context: DoorContext, request: AgentReport, again: str) -> ReportEntry:
+    known = read_known(context.places.secrets)
+    shown = request._replace(title=agents_title(request.title))
+    title, text = (redacted(words, known) for words in (shown.whole_title, shown.text))
+    try:
+        record = context.witness.evidence_for(request) if context.witness else ""
+    except Exception:
+        # What the keep knows is a help beside the report, and must not keep it from the PM.
+        context.log.exception("report.without_record", title=title)
+        record = ""
+    whole = request.title.startswith(QUESTION)
+    return ReportEntry(request.at, title, "\n\n".join(filter(None, (text, again))), record, whole)
+
+
+def _again(context: DoorContext, page: str, request: AgentReport) -> str | None:
+    """Words on how often this trouble came; None when it is counted only. A report with ticks is always written, and
+    with other Directives on the page it is another trouble."""
+    is_old = request.id == id_of_heading(request.at, request.whole_title)  # its runner waits to see it on the page
+    if is_old or request.ticks or not request.title.startswith(_COUNTED):
+        return ""
+    kind = f"{request.branch} {request.title}\n{comms.section_text(page, comms.DIRECTIVES)}"
+    return context.trouble.again(kind, context.wall_seconds(), request.id)

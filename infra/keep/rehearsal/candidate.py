@@ -1,0 +1,203 @@
+"""A candidate's runner as a process: started as the watcher starts one, with less of the machine, and ended with all
+that it started. What it leaves behind is read without following links, without blocking and with a bound."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import secrets
+import signal
+import subprocess
+from dataclasses import dataclass
+
+import psutil
+
+from infra.keep.git_door.daemon import at_most
+from infra.keep.rehearsal.findings import Outage, as_outage
+from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
+from infra.keep.rehearsal.verdict import ending
+from infra.shared import processes
+from infra.shared.boot import Boot, Limits
+from infra.shared.boot_files import boot_words, last_words, make_home, open_error_log
+from infra.shared.boot_log import FAILED, BootLine
+from infra.shared.places import BOOT_LOG, ERROR_LOG
+from infra.shared.safe_files import Below, Entry
+
+MEMORY_BYTES = 4 << 30
+FILE_BYTES = 64 << 20
+"""Of one file."""
+PROCESSES = 256
+"""More than its user has already."""
+CPU_SECONDS = 10.0
+"""Of one process, besides the time that the whole life has."""
+ROTATE_OVER = 1 << 30
+_CONVERSATIONS = "logs/transcripts"
+_CONVERSATION_BYTES = 32 * 1024
+
+
+@dataclass(frozen=True)
+class CandidateRunner:
+    """One boot of the version that is rehearsed."""
+
+    boot: Boot
+    process: subprocess.Popen[bytes]
+    pidfd: int
+
+    @property
+    def checkout(self) -> str:
+        return self.boot.places.checkout(self.boot.branch)
+
+    @property
+    def files(self) -> Below:
+        return Below(self.boot.places.bot)
+
+    def words(self) -> dict[str, BootLine]:
+        return boot_words(self.files, self.checkout, self.boot.id, self.boot.branch, self.boot.commit)
+
+    def is_over(self) -> bool:
+        return self.process.poll() is not None
+
+    def how_it_ended(self) -> str:
+        """For a process that is over."""
+        failed = self.words().get(FAILED)
+        reason = failed.details.get("reason", "") if failed else ""
+        return processes.how_it_ended(self.process.returncode) + (f" ({reason})" if reason else "")
+
+    def ask_to_end(self) -> None:
+        processes.ask_group(self.process.pid, signal.SIGTERM)
+
+    def end(self, doors: frozenset[int]) -> list[str]:
+        """Kill it and all that it started, wherever that has gone; gives what it had left. Raises TimeoutError."""
+        if not self.is_over():
+            processes.ask_group(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        os.close(self.pidfd)
+        return processes.sweep(doors)
+
+
+def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str, seconds: float) -> CandidateRunner:
+    """Raises Outage."""
+    places = scratch.places
+    limits = Limits(
+        bash_seconds=seconds,
+        output_chars=10_000,
+        unit_steps=20,
+        unit_seconds=seconds,
+        validation_seconds=seconds,
+        work_seconds=600.0,
+        door_seconds=seconds,
+        context_tokens=100_000,
+    )
+    boot = Boot(secrets.token_hex(16), "main", commit, reason, places.remote, "merge", places, limits)
+    with as_outage("the candidate's runner cannot be started"):
+        bot = Below(places.bot)
+        make_home(bot, places.home(boot.id))
+        errors, _ = open_error_log(bot, places.main_checkout, ROTATE_OVER)
+        try:
+            process = subprocess.Popen(
+                [*bounded(seconds), *processes.runner_command(version.python)],
+                cwd=places.main_checkout,
+                env=processes.cell_environment(boot, version.python) | {"TMPDIR": scratch.temporary},
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+            )
+        finally:
+            os.close(errors)
+        return CandidateRunner(boot, process, os.pidfd_open(process.pid))
+
+
+def bounded(seconds: float) -> list[str]:
+    """Ended with us, and with limits of its own; where the machine allows less than these, it has less."""
+    # The kernel counts the threads of all that our user runs against the limit of each process.
+    threads = 0
+    for process in psutil.process_iter():
+        try:
+            threads += process.num_threads() if process.uids().real == os.getuid() else 0
+        except psutil.Error:
+            continue
+    wanted = (
+        ("as", MEMORY_BYTES, resource.RLIMIT_AS),
+        ("fsize", FILE_BYTES, resource.RLIMIT_FSIZE),
+        ("cpu", math.ceil(seconds + CPU_SECONDS), resource.RLIMIT_CPU),
+        ("nproc", threads + PROCESSES, resource.RLIMIT_NPROC),
+        ("core", 0, resource.RLIMIT_CORE),
+    )
+    limits = [f"--{name}={at_most(most, limit)}" for name, most, limit in wanted]
+    return ["setpriv", "--pdeathsig", "KILL", "prlimit", *limits, "--"]
+
+
+def waited_seconds() -> float:
+    """For how long, since the machine came up, some program had to wait for a processor or a disk
+    (/proc/pressure); always 0 on a machine that does not say."""
+    waited = 0
+    for name in ("cpu", "io"):
+        try:
+            with open(f"/proc/pressure/{name}", encoding="ascii") as file:
+                waited += int(file.readline().rpartition("total=")[2])
+        except (OSError, ValueError):
+            continue
+    return waited / 1e6
+
+
+def log_bytes(scratch: Scratch) -> int:
+    status = Below(scratch.places.bot).status(f"{scratch.places.main_checkout}/{ERROR_LOG}")
+    return status.st_size if status else 0
+
+
+def bytes_below(path: str, enough: int) -> int:
+    """What lies below a directory takes, a page of 4 KiB at least for each name; not counted far beyond `enough`."""
+    taken = 0
+    for entry in Below(path).walk(depth=1000, most=enough // 4096 + 1):
+        if isinstance(entry, Entry):
+            taken += max(4096, entry.status.st_blocks * 512)
+        if taken > enough:
+            break
+    return taken
+
+
+def transcript(scratch: Scratch, steps: list[str]) -> str:
+    """The end of what the candidate said and did, in `TRANSCRIPT_CHARS`."""
+    bot, checkout = Below(scratch.places.bot), scratch.places.main_checkout
+    parts = (
+        ("rehearsal", "\n".join(steps), 900),
+        ("boot log", bot.tail(f"{checkout}/{BOOT_LOG}", 1000).decode(errors="replace"), 700),
+        ("errors.log", last_words(bot, checkout, 0), 1400),
+        ("last conversation", _last_conversation(bot, checkout), 800),
+    )
+    shown = (f"{name}:\n{ending(text.rstrip(), most)}" for name, text, most in parts if text.strip())
+    return ending("\n\n".join(shown))
+
+
+def _last_conversation(bot: Below, checkout: str) -> str:
+    """What its tools answered last, as the newest one records it; its last bytes, if it has another form."""
+    directory = f"{checkout}/{_CONVERSATIONS}"
+    try:
+        newest = max((name for name in bot.names(directory, 1000) if name.endswith(".jsonl")), default="")
+    except OSError:
+        return ""
+    text = bot.tail(f"{directory}/{newest}", _CONVERSATION_BYTES).decode(errors="replace")
+    answers = list[str]()
+    for line in text.splitlines():
+        try:
+            fact = json.loads(line)
+            answers.append(f"{fact['call']['name']}: {str(fact['content'])[-300:]}")
+        except (ValueError, TypeError, KeyError, RecursionError):  # it records something else
+            continue
+    return "\n".join(answers[-4:]) or text
+
+
+def refuse_full_disk(scratch: Scratch) -> None:
+    """Raises Outage when nothing more can be written, or no program started."""
+    with as_outage(f"{scratch.root} takes no more files, or no program can be started"):
+        path = f"{scratch.root}/w"
+        with open(path, "wb") as file:
+            file.write(bytes(1 << 16))
+            file.flush()
+            os.fsync(file.fileno())
+        os.unlink(path)
+        if subprocess.run(["true"], check=False).returncode != 0:
+            raise Outage("the command 'true' fails on this machine")

@@ -1,0 +1,345 @@
+"""One unit of work, from its opening to its report; the model's words are canned, everything else is real."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import string
+from typing import Any, NamedTuple
+
+import pytest
+
+from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.loop.loop import End, Outcome
+from infra.cell.model_client import ModelFailure
+from infra.cell.runner import briefing
+from infra.cell.runner.briefing import Facts
+from infra.cell.runner.new_directives import NewDirectives
+from infra.cell.runner.run import work_on
+from infra.cell.runner.transcript import args_hash
+from infra.cell.runner.wakes import Wakes
+from infra.shared.conversation import (
+    FIRST_MESSAGE,
+    MAX_TOKENS,
+    OPENING_PREFIX,
+    REFUSAL,
+    Completion,
+    Message,
+    Request,
+    Spent,
+    Text,
+    ToolUse,
+    Usage,
+)
+from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
+from tests.cell.loop.waiting import wait_for
+from tests.cell.runner.cell import FILES, Cell, limits, read, write
+
+SAVE = "git commit -qam 'a change' && git push -q origin main"
+
+
+class Always(NamedTuple):
+    """A model that says one thing."""
+
+    reply: Completion
+
+    def __call__(self, request: Request) -> Completion:
+        return self.reply
+
+
+def work(cell: Cell, *replies: Reply, model: Any = None, **other: Any) -> tuple[Outcome, Canned]:
+    """One unit on all that is open."""
+    canned = Canned(replies)
+    context = cell.context(model or canned, **other)
+    seen = context.page.look()
+    context.git("merge", "--quiet", "--ff-only", seen.commit)
+    return work_on(context, seen, seen.open, None, look_back=True), canned
+
+
+def test_the_conversation_opens_as_the_seed_says(cell: Cell) -> None:
+    """System prompt: SYSTEM.md, then COMMS.md. First user message: exactly `Continue.`. Then the runner's own read."""
+    cell.tell("do it")
+
+    _, model = work(cell, says("Done."))
+
+    [request] = model.requests
+    assert request.system == (FILES["SYSTEM.md"], cell.bare("show", "main~1:COMMS.md") + "\n")
+    first, act, result = request.messages
+    assert first == Message("user", (Text(FIRST_MESSAGE),))
+    [use] = act.content
+    assert isinstance(use, ToolUse)
+    assert (act.role, use.name, use.id.startswith(OPENING_PREFIX)) == ("assistant", "read_file", True)
+    assert results(request)[0].tool_use_id == use.id
+    assert results(request)[0].content == read(f"{cell.checkout}/{briefing.NOW}")
+    assert result.role == "user"
+    assert [tool.name for tool in request.tools] == ["read_file", "write_file", "bash", "bootstrap", "rollback"]
+    assert request.unit
+
+
+def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
+    """Branch, commit, reason, paths, open directives, unmerged branches, how the checkout stands, the last boots."""
+    cell.tell("first thing\n\nwith more below")
+    cell.tell("second thing")
+    cell.branch("improve", {"src/notes.md": "better\n"})
+    write(f"{cell.checkout}/half.md", "half done")
+    write(f"{cell.checkout}/logs/bootstrap.log", "an earlier line\n")
+
+    _, model = work(cell, says("Done."))
+
+    note = results(model.requests[0])[0].content
+    for words in (
+        "running: main at ",
+        "started because: start",
+        "autonomy: merge",
+        f"git clone -b BRANCH {cell.places.remote} {cell.places.bot}/BRANCH/minifram",
+        "branches not in main: improve\n",
+        ": first thing\n",
+        ": second thing\n",
+        "0 commits ahead of main, 0 behind, 1 files not committed",
+        "    an earlier line",
+    ):
+        assert words in note
+    assert "with more below" not in note, "the whole text stands in COMMS.md"
+
+
+@pytest.mark.heavy
+def test_a_predecessor_that_failed_has_the_last_word(cell: Cell) -> None:
+    """After a fallback, the model reads the end of the failed branch's error log; after a plain start, nobody's."""
+    cell.tell("do it")
+    cell.branch("improve", {"src/notes.md": "better\n"})
+    write(f"{cell.places.checkout('improve')}/logs/errors.log", "x\n" * 100 + "ImportError: no module named oops\n")
+    why = "fallback: improve@0123456789ab ended before SUCCESS: exit status 1"
+
+    _, model = work(cell, says("I see."), reason=why)
+    note = results(model.requests[0])[0].content
+    assert "ImportError: no module named oops" in note
+    assert note.count("    x\n") == briefing.ERROR_LINES - 1
+
+    cell.tell("do more")
+    _, model = work(cell, says("I see."))
+    assert "ImportError" not in results(model.requests[0])[0].content
+
+
+def test_the_note_of_given_facts_is_always_the_same() -> None:
+    """It is made by a pure function, and every autonomy is explained."""
+    facts = Facts("now", "main", "c0ffee", "start", "propose", "/bot", "/remote", "clean", (), (), (), (), "")
+
+    text = briefing.text_of(facts)
+
+    assert text == briefing.text_of(facts)
+    assert "only the PM moves main" in text
+    assert "branches not in main: none" in text
+    assert "Last lines of" not in text
+    assert "reports only" in briefing.text_of(facts._replace(autonomy="frozen"))
+
+
+def test_work_is_reported_and_ticked(cell: Cell) -> None:
+    """All directives of the unit at once, under the commit that the checkout is at then."""
+    cell.tell("first thing")
+    cell.tell("second thing")
+
+    outcome, _ = work(cell, calls(bash(f"echo more >> src/notes.md && {SAVE}")), says("Both are done."))
+
+    assert outcome.end is End.COMPLETED
+    assert cell.open() == []
+    [report] = cell.reports()
+    head = cell.context().head()
+    assert report.split("\n")[0].endswith(f"main@{head[:12]} done: first thing (+1)")
+    assert "\n\nBoth are done." in report
+    assert cell.bare("show", "main:src/notes.md") == "a note\nmore"
+
+
+@pytest.mark.heavy
+def test_a_turn_without_words_is_reported_all_the_same(cell: Cell) -> None:
+    """A report is never empty."""
+    cell.tell("do it")
+
+    work(cell, says(""))
+
+    assert "without a word" in cell.reports()[0]
+
+
+def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
+    """The reason is in the title, what to do in the text."""
+    cell.tell("do it")
+    replies = {"refusal": says("No.", REFUSAL), "max tokens": says("", MAX_TOKENS), "max steps": calls(bash("true"))}
+
+    for why, reply in replies.items():
+        work(cell, model=Always(reply), limits=limits(unit_steps=4))
+
+        assert cell.open() == ["do it"]
+        assert f"stopped ({why}): do it" in cell.reports()[-1]
+        assert "tried again" in cell.reports()[-1]
+
+
+def test_the_model_is_told_of_its_money_and_then_the_unit_ends(cell: Cell) -> None:
+    """Between two steps, with the results; what was not done stays open, and the PM reads why."""
+    cell.tell("do it")
+
+    def exhausted(request: Request) -> Completion:
+        raise ModelFailure("unit_budget_exhausted", "5 of 5 dollars are spent")
+
+    dear = calls(bash("true"), text="On my way.")._replace(spent=Spent(day=0.5, unit=0.92))
+    outcome, model = work(cell, dear, calls(bash("true"), text="Nearly."), exhausted)
+
+    assert outcome.end is End.BUDGET
+    assert texts(model.requests[0]) == []
+    assert "92% of what this run may cost is used up" in texts(model.requests[1])[0]
+    assert texts(model.requests[2]) == [], "once"
+    [report] = cell.reports()
+    assert "stopped (budget): do it" in report
+    assert "budget.unit_usd" in report
+    assert "5 of 5 dollars are spent" in report
+    assert "Nearly." in report
+    assert cell.open() == ["do it"]
+
+
+def test_a_model_that_fails_is_not_yet_worth_a_report(cell: Cell) -> None:
+    """That is the work loop's to decide; the directive stays open."""
+    cell.tell("do it")
+
+    def fail(request: Request) -> Completion:
+        raise ModelFailure("unavailable", "no answer")
+
+    outcome, _ = work(cell, model=fail)
+
+    assert outcome.end is End.MODEL_FAILURE
+    assert cell.reports() == []
+    assert cell.open() == ["do it"]
+
+
+def test_handing_over_leaves_the_directive_to_the_next_version(cell: Cell) -> None:
+    """The signal is there; no report, no tick."""
+    cell.tell("improve yourself")
+    cell.branch("improve", {"src/notes.md": "better\n"})
+
+    outcome, _ = work(cell, calls(ToolUse("1", "bootstrap", {"branch": "improve"}), text="Off I go."))
+
+    assert outcome.end is End.HANDED_OVER
+    assert cell.signal() == "improve"
+    assert cell.reports() == []
+    assert cell.open() == ["improve yourself"]
+
+
+@pytest.mark.heavy
+def test_being_asked_to_end_leaves_everything_open(cell: Cell) -> None:
+    """The next start begins again."""
+    cell.tell("do it")
+
+    def interrupted(request: Request) -> Completion:
+        raise Interrupted
+
+    outcome, _ = work(cell, model=interrupted)
+
+    assert outcome.end is End.INTERRUPTED
+    assert cell.reports() == []
+
+
+def test_what_the_pm_adds_meanwhile_is_told_once(cell: Cell) -> None:
+    """New directives only, with all their words; from then on they belong to the unit."""
+    cell.tell("first thing")
+    context = cell.context()
+    cell.open_git_door()
+    wakes = Wakes(cell.places.git_socket, context.log, Interruption())
+    seen = context.page.look()
+    wakes.seen(seen.commit)
+    directives = NewDirectives(context, wakes, seen.open)
+    assert directives.news() is None, "the control: nothing is new yet"
+
+    cell.tell("second thing\n\nin two lines")
+
+    said = ""
+
+    def told() -> bool:
+        nonlocal said
+        said = directives.news() or ""
+        return bool(said)
+
+    wait_for(told, "the words for the model")
+    assert "second thing\n\nin two lines" in said
+    assert "first thing" not in said
+    assert [task.text.split("\n")[0] for task in directives.tasks] == ["first thing", "second thing"]
+    assert "first thing" in directives.all_words(), "for a conversation that lost its beginning"
+    assert "second thing\n\nin two lines" in directives.all_words()
+    assert directives.news() is None
+    wakes.close()
+
+
+def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:
+    """One JSON line each, between an opening and an end."""
+    cell.tell("do it")
+
+    work(cell, calls(bash("echo out", id="1"), bash("exit 3", id="2")), says("Done."))
+
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    lines = [json.loads(line) for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
+    acts = ["acting", "acted"] * 2
+    assert [line["kind"] for line in lines] == ["opened", "answered", *acts, "answered", "ended"]
+    opened, _, first, done, second, then, _, ended = lines
+    assert opened["schema"] == "minifram.transcript/2"
+    assert opened["system"][0] == FILES["SYSTEM.md"]
+    assert done["content"] == "out\n[exit status 0]"
+    assert then["call"]["input"] == {"command": "exit 3"}
+    assert {line["run_id"] for line in lines} == {name.removesuffix(".jsonl")}
+    assert [line.get("step_id") for line in lines] == [None, "1", "1.1", "1.1", "1.2", "1.2", "2", None]
+    assert [then[key] for key in ("tool_name", "status", "error_code", "artifacts")] == ["bash", "ok", None, []]
+    assert then["args_hash"] == second["args_hash"] == args_hash({"command": "exit 3"}) != first["args_hash"]
+    assert isinstance(then["duration_ms"], int)
+    assert ended["end"] == "completed"
+
+
+def test_no_key_is_in_the_transcript(cell: Cell) -> None:
+    """Not in words, arguments or results; counts of tokens are left as they are, and what else was said."""
+    key = "ghp_" + "".join(random.Random(5).choices(string.ascii_letters + string.digits, k=36))
+    cell.tell("do it")
+    counted = calls(bash(f"echo is {key} one", id="1"), text=f"I try {key} now.")._replace(usage=Usage(12345, 6, 7, 8))
+    work(cell, counted, says("Done."))
+
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    text = read(f"{cell.checkout}/logs/transcripts/{name}")
+    assert key not in text
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert lines[1]["content"][0]["text"] == "I try [secret] now."
+    assert lines[1]["usage"]["input_tokens"] == 12345
+    assert lines[3]["call"]["input"] == {"command": "echo is [secret] one"}
+    assert lines[3]["content"] == "is [secret] one\n[exit status 0]"
+    assert lines[3]["args_hash"] == args_hash({"command": f"echo is {key} one"})
+
+
+@pytest.mark.heavy
+def test_a_transcript_that_cannot_be_written_does_not_end_the_work(
+    cell: Cell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is said once."""
+    cell.tell("do it")
+    write(f"{cell.checkout}/logs/transcripts", "a file where the directory should be")
+
+    outcome, _ = work(cell, calls(bash("true")), says("Done."))
+
+    assert outcome.end is End.COMPLETED
+    assert capfd.readouterr().err.count("transcript.not_written") == 1
+
+
+@pytest.mark.heavy
+def test_an_agent_that_ruins_its_clone_still_reports(cell: Cell) -> None:
+    """What was done is said, or kept to be said; nothing is raised."""
+    cell.tell("do it")
+
+    outcome, _ = work(cell, calls(bash("mv .git .git-away")), says("Oops."))
+
+    assert outcome.end is End.COMPLETED
+    os.rename(f"{cell.checkout}/.git-away", f"{cell.checkout}/.git")
+    assert cell.context().page.send()
+    assert cell.reported("Oops.")
+    assert cell.open() == []
+
+
+def test_a_base_prompt_that_the_agent_lost_is_mains(cell: Cell) -> None:
+    """It can still be asked to put it back."""
+    cell.tell("do it")
+    os.unlink(f"{cell.checkout}/SYSTEM.md")
+
+    _, model = work(cell, says("Done."))
+
+    assert model.requests[0].system[0] == FILES["SYSTEM.md"]
