@@ -23,9 +23,9 @@ from bench.scene import born, doors_answer, places_in, within
 from bench.stamps import PATIENCE_SECONDS, now, progress
 from bench.tables import TIMES_HEAD, Figure, Table, Verdict, at_most, distance, times_row
 from infra.keep.git_door.door_files import write_door_files
-from infra.keep.services import services
+from infra.keep.services import children, processes, services
 from infra.keep.supervision import checkouts
-from infra.shared import boot_files, processes
+from infra.shared import boot_files
 from infra.shared.boot import Boot
 from infra.shared.boot_log import FAILED, SUCCESS, parse_line
 from infra.shared.branches import MAIN
@@ -146,7 +146,7 @@ class _Runner:
         error_log, _ = boot_files.open_error_log(self._bot, self._checkout, 1 << 30)
         try:
             began = now()
-            process = processes.spawn(boot, processes.runner_command(), error_log)
+            process = children.spawn(boot, children.runner_command(), error_log)
         finally:
             os.close(error_log)
         with _killed_afterwards(process):
@@ -154,13 +154,13 @@ class _Runner:
 
     def imported_until_success(self) -> list[str]:
         boot = self._boot._replace(id=secrets.token_hex(16))
-        python, *words = processes.runner_command()
+        python, *words = children.runner_command()
         listed = Path(f"{self._checkout}/logs/imports")
         with open(listed, "wb") as output:
             process = subprocess.Popen(
                 [python, "-X", "importtime", *words],
                 cwd=self._checkout,
-                env=processes.cell_environment(boot),
+                env=children.cell_environment(boot),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from infra.keep.git_door import daemon
 from infra.keep.git_door.door_files import write_door_files
-from infra.keep.services.services import dies_with_us
+from infra.keep.services.children import dies_with_us
 from infra.shared.places import Places
 from infra.shared.repository.bare_config import SETTINGS
 from infra.shared.settings import Settings

@@ -27,13 +27,14 @@ def main(words: list[str]) -> int:
     # Here, because the bench imports this module for `Span` alone.
     from infra import watcher
     from infra.keep.environments import store
+    from infra.keep.services import children, processes
     from infra.keep.services.services import Services
     from infra.keep.supervision import checkouts, inbox, launching, memory
     from infra.keep.supervision.bounds import Bounds
     from infra.keep.supervision.health import Health
     from infra.keep.supervision.observe import Observer
     from infra.keep.supervision.shared_main import SharedMain
-    from infra.shared import boot_files, processes
+    from infra.shared import boot_files
 
     output = os.open(words[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
@@ -61,7 +62,7 @@ def main(words: list[str]) -> int:
     timed(processes, "sweep", "look for processes left behind")
     timed(checkouts, "ready", "git: look at the clone")
     timed(boot_files, "open_error_log", "open the error log")
-    timed(processes, "spawn", LAUNCH)
+    timed(children, "spawn", LAUNCH)
     timed(processes, "start_time", "read the start time")
     timed(SharedMain, "look", "look at main's ref and for the PM's retry")
     timed(SharedMain, "keep", "git: keep the good versions")

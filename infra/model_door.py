@@ -32,7 +32,7 @@ from infra.keep.model_door.bodies import Bodies, Calls, weight_of
 from infra.keep.model_door.incoming import read_request
 from infra.keep.model_door.model import Answer, Call, CallFailure, Model
 from infra.keep.model_door.providers import Surroundings, make_models, price_of
-from infra.keep.model_door.rotation import REFUSED_KEY, Failed, decisive, next_try
+from infra.keep.model_door.rotation import REFUSED_KEY, FailedTry, decisive, next_try
 from infra.keep.model_door.script import ScriptError
 from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, serve
 from infra.keep.model_door.surroundings import remove_foreign_settings
@@ -200,7 +200,7 @@ class Door:
         a person need not go on for that, since what a provider has begun is paid. Raises CallFailure."""
         models = asked_first(self.models, request.model)
         began = time.monotonic()
-        failed: list[Failed] = []
+        failed: list[FailedTry] = []
         failures: list[CallFailure] = []
         while following := next_try(failed, len(models), time.monotonic() - began):
             await asyncio.sleep(following.wait_seconds)
@@ -209,7 +209,7 @@ class Door:
             try:
                 completion = await self._try(model, request, left if model.provider == MANUAL else None)
             except CallFailure as failure:
-                failed.append(Failed(following.model, failure.type, failure.retry_after_seconds))
+                failed.append(FailedTry(following.model, failure.type, failure.retry_after_seconds))
                 failures.append(failure)
                 self._note(place, model, failure)
             else:
@@ -306,7 +306,7 @@ def asked_first(models: Sequence[Model], name: str) -> Sequence[Model]:
     return (*wished, *(model for model in models if model not in wished))
 
 
-def _told(models: Sequence[Model], failed: Sequence[Failed], failures: Sequence[CallFailure]) -> CallFailure:
+def _told(models: Sequence[Model], failed: Sequence[FailedTry], failures: Sequence[CallFailure]) -> CallFailure:
     """The failure of a call that several models could not answer: one of theirs, with what the others said."""
     place = decisive(failed)
     chosen = failures[place]

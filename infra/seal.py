@@ -21,9 +21,9 @@ from infra.keep.git_door.door_files import memory_bytes
 from infra.keep.seal import bare_repository, loopback, surroundings
 from infra.keep.seal.capabilities import FOR_WATCHING, keep_only
 from infra.keep.services import beats
-from infra.keep.services.services import Service, begin
+from infra.keep.services.services import Service, begin, doors
 from infra.keep.supervision import main_branch
-from infra.keep.supervision.zones import Zones, sealed_container
+from infra.keep.supervision.zones import Zones
 from infra.shared import arguments, report_titles
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -91,8 +91,17 @@ def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -
     why = holds()  # once more, as the watcher will: with nothing left that could mend it
     if why:
         raise Refused(why)
-    more = [git_daemon(places, settings), names]
-    return sealed_container(settings_path, places, cell, more, holds, examiner, EXAMINATIONS)
+    return Zones(
+        settings_path,
+        places,
+        daemon.url(places),
+        [*doors(settings_path, places), git_daemon(places, settings), names],
+        cell,
+        by_daemon=True,
+        proof=holds,
+        examiner=examiner,
+        scratch=EXAMINATIONS,
+    )
 
 
 def secrets(places: Places) -> list[str]:

@@ -19,8 +19,7 @@ from typing import TextIO
 from host.agent.demo_agent import (
     DemoAgent,
     DemoFailed,
-    agent_apart,
-    agent_in_container,
+    demo_agent,
     git,
     is_serving,
     main_after,
@@ -82,7 +81,7 @@ def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
     Gives Exit.OK, or Exit.FAILURE with the step that was not seen."""
     directory = Path(keep_at or tempfile.mkdtemp(prefix="minifram-demo-")).absolute()
     story = Narration(out)
-    agent = agent_apart(directory) if sandbox == "process" else agent_in_container(directory, sandbox, "", os.environ)
+    agent = demo_agent(directory, sandbox, os.environ)
     try:
         play_whole(agent, story)
         _close(agent, story)

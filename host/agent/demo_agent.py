@@ -41,36 +41,20 @@ class DemoAgent(NamedTuple):
     """The image that the container's is built on; None for what `minifram up` takes."""
 
 
-def agent_apart(directory: Path) -> DemoAgent:
-    """An agent of its own in every way: all that it leaves lies in this directory."""
-    directory.mkdir(parents=True, exist_ok=True)
-    run = tempfile.mkdtemp(prefix="mf-")  # short, because a unix socket's path is
-    env = keep_environment() | {
-        "XDG_DATA_HOME": str(directory / "data"),
-        "XDG_STATE_HOME": str(directory / "state"),
-        "XDG_CONFIG_HOME": str(directory / "config"),
-        "XDG_RUNTIME_DIR": run,
-        "NO_COLOR": "1",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-    }
-    places = Places(
-        bot=f"{directory}/data/minifram/{AGENT}/bot",
-        remote=f"{directory}/data/minifram/{AGENT}/remote.git",
-        run=f"{run}/minifram/{AGENT}",
-        var=f"{directory}/state/minifram/{AGENT}",
-    )
-    return DemoAgent(directory, places, directory / "pm", env, AGENT, "process")
-
-
-def agent_in_container(
-    directory: Path, sandbox: str, name: str, environ: Mapping[str, str], base: str | None = None
+def demo_agent(
+    directory: Path, sandbox: str, environ: Mapping[str, str], name: str = "", base: str | None = None
 ) -> DemoAgent:
-    """An agent among the PM's own: podman's images and volumes are where the PM's other containers have theirs."""
+    """In the process sandbox, all that it leaves lies in this directory. In podman's it is an agent among the PM's own:
+    images and volumes are where the PM's other containers have theirs."""
     directory.mkdir(parents=True, exist_ok=True)
-    own = {name: environ[name] for name in environ if name.startswith("XDG_") or name in HANDED_ON}
-    env = keep_environment() | own | {"NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
-    name = name or f"{AGENT}-{time.strftime('%Y%m%d-%H%M%S')}"
+    env = keep_environment()
+    if sandbox == "process":
+        env |= {f"XDG_{kind}_HOME": str(directory / kind.lower()) for kind in ("DATA", "STATE", "CONFIG")}
+        env["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="mf-")  # short, because a unix socket's path is
+    else:
+        env |= {key: environ[key] for key in environ if key.startswith("XDG_") or key in HANDED_ON}
+    env |= {"NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    name = name or (AGENT if sandbox == "process" else f"{AGENT}-{time.strftime('%Y%m%d-%H%M%S')}")
     places = paths_of(name, env, os.getuid()).places
     return DemoAgent(directory, places, directory / "pm", env, name, sandbox, base)
 

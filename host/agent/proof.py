@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from host.agent.demo import Narration, play_whole
-from host.agent.demo_agent import DemoFailed, agent_in_container
+from host.agent.demo_agent import DemoFailed, demo_agent
 from host.container import control
 from host.container.podman import Podman
 from host.container.words import Image, names
@@ -33,7 +33,7 @@ def prove(context: Context, home: AgentPaths, podman: Podman, image: Image, base
     with _alone_with(log, home) as output:
         shutil.rmtree(directory, ignore_errors=True)
         story = Narration(output, say)
-        played = agent_in_container(Path(directory), "podman", agent, context.environ, base)
+        played = demo_agent(Path(directory), "podman", context.environ, agent, base)
         try:
             _clear(podman, scratch)
             (context.proof or play_whole)(played, story, lambda: _check_version(podman, scratch, image))

@@ -24,7 +24,7 @@ from host.running import start as starting
 from host.running import watcher as watching
 from host.running.start import UP_SECONDS, Before, Running
 from host.running.watcher import DOWN_SECONDS, POLL_SECONDS
-from infra.shared import comms, watcher_file
+from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.people import WATCHER
@@ -33,7 +33,7 @@ from infra.shared.repository.page import reported, write_reports
 from infra.shared.repository.page_text import PAGE, USUAL, ReportEntry
 from infra.shared.repository.tip import TipBusy
 from infra.shared.safe_files import whole_file
-from infra.shared.watcher_file import RUNNING, SAFE_LEVEL
+from infra.shared.watcher_file import RUNNING, SAFE_LEVEL, WatcherFile
 
 REASON_CHARS, REASON_LINES = 2000, 12
 
@@ -206,14 +206,16 @@ class Switch:
         if not isinstance(ended, Running):
             self._verdict = f"the container ended with {ended} before its agent worked"
             return
-        self._verdict = self._why_unsteady(began)
-        state = state_at(self._home)
-        if not self._verdict and state:
+        state = self._steady_state(began)
+        if isinstance(state, str):
+            self._verdict = state
+        else:
             seconds = time.monotonic() - began
             self._running = Running(ended.pid, state.branch, state.commit, state.boot_id, seconds, state.level)
 
-    def _why_unsteady(self, began: float) -> str:
-        """Empty when the same boot works for `steady` seconds on end, and not only in safe mode."""
+    def _steady_state(self, began: float) -> WatcherFile | str:
+        """What the watcher says when the same boot has worked for `steady` seconds on end, and not only in safe mode;
+        else why not."""
         assert self._container is not None  # noqa: S101 - called for one
         steady, boot, since = self._caller.steady, "", time.monotonic()
         deadline = since + self._timeouts.up + steady
@@ -225,7 +227,7 @@ class Switch:
                 boot, since = state.boot_id if state else "", now
             elif now - since >= steady:
                 is_worse = state.level == SAFE_LEVEL != self._journal.rung
-                return "neither main nor its last good version lives there, only safe mode" if is_worse else ""
+                return "neither main nor its last good version lives there, only safe mode" if is_worse else state
             if now > deadline:
                 phase = state.phase if state else "without a word"
                 return f"the agent did not work for {steady:g} s on end in {now - began:.0f} s ({phase})"
@@ -304,7 +306,7 @@ def memory_at(home: AgentPaths) -> str:
         raise CommandError(Exit.CONFLICT, f"the watcher's memory cannot be kept: {error}") from None
 
 
-def state_at(home: AgentPaths) -> watcher_file.WatcherFile | None:
+def state_at(home: AgentPaths) -> WatcherFile | None:
     try:
         return watching.glimpse(home)
     except ValueError:  # of another schema, perhaps: the upgrade does not depend on it

@@ -1,7 +1,7 @@
 """The container as a pod for `podman kube play`: the same sealing, in the words of Kubernetes.
 
-Made from the words of `podman create`, each of which is said here, said on the command line that plays it, or listed
-as what a pod is by itself. The seal judges the outcome: it lets no agent run in a looser one. Pure."""
+Made from the words of `podman create`: each is said here, or on the command line that plays it, or a pod is so by
+default, as its test lists. The seal judges the outcome: it lets no agent run in a looser one. Pure."""
 
 from __future__ import annotations
 
@@ -24,24 +24,9 @@ MARK = "# Made by 'minifram generate kube"
 CONTAINER = "agent"
 """In the pod; podman puts the pod's name before it."""
 
-SAID = frozenset(
-    [
-        *("--name", "--label", "--pull", "--user", "--workdir", "--hostname", "--cap-drop", "--cap-add"),
-        *("--security-opt", "--read-only", "--env", "--sysctl", "--ulimit", "--pids-limit", "--memory", "--cpus"),
-        *("--stop-timeout", "--restart", "--tmpfs", "--mount", "--volume", "--secret", "--dns", "--dns-search"),
-    ]
-)
 PLAYED = frozenset(["--network", "--no-hosts", "--log-driver", "--log-opt"])
-"""Options of `podman kube play`."""
-NOT_IN_PODS = frozenset(["--uidmap", "--gidmap"])
-"""A pod is played in the user's own namespace: agents in pods share one count of processes."""
-BY_ITSELF = frozenset(
-    [
-        *("--ipc", "--uts", "--pid", "--cgroupns", "--systemd", "--init", "--sdnotify", "--stop-signal"),
-        *("--env-host", "--http-proxy", "--unsetenv-all", "--shm-size", "--read-only-tmpfs"),
-    ]
-)
-"""How a pod is by default, or near to it: 64 MB of shared memory, a writable /run that nothing is run from."""
+"""The words of `podman create` that are options of `podman kube play`. `--uidmap` and `--gidmap` have no place in a
+pod, which is played in the user's own namespace: agents in pods share one count of processes."""
 LIMITS = {"memory": "--memory", "cpu": "--cpus"}
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.shared.processes import is_alive
+from infra.keep.services.processes import is_alive
 from infra.shared.repository.git import Git
 from tests.faults.grown import REAL, MakeAgent, behave, grown, kill_runner, lead, rung, shown
 from tests.keep.supervision.agents import within

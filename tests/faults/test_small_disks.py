@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from infra.keep.services.processes import is_alive
 from infra.shared import watcher_file
-from infra.shared.processes import is_alive
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import SCHEMA
 from tests.faults.disks import fill, read_only, small_disk

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from infra.keep.services.processes import is_alive
 from infra.shared import watcher_file
-from infra.shared.processes import is_alive
 from tests.faults.grown import MakeAgent, behave, grown, kill_runner
 from tests.keep.supervision.agents import Agent, within
 

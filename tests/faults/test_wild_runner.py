@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.shared.processes import is_alive
+from infra.keep.services.processes import is_alive
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from tests.faults.grown import MakeAgent, behave, grown, kill_runner

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from host.agent import backup
@@ -677,7 +677,6 @@ def test_what_is_no_file_is_named(saved: tuple[Desk, Path], tmp_path: Path) -> N
         assert str(file) in ended.err
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_file_that_was_cut_or_changed_anywhere_leaves_nothing(saved: tuple[Desk, Path], data: st.DataObject) -> None:
     """Either it is refused in words and leaves nothing, or it is the agent that was saved; never anything else."""

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import given
 
-from host.container.kube import BY_ITSELF, NOT_IN_PODS, PLAYED, SAID, manifest, options, play_words
+from host.container.kube import PLAYED, manifest, options, play_words
 from host.container.words import Image, Sealing, sealing
 from host.errors import CommandError
 from host.paths import AgentPaths
@@ -20,6 +20,22 @@ from tests.host.test_container_machine import GOOD
 from tests.host.test_container_quadlet import printable
 from tests.host.test_container_words import a_sealing
 
+SAID = frozenset(
+    [
+        *("--name", "--label", "--pull", "--user", "--workdir", "--hostname", "--cap-drop", "--cap-add"),
+        *("--security-opt", "--read-only", "--env", "--sysctl", "--ulimit", "--pids-limit", "--memory", "--cpus"),
+        *("--stop-timeout", "--restart", "--tmpfs", "--mount", "--volume", "--secret", "--dns", "--dns-search"),
+    ]
+)
+"""In the manifest."""
+NOT_IN_PODS = frozenset(["--uidmap", "--gidmap"])
+BY_ITSELF = frozenset(
+    [
+        *("--ipc", "--uts", "--pid", "--cgroupns", "--systemd", "--init", "--sdnotify", "--stop-signal"),
+        *("--env-host", "--http-proxy", "--unsetenv-all", "--shm-size", "--read-only-tmpfs"),
+    ]
+)
+"""How a pod is by default, or near to it: 64 MB of shared memory, a writable /run that nothing is run from."""
 SEALINGS = [
     a_sealing(),
     a_sealing(keys=()),

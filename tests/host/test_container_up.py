@@ -29,6 +29,15 @@ def desk(workshop: Workshop) -> Iterator[ContainerDesk]:
         yield ready
 
 
+@pytest.fixture(scope="module")
+def looked_at(workshop: Workshop) -> Iterator[ContainerDesk]:
+    """One that is up with a key, for tests that only look."""
+    with a_desk(workshop) as ready:
+        ready.settings("sandbox: podman\nmodel: {provider: anthropic}\n")
+        ready.done("up", ANTHROPIC_API_KEY=KEY)
+        yield ready
+
+
 def test_an_agent_lives_in_its_container_from_up_to_down(desk: ContainerDesk) -> None:
     """Up makes everything and waits; status and doctor tell; down leaves the agent's files and nothing else."""
     up = desk.done("up", "--json").json
@@ -53,15 +62,13 @@ def test_an_agent_lives_in_its_container_from_up_to_down(desk: ContainerDesk) ->
     desk.done("up")
 
 
-def test_the_container_is_what_was_asked_for(desk: ContainerDesk) -> None:
+def test_the_container_is_what_was_asked_for(looked_at: ContainerDesk) -> None:
     """The runtime's orders have no difference to the sealing; and one is found when something else was asked for."""
-    desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n")
-    desk.done("up", ANTHROPIC_API_KEY=KEY)
-    told = desk.inspected()
-    orders = json.loads(desk.user.run("cat", told["OCIConfigPath"]).stdout)
-    profile = json.loads((desk.project / "podman/seccomp.json").read_text())
-    settings, image = read_settings(desk.home.settings), Image(told["ImageName"], "any")
-    asked = sealing(desk.home, settings, desk.machine(), image, str(desk.project), KEYS[:1], "none")
+    told = looked_at.inspected()
+    orders = json.loads(looked_at.user.run("cat", told["OCIConfigPath"]).stdout)
+    profile = json.loads((looked_at.project / "podman/seccomp.json").read_text())
+    settings, image = read_settings(looked_at.home.settings), Image(told["ImageName"], "any")
+    asked = sealing(looked_at.home, settings, looked_at.machine(), image, str(looked_at.project), KEYS[:1], "none")
 
     assert differences(asked, orders, profile) == []
     for other in (
@@ -73,11 +80,9 @@ def test_the_container_is_what_was_asked_for(desk: ContainerDesk) -> None:
     assert differences(asked, orders, profile | {"syscalls": []}) != []
 
 
-def test_inside_it_is_as_tight_as_it_looks_from_outside(desk: ContainerDesk) -> None:
+def test_inside_it_is_as_tight_as_it_looks_from_outside(looked_at: ContainerDesk) -> None:
     """Seen by its own first process: rights, mounts, limits, environment; what must be writable is."""
-    desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n")
-    desk.done("up", ANTHROPIC_API_KEY=KEY)
-    seen = desk.seen()
+    seen = looked_at.seen()
     status = dict(line.split(":\t", 1) for line in seen["status"].splitlines() if ":\t" in line)
 
     assert seen["pid"] == 1
@@ -112,12 +117,10 @@ def test_inside_it_is_as_tight_as_it_looks_from_outside(desk: ContainerDesk) -> 
     assert limits["Max processes"] == ["1280", "1280"]
 
 
-def test_the_cell_s_user_has_its_own_tree_and_nothing_else(desk: ContainerDesk) -> None:
+def test_the_cell_s_user_has_its_own_tree_and_nothing_else(looked_at: ContainerDesk) -> None:
     """It writes /bot, which the PM can read; repository, state and key are closed to it."""
-    desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n")
-    desk.done("up", ANTHROPIC_API_KEY=KEY)
 
-    assert desk.seen()["as_agent"] == {
+    assert looked_at.seen()["as_agent"] == {
         "/bot/from-inside": "",
         "/mnt/remote/objects/x": "Permission denied",
         "/var/lib/minifram/x": "Permission denied",
@@ -125,9 +128,9 @@ def test_the_cell_s_user_has_its_own_tree_and_nothing_else(desk: ContainerDesk) 
         "read /run/minifram/secrets/anthropic_api_key": "denied",
         "read /etc/minifram/minifram.yaml": "",
     }
-    made = Path(desk.home.places.bot, "from-inside")
-    assert made.stat().st_uid == desk.machine().host_uid(1000)
-    assert desk.user.run("test", "-r", str(made.parent)).returncode == 0
+    made = Path(looked_at.home.places.bot, "from-inside")
+    assert made.stat().st_uid == looked_at.machine().host_uid(1000)
+    assert looked_at.user.run("test", "-r", str(made.parent)).returncode == 0
 
 
 def test_the_key_is_podman_s_secret_while_the_agent_is_up(desk: ContainerDesk) -> None:

@@ -9,10 +9,11 @@ import pytest
 from bench.sealed.project import Project
 
 
-@pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_the_demo_runs_whole_in_the_container(project: Project) -> None:
-    """Directive, self-upgrade, two bad versions, rollback: each step is seen, as without a container."""
+    """Directive, self-upgrade, two bad versions, rollback: each step is seen, as without a container. `test_upgrade`
+    has the same steps played for the proof of an image; this is the PM's own command for them."""
     kept = str(project.user.directory("kept"))
     done = project.minifram("demo", "--sandbox", "podman", "--keep-at", kept, check=False, timeout=1400)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.runner.page import PageSeen
@@ -109,7 +109,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.text(max_size=5))
 def test_a_call_is_known_by_tool_and_arguments(arguments: dict[str, object], tool: str) -> None:
     """In whatever order, and by nothing else."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.boot import VARIABLE, Boot, Limits, from_json, to_json
@@ -32,7 +32,6 @@ def a_boot() -> Boot:
     )
 
 
-@settings(max_examples=50, deadline=None)
 @given(BOOTS)
 def test_what_the_watcher_writes_the_runner_reads(boot: Boot) -> None:
     """Every value comes back the same, through an environment variable."""

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared import boot_log
@@ -42,7 +42,6 @@ def test_the_form_is_the_one_that_people_read() -> None:
     assert format_line(line) == written
 
 
-@settings(max_examples=100, deadline=None)
 @given(LINES)
 def test_every_line_comes_back(line: BootLine) -> None:
     """Whatever a detail holds, it is one line of plain characters, and reads back the same."""
@@ -53,7 +52,6 @@ def test_every_line_comes_back(line: BootLine) -> None:
     assert parse_line(text) == line
 
 
-@settings(max_examples=60, deadline=None)
 @given(LINES, st.data())
 def test_a_part_of_a_line_is_no_line(line: BootLine, data: st.DataObject) -> None:
     """Only the newline tells that a line is whole: cut anywhere, also in its details, it is nobody's evidence."""
@@ -63,7 +61,6 @@ def test_a_part_of_a_line_is_no_line(line: BootLine, data: st.DataObject) -> Non
     assert parse_line(text[:cut] + text) is None or cut == 0
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     LINES,
     st.integers(0, 200),

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infra.shared.branches import MAIN, MAX_LENGTH, RESCUE, problem_with_branch, problem_with_ref
@@ -26,7 +26,6 @@ def test_a_branch_is_not_deeper_than_anybody_looks() -> None:
     assert "flatter" in str(problem_with_branch("/".join("a" * 13)))
 
 
-@settings(max_examples=15, deadline=None)
 @given(st.lists(NAMES, min_size=30, max_size=30))
 def test_git_accepts_every_branch_name_that_is_allowed(names: list[str]) -> None:
     """A name that we allow is one that git takes as a branch, unchanged."""
@@ -38,7 +37,6 @@ def test_git_accepts_every_branch_name_that_is_allowed(names: list[str]) -> None
     assert said.stdout.split("\n")[:-1] == allowed, said.stderr
 
 
-@settings(max_examples=200, deadline=None)
 @given(NAMES)
 def test_an_allowed_branch_stays_in_its_own_directory(name: str) -> None:
     """The clone of an allowed branch lies below the bot's directory and is nobody else's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infra.shared.comms import (
@@ -46,7 +46,6 @@ def documents(newlines: str = "\n|\n|\r\n", whole: bool = True) -> st.SearchStra
 TEXTS = st.one_of(
     st.lists(LINES, min_size=1, max_size=5).map("\n".join), st.text(st.characters(codec=None), max_size=8)
 )
-often = settings(max_examples=50, deadline=None)
 
 
 def gist(found: list[Directive]) -> list[tuple[str, str, bool]]:
@@ -72,7 +71,6 @@ def plain(text: str) -> list[str]:
     return [re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\ufffd", line).rstrip() for line in text.splitlines()]
 
 
-@often
 @given(documents(), TEXTS, TEXTS)
 def test_a_report_is_added_and_nothing_else_changes(document: str, title: str, text: str) -> None:
     """Every byte stays in its order, every directive as it is, and there is one more report, at the end."""
@@ -91,7 +89,6 @@ def test_a_report_is_added_and_nothing_else_changes(document: str, title: str, t
     new.encode(errors="surrogateescape")
 
 
-@often
 @given(documents(), TEXTS)
 def test_a_directive_is_added_and_nothing_else_changes(document: str, text: str) -> None:
     """Every byte stays in its order, and there is one more open directive, at the end, with these words."""
@@ -110,7 +107,6 @@ def test_a_directive_is_added_and_nothing_else_changes(document: str, text: str)
     assert found[-1][2] == (words.startswith("~~") and re.sub(r"(?s)~~.+?~~", "", words).strip() == "")
 
 
-@often
 @given(documents(), st.data())
 def test_ticking_changes_boxes_only(document: str, data: st.DataObject) -> None:
     """The asked ones are done, all others stay as they were, and no other byte is touched."""
@@ -128,7 +124,6 @@ def test_ticking_changes_boxes_only(document: str, data: st.DataObject) -> None:
     assert len(new) - len(document) <= len("- [x]\r\n") * sum(item.id in ids for item in before)
 
 
-@often
 @given(documents(whole=False))
 def test_missing_sections_are_added_at_the_end(document: str) -> None:
     """Nothing of the document changes, and a second time nothing is added."""
@@ -140,7 +135,6 @@ def test_missing_sections_are_added_at_the_end(document: str) -> None:
         assert whole == document
 
 
-@often
 @given(documents(newlines="\n"))
 def test_a_page_without_line_ends_of_windows_reads_the_same(document: str) -> None:
     """CRLF and LF make no difference to what is meant."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.conversation import (
@@ -58,14 +58,12 @@ COMPLETIONS = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(REQUESTS)
 def test_a_request_comes_through_the_wire(request: Request) -> None:
     """As JSON and back it is the same value, half surrogates and all."""
     assert request_from_dict(json.loads(json.dumps(request_to_dict(request)))) == request
 
 
-@settings(max_examples=40, deadline=None)
 @given(COMPLETIONS)
 def test_a_completion_comes_through_the_wire(completion: Completion) -> None:
     """As JSON and back it is the same value."""

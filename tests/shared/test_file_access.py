@@ -36,7 +36,7 @@ ALLOWED = {
     "infra/keep/supervision/checkouts.py": "prepares main's clone, all of it within one `acting`",
     "infra/keep/environments/": "programs that run as the cell, in a process of their own",
     "host/agent/up.py": "the PM's keys, and whether the agent's directories hold anything at all",
-    "host/container/proof.py": SCRATCH,
+    "host/agent/proof.py": SCRATCH,
     "host/agent/demo.py": "the demo's own agent, before it runs",
     "host/agent/init.py": "makes the agent: nothing of it runs yet",
     "host/agent/restore.py": "makes the agent from an archive: nothing of it runs yet",

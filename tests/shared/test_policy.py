@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.policy import Policy, Rule, from_text, to_text
@@ -23,7 +23,6 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.builds(Policy, st.sampled_from(["allow", "ask"]), st.just("allow"), st.lists(RULES, max_size=4).map(tuple)))
 def test_what_the_keep_writes_the_runner_reads(policy: Policy) -> None:
     """Every rule comes back as it was."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared import secret_shapes
@@ -98,7 +98,6 @@ AROUND = [
 
 
 @makers
-@settings(max_examples=10)
 @given(chances, st.sampled_from(AROUND))
 def test_a_key_is_found_wherever_it_stands(make: Maker, chance: random.Random, around: tuple[str, str]) -> None:
     """At the beginning, the end, in JSON, in an address, between any two things that are no part of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.model_settings import Price
@@ -227,7 +227,6 @@ def test_a_date_stays_a_word() -> None:
     assert parse_yaml("[2026-01-31, 2026-13-45, '0123', \"no\"]") == ["2026-01-31", "2026-13-45", "0123", "no"]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.one_of(st.text(max_size=30), st.text(st.sampled_from("autonmymdelis:{}[]&*!|>'\"# \n\t-?,0.%@`~"), max_size=30))
 )

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.signals import MAX_BYTES, Signal, SignalName, read_signal, write_signal
@@ -87,7 +87,6 @@ def test_bootstrap_takes_the_short_name_of_a_branch_only(content: bytes) -> None
         read_signal(SignalName.BOOTSTRAP, content)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(SignalName),
     st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda text: text.encode(errors="replace"))),

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared import arguments, report_titles, watcher_file
@@ -17,7 +17,6 @@ from infra.shared.places import CONTAINER, Places
 from infra.shared.watcher_file import BootRecord, Request, Trouble, WatcherFile, decode, encode
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 4_102_444_800_000))
 def test_a_moment_is_written_to_its_millisecond(milliseconds: int) -> None:
     """A float of seconds is a hair beside its milliseconds; what is written is not one less."""
@@ -36,7 +35,6 @@ def test_moments_are_utc() -> None:
 PATHS = st.text(st.characters(exclude_characters="\0"), max_size=12)
 
 
-@settings(max_examples=50, deadline=None)
 @given(PATHS, st.builds(Places, PATHS, PATHS, PATHS, PATHS))
 def test_a_command_line_carries_every_path(settings_path: str, places: Places) -> None:
     """Also one that begins like an option, or is empty."""
@@ -79,7 +77,6 @@ STATES = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(STATES)
 def test_the_watcher_remembers_what_it_knew(state: WatcherFile) -> None:
     """Every field comes back; the file is plain JSON."""
@@ -141,7 +138,6 @@ def test_reports_begin_with_the_branch_and_the_commit_s_first_twelve() -> None:
     assert report_titles.watcher("main died") == "watcher: main died"
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=8).map(lambda text: text * 30))
 def test_a_title_is_one_line_of_bounded_length(directive: str) -> None:
     """Whatever the directive holds, also when it is empty."""

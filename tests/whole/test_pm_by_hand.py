@@ -54,9 +54,9 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
     owner.minifram("up")
 
     _push_directive(owner, "Be politer, s'il vous pla\xeet.".encode("latin-1"))
-    waits = owner.told("Awaiting review", 40)
+    waits = owner.told("Awaiting review", 120)
     assert re.search(r"politer@[0-9a-f]{12} validated: rehearsed, 1 of main's tests passed", waits)
-    owner.told("It awaits your review.", 20)
+    owner.told("It awaits your review.", 60)
 
     owner.git("pull", "-q", "--rebase")
     assert len(owner.git("log", "--oneline", "--", "infra").splitlines()) == 1, "the agent's own push to main was taken"
@@ -64,7 +64,7 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
     owner.git("push", "-q")
     _runs(owner, owner.git("rev-parse", "HEAD"))
     _push_directive(owner, b"Say something.")
-    assert _said(owner.told("Heard.", 20)).endswith("Heard. Thank you.")
+    assert _said(owner.told("Heard.", 60)).endswith("Heard. Thank you.")
     owner.until(60, lambda: not (owner.bot / "politer").exists(), "the merged branch's clone is gone")
 
     owner.git("pull", "-q", "--rebase=merges")
@@ -75,8 +75,8 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
     owner.git("push", "-q")
     _runs(owner, owner.git("rev-parse", "HEAD"))
     _push_directive(owner, b"Say something else.")
-    owner.told("done: Say something else.", 20)
-    assert _said(owner.told("Heard.", 20)).endswith("Heard.")
+    owner.told("done: Say something else.", 60)
+    assert _said(owner.told("Heard.", 60)).endswith("Heard.")
     assert all(item.done for item in comms.directives(owner.page()))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from host.project import first_files, image_files
-from infra.shared.processes import runner_command
+from infra.keep.services.children import runner_command
 
 ROOT = Path(__file__).parents[2]
 

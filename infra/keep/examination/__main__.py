@@ -17,7 +17,7 @@ from infra.shared.exit_codes import Exit
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
-from infra.shared.verdicts import findings, records, refs, trees, verdict
+from infra.shared.verdicts import records, refs, trees, verdict
 from infra.shared.verdicts.findings import ANSWER_BYTES, Findings
 from infra.shared.verdicts.selection import select
 
@@ -71,7 +71,7 @@ def conclude(remote: str, planned: bytes, answered: bytes, began: float, now: fl
     """Keep the verdict and take the request away. Raises GitError, ValueError for a plan that is none."""
     wanted, _ = plan.from_bytes(planned)
     try:
-        answer = findings.from_json(answered)
+        answer = msgspec.json.decode(answered, type=Findings)
     except ValueError:
         answer = Findings(outage="the examiner ended without an answer; the candidate may have ended it")
     git = Git(remote, WATCHER, {"GIT_DIR": remote}).within(LOOK_SECONDS)

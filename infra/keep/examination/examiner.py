@@ -18,10 +18,9 @@ from infra.keep.examination import plan, running
 from infra.keep.examination.plan import Plan
 from infra.keep.rehearsal import scratch
 from infra.keep.rehearsal import verdict as rehearsals
+from infra.keep.services.processes import sweep
 from infra.shared.exit_codes import Exit
-from infra.shared.processes import sweep
 from infra.shared.repository.git import Git, GitError
-from infra.shared.verdicts import findings
 from infra.shared.verdicts.findings import Findings, Run
 
 GIT_SECONDS = 60.0
@@ -43,7 +42,10 @@ def main(apart: bool) -> int:
     wanted, pack = plan.from_bytes(sys.stdin.buffer.read())
     scratch.stand_apart()
     if apart:
-        _take_little()
+        # A part of the processes that each user may have, so that the keep has some left beside the cell and us.
+        most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        if most != resource.RLIM_INFINITY:
+            resource.setrlimit(resource.RLIMIT_NPROC, (most * OURS_OF_FIVE // 5,) * 2)
         # What an examination left that was killed.
         for entry in list(os.scandir(tempfile.gettempdir())):
             if entry.stat(follow_symlinks=False).st_uid == os.getuid():
@@ -55,17 +57,9 @@ def main(apart: bool) -> int:
         answer = examine(wanted, pack)
     except (OSError, GitError) as error:
         answer = Findings(outage=f"it could not be examined: {str(error)[:500]}")
-    sys.stdout.buffer.write(findings.to_json(answer) + b"\n")
+    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
     return Exit.OK
-
-
-def _take_little() -> None:
-    """A part of the processes that each user may have, so that the keep has some left beside the cell and us."""
-    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    if most != resource.RLIM_INFINITY:
-        ours = most * OURS_OF_FIVE // 5
-        resource.setrlimit(resource.RLIMIT_NPROC, (ours, ours))
 
 
 def examine(wanted: Plan, pack: bytes) -> Findings:
@@ -88,21 +82,17 @@ def examine(wanted: Plan, pack: bytes) -> Findings:
 
 
 def _check_out(root: str, wanted: Plan, pack: bytes) -> Checkouts:
-    places = Checkouts(f"{root}/c", f"{root}/b", f"{root}/m", f"{root}/t")
     commits = (wanted.candidate, wanted.with_mains_tests, wanted.mains)
-    made: dict[str, str] = {}
-    for commit, path in zip(commits, places[:3], strict=True):
-        if commit in made:  # the same files: one checkout does
-            places = places._replace(**{places._fields[places.index(path)]: made[commit]})
-            continue
-        made[commit] = path
+    made = {commit: f"{root}/{at}" for at, commit in enumerate(dict.fromkeys(commits))}  # the same files: one checkout
+    for commit, path in made.items():
         os.mkdir(path)
         git = Git(path).within(GIT_SECONDS)
         git("init", "--quiet", "--template=")
         git("index-pack", "--stdin", stdin=pack)
         git("reset", "--quiet", "--hard", commit)
-    os.mkdir(places.scratch)
-    return places
+    os.mkdir(f"{root}/t")
+    candidate, with_mains_tests, mains = (made[commit] for commit in commits)
+    return Checkouts(candidate, with_mains_tests, mains, f"{root}/t")
 
 
 def _rehearse(places: Checkouts, wanted: Plan) -> Findings:

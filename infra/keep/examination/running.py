@@ -1,6 +1,6 @@
 """Runs of pytest on a checkout, as the examiner's user: with the image's Python, in a session of its own, with limits.
 
-What pytest tells comes over a pipe from a plugin of ours (`inside/`). Its words are kept for the log only."""
+A plugin of ours (`inside/`) writes what pytest does to a file without a name. Pytest's own words are for the log."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import contextlib
 import importlib.util
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from infra.shared.processes import KEEPS_GIT, how_it_ended
+from infra.keep.services.children import KEEPS_GIT
+from infra.keep.services.processes import how_it_ended
 from infra.shared.text import plain
 from infra.shared.verdicts.findings import ANSWER_BYTES, FAILED, SKIPPED, Run, run_of
 
@@ -53,9 +54,10 @@ def run(checkout: str, files: Sequence[str], scratch: str, seconds: float) -> Ru
     if not files:
         return Run()
     end = time.monotonic() + seconds
-    workers = ["-n", str(os.cpu_count() or 1)] if _worth_sharing_out(files) else []
-    first = _pytest(checkout, [*workers, *files], scratch, seconds)
-    failed = [id for id, outcome in first.outcomes.items() if outcome == FAILED]
+    cores = os.cpu_count() or 1
+    shares = len(files) >= MANY_FILES and cores > 1 and importlib.util.find_spec("xdist") is not None
+    first = _pytest(checkout, [*(["-n", str(cores)] if shares else []), *files], scratch, seconds)
+    failed = first.failed()
     if first.trouble or not 0 < len(failed) <= MOST_RETRIED:
         return first
     second = _pytest(checkout, failed, scratch, max(1.0, end - time.monotonic()))
@@ -72,35 +74,30 @@ def ended_there(checkout: str, runs: Sequence[Run], known: Run, scratch: str, se
     return _pytest(checkout, ids if len(ids) < MANY_FILES else files, scratch, seconds).outcomes if ids else {}
 
 
-def _worth_sharing_out(files: Sequence[str]) -> bool:
-    return len(files) >= MANY_FILES and (os.cpu_count() or 1) > 1 and importlib.util.find_spec("xdist") is not None
-
-
 def _pytest(checkout: str, words: Sequence[str], scratch: str, seconds: float) -> Run:
-    read_end, write_end = os.pipe()
-    plain = ["-q", "--color=no", "--rootdir=.", "-p", "no:cacheprovider", "-p", "minifram_report", "-m", MARKS]
-    try:
-        with open(f"{scratch}/pytest.log", "ab") as log:
-            process = subprocess.Popen(
-                [*_ENDS_WITH_US, sys.executable, "-s", "-P", "-m", "pytest", *plain, *words],
-                cwd=checkout,
-                env=_environment(scratch, write_end),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                pass_fds=(write_end,),
-            )
-    except OSError:
-        os.close(read_end)
-        raise
-    finally:
-        os.close(write_end)
-    try:
-        lines, late = _read(process, read_end, seconds)
-    finally:
-        os.close(read_end)
-        _end(process)
+    options = ["-q", "--color=no", "--rootdir=.", "-p", "no:cacheprovider", "-p", "minifram_report", "-m", MARKS]
+    late = False
+    with open(f"{scratch}/pytest.log", "ab") as log, tempfile.TemporaryFile(dir=scratch) as report:
+        process = subprocess.Popen(
+            [*_ENDS_WITH_US, sys.executable, "-s", "-P", "-m", "pytest", *options, *words],
+            cwd=checkout,
+            env=_environment(scratch, report.fileno()),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=(report.fileno(),),
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        # By its offset: what is left of the tests may still write.
+        lines = _lines(os.pread(report.fileno(), ANSWER_BYTES, 0))
     return run_of(lines, _trouble(lines, process.returncode, late, seconds, scratch))
 
 
@@ -125,43 +122,14 @@ def _last_words(scratch: str) -> str:
     return plain(text)
 
 
-def _read(process: subprocess.Popen[bytes], pipe: int, seconds: float) -> tuple[list[Any], bool]:
-    """The plugin's lines until pytest has ended, and whether its time was up. A process that keeps the pipe open is not
-    waited for."""
-    end, said = time.monotonic() + seconds, bytearray()
-    pidfd = os.pidfd_open(process.pid)
-    try:
-        with selectors.DefaultSelector() as ready:
-            ready.register(pipe, selectors.EVENT_READ)
-            ready.register(pidfd, selectors.EVENT_READ)
-            while True:
-                found = {key.fd for key, _ in ready.select(max(0.0, end - time.monotonic()))}
-                part = os.read(pipe, 1 << 16) if pipe in found else b""
-                said += part
-                if pipe in found and not part:
-                    ready.unregister(pipe)
-                if len(said) > ANSWER_BYTES or not found:
-                    return _lines(said), True
-                if pidfd in found and not part:
-                    return _lines(said), False
-    finally:
-        os.close(pidfd)
-
-
-def _lines(said: bytes | bytearray) -> list[Any]:
+def _lines(said: bytes) -> list[Any]:
     lines = []
-    for line in bytes(said).split(b"\n"):
+    for line in said.split(b"\n"):
         try:
             lines.append(json.loads(line))
         except (ValueError, RecursionError):
             continue
     return lines
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _environment(scratch: str, report: int) -> dict[str, str]:

@@ -21,7 +21,7 @@ BEGIN_SECONDS = 900.0
 """No try begins later than this after the first one: whoever asks has patience for 1800."""
 
 
-class Failed(NamedTuple):
+class FailedTry(NamedTuple):
     """One try that gave no completion."""
 
     model: int
@@ -37,7 +37,7 @@ class Try(NamedTuple):
     wait_seconds: float = 0.0
 
 
-def next_try(failed: Sequence[Failed], models: int, elapsed_seconds: float) -> Try | None:
+def next_try(failed: Sequence[FailedTry], models: int, elapsed_seconds: float) -> Try | None:
     """What follows these tries, oldest first; None when the call has failed. With a single model nothing is tried
     again: the runner has the patience."""
     if not failed:
@@ -53,6 +53,6 @@ def next_try(failed: Sequence[Failed], models: int, elapsed_seconds: float) -> T
     return following if following.model < models and in_time else None
 
 
-def decisive(failed: Sequence[Failed]) -> int:
+def decisive(failed: Sequence[FailedTry]) -> int:
     """Which of the tries of a failed call its failure is: the last when it ended the call by itself, else the first."""
     return 0 if failed[-1].type in PASSING | {REFUSED_KEY} else len(failed) - 1

@@ -56,7 +56,7 @@ class ScriptedError(_Part, frozen=True, kw_only=True):
     retry_after_seconds: float | None = None
 
 
-class Reply(_Part, frozen=True, kw_only=True):
+class ScriptedReply(_Part, frozen=True, kw_only=True):
     """One turn of the model, or a call that fails a number of times before the turn after it."""
 
     text: str | None = None
@@ -69,7 +69,7 @@ class Reply(_Part, frozen=True, kw_only=True):
 class Scene(_Part, frozen=True, kw_only=True):
     name: str
     when: When = When()
-    replies: tuple[Reply, ...]
+    replies: tuple[ScriptedReply, ...]
 
 
 class Script(_Part, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ def _check(scene: Scene, source: str) -> None:
         except re.error as error:
             raise ScriptError(f"{source}: scene {scene.name!r}: when.{key} is no regular expression: {error}") from None
     for place, reply in enumerate(scene.replies):
-        if reply.error and reply != Reply(error=reply.error):
+        if reply.error and reply != ScriptedReply(error=reply.error):
             raise ScriptError(
                 f"{source}: scene {scene.name!r}: replies[{place}] has an error and more; expected one of both"
             )
@@ -124,7 +124,7 @@ class Played(msgspec.Struct, frozen=True):
     """How many replies the model has given in this conversation."""
     errors: tuple[tuple[int, ScriptedError], ...] = ()
     """The failures that stand before the reply, with their places in the scene."""
-    reply: Reply | None = None
+    reply: ScriptedReply | None = None
     """None past the end of the scene."""
 
 
@@ -147,7 +147,9 @@ def turns(request: Request) -> int:
     )
 
 
-def _at(replies: tuple[Reply, ...], turn: int) -> tuple[tuple[tuple[int, ScriptedError], ...], Reply | None]:
+def _at(
+    replies: tuple[ScriptedReply, ...], turn: int
+) -> tuple[tuple[tuple[int, ScriptedError], ...], ScriptedReply | None]:
     errors: list[tuple[int, ScriptedError]] = []
     seen = 0
     for place, reply in enumerate(replies):

@@ -19,8 +19,8 @@ from infra.keep.rehearsal.findings import Outage, Unfit, as_outage
 from infra.keep.rehearsal.scratch import RehearsedVersion
 from infra.keep.rehearsal.stages import Rehearsal
 from infra.keep.rehearsal.verdict import SECONDS, RehearsalVerdict, as_line, beginning, exit_of
+from infra.keep.services.processes import sweep
 from infra.shared.exit_codes import Exit
-from infra.shared.processes import sweep
 
 
 class Stopped(Exception):

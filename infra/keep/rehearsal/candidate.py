@@ -18,7 +18,7 @@ from infra.keep.git_door.daemon import at_most
 from infra.keep.rehearsal.findings import Outage, as_outage
 from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
 from infra.keep.rehearsal.verdict import ending
-from infra.shared import processes
+from infra.keep.services import children, processes
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_files import boot_words, last_words, make_home, open_error_log
 from infra.shared.boot_log import FAILED, BootLine
@@ -97,9 +97,9 @@ def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str,
         errors, _ = open_error_log(bot, places.main_checkout, ROTATE_OVER)
         try:
             process = subprocess.Popen(
-                [*bounded(seconds), *processes.runner_command(version.python)],
+                [*bounded(seconds), *children.runner_command(version.python)],
                 cwd=places.main_checkout,
-                env=processes.cell_environment(boot, version.python) | {"TMPDIR": scratch.temporary},
+                env=children.cell_environment(boot, version.python) | {"TMPDIR": scratch.temporary},
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 from infra.keep.git_door.mainline import Unreadable, read_main
 from infra.keep.rehearsal.findings import Outage, Stage, Unfit, as_outage
+from infra.keep.services.processes import become_subreaper
 from infra.shared import comms
 from infra.shared.branches import problem_with_branch
 from infra.shared.people import Person
 from infra.shared.places import Places
-from infra.shared.processes import become_subreaper
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import (

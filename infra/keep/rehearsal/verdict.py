@@ -9,7 +9,6 @@ import json
 import sys
 from typing import NamedTuple
 
-from infra.keep.services.services import dies_with_us
 from infra.shared.exit_codes import Exit
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.text import cut, plain
@@ -43,7 +42,7 @@ def command(
     `scratch` is an existing directory that this user may write to and run programs in; `python` starts the runner."""
     given = {"checkout": checkout, "branch": branch, "commit": commit, "scratch": scratch, "python": python}
     words = [f"--{name}={value}" for name, value in (given | {"seconds": f"{seconds:g}"}).items()]
-    return dies_with_us(keep_command("infra.keep.rehearsal", *words))
+    return keep_command("infra.keep.rehearsal", *words)
 
 
 def environment() -> dict[str, str]:

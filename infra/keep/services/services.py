@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from infra.keep.git_door.door_files import write_door_files
-from infra.keep.services import beats
+from infra.keep.services import beats, processes
 from infra.keep.services.beats import Beat, Question
+from infra.keep.services.children import begin_aside, dies_with_us
 from infra.keep.services.lasting import Lasting
 from infra.keep.services.restarts import HEALTHY_SECONDS, delay_seconds
-from infra.shared import arguments, processes
+from infra.shared import arguments
 from infra.shared.identity import OURS, Identity
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment
@@ -78,13 +79,6 @@ class Service:
     seed: str = field(default="8000")
 
 
-def dies_with_us(command: list[str]) -> list[str]:
-    """The command, ended with SIGTERM when this process is killed (setpriv(1)): a door must not outlive its watcher
-    and keep the socket from the next one's."""
-    # By its path: a service's own environment need not lead to it.
-    return [shutil.which("setpriv") or "setpriv", "--pdeathsig", "TERM", *command]
-
-
 def doors(settings_path: str, places: Places) -> list[Service]:
     """What every agent has."""
     given = arguments.words(settings_path, places)
@@ -107,16 +101,7 @@ def doors(settings_path: str, places: Places) -> list[Service]:
 def begin(service: Service, var: str) -> int:
     """Start its process; gives the pid. Raises OSError, and then there is none."""
     with open(f"{var}/{service.output}", "ab") as output:
-        process = subprocess.Popen(
-            dies_with_us(service.command),
-            cwd="/",
-            env=service.env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            **service.identity.for_child,
-        )
+        process = begin_aside(service.command, service.env, service.identity, stdout=output, stderr=output)
     try:
         service.pidfd = os.pidfd_open(process.pid)
     except OSError:  # it runs, but we could not follow it: it must not keep its socket from the next

@@ -4,7 +4,6 @@ The rules are `excess`'s; here they meet the agent: a log is cut, room is made, 
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
 from math import inf
@@ -15,13 +14,13 @@ from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.environments.store import paths_of, wanted_hash, whole_ones
 from infra.keep.limits import judge, room, sample
 from infra.keep.limits.findings import Finding, Remedy
-from infra.keep.services.services import dies_with_us
+from infra.keep.services import children
+from infra.keep.services.children import begin_aside
 from infra.keep.supervision import clearing
 from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.decide.events import Event, MustEnd, Observed
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
-from infra.shared import processes
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
@@ -130,19 +129,10 @@ class Bounds:
         """In a process of its own: a tree may be of any size. What known-good versions need stays."""
         places = self._clones.places
         words = (places.bot, places.environments, places.wheels, *self._of_goods(state))
-        env = keep_environment() | {"HOME": "/nonexistent", processes.KEEPS_GIT: places.var}
+        env = keep_environment() | {"HOME": "/nonexistent", children.KEEPS_GIT: places.var}
         try:
             with self._clones.identity.acting():
-                subprocess.Popen(
-                    dies_with_us(keep_command("infra.keep.environments.tidy", *words)),
-                    cwd="/",
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                    **self._clones.identity.for_child,
-                )
+                begin_aside(keep_command("infra.keep.environments.tidy", *words), env, self._clones.identity)
         except OSError as error:
             self._log.error("environments.not_tidied", reason=str(error))
 

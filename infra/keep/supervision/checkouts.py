@@ -13,13 +13,13 @@ import shutil
 import stat
 from typing import NamedTuple
 
+from infra.keep.services.children import KEEPS_GIT
 from infra.keep.supervision import integrity, rescue
 from infra.keep.supervision.tampering import tampering
 from infra.shared.branches import MAIN
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import AGENT
 from infra.shared.places import Places
-from infra.shared.processes import KEEPS_GIT
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.safe_files import Below, Entry
 
@@ -81,10 +81,8 @@ def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
 def problem_with_clone(cell: Cell, branch: str) -> str:
     """Why `branch` has nothing to be launched from; empty when it has a clone. A glance, whatever the clone holds."""
     checkout = cell.places.checkout(branch)
-    with cell.identity.acting():
-        at = os.path.realpath(checkout) if os.path.isdir(f"{checkout}/.git") else ""
-        if at == f"{os.path.realpath(cell.places.bot)}/{branch}/minifram":
-            return ""
+    if cell.files.is_directory(f"{checkout}/.git"):
+        return ""
     return f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again"
 
 

@@ -19,11 +19,10 @@ from typing import NamedTuple
 import structlog
 
 from infra.keep.environments import requirements, store
-from infra.keep.services.child import Child
-from infra.keep.services.services import dies_with_us
+from infra.keep.services import processes
+from infra.keep.services.children import KEEPS_GIT, Child
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
-from infra.shared import processes
 from infra.shared.exit_codes import Exit
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import WATCHER
@@ -59,6 +58,9 @@ class _Wanted(NamedTuple):
     """Seconds since the epoch."""
 
 
+_NOTHING = _Wanted("", "", 0.0)
+
+
 class Examining:
     """Of one agent, one at a time."""
 
@@ -77,7 +79,7 @@ class Examining:
         """Of the keep's other processes."""
         self._git = Git(zones.places.remote, WATCHER, {"GIT_DIR": zones.places.remote})
         self._part: _Part | None = None
-        self._wanted: _Wanted | None = None
+        self._wanted = _NOTHING
         self._plan = -1
         self._failures = 0
         self._next = 0.0
@@ -100,7 +102,10 @@ class Examining:
         Never waits for a child."""
         if self._part is None:
             if state.phase in _CALM and not state.stopping and not state.request and at >= self._next:
-                self._begin(state, at)
+                try:
+                    self._begin(state, at)
+                except (GitError, OSError) as error:
+                    self._failed(str(error), at)
             return 0.0
         name, child, deadline = self._part
         if at > deadline:
@@ -126,7 +131,7 @@ class Examining:
         return held
 
     def cancel(self) -> None:
-        """It begins anew some other time."""
+        """It is repeated at another time."""
         self.let_go(time.monotonic())
         part, self._part = self._part, None
         if part:
@@ -136,13 +141,10 @@ class Examining:
         self._forget()
 
     def _begin(self, state: State, at: float) -> None:
+        """Raises GitError, OSError."""
         if not refs.is_asked(self._zones.places.remote):
             return
-        try:
-            waiting = refs.requests(self._git)
-        except GitError as error:
-            self._failed(str(error), at)
-            return
+        waiting = refs.requests(self._git)
         if not waiting:
             self._next = at + AGAIN_SECONDS  # there is a file that is no request
             return
@@ -150,16 +152,12 @@ class Examining:
         self._wanted = _Wanted(branch, commit, time.time())
         self._runner = state.runner.pid if state.runner else 0
         limits = self._settings.limits
-        words = ["prepare", f"--remote={self._zones.places.remote}", f"--branch={branch}", f"--commit={commit}"]
+        words = [f"--remote={self._zones.places.remote}", f"--branch={branch}", f"--commit={commit}"]
         words += [f"--rehearsal-seconds={limits.rehearsal_seconds:g}", f"--seconds={limits.validation_seconds:g}"]
         words += [f"--python={self._python(branch)}"]
         words += [] if self._settings.rehearse else ["--unrehearsed"]
         words += ["--rehearsed"] if self._is_fit(branch, commit) else []
-        try:
-            self._start("prepare", words, at + PREPARE_SECONDS)
-        except OSError as error:
-            self._failed(str(error), at)
-            return
+        self._start("prepare", words, at + PREPARE_SECONDS)
         self._log.info("examination.began", branch=branch, commit=commit)
 
     def _python(self, branch: str) -> str:
@@ -180,7 +178,7 @@ class Examining:
                 self._plan = os.dup(output)
                 limits = self._settings.limits
                 longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + GRACE_SECONDS
-                words = ["examine", *(["--apart"] if self._zones.examiner.uid and self._zones.scratch else [])]
+                words = ["--apart"] if self._zones.examiner.uid and self._zones.scratch else []
                 self._start("examine", words, at + longest, self._zones.examiner, self._plan)
                 self._held_since = at
                 processes.hold(self._keep_pids() | self.pids(), self._zones.cell, self._runner)
@@ -188,13 +186,11 @@ class Examining:
                 self._drop("there is nothing to examine: it has moved, or it cannot be merged")
             case "examine":
                 self._end_examiner()
-                began = self._wanted.began if self._wanted else time.time()
-                words = [f"--remote={self._zones.places.remote}", f"--began={began!r}"]
+                words = [f"--remote={self._zones.places.remote}", f"--began={self._wanted.began!r}"]
                 words += [f"--plan={self._plan}", f"--answer={output}"]
-                self._start("conclude", ["conclude", *words], at + CONCLUDE_SECONDS, more=(self._plan, output))
+                self._start("conclude", words, at + CONCLUDE_SECONDS, more=(self._plan, output))
             case "conclude" if status == Exit.OK:
-                if self._wanted:
-                    self._log.info("examination.ended", branch=self._wanted.branch, commit=self._wanted.commit)
+                self._log.info("examination.ended", branch=self._wanted.branch, commit=self._wanted.commit)
                 self._failures = 0
                 self._forget()
             case _:
@@ -210,35 +206,35 @@ class Examining:
         more: tuple[int, ...] = (),
     ) -> None:
         """Raises OSError."""
-        env = keep_environment() | {processes.KEEPS_GIT: self._zones.places.var, "HOME": "/nonexistent"}
+        env = keep_environment() | {KEEPS_GIT: self._zones.places.var, "HOME": "/nonexistent"}
         if who.uid or self._zones.scratch:
             env["TMPDIR"] = self._zones.scratch or tempfile.gettempdir()
         if stdin >= 0:
             os.lseek(stdin, 0, os.SEEK_SET)
-        words = dies_with_us(keep_command("infra.keep.examination", *words))
+        command = keep_command("infra.keep.examination", part, *words)
         with open(f"{self._zones.places.var}/examination.log", "wb") as errors:
-            child = Child(words, env, OUTPUT_BYTES, who, stdin=stdin, stderr=errors.fileno(), pass_fds=more)
+            child = Child(command, env, OUTPUT_BYTES, who, stdin=stdin, stderr=errors.fileno(), pass_fds=more)
         self._part = _Part(part, child, deadline)
 
     def _end_examiner(self) -> None:
-        """Whatever it left running, where it is a user of its own."""
+        """And every process that it left behind, where it is a user of its own."""
         if self._zones.examiner.uid and os.getpid() == 1:
             processes.signal_all_of(self._zones.examiner, signal.SIGKILL)
 
     def _failed(self, why: str, at: float) -> None:
-        """The machine's fault: again a little later, and not for ever."""
+        """The machine's fault: repeated a little later, a few times."""
         self._failures += 1
         self._next = at + AGAIN_SECONDS
         self._log.error("examination.failed", reason=why[:1000], attempt=self._failures)
         if self._failures >= ATTEMPTS:
             self._failures = 0
-            self._drop("it failed again and again")
+            self._drop("it failed several times in a row")
         else:
             self._forget()
 
     def _drop(self, why: str) -> None:
-        """Take the request away."""
-        if self._wanted:
+        """Remove the request."""
+        if self._wanted.branch:
             self._log.warning("examination.dropped", branch=self._wanted.branch, reason=why)
             with contextlib.suppress(GitError):
                 refs.forget_request(self._git, self._wanted.branch, self._wanted.commit)
@@ -247,4 +243,4 @@ class Examining:
     def _forget(self) -> None:
         if self._plan >= 0:
             os.close(self._plan)
-        self._plan, self._wanted = -1, None
+        self._plan, self._wanted = -1, _NOTHING

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
+from infra.keep.services import children, processes
 from infra.keep.supervision.decide.events import Died
-from infra.shared import boot_files, boot_log, processes
+from infra.shared import boot_files, boot_log
 from infra.shared.active import Level, Runner
 from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
@@ -91,10 +92,9 @@ class Following:
         return runner
 
     def was_launched(self, file: WatcherFile, found: Runner | None) -> bool:
-        """The boot whose attempt is noted, but not its pid, has come about all the same."""
-        if file.runner_pid or not file.boot_id:
-            return False
-        return bool(found or self._boot_words(file.boot_id, file.branch, file.commit))
+        """An earlier watcher recorded the attempt and not its process, and the process was started."""
+        was_attempted = bool(file.boot_id) and not file.runner_pid
+        return was_attempted and bool(found or self._boot_words(file.boot_id, file.branch, file.commit))
 
     def has_served(self, runner: Runner) -> bool:
         return boot_log.SUCCESS in self._boot_words(runner.boot_id, runner.branch, runner.commit)
@@ -102,14 +102,11 @@ class Following:
     def _boot_words(self, boot_id: str, branch: str, commit: str) -> dict[str, BootLine]:
         return boot_files.boot_words(self._bot, self._places.checkout(branch), boot_id, branch, commit)
 
-    def _last_words(self, tracked: _Tracked) -> str:
-        return boot_files.last_words(self._bot, self._places.checkout(tracked.runner.branch), tracked.log_size)
-
     def death(self) -> Died | None:
         """How the runner ended, once; it is not followed any more then."""
         tracked = self._tracked
         before, self._memory_kills = self._memory_kills, processes.memory_kills()
-        if tracked is None or not processes.is_over(tracked.pidfd):
+        if tracked is None or not children.is_over(tracked.pidfd):
             return None
         how, outside = "exit status unknown (it outlived a watcher)", True
         if tracked.process:
@@ -124,7 +121,10 @@ class Following:
         if said:
             how += f", it said: {brief(said.details.get('reason', 'no reason'))}"
         # An orderly end needs no explanation, and its log would only bury that of others.
-        last_words = "" if how == processes.how_it_ended(0) else self._last_words(tracked)
+        last_words = ""
+        if how != processes.how_it_ended(0):
+            checkout = self._places.checkout(runner.branch)
+            last_words = boot_files.last_words(self._bot, checkout, tracked.log_size)
         self._log.info(
             "runner.died",
             branch=runner.branch,
@@ -148,7 +148,7 @@ class Following:
     def ask_group(self, runner: Runner, number: signal.Signals) -> None:
         """Signal the runner's process group as long as it is the runner's: its pid may be another's afterwards."""
         tracked = self._tracked
-        if tracked and tracked.runner.boot_id == runner.boot_id and not processes.is_over(tracked.pidfd):
+        if tracked and tracked.runner.boot_id == runner.boot_id and not children.is_over(tracked.pidfd):
             processes.ask_group(runner.pid, number)
 
     def _let_go(self, tracked: _Tracked) -> None:

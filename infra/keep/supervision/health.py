@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import structlog
 
+from infra.keep.services import processes
 from infra.keep.services.lasting import Lasting
 from infra.keep.supervision import probe
 from infra.keep.supervision.decide.events import Event, MustEnd, Probed
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
 from infra.keep.supervision.probe import Probe
-from infra.shared import processes
 from infra.shared.active import Runner
 from infra.shared.places import Places
 from infra.shared.repository.git import GitError

@@ -1,6 +1,6 @@
-"""From the decision to launch to a runner that runs: its clone made ready, its boot made up, its process started.
+"""From the decision to launch to a running process: the clone is made ready, the boot described, the process started.
 
-Nothing here decides who leads. What goes wrong is said with whose fault it can be: an outage is no version's."""
+Nothing here decides which version runs. A failure names the version at fault, if one is: an outage is no version's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from infra.keep.environments import store
 from infra.keep.environments.requirements import NAMES, BadRequirements
+from infra.keep.services import children
 from infra.keep.services.services import Services
 from infra.keep.supervision import checkouts
 from infra.keep.supervision.decide.events import Launch
@@ -23,7 +24,7 @@ from infra.keep.supervision.decide.succession import pin_of
 from infra.keep.supervision.preparation import Preparation, Step
 from infra.keep.supervision.versions import candidate_of
 from infra.keep.supervision.zones import Zones
-from infra.shared import boot_files, processes
+from infra.shared import boot_files
 from infra.shared.active import Level, Runner
 from infra.shared.boot import Boot
 from infra.shared.places import ROOT
@@ -71,32 +72,39 @@ class Launcher:
 
     def candidate(self, launch: Launch, state: State, wall: float) -> Candidate:
         """Make ready what `launch` names. Raises NotLaunched."""
-        known = _known(launch, state)
-        nobody = Runner("", launch.branch, launch.commit, 0, 0.0, launch.level, known, launch.launched_for)
+        branch = launch.branch
+        known = {good.commit: good.id for good in state.known_good} | {state.main.commit: state.main.id}
+        version = "" if launch.level is Level.SAFE else known.get(launch.commit, "")
+        wanted = Runner("", branch, launch.commit, 0, 0.0, launch.level, version, launch.launched_for)
         try:
             self._services.await_ports(self._settings.limits.door_seconds)
-            ready = checkouts.ready(self.clones, launch.branch, wall, launch.commit)
-        except OSError as error:
+            ready = checkouts.ready(self.clones, branch, wall, launch.commit)
+            if launch.level is Level.BRANCH:
+                git = self.clones.git(self._places.checkout(branch)).within(VERSION_SECONDS)
+                version = candidate_of(git, ready.commit).id
+        except (OSError, GitError) as error:
             raise NotLaunched(str(error)) from error
         except checkouts.CheckoutError as error:
             outage = launch.level is Level.BRANCH or _OUTAGE.search(str(error))
-            raise NotLaunched(str(error), None if outage else nobody) from error
-        version = nobody.version
-        if launch.level is Level.BRANCH:
-            version = self._version(launch.branch, ready.commit)
-            pin = pin_of(state, version)
-            if pin:
-                what_to_do = "change it, or the PM allows it again with 'minifram retry'"
-                raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
+            raise NotLaunched(str(error), None if outage else wanted) from error
+        pin = pin_of(state, version) if launch.level is Level.BRANCH else None
+        if pin:
+            what_to_do = "change it, or the PM allows it again with 'minifram retry'"
+            raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
         boot = self._boot(launch, ready.commit)
-        runner = replace(nobody, boot_id=boot.id, commit=ready.commit, version=version)
+        runner = replace(wanted, boot_id=boot.id, commit=ready.commit, version=version)
         python, first = self._interpreter(launch, runner)
-        if first is None and launch.level is Level.BRANCH:
-            first = self._rehearsal(runner, python)
+        is_rehearsed = launch.level is not Level.BRANCH or not self._settings.rehearse
+        if first is None and not is_rehearsed and not self._preparation.is_fit(branch, ready.commit):
+            checkout, seconds = self._places.checkout(branch), self._settings.limits.rehearsal_seconds
+            try:
+                first = self._preparation.rehearsing(checkout, branch, ready.commit, python, seconds)
+            except OSError as error:
+                raise NotLaunched(f"there is no place for its rehearsal: {error}") from error
         return Candidate(boot, runner, ready.rescued, python, first)
 
     def _interpreter(self, launch: Launch, runner: Runner) -> tuple[str, Step | None]:
-        """What the runner is started with, or how to come by it. Raises NotLaunched."""
+        """The runner's Python, or how to install it. Raises NotLaunched."""
         if launch.level is Level.SAFE:
             return sys.executable, None
         checkout = self._places.checkout(launch.branch)
@@ -110,40 +118,23 @@ class Launcher:
             return "", self._preparation.installing(checkout, self._settings.limits.install_seconds)
         return python, None
 
-    def _rehearsal(self, runner: Runner, python: str) -> Step | None:
-        if not self._settings.rehearse or self._preparation.is_fit(runner.branch, runner.commit):
-            return None
-        seconds = self._settings.limits.rehearsal_seconds
-        checkout = self._places.checkout(runner.branch)
-        try:
-            return self._preparation.rehearsing(checkout, runner.branch, runner.commit, python, seconds)
-        except OSError as error:
-            raise NotLaunched(f"there is no place for its rehearsal: {error}") from error
-
     def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
         """Its process, and the size of its error log when it began. Raises OSError."""
         checkout = self._places.checkout(candidate.boot.branch)
         error_log, size = boot_files.open_error_log(self._bot, checkout, self._settings.limits.log_bytes)
         try:
-            words = processes.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
+            words = children.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
             own = candidate.python == sys.executable
             self._environment = "" if own else os.path.dirname(os.path.dirname(candidate.python))
-            return processes.spawn(candidate.boot, words, error_log, self._zones.cell), size
+            return children.spawn(candidate.boot, words, error_log, self._zones.cell), size
         finally:
             os.close(error_log)
 
     def doubt_environment(self) -> None:
-        """A boot with an environment of its own has failed: it is the agent's, and may be spoiled. The next start has
-        it installed afresh, from the wheels that are kept."""
+        """A boot with an environment of its own has failed: the agent owns it and may have spoiled it. The next start
+        installs it again, from the wheels that are kept."""
         if self._environment:
             store.forget(self._bot, self._environment)
-
-    def _version(self, branch: str, commit: str) -> str:
-        try:
-            git = self.clones.git(self._places.checkout(branch)).within(VERSION_SECONDS)
-            return candidate_of(git, commit).id
-        except GitError as error:
-            raise NotLaunched(f"the clone of {branch} cannot be read: {error}") from error
 
     def _boot(self, launch: Launch, commit: str) -> Boot:
         return Boot(
@@ -159,14 +150,6 @@ class Launcher:
             prompt=f"{ROOT}/SYSTEM.md" if launch.level is Level.SAFE else "",
             policy=runner_policy(self._settings),
         )
-
-
-def _known(launch: Launch, state: State) -> str:
-    """The version of what main has to offer; safe mode runs none of them."""
-    if launch.level is Level.SAFE:
-        return ""
-    known = {good.commit: good.id for good in state.known_good} | {state.main.commit: state.main.id}
-    return known.get(launch.commit, "")
 
 
 _OUTAGE = re.compile(

@@ -9,13 +9,14 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from infra.keep.services import processes
 from infra.keep.supervision import checkouts, former_page, inbox, memory
 from infra.keep.supervision.act import Actor
 from infra.keep.supervision.decide import events
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.keep.supervision.decide.succession import KNOWN_GOOD_KEPT
 from infra.keep.supervision.parts import Parts, now
-from infra.shared import processes, report_titles
+from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
 from infra.shared.signals import SignalName

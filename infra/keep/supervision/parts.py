@@ -11,6 +11,7 @@ from typing import NamedTuple
 import psutil
 import structlog
 
+from infra.keep.services import processes
 from infra.keep.services.services import DoorFiles, Services, outage
 from infra.keep.supervision import inbox
 from infra.keep.supervision.absence import Absence
@@ -28,7 +29,6 @@ from infra.keep.supervision.shared_main import SharedMain
 from infra.keep.supervision.stale_locks import StaleLocks
 from infra.keep.supervision.wake import Wake
 from infra.keep.supervision.zones import Zones
-from infra.shared import processes
 from infra.shared.control import longest_promise
 from infra.shared.repository.page_text import PageBounds
 from infra.shared.settings import Settings, runner_limits

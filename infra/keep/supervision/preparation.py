@@ -14,10 +14,8 @@ import structlog
 
 from infra.keep.environments import request, result
 from infra.keep.rehearsal import verdict
-from infra.keep.services.child import Child
-from infra.keep.services.services import dies_with_us
+from infra.keep.services.children import KEEPS_GIT, Child
 from infra.keep.supervision.decide.events import Launch, Preparing
-from infra.shared import processes
 from infra.shared.active import Runner
 from infra.shared.boot_files import retire
 from infra.shared.identity import Identity
@@ -80,7 +78,7 @@ class Preparation:
     def installing(self, checkout: str, seconds: float) -> Step:
         places = self._places
         asked = request.InstallRequest(places.bot, checkout, places.environments, places.wheels, seconds)
-        words = dies_with_us(keep_command("infra.keep.environments.install", *request.to_words(asked)))
+        words = keep_command("infra.keep.environments.install", *request.to_words(asked))
         env = keep_environment() | {"HOME": "/nonexistent"}
         return Step("its environment is installed", words, env, seconds + GRACE_SECONDS, _installed)
 
@@ -93,7 +91,7 @@ class Preparation:
         """Raises OSError."""
         self.cancel()
         # The next watcher knows it by this and ends it, should this one be killed.
-        env = step.env | {processes.KEEPS_GIT: self._places.var}
+        env = step.env | {KEEPS_GIT: self._places.var}
         child = Child(step.command, env, OUTPUT_BYTES, self._cell)
         self._underway = _Underway(step, launch, runner, child, time.monotonic())
         self._log.info("preparation.began", what=step.what, branch=runner.branch, commit=runner.commit, pid=child.pid)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from infra.shared.active import Runner
 from infra.shared.branches import MAIN
-from infra.shared.control import MAX_BYTES, REFS, ProbeAnswer, ProbeQuestion, brief, question_line, read_answer
+from infra.shared.control import MAX_BYTES, REFS, ProbeQuestion, brief, question_line, read_answer
 from infra.shared.people import WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError
@@ -36,7 +36,7 @@ class Challenge(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came of the question: a line, or why there is none."""
+    """A line, or why there is none."""
 
     line: bytes = b""
     trouble: str = ""
@@ -87,7 +87,7 @@ class Probe:
         self._received = b""
         self._pieces = 0
         self._connected = False
-        self._socket: socket.socket | None = _unconnected()
+        self._socket: socket.socket | None = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._reply: Reply | None = None
         self._try()
 
@@ -157,15 +157,6 @@ class Probe:
         self.close()
 
 
-def _unconnected() -> socket.socket:
-    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-
-
-def judge(runner: Runner, reply: Reply, challenge: Challenge, longest: float = inf) -> str:
-    """What is wrong with `runner`, in words; nothing when it is well. Total: the line is a stranger's."""
-    return judge_runner(runner, reply, challenge, longest) or judge_doors(reply, challenge)
-
-
 def judge_runner(runner: Runner, reply: Reply, challenge: Challenge, longest: float = inf, held: float = 0.0) -> str:
     """Whether it is the one that was launched, and its main loop keeps its promises, which are `longest` seconds at
     most (`control.longest_promise`). The watcher held it for so long, which is not its fault."""
@@ -175,7 +166,22 @@ def judge_runner(runner: Runner, reply: Reply, challenge: Challenge, longest: fl
         answer = read_answer(reply.line)
     except ValueError as error:
         return f"its answer cannot be understood: {error}"
-    return _not_the_one(runner, answer, challenge) or _overdue(answer, longest, held)
+    compared = (
+        ("the answer to", answer.probe, challenge.probe),
+        ("boot", answer.boot_id, runner.boot_id),
+        ("process", answer.pid, runner.pid),
+        ("branch", answer.branch, runner.branch),
+        ("commit", answer.commit, runner.commit),
+    )
+    for what, said, expected in compared:
+        if said != expected:
+            return f"it says it is {what} {brief(said)}; expected {brief(expected)}"
+    doing, age, within = answer.heart
+    if within > longest:
+        return f"its main loop promises to be silent for {within:.0f} s while {brief(doing)}; at most {longest:.0f} s"
+    if age - held > within:
+        return f"its main loop was last heard of {age:.0f} s ago while {brief(doing)}; it had promised {within:.0f} s"
+    return ""
 
 
 def judge_doors(reply: Reply, challenge: Challenge) -> str:
@@ -189,27 +195,4 @@ def judge_doors(reply: Reply, challenge: Challenge) -> str:
         return f"it did not read through the git door what the watcher wrote there{said}"
     if challenge.model and challenge.model != answer.model:
         return f"it did not read through the model door what the watcher wrote there{said}"
-    return ""
-
-
-def _not_the_one(runner: Runner, answer: ProbeAnswer, challenge: Challenge) -> str:
-    compared = (
-        ("the answer to", answer.probe, challenge.probe),
-        ("boot", answer.boot_id, runner.boot_id),
-        ("process", answer.pid, runner.pid),
-        ("branch", answer.branch, runner.branch),
-        ("commit", answer.commit, runner.commit),
-    )
-    for what, said, expected in compared:
-        if said != expected:
-            return f"it says it is {what} {brief(said)}; expected {brief(expected)}"
-    return ""
-
-
-def _overdue(answer: ProbeAnswer, longest: float, held: float) -> str:
-    doing, age, within = answer.heart
-    if within > longest:
-        return f"its main loop promises to be silent for {within:.0f} s while {brief(doing)}; at most {longest:.0f} s"
-    if age - held > within:
-        return f"its main loop was last heard of {age:.0f} s ago while {brief(doing)}; it had promised {within:.0f} s"
     return ""

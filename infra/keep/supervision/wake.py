@@ -4,6 +4,7 @@ The poll is the contract, because inotify loses events and can be used up; this 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import types
@@ -34,18 +35,14 @@ class Wake:
 
     def ring(self) -> None:
         """Safe from any thread and from a signal handler; a full pipe is loud enough."""
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.write(self._write, b"!")
-        except BlockingIOError:
-            return
 
     def quiet(self) -> None:
         """Empty the pipe."""
-        try:
+        with contextlib.suppress(BlockingIOError):
             while os.read(self.fd, 4096):
                 pass
-        except BlockingIOError:
-            return
 
     def on_stop_signals(self) -> None:
         """SIGTERM and SIGINT ask the watcher to stop; the handler only notes it. Others do nothing.

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.keep.git_door import daemon
 from infra.keep.services.services import Service, doors
 from infra.keep.supervision.health import Pace
 from infra.shared.identity import OURS, Identity
@@ -18,7 +17,7 @@ def nothing_to_prove() -> str:
 
 
 class Zones(NamedTuple):
-    """Keep and cell of one agent (DESIGN §1)."""
+    """Keep and cell of one agent (`spec/ARCHITECTURE.md`)."""
 
     settings_path: str
     places: Places
@@ -31,7 +30,7 @@ class Zones(NamedTuple):
     proof: Callable[[], str] = nothing_to_prove
     """Why the seal does not hold; empty when it does."""
     proof_seconds: float = 30.0
-    """How often it is proved again (DESIGN §4)."""
+    """How often it is proved again."""
     examiner: Identity = OURS
     """Who examines: the candidate's code runs as this user there, and the cell can touch nothing of it."""
     scratch: str = ""
@@ -43,26 +42,3 @@ class Zones(NamedTuple):
 def plain_directories(settings_path: str, places: Places) -> Zones:
     """The process sandbox: one user, no isolation."""
     return Zones(settings_path, places, places.remote, doors(settings_path, places))
-
-
-def sealed_container(
-    settings_path: str,
-    places: Places,
-    cell: Identity,
-    more: list[Service],
-    proof: Callable[[], str],
-    examiner: Identity = OURS,
-    scratch: str = "",
-) -> Zones:
-    """The podman sandbox, once it is sealed; `more` is what the keep runs beside the doors."""
-    return Zones(
-        settings_path,
-        places,
-        daemon.url(places),
-        [*doors(settings_path, places), *more],
-        cell,
-        True,
-        proof,
-        examiner=examiner,
-        scratch=scratch,
-    )

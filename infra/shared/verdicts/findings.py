@@ -56,15 +56,6 @@ class Findings(msgspec.Struct, frozen=True):
     """Why there is no verdict: something around the candidate failed."""
 
 
-def to_json(answer: Findings) -> bytes:
-    return msgspec.json.encode(answer)
-
-
-def from_json(content: bytes) -> Findings:
-    """Raises ValueError."""
-    return msgspec.json.decode(content, type=Findings)
-
-
 def run_of(lines: list[Any], trouble: str) -> Run:
     """From what the report plugin wrote, line by line; a line of another form is passed over."""
     collected: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.loop.arguments import problem_with_input
@@ -48,7 +48,6 @@ def cut_to(messages: list[Message], target: int) -> tuple[list[Message], int]:
     return made(messages, cuts.chosen, whereabouts), cuts.size
 
 
-@settings(max_examples=50, deadline=None)
 @given(STEPS, st.floats(0, 1.1))
 def test_the_mark_is_met_where_it_can_be_and_everything_stays_in_its_place(
     steps: list[list[tuple[str, str, bool]]], share: float
@@ -75,7 +74,6 @@ def test_the_mark_is_met_where_it_can_be_and_everything_stays_in_its_place(
                     assert now == was
 
 
-@settings(max_examples=40, deadline=None)
 @given(STEPS, st.floats(0, 1.1))
 def test_the_opening_and_the_last_steps_are_left_alone(steps: list[list[tuple[str, str, bool]]], share: float) -> None:
     """And so is all that stands before the first thing that was cut: the provider has it in its cache."""
@@ -89,7 +87,6 @@ def test_the_opening_and_the_last_steps_are_left_alone(steps: list[list[tuple[st
     assert after[len(after) - kept :] == messages[len(messages) - kept :]
 
 
-@settings(max_examples=40, deadline=None)
 @given(STEPS, st.floats(0, 1.1))
 def test_nothing_is_cut_twice(steps: list[list[tuple[str, str, bool]]], share: float) -> None:
     """The same again changes nothing more; however little is asked for, what was cut stays as it is."""

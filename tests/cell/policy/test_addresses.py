@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.policy.commands import read
@@ -78,7 +78,6 @@ def nested(draw: st.DrawFn, text: str) -> object:
     return value
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_every_spelling_of_a_private_address_in_a_url_is_found(data: st.DataObject) -> None:
     """In any string, however deep, and whatever stands around it."""
@@ -86,7 +85,6 @@ def test_every_spelling_of_a_private_address_in_a_url_is_found(data: st.DataObje
     assert is_found(data.draw(nested(data.draw(WRAPPED).format(url))))
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_no_public_address_is_taken_for_a_private_one(data: st.DataObject) -> None:
     """In its usual spelling, and wherever the spellings have one reading only."""
@@ -106,7 +104,6 @@ COMMANDS = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_words_of_a_program_of_the_network_are_hosts(data: st.DataObject) -> None:
     """With a port, behind an option, quoted in the middle, behind programs that start it, deep in a command."""
@@ -183,7 +180,6 @@ def test_what_is_private(address: str, private: bool) -> None:
     assert is_private(ip_address(address)) is private
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.text("ab01.:/\\@[]%'\"`$() \n<&|;x\uff20\uff10\u3002", max_size=80))
 def test_no_text_is_too_odd_to_be_looked_through(text: str) -> None:
     """Whatever a model writes, there is an answer."""

@@ -6,7 +6,7 @@ import shlex
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.policy.commands import MAX_CHARS, forms, read
@@ -55,7 +55,6 @@ def test_what_is_not_plain_is_in_doubt(text: str) -> None:
     assert not read(text).plain
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.text("ab '\"\\`$(){}<>&|;\n#-E01", max_size=60))
 def test_no_text_breaks_it(text: str) -> None:
     """It always comes to its end."""
@@ -63,7 +62,6 @@ def test_no_text_breaks_it(text: str) -> None:
         assert list(forms(command))
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.lists(st.text("ab '\"\\$`;&|#*\n(){}<>~!=", max_size=6), min_size=1, max_size=3), min_size=1, max_size=3

@@ -57,23 +57,6 @@ def test_a_change_that_breaks_a_test_does_not_pass(scene: Scene) -> None:
             },
             "tests/test_body.py is removed",
         ),
-        ({"tests/test_body.py": None}, "tests/test_body.py is removed"),
-        (
-            {"tests/test_body.py": BODY.replace("def test_it", "@pytest.mark.skip\ndef test_it")},
-            "tests/test_body.py::test_it_answers is skipped",
-        ),
-        (
-            {"tests/test_body.py": BODY.replace("def test_it", "def no_test_it")},
-            "tests/test_body.py::test_it_answers is no longer collected",
-        ),
-        (
-            {"tests/test_body.py": BODY.replace("[1, 2, 3]", "[1]")},
-            "tests/test_body.py::test_many is collected 1 times, 3 times on main",
-        ),
-        (
-            {"tests/test_body.py": BODY.replace("def test_it", "@pytest.mark.heavy\ndef test_it")},
-            "tests/test_body.py::test_it_answers is no longer collected",
-        ),
         (
             {"tests/conftest.py": "import pytest\n\n@pytest.fixture\ndef wanted():\n    pytest.skip('not today')\n"},
             "tests/test_body.py::test_it_answers is skipped",
@@ -99,8 +82,7 @@ def test_a_change_that_breaks_a_test_does_not_pass(scene: Scene) -> None:
         ),
     ],
     ids=[
-        *("tests/ deleted", "a file removed", "a skip", "renamed", "fewer parameters", "marked heavy"),
-        *("a conftest that skips", "pyproject.toml", "pytest.ini", "tox.ini", "overruled"),
+        *("tests/ deleted", "a conftest that skips", "pyproject.toml", "pytest.ini", "tox.ini", "overruled"),
     ],
 )
 def test_weaker_tests_need_the_pms_word(scene: Scene, files: dict[str, str | None], word: str) -> None:
@@ -110,6 +92,36 @@ def test_weaker_tests_need_the_pms_word(scene: Scene, files: dict[str, str | Non
     assert not found.opens_main
     assert any(word in each for each in found.needs_word), (found.needs_word, found.why)
     assert found.tests_removed or found.tests_changed or found.settings_changed
+
+
+WEAKER = {
+    "removed": (None, "is removed"),
+    "skipped": (BODY.replace("def test_it", "@pytest.mark.skip\ndef test_it"), "::test_it_answers is skipped"),
+    "renamed": (BODY.replace("def test_it", "def no_test_it"), "::test_it_answers is no longer collected"),
+    "fewer": (BODY.replace("[1, 2, 3]", "[1]"), "::test_many is collected 1 times, 3 times on main"),
+    "heavy": (
+        BODY.replace("def test_it", "@pytest.mark.heavy\ndef test_it"),
+        "::test_it_answers is no longer collected",
+    ),
+}
+"""What a branch makes of a file of tests, and what the PM is told of it."""
+
+
+def test_each_file_that_is_weaker_is_named(scene: Scene) -> None:
+    """In one branch: a file removed, a test skipped, renamed, with fewer parameters, or marked heavy."""
+    scene.push("main", {f"tests/test_{name}.py": BODY for name in WEAKER})
+    scene.git("fetch", "-q", "origin")
+    scene.git("reset", "-q", "--hard", "origin/main")
+
+    found = scene.examine({f"tests/test_{name}.py": text for name, (text, _) in WEAKER.items()})
+
+    assert not found.opens_main
+    expected = {name: f"tests/test_{name}.py{words}" for name, (_, words) in WEAKER.items()}
+    expected["removed"] = "tests/test_removed.py is removed"
+    unsaid = {name for name, word in expected.items() if not any(word in each for each in found.needs_word)}
+    assert unsaid == set(), found.needs_word
+    assert found.tests_removed == ("tests/test_removed.py",)
+    assert len(found.tests_changed) == len(WEAKER) - 1
 
 
 FEWER = """

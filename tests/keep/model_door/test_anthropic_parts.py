@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep.model_door import anthropic_stream
@@ -84,7 +84,6 @@ def test_the_cache_marks_stand_on_the_stable_prefixes() -> None:
     ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(requests)
 def test_there_are_never_too_many_marks_and_the_bound_holds(request: Request) -> None:
     """Any conversation has at most four marks, each of our messages at most once, and more bytes than its texts."""
@@ -250,7 +249,6 @@ def test_unknown_kinds_of_events_blocks_and_deltas_are_passed_over() -> None:
     assert take(Reply(), '{"type": "some_future_event", "x": 1}') is False
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_no_damaged_stream_lets_a_call_through(data: st.DataObject) -> None:
     """Leave out, double or swap events of a reply with calls: what comes out is the whole reply or a BrokenReply."""

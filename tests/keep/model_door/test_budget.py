@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep.ledger.budget import Budget, Cost, opened, problem_with_call, settled
@@ -80,7 +80,6 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(steps)
 def test_no_history_passes_the_limit(history: list[tuple[str, int, int, float]]) -> None:
     """Whatever is opened, settled and cut off by crashes, what was really used stays within both limits."""
@@ -156,7 +155,6 @@ def test_a_line_that_cannot_be_read_at_all_keeps_no_door_shut(line: bytes, tmp_p
     assert set(Ledger(str(path)).budget(DAY, LIMIT).open) == {"a", "b"}
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 400), st.sampled_from([b"", b"\0" * 30, b"\xff\xfe{"]))
 def test_a_torn_last_line_neither_counts_nor_harms(cut: int, garbage: bytes) -> None:
     """After a power cut in mid line the lines before it count, what is written next counts, and nothing is removed."""

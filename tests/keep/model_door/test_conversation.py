@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from infra.keep.model_door.incoming import read_request
 from infra.keep.model_door.model import CallFailure
@@ -21,21 +21,18 @@ from tests.keep.model_door.conversations import completions, requests
 from tests.keep.model_door.doors import a_request
 
 
-@settings(deadline=None)
 @given(requests)
 def test_a_request_comes_back_from_json_as_it_was(request: Request) -> None:
     """Writing a request as JSON and reading it gives the same request."""
     assert request_from_dict(json.loads(json.dumps(request_to_dict(request)))) == request
 
 
-@settings(deadline=None)
 @given(completions)
 def test_a_completion_comes_back_from_json_as_it_was(completion: Completion) -> None:
     """Writing a completion as JSON and reading it gives the same completion."""
     assert completion_from_dict(json.loads(json.dumps(completion_to_dict(completion)))) == completion
 
 
-@settings(deadline=None)
 @given(requests)
 def test_the_door_reads_a_request_as_written_or_says_what_is_wrong(request: Request) -> None:
     """The door's strict reading either gives what the runner wrote or refuses with an invalid_request."""

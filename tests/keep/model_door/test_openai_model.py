@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep.model_door import ollama, ollama_stream, openai_stream
@@ -158,7 +158,6 @@ def test_calls_of_another_provider_get_ids_that_openai_takes() -> None:
     assert len(id) <= ID_LENGTH
 
 
-@settings(deadline=None, max_examples=50)
 @given(requests)
 def test_any_conversation_can_be_sent_and_is_bounded(request: Request) -> None:
     """As JSON, with more bytes reserved than there are in its texts."""
@@ -185,7 +184,6 @@ GOOD = {
 }
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     st.sampled_from([OpenAI(), Ollama()]),
     st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 6), st.binary(max_size=6)), max_size=4),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep.ledger.prices import FREE, NANO, cost, dollars, nano_dollars, tariff, tokens, worst_cost
@@ -78,7 +78,6 @@ def test_the_own_price_of_the_pm_comes_first() -> None:
     assert [rate / NANO for rate in mine.rates] == [1, 2, 3, 0]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(KNOWN), usages, st.integers(0, 10**6), st.integers(0, 10**6))
 def test_the_worst_case_is_never_passed(model: str, usage: Usage, more_input: int, more_output: int) -> None:
     """A call within the reserved tokens costs at most the reserved money, whatever classes they are billed in."""
@@ -91,7 +90,6 @@ def test_the_worst_case_is_never_passed(model: str, usage: Usage, more_input: in
     assert tokens(usage) <= tokens(most)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**6 * NANO))
 def test_money_survives_the_ledger(nano: int) -> None:
     """Nano-dollars written as dollars and read back are the same to the last one."""

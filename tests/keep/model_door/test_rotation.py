@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.model_client import ModelFailure
@@ -20,7 +20,7 @@ from infra.keep.model_door.rotation import (
     PAUSE_SECONDS,
     REFUSED_KEY,
     TRIES,
-    Failed,
+    FailedTry,
     Try,
     decisive,
     next_try,
@@ -35,11 +35,11 @@ SLOW_DOWN, AWAY, TOO_LONG = "rate_limited", "unavailable", "context_overflow"
 
 def walk(outcomes: list[tuple[str, float | None]], models: int, seconds_each: float = 0.0) -> list[Try]:
     """The tries of a call whose tries fail with these outcomes."""
-    failed: list[Failed] = []
+    failed: list[FailedTry] = []
     made: list[Try] = []
     while (following := next_try(failed, models, seconds_each * len(failed))) and len(failed) < len(outcomes):
         made.append(following)
-        failed.append(Failed(following.model, *outcomes[len(failed)]))
+        failed.append(FailedTry(following.model, *outcomes[len(failed)]))
     return made
 
 
@@ -74,7 +74,6 @@ outcomes = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(outcomes, min_size=40, max_size=40), st.integers(1, 9), st.floats(0, 400, allow_nan=False))
 def test_whatever_fails_the_tries_are_few_and_in_order(
     failing: list[tuple[str, float | None]], models: int, seconds: float
@@ -91,7 +90,7 @@ def test_whatever_fails_the_tries_are_few_and_in_order(
     assert all(one.wait_seconds <= MOST_WAIT_SECONDS for one in tries)
     assert all(seconds * count <= BEGIN_SECONDS for count in range(1, len(tries)))
     assert all(type in PASSING | {REFUSED_KEY} for type, _ in failing[: len(tries) - 1])
-    told = decisive([Failed(one.model, *outcome) for one, outcome in zip(tries, failing, strict=False)])
+    told = decisive([FailedTry(one.model, *outcome) for one, outcome in zip(tries, failing, strict=False)])
     assert told == (len(tries) - 1 if failing[len(tries) - 1][0] not in PASSING | {REFUSED_KEY} else 0)
 
 

@@ -8,8 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+from infra.keep.services import processes
 from infra.keep.supervision.zones import plain_directories
-from infra.shared import arguments, processes
+from infra.shared import arguments
 from infra.watcher import watch
 
 FROM_WITHIN, FROM_WITHOUT = "in-the-way", "unsealed"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.shared import processes
+from infra.keep.services import children
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_files import make_home
 from infra.shared.people import AGENT
@@ -27,7 +27,7 @@ def started(places: Places, id: str, log: Path) -> list[str]:
     """What a runner of this boot is shown of its HOME."""
     boot = boot_of(places, id)
     with log.open("wb") as output:
-        assert not processes.spawn(boot, [sys.executable, "-c", SHOW], output.fileno()).wait()
+        assert not children.spawn(boot, [sys.executable, "-c", SHOW], output.fileno()).wait()
     return log.read_text().split(maxsplit=1)
 
 
@@ -64,7 +64,7 @@ def test_a_home_that_somebody_made_first_is_not_used(tmp_path: Path) -> None:
 def test_pip_and_git_of_the_cell(tmp_path: Path) -> None:
     """pip reads no settings of anybody's, and git commits as the agent whatever a clone's configuration says."""
     places = Places(str(tmp_path), "/remote.git", "/run", "/var")
-    env = processes.cell_environment(boot_of(places, "d" * 32))
+    env = children.cell_environment(boot_of(places, "d" * 32))
     assert env["PIP_CONFIG_FILE"] == "/dev/null"
 
     def git(*words: str) -> str:

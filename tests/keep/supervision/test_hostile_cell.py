@@ -15,9 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.keep.services import children, processes
 from infra.keep.supervision import inbox, main_branch
 from infra.keep.supervision.stale_locks import HELD_SECONDS
-from infra.shared import boot_files, processes
+from infra.shared import boot_files
 from infra.shared.repository.git import Git
 from infra.shared.safe_files import MOST_KEPT, Below
 from infra.shared.signals import SignalName
@@ -394,10 +395,10 @@ def test_gits_of_a_killed_watcher_are_ended(make_agent: MakeAgent) -> None:
     """What the watcher itself had begun in a clone is known by its environment; other people's processes are not."""
     agent = make_agent()
     command = [PYTHON, "-c", "import time; time.sleep(300)"]
-    ours = subprocess.Popen(command, env={processes.KEEPS_GIT: agent.places.var})
-    others = subprocess.Popen(command, env={processes.KEEPS_GIT: "/another"})
+    ours = subprocess.Popen(command, env={children.KEEPS_GIT: agent.places.var})
+    others = subprocess.Popen(command, env={children.KEEPS_GIT: "/another"})
     try:
-        within(20.0, lambda: processes.KEEPS_GIT in psutil.Process(ours.pid).environ(), "its environment")
+        within(20.0, lambda: children.KEEPS_GIT in psutil.Process(ours.pid).environ(), "its environment")
         assert len(processes.end_strays(agent.places, "")) == 1
         assert ours.wait(5) == -signal.SIGKILL
         assert others.poll() is None

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.keep.services.processes import is_alive
 from infra.keep.supervision import memory
 from infra.shared.exit_codes import Exit
-from infra.shared.processes import is_alive
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import WatcherFile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared import comms
@@ -148,7 +148,6 @@ def test_the_archive_is_bounded_and_nobody_pushes_the_others_out() -> None:
 texts = st.text(st.sampled_from("a #`<!->\n\r*[]~."), max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(texts, texts), max_size=6), texts, st.integers(1, 4), st.integers(1, 2000))
 def test_what_the_pm_wrote_stays_and_each_report_is_somewhere_once(
     told: list[tuple[str, str]], words: str, keep: int, size: int

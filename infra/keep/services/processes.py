@@ -1,4 +1,4 @@
-"""Processes of one agent: starting a runner, finding it again, ending all that it left.
+"""Processes of one agent: finding a runner again, ending all that it left, holding the cell.
 
 The watcher is the subreaper of all its descendants (prctl(2)), so a process that forks twice to get away is
 handed back to it. Between watchers, a process is known by its boot id in the environment it was started with."""
@@ -9,28 +9,20 @@ import contextlib
 import ctypes
 import json
 import os
-import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
 import psutil
 
+from infra.keep.services.children import KEEPS_GIT, runner_command
 from infra.shared import boot as boot_contract
 from infra.shared.boot import Boot
-from infra.shared.boot_files import make_home
 from infra.shared.identity import OURS, Identity
-from infra.shared.people import AGENT
-from infra.shared.places import ROOT, Places
-from infra.shared.safe_files import Below
+from infra.shared.places import Places
 
 _PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS = 15.0
-KEEPS_GIT = "MINIFRAM_KEEPS_GIT"
-"""In the environment of the watcher's own git calls on clones: its state's directory. So one that outlives a killed
-watcher is known, and ended before the next one works on the same clone."""
 
 
 def become_subreaper() -> None:
@@ -38,67 +30,6 @@ def become_subreaper() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
-
-
-def runner_command(python: str = sys.executable, safe: bool = False) -> list[str]:
-    """`-E -s`: no PYTHON* variable and no user site directory; the checkout is the first place modules come from.
-
-    In safe mode that is the keep's own code, which the cell may read and nobody there can change."""
-    if safe:
-        return [python, "-E", "-s", "-P", "-c", _SAFELY]
-    return [python, "-E", "-s", "-m", "infra.runner"]
-
-
-"""The keep's own code."""
-_SAFELY = f"import runpy, sys; sys.path.insert(0, {ROOT!r}); runpy.run_module('infra.runner', run_name='__main__')"
-
-
-def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]:
-    """The whole environment of a runner and of all that it starts."""
-    tools = os.path.dirname(python)
-    return {
-        boot_contract.VARIABLE: boot_contract.to_json(boot),
-        "PATH": f"{tools}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "LANG": "C.UTF-8",
-        "HOME": boot.places.home(boot.id),
-        "PIP_CONFIG_FILE": os.devnull,
-        "GIT_CONFIG_GLOBAL": boot.places.cell_git_config,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        # The git door takes no other committer, and a clone's own user.name would be one.
-        "GIT_COMMITTER_NAME": AGENT.name,
-        "GIT_COMMITTER_EMAIL": AGENT.email,
-    } | ({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})
-
-
-def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
-    """Start the runner of `boot` as the cell, in its checkout and a session of its own. Raises OSError."""
-    make_home(Below(boot.places.bot, cell), boot.places.home(boot.id))
-    with cell.acting():  # it may be alone in being allowed into its directory
-        process = subprocess.Popen(
-            command,
-            cwd=boot.places.checkout(boot.branch),
-            env=cell_environment(boot, command[0]),
-            stdin=subprocess.DEVNULL,
-            stdout=error_log,
-            stderr=error_log,
-            start_new_session=True,
-            **cell.for_child,
-        )
-        _let_it_go_first(process.pid)
-    return process
-
-
-_FIRST_TO_GO = "1000"
-
-
-def _let_it_go_first(pid: int) -> None:
-    """When memory is short, the kernel is to end the runner and what it started, and not the keep (proc(5),
-    oom_score_adj). Written from here, before the interpreter has read a line of the checkout; all children inherit it.
-    Who runs there may set it back to ours, never below."""
-    # It may have ended already, or this kernel not have it: that is no reason not to run.
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
-        file.write(_FIRST_TO_GO)
 
 
 def start_time(pid: int) -> float | None:
@@ -121,13 +52,6 @@ def is_stopped(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_STOPPED
     except psutil.Error:
         return False
-
-
-def is_over(pidfd: int) -> bool:
-    """True once the process has ended, reaped or not."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def how_it_ended(returncode: int) -> str:
@@ -157,29 +81,31 @@ def memory_kills() -> int:
 def find_runner(boot_id: str) -> tuple[int, float] | None:
     """Pid and start time of the runner that carries this boot id.
 
-    It leads its session and was started with our command line: what merely looks like a runner has another id, and
-    what the runner started has another command line."""
-    if not boot_id:
-        return None
-    for process, boot in _booted():
-        try:
+    It leads its session and has our command line: an impostor has another id, and what the runner started has another
+    command line."""
+    for process, boot in _booted() if boot_id else ():
+        with contextlib.suppress(psutil.Error, OSError):
             ours = process.cmdline()[1:] in (runner_command()[1:], runner_command(safe=True)[1:])
             if boot.id == boot_id and ours and os.getsid(process.pid) == process.pid:
                 return process.pid, process.create_time()
-        except (psutil.Error, OSError):
-            continue
     return None
+
+
+def _living() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
+    """Processes whose environment we may read."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            env = process.environ()
+            if process.status() != psutil.STATUS_ZOMBIE:
+                yield process, env
 
 
 def _booted() -> Iterator[tuple[psutil.Process, Boot]]:
     """Living processes that were started within some boot."""
-    for process in psutil.process_iter():
-        try:
-            text = process.environ().get(boot_contract.VARIABLE)
-            if text and process.status() != psutil.STATUS_ZOMBIE:
-                yield process, boot_contract.from_json(text)
-        except (psutil.Error, OSError, ValueError):
-            continue
+    for process, env in _living():
+        with contextlib.suppress(ValueError):
+            if boot_contract.VARIABLE in env:
+                yield process, boot_contract.from_json(env[boot_contract.VARIABLE])
 
 
 def end_strays(places: Places, but_boot: str) -> list[str]:
@@ -191,7 +117,7 @@ def end_strays(places: Places, but_boot: str) -> list[str]:
     ended: dict[int, str] = {}
     while True:
         strays = [process for process, boot in _booted() if boot.places == places and boot.id != but_boot]
-        strays += [process for process in psutil.process_iter() if _is_our_git(process, places)]
+        strays += [process for process, env in _living() if env.get(KEEPS_GIT) == places.var]
         if not strays or time.monotonic() > deadline:
             return list(ended.values())
         for stray in strays:
@@ -199,30 +125,20 @@ def end_strays(places: Places, but_boot: str) -> list[str]:
         _wait_until_over(strays, deadline)
 
 
-def _is_our_git(process: psutil.Process, places: Places) -> bool:
-    try:
-        ours = process.environ().get(KEEPS_GIT) == places.var
-        return ours and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, OSError):
-        return False
-
-
 def end_commands(commands: list[list[str]]) -> list[str]:
     """End processes with exactly one of these command lines; gives what was ended."""
     found = []
     for process in psutil.process_iter():
-        try:
+        with contextlib.suppress(psutil.Error, OSError):
             if process.cmdline() in commands and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
-        except (psutil.Error, OSError):
-            continue
     ended = [_kill(process) for process in found]
     _wait_until_over(found, time.monotonic() + SWEEP_SECONDS)
     return ended
 
 
 def _wait_until_over(processes: list[psutil.Process], deadline: float) -> None:
-    """A zombie is over: it is somebody else's to reap, and they may never do so."""
+    """A zombie is over: another process has to reap it, and may never do so."""
     for process in processes:
         while start_time(process.pid) == process.create_time() and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -230,42 +146,40 @@ def _wait_until_over(processes: list[psutil.Process], deadline: float) -> None:
 
 def ask_group(pid: int, number: signal.Signals) -> None:
     """Signal the session's process group; a group that is gone needs none."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, number)
-    except ProcessLookupError:
-        return
 
 
 def sweep(keep: frozenset[int], cell: Identity = OURS) -> list[str]:
     """End every descendant but the services `keep` and theirs; gives what was ended.
 
-    Repeats until none is left, because what is being killed may still fork; raises TimeoutError after 15 s. One that
-    forks and leaves without rest is in no list for long enough. Where we are process 1, and the cell a user of its own,
-    all that is that user's is therefore ended in one call to the kernel first (kill(2), pid -1)."""
-    if cell.uid and os.getpid() == 1:
-        _end_all_of(cell)
+    Repeats until none is left, because what is being killed may still fork; raises TimeoutError after 15 s. A process
+    that forks and exits without rest is in no list for long enough. Where we are process 1, and the cell a user of its
+    own, one call to the kernel therefore ends all of that user's first (kill(2), pid -1)."""
+    if _is_alone(cell):
+        signal_all_of(cell, signal.SIGKILL)
     deadline = time.monotonic() + SWEEP_SECONDS
     ended: dict[int, str] = {}
     while strays := _strays(keep):
         for stray in strays:
             ended.setdefault(stray.pid, _kill(stray))
-        _reap(keep)
         if time.monotonic() > deadline:
             raise TimeoutError(f"{len(strays)} processes of the runner would not end: {json.dumps(ended)[:500]}")
         time.sleep(0.001)
     return list(ended.values())
 
 
-def _end_all_of(cell: Identity) -> None:
-    signal_all_of(cell, signal.SIGKILL)
+def _is_alone(cell: Identity) -> bool:
+    """Every process of this user is the cell's."""
+    return bool(cell.uid) and os.getpid() == 1
 
 
 def signal_all_of(who: Identity, number: signal.Signals) -> None:
-    """By a process of that user's, which has no right to anybody else's, and starts no program: the user may have used
-    up what the kernel grants for that."""
+    """By a process of that user's, which has no right to any other's, and starts no program: the user may have used up
+    what the kernel grants for that."""
     try:
         child = os.fork()
-    except OSError:  # whoever asks looks for what is left
+    except OSError:  # the caller looks for what is left
         return
     if child == 0:
         with contextlib.suppress(BaseException):
@@ -273,34 +187,32 @@ def signal_all_of(who: Identity, number: signal.Signals) -> None:
             os.setresgid(who.gid or 0, who.gid or 0, who.gid or 0)
             os.setresuid(who.uid or 0, who.uid or 0, who.uid or 0)
             if os.getuid() == who.uid:
-                os.kill(-1, number)  # all but the one that asks (kill(2))
+                os.kill(-1, number)  # all but the sender (kill(2))
         os._exit(0)
     os.waitpid(child, 0)
 
 
 HOLD_ROUNDS = 5
-"""Who is not stopped yet may fork; each round stops what the last one did not see."""
+"""A process that is not stopped yet may fork; each round stops what the last one did not see."""
 
 
 def hold(keep: frozenset[int], cell: Identity = OURS, runner: int = 0) -> None:
     """Stop all of the cell's: every descendant but `keep` and theirs, and the runner, which may be nobody's child."""
-    if cell.uid and os.getpid() == 1:
+    if _is_alone(cell):
         signal_all_of(cell, signal.SIGSTOP)
         return
     held: set[int] = set()
     for _ in range(HOLD_ROUNDS):
-        found = [each for each in _of_cell(keep, runner) if each.pid not in held]
-        if not found:
-            return
-        for each in found:
-            held.add(each.pid)
-            with contextlib.suppress(psutil.Error):
-                each.suspend()
+        for each in _of_cell(keep, runner):
+            if each.pid not in held:
+                held.add(each.pid)
+                with contextlib.suppress(psutil.Error):
+                    each.suspend()
 
 
 def let_go(keep: frozenset[int], cell: Identity = OURS, runner: int = 0) -> None:
-    """Let all of the cell's go on that `hold` stopped."""
-    if cell.uid and os.getpid() == 1:
+    """Resume all of the cell's that `hold` stopped."""
+    if _is_alone(cell):
         signal_all_of(cell, signal.SIGCONT)
         return
     for each in _of_cell(keep, runner):
@@ -326,31 +238,26 @@ def _of_cell(keep: frozenset[int], runner: int) -> list[psutil.Process]:
 
 
 def reap_orphans(ours: frozenset[int]) -> None:
-    """Take note of the end of what was handed to us, so that no zombies gather; `ours` are waited for elsewhere."""
-    while True:
-        try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return
-        if ended is None or ended.si_pid in ours:
-            return
-        _wait_for(ended.si_pid)
+    """Reap what was handed to us, so that no zombies gather; `ours` are waited for elsewhere."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid in ours:
+                return
+            _reap(ended.si_pid)
 
 
 def _strays(keep: frozenset[int]) -> list[psutil.Process]:
     """Descendants that live, but the services and theirs. Our own zombies are reaped on the way."""
     me, kept, found = os.getpid(), set(keep), []
     for process in psutil.Process().children(recursive=True):  # a parent comes before its children
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             parent = process.ppid()
             if process.pid in kept or parent in kept:
                 kept.add(process.pid)
             elif process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
             elif parent == me:
-                _wait_for(process.pid)
-        except psutil.NoSuchProcess:
-            continue
+                _reap(process.pid)
     return found
 
 
@@ -363,14 +270,6 @@ def _kill(process: psutil.Process) -> str:
     return name
 
 
-def _reap(keep: frozenset[int]) -> None:
-    for child in psutil.Process().children():
-        if child.pid not in keep:
-            _wait_for(child.pid)
-
-
-def _wait_for(pid: int) -> None:
-    try:
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
