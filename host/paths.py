@@ -112,7 +112,7 @@ def known_agents(environ: Mapping[str, str]) -> list[str]:
 
 
 def secure_directory(path: str, uid: int) -> None:
-    """Make `path` and what is missing above it, for this user alone. Raises CommandError when it is somebody else's.
+    """Make `path` and what is missing above it, for this user alone. Raises CommandError when it is another user's.
 
     `/tmp` is open to all: a directory that another user put there in advance must not get our sockets and keys."""
     parent = os.path.dirname(path)
@@ -128,7 +128,7 @@ def secure_directory(path: str, uid: int) -> None:
 
 
 def secure_run_directory(home: AgentPaths, uid: int) -> None:
-    """The same for the run directory, with the one above it: whoever owns that could swap ours for another."""
+    """The same for the run directory, with the one above it: its owner could swap ours for another."""
     secure_directory(os.path.dirname(home.run), uid)
     secure_directory(home.run, uid)
 
@@ -146,7 +146,7 @@ def problem_with_directory(path: str, uid: int) -> str | None:
 
 
 def _base(environ: Mapping[str, str], variable: str, below_home: str) -> str:
-    # The XDG specification says that a relative path is to be ignored.
+    # The XDG specification says that a relative path must be ignored.
     given = environ.get(variable, "")
     if not os.path.isabs(given):
         given = os.path.join(_user_home(environ), below_home)

@@ -321,7 +321,7 @@ def _doors(context: Context, home: AgentPaths) -> Iterator[Result]:
     ):
         problem = _problem_with_door(path, question, expected)
         if running and problem:
-            text = f"{path}: {problem}; its reason is in {home.doors_log}, 'minifram restart' opens it anew"
+            text = f"{path}: {problem}; its reason is in {home.doors_log}, 'minifram restart' opens it again"
             yield Result(name, FAIL, text)
         elif running:
             yield Result(name, OK, f"{path} answers")

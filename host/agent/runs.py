@@ -157,7 +157,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def replayed(home: AgentPaths, name: str) -> tuple[str, Replay]:
-    """Its whole name, and what came of it. Raises CommandError when there is no such run, or nobody can read it."""
+    """Its whole name and the result. Raises CommandError for a run that is missing or cannot be read."""
     from infra.cell.loop.replay import replay
 
     run = _read(home, name)
@@ -165,7 +165,7 @@ def replayed(home: AgentPaths, name: str) -> tuple[str, Replay]:
 
 
 def _read(home: AgentPaths, name: str) -> Recorded:
-    """Raises CommandError when there is no such run, or nobody can read it."""
+    """Raises CommandError for a run that is missing or cannot be read."""
     from infra.cell.loop.recorded import recorded
 
     try:
@@ -175,7 +175,7 @@ def _read(home: AgentPaths, name: str) -> Recorded:
 
 
 def resuming(home: AgentPaths, name: str, step: int | None, model: str | None, text: str) -> str:
-    """The directive that has the agent take a run up behind a step, the last that can be when None. Raises
+    """The directive that has the agent resume a run behind a step, the last that can be when None. Raises
     CommandError."""
     from infra.cell.loop.replay import problem_with_step
     from infra.shared.branches import MAIN
@@ -183,7 +183,7 @@ def resuming(home: AgentPaths, name: str, step: int | None, model: str | None, t
 
     branch, whole = named(home, name)
     if branch != MAIN:
-        raise usage(f"run {whole!r} was on branch {branch!r}; only those on main can be taken up")
+        raise usage(f"run {whole!r} was on branch {branch!r}; only those on main can be resumed")
     run = _read(home, f"{branch}/{whole}")
     steps = [step] if step else range(run.steps, 0, -1)
     problems = [problem_with_step(run, each) for each in steps]

@@ -20,9 +20,8 @@ from host.container.words import Image, Sealing, sealing
 from host.display import Say
 from host.errors import CommandError
 from host.paths import AgentPaths
-from host.running import start as starting
-from host.running import watcher as watching
-from host.running.start import Running
+from host.running.start import Running, before_start, wait_until_running
+from host.running.watcher import last_words
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.settings import Settings
@@ -78,7 +77,7 @@ def up(
     podman = ship.podman
     sealed = sealing(home, settings, ship.machine, ship.image, ship.root, names, ship.network)
     with control.alone(home):
-        before = starting.before_start(home)
+        before = before_start(home)
         try:
             container = make_and_start(podman, ship.machine, home, sealed, keys)
         except BaseException:
@@ -86,14 +85,14 @@ def up(
             raise
     say(f"container {sealed.name} started; waiting for the seal and for the agent to boot")
     try:
-        ended = starting.wait_until_running(home, container, before, seconds, say, in_container=True)
+        ended = wait_until_running(home, container, before, seconds, say, in_container=True)
     finally:
         container.close()
     if isinstance(ended, Running):
         return ended
     keep_output(podman, home)
     _clear(podman, home)
-    raise CommandError(Exit.FAILURE, f"the container ended at once with {ended}; {watching.last_words(home)}")
+    raise CommandError(Exit.FAILURE, f"the container ended at once with {ended}; {last_words(home)}")
 
 
 def down(home: AgentPaths, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:

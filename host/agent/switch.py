@@ -19,11 +19,9 @@ from host.context import Context, as_option
 from host.display import Say
 from host.errors import CommandError
 from host.paths import AgentPaths, known_agents
-from host.repository import open as bare
-from host.running import start as starting
-from host.running import watcher as watching
-from host.running.start import UP_SECONDS, Before, Running
-from host.running.watcher import DOWN_SECONDS, POLL_SECONDS
+from host.repository.open import open_repository
+from host.running.start import UP_SECONDS, Before, NotYet, Running, before_start, wait_until_running
+from host.running.watcher import DOWN_SECONDS, POLL_SECONDS, glimpse
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -163,7 +161,7 @@ class Switch:
             switch_files.write_memory(self._home, self._journal.memory)
 
     def _start_old(self) -> None:
-        self._before = starting.before_start(self._home)
+        self._before = before_start(self._home)
         self._watch(Container(self._podman, self._home, control.prepare(self._podman, self._name)))
         control.start(self._podman, self._home)
         self._say(f"{self._journal.old.name} is started again")
@@ -183,7 +181,7 @@ class Switch:
         self._verdict = None
         ship, ready = self._ship, self._ready
         seal = sealing(self._home, ready.settings, ship.machine, image, ship.root, ready.key_names, ship.network)
-        self._before = starting.before_start(self._home)
+        self._before = before_start(self._home)
         self._watch(sealed.make_and_start(self._podman, ship.machine, self._home, seal, ready.keys))
         self._say(f"a container of {image.name} is started; waiting for the seal and for the agent to boot")
 
@@ -197,10 +195,10 @@ class Switch:
         began = time.monotonic()
         self._running, self._verdict = None, ""
         try:
-            ended = starting.wait_until_running(
+            ended = wait_until_running(
                 self._home, self._container, self._before, self._timeouts.up, self._say, in_container=True
             )
-        except starting.NotYet as trouble:
+        except NotYet as trouble:
             self._verdict = trouble.what
             return
         if not isinstance(ended, Running):
@@ -257,7 +255,7 @@ class Switch:
     def _report(self, title: str, text: str) -> None:
         """Put a report onto the page, unless the last commits of main hold it."""
         try:
-            git = bare.open_repository(self._home, WATCHER)
+            git = open_repository(self._home, WATCHER)
             if self._journal.id not in reported(git, WATCHER):
                 entry = ReportEntry(timestamp(time.time()), title, text)
                 write_reports(git, f"COMMS: {title}", [entry], [self._journal.id], (), USUAL)
@@ -290,7 +288,7 @@ def _last_words(podman: Podman, home: AgentPaths, since: str) -> str:
     """What the container said, and what its watcher met."""
     lines = control.output(podman, home).splitlines()
     try:
-        state = watching.glimpse(home)
+        state = glimpse(home)
     except (OSError, ValueError) as error:
         lines.append(str(error))
     else:
@@ -308,6 +306,6 @@ def memory_at(home: AgentPaths) -> str:
 
 def state_at(home: AgentPaths) -> WatcherFile | None:
     try:
-        return watching.glimpse(home)
+        return glimpse(home)
     except ValueError:  # of another schema, perhaps: the upgrade does not depend on it
         return None

@@ -10,11 +10,10 @@ import time
 from typing import NamedTuple
 
 from host.agent import proof, switch_files
-from host.agent import up as running
 from host.agent.consent import Consent, require
 from host.agent.sealed import Ship
 from host.agent.switch import Switch, SwitchEnd, Timeouts, memory_at, state_at
-from host.agent.up import Readiness
+from host.agent.up import Readiness, fit_out, make_ready
 from host.container import choice, control, image, switching
 from host.container.inspection import ContainerState
 from host.container.machine import Machine
@@ -26,8 +25,8 @@ from host.display import Say
 from host.errors import CommandError
 from host.paths import AgentPaths
 from host.running import record
-from host.running import watcher as watching
 from host.running.record import PODMAN
+from host.running.watcher import not_running
 from infra.shared import watcher_file
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -54,7 +53,7 @@ def upgrade(context: Context, back: bool, consent: Consent, say: Say, timeouts: 
     """To the installed version, or `back` to the image before the last upgrade. Raises CommandError, also when the
     agent had to be brought back."""
     home = _in_container(context)
-    ready = running.make_ready(context, None, say, goes_on=True)
+    ready = make_ready(context, None, say, goes_on=True)
     if switch_files.is_under_way(home):
         return _upgraded(home, settle(context, ready, say, timeouts))
     done = switch_files.read_done(home) if back else None
@@ -73,7 +72,7 @@ def upgrade(context: Context, back: bool, consent: Consent, say: Say, timeouts: 
     if done:
         ready = ready._replace(ship=Ship(podman, machine, done.old, context.root, context.network))
     else:
-        ready = running.fit_out(context, ready, False, say)
+        ready = fit_out(context, ready, False, say)
     assert ready.ship is not None  # noqa: S101 - what choosing podman means
     new = ready.ship.image
     if found.version == new.version:
@@ -119,7 +118,7 @@ def _in_container(context: Context) -> AgentPaths:
             f"'minifram restart{as_option(home.agent)}' starts it again",
         )
     if not sandbox:
-        raise watching.not_running(home)
+        raise not_running(home)
     return home
 
 
@@ -132,7 +131,7 @@ def _podman_of(context: Context, ready: Readiness) -> tuple[Podman, Machine]:
 def _at_work(podman: Podman, home: AgentPaths) -> ContainerState:
     found = control.look(podman, home)
     if found is None or not found.runs:
-        raise watching.not_running(home)
+        raise not_running(home)
     if found.unit:
         raise CommandError(
             Exit.CONFLICT,

@@ -47,7 +47,7 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
     yield "version", _version(found)
     yield from _ladder(found, screen)
     for branch in found.examining:
-        yield "examination", screen.mark(f"of {one_line(branch, 60)}, asked for or under way")
+        yield "examining", screen.mark(f"{one_line(branch, 60)}, asked for or under way")
     if doing := found.life:
         text = one_line(doing.doing, 20)
         text += f" for {since(doing.since, now)}" if since(doing.since, now) else ""

@@ -199,7 +199,7 @@ def named_commit(git: Git, ref: str) -> str | None:
 
 
 def _changed(git: Git, old: str, new: str, form: str) -> tuple[tuple[str, ...], str]:
-    """The files that differ, and why they cannot be listed: main has moved all the same."""
+    """The files that differ, and why they cannot be listed: main has moved."""
     try:
         listed = git.within(LIST_SECONDS)("diff", "--no-renames", form, old, new)
     except GitError as error:

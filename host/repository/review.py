@@ -177,7 +177,7 @@ def branch_commit(git: Git, name: str) -> str:
 
 def examination(git: Git, main: str, commit: str) -> Examination:
     """The keep's verdict on what merging this commit would make of main now; not examined, when that cannot be told."""
-    from infra.shared.verdicts import records, trees  # slow to load, and most verbs do without
+    from infra.shared.verdicts import records, trees  # slow to load, and most commands do without
 
     git = git.within(BRANCH_SECONDS)
     try:
@@ -243,7 +243,7 @@ def _base(git: Git, main: str, commit: str) -> str:
 
 def _patch(git: Git, old: str, new: str) -> str:
     """All changes as text; only large files that git takes for binary are just named. A NUL byte makes a file binary to
-    git, and a shell runs it all the same."""
+    git, and a shell runs it."""
     large = _large_binaries(git, old, new)
     if len(large) > MOST_PATHS:
         return _diff(git, ("--patch",), old, new)

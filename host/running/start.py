@@ -17,12 +17,12 @@ from host.paths import AgentPaths
 from host.running.watcher import POLL_SECONDS, UNKNOWN, already_running, glimpse, holder, last_words
 from infra.shared import arguments, watcher_file
 from infra.shared.exit_codes import Exit
-from infra.shared.watcher_file import Pin, WatcherFile
+from infra.shared.watcher_file import BRANCH_LEVEL, MAIN_LEVEL, SAFE_LEVEL, Pin, WatcherFile
 
 UP_SECONDS = 90.0
 GIVEN_UP_AFTER = 3
 """Failed launches in a row after which `up` stops waiting for one that works; each version that is pinned meanwhile
-gives as many to whoever leads in its place."""
+gives as many to the next in its place."""
 
 
 class Running(NamedTuple):
@@ -33,20 +33,20 @@ class Running(NamedTuple):
     commit: str
     boot_id: str
     seconds: float
-    rung: str = watcher_file.MAIN_LEVEL
+    rung: str = MAIN_LEVEL
 
 
 def version_words(branch: str, commit: str, rung: str) -> str:
     """`branch@commit`, unless nothing of the repository's runs."""
     at = f"{branch}@{commit[:12]}"
-    if rung == watcher_file.SAFE_LEVEL:
+    if rung == SAFE_LEVEL:
         return f"{rung} in place of {at}"
-    return at if rung in (watcher_file.BRANCH_LEVEL, watcher_file.MAIN_LEVEL) else f"{at} ({rung})"
+    return at if rung in (BRANCH_LEVEL, MAIN_LEVEL) else f"{at} ({rung})"
 
 
 def exit_of(rung: str) -> Exit:
     """An agent of which only safe mode is left works, and needs its PM."""
-    return Exit.FINDINGS if rung == watcher_file.SAFE_LEVEL else Exit.OK
+    return Exit.FINDINGS if rung == SAFE_LEVEL else Exit.OK
 
 
 class Started(Protocol):
@@ -57,11 +57,11 @@ class Started(Protocol):
         """As we count processes."""
 
     def poll(self) -> int | None:
-        """How it ended; None while it has not."""
+        """Its exit status; None while it runs."""
 
 
 class NotYet(CommandError):
-    """The watcher is at work, and its agent does not work; carries what was seen."""
+    """The watcher is at work, and its agent does not work; `what` was seen."""
 
     def __init__(self, home: AgentPaths, pid: int, what: str) -> None:
         super().__init__(
@@ -83,10 +83,10 @@ class Before(NamedTuple):
 def before_start(home: AgentPaths) -> Before:
     stamp = _stamp(home)
     try:
-        state = glimpse(home)
-    except ValueError:  # the watcher sets such a file aside and begins anew
-        state = None
-    return Before(stamp, state.failures if state else 0, frozenset(state.pins if state else ()))
+        state = glimpse(home) or WatcherFile()
+    except ValueError:  # the watcher sets such a file aside and starts without it
+        state = WatcherFile()
+    return Before(stamp, state.failures, frozenset(state.pins))
 
 
 def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
@@ -98,7 +98,7 @@ def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
 def start(home: AgentPaths, program: tuple[str, ...], environ: dict[str, str], seconds: float, say: Say) -> Running:
     """Start `program` as the agent's watcher, in a session of its own, and wait until its agent works.
 
-    Raises CommandError; a watcher that is at work but not successful yet is left to go on trying."""
+    Raises CommandError; a watcher that is at work but not successful yet is left to its attempts."""
     for _ in range(2):
         before = before_start(home)
         process = _spawn(home, program, environ)
@@ -107,9 +107,9 @@ def start(home: AgentPaths, program: tuple[str, ...], environ: dict[str, str], s
         if isinstance(ended, Running):
             return ended
         pid = holder(home.places.watcher_lock)
-        if ended == Exit.CONFLICT and pid is None:
-            continue  # it met another command's glance at the lock, which is over now
-        break
+        if ended != Exit.CONFLICT or pid is not None:
+            break
+        # It met another command's glance at the lock, which is over now.
     if ended == Exit.CONFLICT:
         raise already_running(home, pid)
     raise failure(f"the watcher ended at once with {ended}; {last_words(home)}")
@@ -136,37 +136,27 @@ def wait_until_running(
     home: AgentPaths, process: Started, before: Before, seconds: float, say: Say, in_container: bool = False
 ) -> Running | int:
     """Running, or the watcher's exit status. Raises CommandError when it takes too long or fails too often."""
-    # A container's name is its agent's alone: whoever holds the lock while it runs is in it.
+    # A container's name is its agent's alone: what holds the lock while it runs is in it.
     ours = (process.pid, UNKNOWN) if in_container else (process.pid,)
-    began = time.monotonic()
-    told = ""
-    while True:
-        status = process.poll()
-        if status is not None:
-            return status
+    began, told = time.monotonic(), ""
+    while (status := process.poll()) is None:
         # A file from an earlier watcher, or from one that another command starts now, is not this one's word.
         state = glimpse(home) if _stamp(home) != before.stamp else None
         if state is not None and holder(home.places.watcher_lock, in_container) in ours:
-            told = _tell(state, told, say)
+            failed = f", {state.failures} failed so far" if state.failures else ""
+            version = f" {version_words(state.branch, state.commit, state.level)}" if state.branch else ""
+            if told != (text := f"{state.phase}{version}{failed}"):
+                say(told := text)
             if state.phase == watcher_file.RUNNING:
                 spent = time.monotonic() - began
                 return Running(process.pid, state.branch, state.commit, state.boot_id, spent, state.level)
-            failed = state.failures if state.failures < before.failures else state.failures - before.failures
-            pinned = len({*state.pins} - before.pins)
-            if failed >= GIVEN_UP_AFTER * (1 + pinned):
-                raise NotYet(home, process.pid, f"the agent failed to boot {failed} times in a row")
+            since = state.failures if state.failures < before.failures else state.failures - before.failures
+            if since >= GIVEN_UP_AFTER * (1 + len({*state.pins} - before.pins)):
+                raise NotYet(home, process.pid, f"the agent failed to boot {since} times in a row")
         if time.monotonic() - began > seconds:
             raise NotYet(home, process.pid, f"the agent has not booted within {seconds:g} s")
         time.sleep(POLL_SECONDS)
-
-
-def _tell(state: WatcherFile, told: str, say: Say) -> str:
-    at = f" {version_words(state.branch, state.commit, state.level)}" if state.branch else ""
-    failed = f", {state.failures} failed so far" if state.failures else ""
-    text = f"{state.phase}{at}{failed}"
-    if text != told:
-        say(text)
-    return text
+    return status
 
 
 def _stamp(home: AgentPaths) -> object:

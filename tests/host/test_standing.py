@@ -99,6 +99,17 @@ def test_a_new_agent_is_down_and_says_what_comes_next(desk: Desk) -> None:
     assert "none yet" in ended.out
 
 
+def test_an_examination_that_is_asked_for_is_shown_until_its_verdict(desk: Desk) -> None:
+    """The keep takes the request away when it is done."""
+    commit = desk.branch("improve", {"src/a.py": "1\n"})
+    desk.git()("update-ref", "refs/minifram/examine/improve", commit)
+    assert "examining improve, asked for or under way" in " ".join(desk.run("status").out.split())
+    assert desk.run("status", "--json").json["examining"] == ["improve"]
+
+    desk.git()("update-ref", "-d", "refs/minifram/examine/improve")
+    assert desk.run("status", "--json").json["examining"] == []
+
+
 def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     """Branch, commit, phase and since when, last boots, unit, report, branches, budget, troubles."""
     assert desk.call("up").code == 0
