@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TextIO
 
 from infra.shared.text import counted as counted
 from infra.shared.text import cut
 from infra.shared.visible import spelled, spelled_name
 
+Say = Callable[[str], None]
+"""Takes a line of progress."""
 LINE_CHARS = 4000
 """Of a line of somebody else's text. A longer one is no text for people, and pushes what stands around it away."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -115,14 +118,26 @@ def as_json(schema: str, value: Any) -> str:
 class Screen(NamedTuple):
     """Results go to `out`, progress and advice to `err`; neither lets through what could steer a terminal.
 
-    What is known to be somebody else's text is made harmless where it is put together; this is the net under that."""
+    Text that others wrote is made harmless where it is put together; this is the net under that."""
 
     out: TextIO
     err: TextIO
     colour: bool
+    schema: str = ""
+    """Of the JSON that was asked for; empty when the result is for people."""
 
-    def result(self, text: str = "") -> None:
-        self._print(text, self.out)
+    def show(self, value: Any, lines: str | Iterable[str], schema: str = "") -> None:
+        """The result: `value` as JSON where that was asked for, else the lines, which are not made before."""
+        if self.schema:
+            self._print(as_json(schema or self.schema, value), self.out)
+            return
+        for line in [lines] if isinstance(lines, str) else lines:
+            self._print(line, self.out)
+
+    def advise(self, text: str) -> None:
+        """What a person may want to do next; a program that reads JSON does not."""
+        if not self.schema:
+            self.progress(text)
 
     def progress(self, text: str) -> None:
         self._print(text, self.err)

@@ -13,11 +13,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from host.errors import Trouble
+from host.errors import not_found, usage
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
-from infra.shared.exit_codes import Exit
-from infra.shared.repository.git import CANNOT_START, Git, GitError, resolve_commit
+from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import file_at, read_file
@@ -113,7 +112,7 @@ def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
 
 
 def one(git: Git, name: str) -> Review:
-    """One branch with its commits and changes. Raises Trouble when there is no such branch."""
+    """One branch with its commits and changes. Raises CommandError when there is no such branch."""
     main = main_commit(git)
     commit = branch_commit(git, name)
     branch = _branch(git, main, name, commit)
@@ -123,7 +122,7 @@ def one(git: Git, name: str) -> Review:
         try:
             base = _base(git, main, commit)
             commits = tuple(_commits(git, main, commit))
-            against = base or _empty_tree(git)
+            against = base or EMPTY_TREE
             stat, diff = _diff(git, ("--stat",), against, commit), _patch(git, against, commit)
         except GitError as error:
             branch = branch._replace(unseen=_why(error))
@@ -154,32 +153,31 @@ def _ends_of(page: str) -> str:
 def main_commit(git: Git) -> str:
     commit = resolve_commit(git, f"refs/heads/{MAIN}")
     if commit is None:
-        raise Trouble(
-            Exit.NOT_FOUND,
-            f"the repository {git.directory} has no branch main; push one, or find it: git fsck --lost-found",
+        raise not_found(
+            f"the repository {git.directory} has no branch main; push one, or find it: git fsck --lost-found"
         )
     return commit
 
 
 def branch_commit(git: Git, name: str) -> str:
-    """The commit of a branch that the PM named. Raises Trouble."""
+    """The commit of a branch that the PM named. Raises CommandError."""
     problem = problem_with_branch(name)
     if problem:
-        raise Trouble(Exit.USAGE, problem)
+        raise usage(problem)
     if name == MAIN:
-        raise Trouble(Exit.USAGE, "main is what branches are judged against; name another (see 'minifram review')")
+        raise usage("main is what branches are judged against; name another (see 'minifram review')")
     commit = resolve_commit(git, f"refs/heads/{name}")
     if commit is None:
         heads = git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").split("\n")
         near = difflib.get_close_matches(name, heads, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minifram review' for what there is"
-        raise Trouble(Exit.NOT_FOUND, f"there is no branch {name!r} in {git.directory}; {hint}")
+        raise not_found(f"there is no branch {name!r} in {git.directory}; {hint}")
     return commit
 
 
 def examination(git: Git, main: str, commit: str) -> Examination:
     """The keep's verdict on what merging this commit would make of main now; not examined, when that cannot be told."""
-    from infra.shared.verdicts import records, trees  # slow to load, and most verbs do without
+    from infra.shared.verdicts import records, trees  # slow to load, and most commands do without
 
     git = git.within(BRANCH_SECONDS)
     try:
@@ -215,7 +213,7 @@ def _branch(git: Git, main: str, name: str, commit: str) -> Branch:
         branch = branch._replace(subject=tip.subject, author=tip.author, committed_at=tip.committed_at)
         counts = git("rev-list", "--left-right", "--count", f"{main}...{commit}").split()
         branch = branch._replace(ahead=int(counts[1]), behind=int(counts[0]))
-        base = _base(git, main, commit) or _empty_tree(git)
+        base = _base(git, main, commit) or EMPTY_TREE
         names = git("diff", "--name-only", "-z", base, commit, "--", ".", f":(exclude,top){PAGE}")
     except GitError as error:
         return branch._replace(unseen=_why(error))
@@ -243,13 +241,9 @@ def _base(git: Git, main: str, commit: str) -> str:
     return git("merge-base", main, commit) if git.ok("merge-base", main, commit) else ""
 
 
-def _empty_tree(git: Git) -> str:
-    return git("hash-object", "-t", "tree", "--stdin", stdin=b"")
-
-
 def _patch(git: Git, old: str, new: str) -> str:
     """All changes as text; only large files that git takes for binary are just named. A NUL byte makes a file binary to
-    git, and a shell runs it all the same."""
+    git, and a shell runs it."""
     large = _large_binaries(git, old, new)
     if len(large) > MOST_PATHS:
         return _diff(git, ("--patch",), old, new)
@@ -272,18 +266,18 @@ def _large_binaries(git: Git, old: str, new: str) -> list[str]:
             binary.append(field.removeprefix("-\t-\t"))
     asked = [(path, id) for path in binary for id in ids.get(path, ())]
     sizes = git("cat-file", "--batch-check=%(objectsize)", stdin="".join(f"{id}\n" for _, id in asked).encode())
-    large = {path for (path, _), size in zip(asked, sizes.split("\n"), strict=False) if not _is_small(size)}
+    large = {
+        path
+        for (path, _), size in zip(asked, sizes.split("\n"), strict=False)
+        if not (size.isdecimal() and int(size) <= BINARY_BYTES)
+    }
     return [path for path in binary if path in large]
-
-
-def _is_small(size: str) -> bool:
-    return size.isdecimal() and int(size) <= BINARY_BYTES
 
 
 def _diff(git: Git, form: tuple[str, ...], old: str, new: str, *but: str, paths: Sequence[str] = (".",)) -> str:
     # No attributes: the agent writes them, and `-diff` hides changes. Some newer gits read those of HEAD here.
     return git(
-        *("-c", f"attr.tree={_empty_tree(git)}"),
+        *("-c", f"attr.tree={EMPTY_TREE}"),
         *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-M", *form, old, new),
         *("--", *paths, f":(exclude){PAGE}", *but),
     )
