@@ -20,7 +20,8 @@ from typing import NamedTuple
 from infra.keep.supervision.rescue import directories_of, scratch_index
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import Git
-from infra.shared.safe_files import Below, NotPlain
+from infra.shared.safe_files import Below
+from infra.shared.safe_steps import NotPlain
 
 INDEX = "genuine-index"
 """Beside the clone's own."""
