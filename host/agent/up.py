@@ -183,7 +183,7 @@ def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = U
         running = _finish_switch(context, ready, say, seconds)
     else:
         ready = fit_out(context, ready, rebuild, say)
-        running = _start_in_container(ready, say, seconds) if ready.ship else _start(context, ready, say, seconds)
+        running = _start(context, ready, say, seconds)
     return Up(
         agent=home.agent,
         sandbox=ready.sandbox,
@@ -209,17 +209,13 @@ def _finish_switch(context: Context, ready: Readiness, say: Say, seconds: float)
     return ended.running
 
 
-def _start_in_container(ready: Readiness, say: Say, seconds: float) -> Running:
-    from host.agent import sealed
-
-    assert ready.ship is not None  # noqa: S101 - only called with one
-    # Before the container: whatever happens then, `down` knows where to look.
-    ready.remember()
-    return sealed.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
-
-
 def _start(context: Context, ready: Readiness, say: Say, seconds: float) -> Running:
     home = ready.home
+    if ready.ship:
+        from host.agent import sealed
+
+        ready.remember()  # before the container: whatever happens then, `down` knows where to look
+        return sealed.up(home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
     say(
         "WARNING: process sandbox: agent and keep run as your own user and are NOT isolated from each other "
         "or from your files; use it for development and demonstration only"

@@ -6,11 +6,10 @@ of tests is not read."""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.errors import not_found, usage
@@ -94,28 +93,25 @@ class Review(NamedTuple):
 def awaiting(git: Git) -> list[Branch]:
     """All branches that await review, the newest first."""
     main = main_commit(git)
-    return [_branch(git, main, name, commit) for name, commit in unmerged(git, main)]
+    found = unmerged(git, main)
+    return [_branch(git, main, name, commit, examination(git, main, commit).standing) for name, commit in found]
 
 
 def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
     """Name and commit of each branch with commits that main lacks: neither the mind nor what was rescued."""
-    listed = git(
-        "for-each-ref",
-        f"--no-merged={main}",
-        "--sort=-committerdate",
-        "--format=%(refname:lstrip=2) %(objectname)",
-        "refs/heads/",
-    )
+    form = "--format=%(refname:lstrip=2) %(objectname)"
+    listed = git("for-each-ref", f"--no-merged={main}", "--sort=-committerdate", form, "refs/heads/")
     # Cut at newlines alone: a ref's name may hold what else Unicode calls the end of a line.
-    pairs = [(line.rpartition(" ")[0], line.rpartition(" ")[2]) for line in listed.split("\n") if line]
-    return [(name, commit) for name, commit in pairs if name not in (MAIN, MIND) and not name.startswith(RESCUE)]
+    parts = (line.rpartition(" ") for line in listed.split("\n") if line)
+    return [(name, id) for name, _, id in parts if name not in (MAIN, MIND) and not name.startswith(RESCUE)]
 
 
 def one(git: Git, name: str) -> Review:
     """One branch with its commits and changes. Raises CommandError when there is no such branch."""
     main = main_commit(git)
     commit = branch_commit(git, name)
-    branch = _branch(git, main, name, commit)
+    examined = examination(git, main, commit)
+    branch = _branch(git, main, name, commit, examined.standing)
     base, stat, diff = "", "", ""
     commits: tuple[Commit, ...] = ()
     if not branch.unseen:
@@ -126,7 +122,7 @@ def one(git: Git, name: str) -> Review:
             stat, diff = _diff(git, ("--stat",), against, commit), _patch(git, against, commit)
         except GitError as error:
             branch = branch._replace(unseen=_why(error))
-    return Review(branch, main, base, commits, stat, diff, examination(git, main, commit).verdict)
+    return Review(branch, main, base, commits, stat, diff, examined.verdict)
 
 
 def page_at(git: Git, commit: str) -> str:
@@ -135,9 +131,7 @@ def page_at(git: Git, commit: str) -> str:
     entry = file_at(git, commit, PAGE)
     size = int(git("cat-file", "-s", entry.id)) if entry else 0
     page = (read_file(git, commit, PAGE) or "") if size <= MOST_READ else ""
-    if size <= PAGE_BYTES:
-        return page
-    return _ends_of(page)
+    return page if size <= PAGE_BYTES else _ends_of(page)
 
 
 def _ends_of(page: str) -> str:
@@ -161,8 +155,7 @@ def main_commit(git: Git) -> str:
 
 def branch_commit(git: Git, name: str) -> str:
     """The commit of a branch that the PM named. Raises CommandError."""
-    problem = problem_with_branch(name)
-    if problem:
+    if problem := problem_with_branch(name):
         raise usage(problem)
     if name == MAIN:
         raise usage("main is what branches are judged against; name another (see 'minifram review')")
@@ -181,7 +174,9 @@ def examination(git: Git, main: str, commit: str) -> Examination:
 
     git = git.within(BRANCH_SECONDS)
     try:
-        with _writing_nothing(git) as scratch:
+        with tempfile.TemporaryDirectory(prefix="minifram-review-") as objects:  # for new ones: nothing is written
+            there = f"{git.directory}/objects"
+            scratch = git.with_env(GIT_OBJECT_DIRECTORY=objects, GIT_ALTERNATE_OBJECT_DIRECTORIES=there)
             key = trees.key_of(scratch, trees.merged(scratch, main, commit))
         verdict = records.find(git, key)
     except MergeConflict:
@@ -196,23 +191,15 @@ def examination(git: Git, main: str, commit: str) -> Examination:
     return Examination(NEEDS_WORD if verdict.needs_word else PASSED, verdict)
 
 
-@contextlib.contextmanager
-def _writing_nothing(git: Git) -> Iterator[Git]:
-    """The same git, with new objects in a directory that goes again."""
-    with tempfile.TemporaryDirectory(prefix="minifram-review-") as objects:
-        there = f"{git.directory}/objects"
-        yield git.with_env(GIT_OBJECT_DIRECTORY=objects, GIT_ALTERNATE_OBJECT_DIRECTORIES=there)
-
-
-def _branch(git: Git, main: str, name: str, commit: str) -> Branch:
+def _branch(git: Git, main: str, name: str, commit: str, standing: str) -> Branch:
     """What can be said about a branch in a few seconds."""
-    branch = Branch(name, commit, examination(git, main, commit).standing)
+    branch = Branch(name, commit, standing)
     git = git.within(BRANCH_SECONDS)
     try:
         tip = _commits(git, None, commit, limit=1)[0]
         branch = branch._replace(subject=tip.subject, author=tip.author, committed_at=tip.committed_at)
-        counts = git("rev-list", "--left-right", "--count", f"{main}...{commit}").split()
-        branch = branch._replace(ahead=int(counts[1]), behind=int(counts[0]))
+        behind, ahead = git("rev-list", "--left-right", "--count", f"{main}...{commit}").split()
+        branch = branch._replace(ahead=int(ahead), behind=int(behind))
         base = _base(git, main, commit) or EMPTY_TREE
         names = git("diff", "--name-only", "-z", base, commit, "--", ".", f":(exclude,top){PAGE}")
     except GitError as error:
