@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import itertools
 import os
-import stat
 import tempfile
 import time
 import tomllib
@@ -31,6 +30,8 @@ from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory
 from infra.shared.providers import KEYS, VARIABLES
 from infra.shared.repository.git import CANNOT_START, Git, GitError
+from infra.shared.safe_files import opened_file
+from infra.shared.safe_steps import NotPlain
 from infra.shared.settings_file import parse_settings
 
 HEADER_BYTES = 32 << 20
@@ -220,15 +221,13 @@ def _copy_ledger(home: Home, path: str) -> None:
     """As much as there is now; an agent that never asked a model has none."""
     with open(path, "wb") as out:
         try:
-            descriptor = os.open(home.places.ledger, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            ledger = opened_file(home.places.ledger)
         except FileNotFoundError:
             return
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(descriptor)
-            raise Trouble(Exit.CONFLICT, f"{home.places.ledger} is no regular file; see what put it there")
-        with open(descriptor, "rb") as file:
-            left = status.st_size
+        except NotPlain as error:
+            raise Trouble(Exit.CONFLICT, str(error)) from None
+        with ledger as file:
+            left = os.fstat(file.fileno()).st_size
             while left > 0 and (block := file.read(min(BLOCK, left))):
                 out.write(block)
                 left -= len(block)

@@ -20,6 +20,7 @@ from host.repository import review
 from host.repository.audit import NOTE, OK, WARN, Result
 from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
+from infra.shared.control import RETRY_REF
 from infra.shared.exit_codes import Exit
 from infra.shared.places import VERSION
 from infra.shared.repository.changes import changes_beyond_page
@@ -27,7 +28,6 @@ from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 
-RETRY_REF = "refs/minifram/retry"
 TAKEN_SECONDS = 10.0
 """The watcher looks every second or so; it may be about to start somebody."""
 SHOWN = 5

@@ -19,8 +19,8 @@ from host.context import Caller, as_option
 from host.display import counted
 from host.errors import Trouble
 from host.repository import open as bare
-from host.repository.merge import REJECTED
 from infra.shared.branches import MAIN
+from infra.shared.control import REJECTED
 from infra.shared.exit_codes import Exit
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.shared.repository.git import Git, GitError

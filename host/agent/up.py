@@ -238,7 +238,7 @@ def _take_back(caller: Caller, home: Home) -> None:
     """The cell's tree, from the user that it had in the container. Raises Trouble."""
     from host.container import cell_tree, choice
 
-    cell_tree.give_to_pm(choice.podman_at_hand(caller), home, caller.uid)
+    cell_tree.give_tree(choice.podman_at_hand(caller), home, 0, caller.uid)
 
 
 def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:

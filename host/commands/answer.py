@@ -35,7 +35,7 @@ def verb(ctx: click.Context, text: str | None, words: bool, wait: float, as_json
     """
     from host.agent import answering
     from host.display import as_json, counted
-    from infra.shared.conversation import request_to_dict
+    from infra.shared.conversation import to_plain
     from infra.shared.manual import MAX_ANSWER_BYTES
 
     caller, screen = caller_of(ctx), screen_of(ctx)
@@ -43,7 +43,7 @@ def verb(ctx: click.Context, text: str | None, words: bool, wait: float, as_json
     question = answering.oldest(home, wait)
     if text is None and as_json_:
         told = {"id": question.id, "at": question.at, "others": question.others}
-        screen.result(as_json("answer", told | {"request": request_to_dict(question.request)}))
+        screen.result(as_json("answer", told | {"request": to_plain(question.request)}))
         return
     if text is None:
         for line in answering.news(question.request):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from infra.shared.files import write_whole
 from infra.shared.repository import durable_refs
+from infra.shared.safe_files import opened_file
 
 
 class Hook(NamedTuple):
@@ -64,8 +65,7 @@ def _is_right(path: str) -> bool:
 
 def _is_ours(path: str, hook: Hook) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened_file(path) as file:
+            return file.read(len(hook.script.encode()) + 1) == hook.script.encode()
     except FileNotFoundError:
         return False
-    with open(descriptor, "rb") as file:
-        return file.read(len(hook.script.encode()) + 1) == hook.script.encode()

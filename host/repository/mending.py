@@ -13,6 +13,7 @@ from infra.shared.branches import MAIN
 from infra.shared.files import write_whole
 from infra.shared.repository.bare_config import config_text
 from infra.shared.repository.durable_refs import locks_of_refs
+from infra.shared.safe_files import opened_file
 
 _SMALL = 4096
 """An empty file may have its old length, of zero bytes."""
@@ -54,5 +55,5 @@ def _holds_nothing(path: str) -> bool:
         return True
     if not stat.S_ISREG(status.st_mode) or status.st_size > _SMALL:
         return False
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with opened_file(path) as file:
         return not file.read(_SMALL).strip(b"\0")

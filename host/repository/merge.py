@@ -13,6 +13,7 @@ from host.errors import Trouble
 from host.repository import review
 from host.repository.comms import AlreadyTold, tell
 from infra.shared.branches import problem_with_branch, problem_with_ref
+from infra.shared.control import REJECTED
 from infra.shared.exit_codes import Exit
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
@@ -20,7 +21,6 @@ from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict, merge_commit
 from infra.shared.repository.tip import BareTip, advance, resolve_object, rollback_commit
 
-REJECTED = "refs/minifram/rejected"
 LIST_SECONDS = 3.0
 """For listing what has changed, after the deed."""
 

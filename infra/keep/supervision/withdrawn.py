@@ -11,15 +11,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.keep.supervision.versions import version_of
-from infra.shared.control import GOODS, REFS
+from infra.shared.control import GOODS, REFS, REJECTED
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import VERSION
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below, Entry, Unseen
 from infra.shared.watcher_file import Version
 
-REJECTED = "refs/minifram/rejected/"
-"""Made by `minifram reject`; only the PM can."""
 LOOK_SECONDS = 10.0
 TICK_SECONDS = 0.1
 DEPTH, MOST_REFS = 20, 2000
@@ -80,7 +78,7 @@ class Withdrawals:
         refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
         # Reports move main all day, and take nothing back.
         if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
-            rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}" in line)
+            rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}/" in line)
             self._known = _found(git, main.commit, rejected)
         self._seen, self._refs, self._stamped = main, refs, stamp
         return self._known

@@ -9,8 +9,8 @@ import pytest
 
 from infra.keep.supervision.main_branch import roll_back
 from infra.keep.supervision.versions import version_of
-from infra.keep.supervision.withdrawn import REJECTED, Held, Withdrawals, left_behind
-from infra.shared.control import GOODS
+from infra.keep.supervision.withdrawn import Held, Withdrawals, left_behind
+from infra.shared.control import GOODS, REJECTED
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.places import Places
 from infra.shared.repository.git import Git
@@ -94,7 +94,7 @@ def test_git_is_asked_again_when_a_ref_is_another_one(tmp_path: Path) -> None:
         return len(asked)
 
     expected: tuple[str, ...] = ()
-    for ref in (f"{GOODS}/{main.id}", f"{REJECTED}better/{commit[:12]}"):
+    for ref in (f"{GOODS}/{main.id}", f"{REJECTED}/better/{commit[:12]}"):
         bare("update-ref", ref, commit)
         expected = (main.id,) if ref.startswith(REJECTED) else ()
         assert look(expected) == 1
@@ -139,7 +139,7 @@ def test_what_a_rejected_branch_brought_is_withdrawn(repository: Repository) -> 
     repository.pm("merge", "-q", "--no-ff", "-m", "merge", "better")
     merged = repository.version("two and more", PM)
     assert repository.withdrawn() == set()
-    repository.pm("update-ref", f"{REJECTED}better/{rejected[:12]}", rejected)
+    repository.pm("update-ref", f"{REJECTED}/better/{rejected[:12]}", rejected)
     assert repository.withdrawn() == repository.ids(rejected)
     assert repository.id(merged) not in repository.withdrawn()
     repository.pm("checkout", "-q", "-b", "text")
@@ -147,7 +147,7 @@ def test_what_a_rejected_branch_brought_is_withdrawn(repository: Repository) -> 
     text = repository.commit()
     repository.pm("checkout", "-q", "main")
     repository.pm("merge", "-q", "--no-ff", "-m", "merge", "text")
-    repository.pm("update-ref", f"{REJECTED}text/{text[:12]}", text)
+    repository.pm("update-ref", f"{REJECTED}/text/{text[:12]}", text)
     assert repository.withdrawn() == repository.ids(rejected)
 
 
