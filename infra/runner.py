@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def leave_mark(started_at: float) -> tuple[str, str, str]:
-    """Append the BOOTSTRAPPING line, with nothing yet imported: whatever this version breaks, its start is on record.
+    """Append the BOOTSTRAPPING line, with nothing yet imported: so the start of a broken version is on record, too.
     Gives id, branch and commit of the boot.
 
     Id, branch and commit stand at the beginning of the boot value; reading it as JSON would cost more than all else

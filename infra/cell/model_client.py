@@ -1,7 +1,7 @@
 """The runner's side of the model door: plain HTTP over its unix socket, no SDK.
 
-There are two outcomes, a completion or a ModelFailure; whatever odd thing the door or the way to it does is a
-failure of type `unavailable`, which says nothing against the runner's own code. Retrying is the caller's."""
+There are two outcomes, a completion or a ModelFailure; anything unexpected from the door or the connection is a failure
+of type `unavailable`. Retrying is the caller's."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ The keep reads `minifram.yaml`; the cell gets only its part of it, already check
 cost the runner more than the rest of its start.
 
 Watcher and runner may be of different ages: an upgraded keep runs an agent as it was, and one that was put back runs
-what the agent has become. So a key that this version does not know is passed over, and every key that is added has a
-default; of those from the beginning, each must be there."""
+what the agent has become. So unknown keys are ignored, and every key that was added later has a default; the others
+must be there."""
 
 from __future__ import annotations
 

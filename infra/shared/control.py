@@ -1,7 +1,5 @@
-"""What the watcher asks a living runner and what that answers: one line of JSON each, on a socket named by the boot's
-id, so that no other process answers for it by chance or by being older.
-
-Only words and bounds; who asks when, and what follows from an answer, is the watcher's."""
+"""A probe of a runner: the watcher's question and the runner's answer, one line of JSON each, on a socket named by the
+boot's id, so that no other or older process can answer for it."""
 
 from __future__ import annotations
 

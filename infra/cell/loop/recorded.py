@@ -55,7 +55,7 @@ class Recorded(NamedTuple):
     at: str
     """Time of its last line."""
     end: str = ""
-    """How it ended; empty when nobody wrote that down."""
+    """How it ended; empty when that is not on record."""
 
     @property
     def steps(self) -> int:

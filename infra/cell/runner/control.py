@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 
 QUESTION_SECONDS = 1.0
-"""Whoever connects has its question ready; the next one waits behind it."""
+"""For a question: the next caller waits behind it."""
 QUESTION_BYTES = 4096
 WAITING = 16
 AGAIN_SECONDS = 0.1
@@ -79,7 +79,7 @@ def _serve(server: socket.socket, boot: Boot, heart: LiveHeartbeat, seconds: flo
                     _converse(client, boot, heart, seconds)
         except (OSError, ValueError):  # it left, or asked nothing that can be answered
             continue
-        except Exception as error:  # whatever it is, a thread that ends would pass for a runner that hangs
+        except Exception as error:  # a thread that ends would pass for a runner that hangs
             print(f"runner: a probe was not answered: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
@@ -147,7 +147,7 @@ def _tried(door: str, operation: Callable[[], str]) -> tuple[str, str]:
 def _told_by_git(origin: str, seconds: float) -> str:
     """Names of the refs for probes, as the git door lists them. Raises GitError.
 
-    Not in the checkout: what a unit of work does to its clone says nothing about the door."""
+    Not in the checkout: what a run does to its clone says nothing about the door."""
     from infra.shared.control import MAX_BYTES, REFS
     from infra.shared.repository.git import Git, GitLimits
 

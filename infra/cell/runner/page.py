@@ -79,7 +79,7 @@ class Page:
         return self.send()
 
     def add(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> None:
-        """Remember a report that is to be sent."""
+        """Put a report into the queue, on the disk."""
         unsent, at = self._state.memory.unsent, self._wall_seconds()
         while timestamp(at) in (report.at for report in unsent):
             at += 0.001

@@ -32,7 +32,7 @@ def cut_short(context: RunnerContext, transcripts: str, open_directives: Collect
         return None
     try:
         run = read(transcripts, name)
-    except Exception as error:  # whatever an agent has put there, its next version must start
+    except Exception as error:  # an agent may put anything there, and its next version must start
         context.log.warning("run.not_resumed", run=name, why=f"{type(error).__name__}: {error}")
         return None
     why_not = why_not_resumed(run, open_directives, machine_boot(), time.time())

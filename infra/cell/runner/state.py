@@ -1,7 +1,7 @@
 """What a runner remembers over its own end: one JSON file beside the clones, which the one runner alone writes.
 
-Beside the clones and not in one, because what a branch's runner could not send, main's sends. The disk may refuse: what
-is to be remembered then stays in memory and is written with the next change."""
+Beside the clones and not in one, because what a branch's runner could not send, main's sends. The disk may refuse: the
+change then stays in memory and is written with the next one."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Transcript:
         self._append("opened", facts | to_plain(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:
-        """Another runner goes on with the run."""
+        """Another runner resumes the run."""
         self._end_torn_line()
         self._append("resumed", {"boot_id": boot_id, "commit": commit})
 
@@ -125,7 +125,7 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
 
 
 def args_hash(given: dict[str, Any]) -> str:
-    """The same for the same arguments, in whatever order; of what was really given, not of what is written down."""
+    """Of the arguments as given, not as written down; independent of their order."""
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
 
 

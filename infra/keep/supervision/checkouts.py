@@ -205,6 +205,10 @@ def _replace(cell: Cell, wanted: str, now_wall: float, why: str, half: str = "")
         aside = f"{checkout}.aside-{rescue.stamp(now_wall)}"
         aside += f"-{secrets.token_hex(4)}" if os.path.lexists(aside) else ""
         os.rename(checkout, aside)
+        # Runs go on, and the PM reads what happened, where the logs are. Nobody believes them more than before.
+        with contextlib.suppress(OSError):
+            if cell.files.is_directory(f"{aside}/logs"):
+                os.rename(f"{aside}/logs", f"{half}/logs")
     os.rename(half, checkout)
     return Ready(wanted, f"in {aside}, because {why}" if aside else "")
 

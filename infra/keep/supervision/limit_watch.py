@@ -33,7 +33,7 @@ TOLD_SECONDS = 86400.0
 
 
 class LimitWatch:
-    """Looks, remedies and tidying of one agent."""
+    """Of one agent."""
 
     def __init__(
         self,
