@@ -33,7 +33,7 @@ from host.agent.demo_agent import (
     until,
     wall,
 )
-from host.context import Say
+from host.display import Say
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from infra.shared.places import LIFE_FILE

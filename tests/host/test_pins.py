@@ -94,7 +94,7 @@ def test_a_watcher_that_does_not_take_it_is_not_waited_for_for_ever(desk: Desk) 
     remember(desk, pins=(pin(desk),))
     git = bare.open_repository(desk.home())
 
-    done = pins.retry(desk.home(), git, 0.2)
+    done = pins.retry_pinned(desk.home(), git, 0.2)
 
     assert (done.asked, done.running, done.taken) == (True, True, False)
     assert pins.is_asked(desk.home())

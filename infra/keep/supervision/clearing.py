@@ -143,7 +143,7 @@ def _old_logs(cell: Cell, branch: str, running: str) -> list[Thing]:
 def _rescues(bare: Git) -> tuple[Rescue, ...]:
     shown = "--format=%(objectname) %(committerdate:unix) %(refname:lstrip=2)"
     lines = [line.split(" ", 2) for line in bare("for-each-ref", shown, f"refs/heads/{RESCUE}").splitlines()]
-    many = len(lines) > RESCUES  # else nobody asks
+    many = len(lines) > RESCUES  # otherwise it makes no difference
     others = (f"--exclude={RESCUE}*", "--branches")
     return tuple(
         Rescue(name, commit, float(made or 0), many and _is_in(bare, [commit], *others)) for commit, made, name in lines
