@@ -1,7 +1,7 @@
-"""Seal: look → rules → proof → no way back → watch (DESIGN §4). The first process of the container.
+"""Seal: look → rules → proof → no way back → watch (`spec/ARCHITECTURE.md`). The first process of the container.
 
-Nothing of the cell runs before the egress rules stand and are proved to hold; any failure ends the container. What
-it takes to make the rules is given up for ever before the watcher, in this same process, begins."""
+Nothing of the cell runs before the egress rules are loaded and proved to hold; any failure ends the container. The
+capabilities that this takes are given up for ever before the watcher begins, in this same process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from infra.keep.git_door import daemon
 from infra.keep.git_door.door_files import memory_bytes
 from infra.keep.seal import bare_repository, loopback, surroundings
 from infra.keep.seal.capabilities import FOR_WATCHING, keep_only
-from infra.keep.services import beats
+from infra.keep.services import health_checks
 from infra.keep.services.services import Service, begin, doors
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.zones import Zones
@@ -88,7 +88,7 @@ def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -
         ended = names.once and (names.process is None or names.process.poll() is not None)
         return "the resolver that fills the allowlist has ended" if ended else prove()
 
-    why = holds()  # once more, as the watcher will: with nothing left that could mend it
+    why = holds()  # again, as the watcher will, without the rights that could repair it
     if why:
         raise Refused(why)
     return Zones(
@@ -119,7 +119,7 @@ def git_daemon(places: Places, settings: Settings) -> Service:
         "git_daemon",
         daemon.command(places, memory=memory_bytes(settings.limits.blob_bytes)),
         port=daemon.PORT,
-        question=beats.of_git_daemon(f"/{os.path.basename(places.remote)}"),
+        question=health_checks.of_git_daemon(f"/{os.path.basename(places.remote)}"),
         # It repeats what it is asked for; the doors' log is the keep's own words.
         output="git_daemon.log",
         env=env,
@@ -140,9 +140,9 @@ def resolver(settings: Settings, upstream: str, who: Identity, host: Sequence[st
 
 
 def refuse(places: Places, why: str) -> int:
-    """Tell whoever starts containers, and the PM on the page; the same reason is told there once."""
+    """Report it on stderr, and to the PM on the page; the same reason stands there once."""
     print(f"seal: {why}; the agent was not started", file=sys.stderr)
-    with contextlib.suppress(OSError):  # git is about to read what somebody may have planted
+    with contextlib.suppress(OSError):  # git is about to read files that may have been planted
         keep_only(frozenset())
     path = f"{places.var}/{REFUSAL}"
     title = report_titles.watcher("the container could not be sealed, the agent was not started")

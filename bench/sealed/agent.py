@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.sealed.project import Project
-from host.agent.paths import home_of
 from host.container.words import names, secret_name
+from host.paths import paths_of
 from infra.keep.seal.capabilities import Held, parse_status
 from infra.shared.providers import KEYS
 
@@ -51,7 +51,7 @@ class SealedAgent:
         self.project, self.user = project, project.user
         self.name = name or f"s{secrets.token_hex(4)}"
         self.container = names(self.name).container
-        self.home = home_of(self.name, self.user.environ, self.user.uid)
+        self.home = paths_of(self.name, self.user.environ, self.user.uid)
 
     def minifram(self, *words: str, check: bool = True, **environ: str) -> Any:
         command = self.project.command("host", *words, "--agent", self.name, **environ)

@@ -11,13 +11,13 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from host.agent.paths import Home
 from host.container.machine import IDS_NEEDED, Machine
+from host.paths import AgentPaths
 from infra.shared.places import CONTAINER
 from infra.shared.settings import Settings
 
-CELL_UID = CELL_GID = 1000
-"""The user `agent` of the image."""
+CELL_UID = 1000
+"""The user `agent` of the image; its group has the same number."""
 
 AGENT, HOME, VERSION, WORDS = "minifram.agent", "minifram.home", "minifram.version", "minifram.words"
 """Labels: whose container it is, where that agent lives, the version of its image, and of these words."""
@@ -165,7 +165,13 @@ class Image(NamedTuple):
 
 
 def sealing(
-    home: Home, settings: Settings, machine: Machine, image: Image, root: str, keys: Sequence[str], network: str = ""
+    home: AgentPaths,
+    settings: Settings,
+    machine: Machine,
+    image: Image,
+    root: str,
+    keys: Sequence[str],
+    network: str = "",
 ) -> Sealing:
     """The container of `home` on `machine`, with the keys of these names; `network`, if given, instead of the way out
     that this machine has."""

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.sealed.rootless import Rootless
-from host.agent.paths import Home, home_of
 from host.container.image import packages
 from host.container.machine import Machine
 from host.container.words import names, secret_name
+from host.paths import AgentPaths, paths_of
 from host.project import image_files
 from infra.shared.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT, Ended
@@ -113,8 +113,8 @@ class ContainerDesk:
         }
 
     @property
-    def home(self) -> Home:
-        return home_of(self.agent, self.environ, self.user.uid)
+    def home(self) -> AgentPaths:
+        return paths_of(self.agent, self.environ, self.user.uid)
 
     def spawn(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         launcher = str(self.workshop.code / "tests/host/launcher.py")

@@ -1,6 +1,6 @@
-"""What the container has to be like: looked at first, judged after, so that each demand is one line.
+"""What the container must be like: looked at first, judged after, so that each demand is one line.
 
-A container that somebody made by hand, or made wider to get something to work, does not run the agent."""
+A container that was made by hand, or given more rights to get something to work, does not run the agent."""
 
 from __future__ import annotations
 

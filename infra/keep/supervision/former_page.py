@@ -60,8 +60,8 @@ def _lines(git: Git, main: str) -> list[Line]:
     lines: list[Line] = []
     commit, by = "", ""
     # In a bare repository git reads HEAD's .mailmap, by which the agent could name itself as it liked.
-    nobody = git("hash-object", "-w", "-t", "blob", "--stdin", stdin=b"")
-    unmapped = ("-c", "mailmap.file=/dev/null", "-c", f"mailmap.blob={nobody}")
+    empty = git("hash-object", "-w", "-t", "blob", "--stdin", stdin=b"")
+    unmapped = ("-c", "mailmap.file=/dev/null", "-c", f"mailmap.blob={empty}")
     for line in git(*unmapped, "blame", "--line-porcelain", "--no-textconv", main, "--", PAGE).split("\n"):
         if _BLAMED.fullmatch(line):
             commit = line[:40]

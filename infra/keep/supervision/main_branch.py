@@ -30,11 +30,6 @@ def report(places: Places, *told: Report, bounds: PageBounds = USUAL) -> None:
     page.write_reports(git, f"COMMS: {told[0].title}{more}", entries, [each.id for each in told], (), bounds)
 
 
-def told(places: Places) -> frozenset[str]:
-    """The ids of the reports that the last commits of main tell. Raises GitError."""
-    return page.reported(Git(places.remote), WATCHER)
-
-
 def roll_back(
     places: Places,
     target: str,

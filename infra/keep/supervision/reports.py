@@ -16,8 +16,10 @@ from infra.keep.supervision.decide.events import Tell
 from infra.keep.supervision.decide.state import Instant
 from infra.shared import report_titles
 from infra.shared.clock import timestamp
+from infra.shared.people import WATCHER
 from infra.shared.places import Places
-from infra.shared.repository.git import GitError
+from infra.shared.repository import page
+from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import USUAL, PageBounds
 from infra.shared.repository.tip import TipBusy
 from infra.shared.same_trouble import SameTrouble
@@ -92,7 +94,7 @@ class Reports:
             together = list(islice(self._untold, TOGETHER))
             try:
                 is_doubtful = not self._perhaps_told.isdisjoint(report.id for report in together)
-                told = main_branch.told(self._places) if is_doubtful else frozenset()
+                told = page.reported(Git(self._places.remote), WATCHER) if is_doubtful else frozenset()
                 new = [report for report in together if report.id not in told]
                 if new:
                     main_branch.report(self._places, *new, bounds=self._bounds)

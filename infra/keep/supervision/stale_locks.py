@@ -1,4 +1,4 @@
-"""Locks on the shared repository's refs whose git is gone, killed or cut off with the power: nobody could move main."""
+"""Locks on the shared repository's refs whose git was killed or lost its power: with them, main cannot be moved."""
 
 from __future__ import annotations
 

@@ -6,19 +6,22 @@ can rewrite main), or when it came in by a branch that is kept as rejected."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.keep.supervision.versions import version_of
-from infra.shared.control import GOODS
+from infra.shared.control import GOODS, REFS, REJECTED
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import VERSION
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below, Entry, Unseen
 from infra.shared.watcher_file import Version
 
-REJECTED = "refs/minifram/rejected/"
-"""Made by `minifram reject`; only the PM can."""
 LOOK_SECONDS = 10.0
+TICK_SECONDS = 0.1
+DEPTH, MOST_REFS = 20, 2000
+_REFS, _PROBES = REFS.rpartition("/")[0], REFS
 LOOKED_BACK = 500
 """Changes of version."""
 MOST = 100
@@ -64,17 +67,35 @@ class Withdrawals:
         self._seen = Version()
         self._refs = ""
         self._known: tuple[str, ...] = ()
+        self._stamped: tuple[object, ...] = ()
 
     def look(self, main: Version) -> tuple[str, ...]:
         """Ids of the versions that the PM has taken back, with this main. Raises GitError."""
+        stamp = self._stamp()
+        if stamp and (main, stamp) == (self._seen, self._stamped):
+            return self._known
         git = self._git.afresh(LOOK_SECONDS)
         refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
         # Reports move main all day, and take nothing back.
         if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
-            rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}" in line)
+            rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}/" in line)
             self._known = _found(git, main.commit, rejected)
-        self._seen, self._refs = main, refs
+        self._seen, self._refs, self._stamped = main, refs, stamp
         return self._known
+
+    def _stamp(self) -> tuple[object, ...]:
+        """Another one when a ref of ours is another one: each launch asks, and git costs a process. Empty when that
+        cannot be told: a file of this very moment may change again within one tick of the clock."""
+        below = Below(self._git.directory)
+        found = list(below.walk(_REFS, depth=DEPTH, most=MOST_REFS, enter=lambda entry: entry.path != _PROBES))
+        packed = below.status("packed-refs")
+        statuses = [each.status for each in found if isinstance(each, Entry) and each.path != _PROBES]
+        statuses += [packed] if packed else []
+        if not statuses or any(isinstance(each, Unseen) for each in found):
+            return ()
+        if max(status.st_mtime for status in statuses) > time.time() - TICK_SECONDS:
+            return ()
+        return tuple((status.st_ino, status.st_mtime_ns) for status in statuses)
 
     def _goes_on(self, git: Git, main: str) -> bool:
         try:

@@ -9,6 +9,8 @@ import pytest
 
 from infra.keep.supervision import main_branch
 from infra.shared.people import AGENT, WATCHER
+from infra.shared.repository import page
+from infra.shared.repository.git import Git
 from infra.shared.watcher_file import Report
 from tests.keep.git_door.world import BLOB_BYTES, Refused, World
 
@@ -141,12 +143,12 @@ def test_only_the_watcher_says_what_it_has_told(world: World) -> None:
     words = f"mine\n\nReport: 42\nSignal-File: 7:7\nReport: x\u2028{ours} 42\nReport: x\x0c{ours} 42"
     world.agent.commit({"src/b.py": "1\n"}, words)
     world.agent.push("HEAD:refs/heads/main")
-    assert main_branch.told(world.places) == frozenset()
+    assert page.reported(Git(world.places.remote), WATCHER) == frozenset()
     before = world.ref("refs/heads/main")
     made = main_branch.roll_back(world.places, "main~1", "merge", "7:7")
     assert made not in (before, world.ref("refs/heads/main~1"))
     main_branch.report(world.places, Report(id="42", at="2026-01-01T00:00:00Z", title="all is well", text="It is."))
-    assert main_branch.told(world.places) == {"42"}
+    assert page.reported(Git(world.places.remote), WATCHER) == {"42"}
     assert main_branch.roll_back(world.places, "main~1", "merge", "7:7") == made
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
 from infra.keep.supervision.main_branch import roll_back
 from infra.keep.supervision.versions import version_of
-from infra.keep.supervision.withdrawn import REJECTED, Held, Withdrawals, left_behind
-from infra.shared.control import GOODS
+from infra.keep.supervision.withdrawn import Held, Withdrawals, left_behind
+from infra.shared.control import GOODS, REJECTED
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.places import Places
 from infra.shared.repository.git import Git
+from tests.keep.supervision.agents import within
 
 PM = Person("PM", "pm@example.invalid")
 
@@ -71,6 +73,34 @@ def test_what_the_pm_rolls_back_from_is_withdrawn_until_main_holds_it_again(repo
     assert repository.id(first) not in repository.withdrawn()
 
 
+def test_git_is_asked_again_when_a_ref_is_another_one(tmp_path: Path) -> None:
+    """In a bare repository whose refs and main stay as they are, looking costs no process of git's."""
+    made = Repository(tmp_path / "made")
+    commit = made.version("one")
+    bare = Git(str(tmp_path / "bare"), PM)
+    made.pm("clone", "-q", "--mirror", str(made.directory), bare.directory)
+    asked: list[str] = []
+
+    class Counted(Git):
+        def afresh(self, seconds: float) -> Git:
+            asked.append("git")
+            return super().afresh(seconds)
+
+    withdrawals, main = Withdrawals(Counted(bare.directory, PM)), version_of(bare, commit)
+
+    def look(expected: tuple[str, ...]) -> int:
+        asked.clear()
+        assert withdrawals.look(main) == expected
+        return len(asked)
+
+    expected: tuple[str, ...] = ()
+    for ref in (f"{GOODS}/{main.id}", f"{REJECTED}/better/{commit[:12]}"):
+        bare("update-ref", ref, commit)
+        expected = (main.id,) if ref.startswith(REJECTED) else ()
+        assert look(expected) == 1
+        within(5.0, functools.partial(lambda known: look(known) == 0, expected), "a look that asks nothing")
+
+
 def test_a_revert_by_plain_git_is_a_rollback(repository: Repository) -> None:
     """No command of ours took part in it."""
     repository.version("one")
@@ -109,7 +139,7 @@ def test_what_a_rejected_branch_brought_is_withdrawn(repository: Repository) -> 
     repository.pm("merge", "-q", "--no-ff", "-m", "merge", "better")
     merged = repository.version("two and more", PM)
     assert repository.withdrawn() == set()
-    repository.pm("update-ref", f"{REJECTED}better/{rejected[:12]}", rejected)
+    repository.pm("update-ref", f"{REJECTED}/better/{rejected[:12]}", rejected)
     assert repository.withdrawn() == repository.ids(rejected)
     assert repository.id(merged) not in repository.withdrawn()
     repository.pm("checkout", "-q", "-b", "text")
@@ -117,7 +147,7 @@ def test_what_a_rejected_branch_brought_is_withdrawn(repository: Repository) -> 
     text = repository.commit()
     repository.pm("checkout", "-q", "main")
     repository.pm("merge", "-q", "--no-ff", "-m", "merge", "text")
-    repository.pm("update-ref", f"{REJECTED}text/{text[:12]}", text)
+    repository.pm("update-ref", f"{REJECTED}/text/{text[:12]}", text)
     assert repository.withdrawn() == repository.ids(rejected)
 
 
