@@ -1,5 +1,5 @@
-"""What an earlier version left in a clone's `.git` that git would follow from then on: settings, hooks, attributes, other
-places for objects or refs. A good main must not start from what a bad branch left in its clone.
+"""What an earlier version left in a clone's `.git` that git would follow from then on: settings, hooks, attributes,
+other places for objects or refs. A good main must not start from what a bad branch left in its clone.
 
 This looks at what git reads as words to follow, file by file. Git parses only the text of the settings, nowhere near
 the clone. It does not look at what git holds as data (objects, index, refs but replaced ones), nor at ignored files."""
