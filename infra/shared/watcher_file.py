@@ -64,7 +64,7 @@ class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class SignalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A signal that was claimed and is not yet carried out."""
 
     name: str
@@ -91,7 +91,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     """What survives the watcher's own death as it is."""
 
-    request: Request | None = msgspec.field(default=None, name="pending")
+    request: SignalRequest | None = msgspec.field(default=None, name="pending")
     """The signal to carry out once no runner is alive."""
     handled: str = ""
     """Identity of the last signal that was carried out."""

@@ -14,7 +14,7 @@ from infra.shared import arguments, report_titles, watcher_file
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.places import CONTAINER, Places
-from infra.shared.watcher_file import BootRecord, Request, Trouble, WatcherFile, decode, encode
+from infra.shared.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
 
 
 @given(st.integers(0, 4_102_444_800_000))
@@ -71,7 +71,7 @@ STATES = st.builds(
     runner_pid=NUMBERS,
     runner_started=st.floats(allow_nan=False, allow_infinity=False),
     failures=NUMBERS,
-    request=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
+    request=st.none() | st.builds(SignalRequest, name=TEXT, target=TEXT, identity=TEXT),
     boots=st.lists(RECORDS, max_size=2).map(tuple),
     troubles=st.lists(st.builds(Trouble, at=TEXT, text=TEXT), max_size=2).map(tuple),
 )
@@ -179,7 +179,7 @@ def test_the_watcher_s_file_keeps_its_spelling() -> None:
     state = decode(json.dumps(old).encode())
     assert (state.level, state.launched_for, state.safe_mode_failures) == ("last good", "v1", 2)
     assert (state.known_good[0].id, state.version_failures[0].count, state.boots[0].level) == ("v0", 1, "main")
-    assert state.request == Request(name="bootstrap", target="main", identity="1")
+    assert state.request == SignalRequest(name="bootstrap", target="main", identity="1")
     written = json.loads(encode(state))
     assert {name: written[name] for name in ("rung", "led_for", "forgiven", "pending")} == {
         name: old[name] for name in ("rung", "led_for", "forgiven", "pending")

@@ -39,7 +39,7 @@ from infra.keep.supervision.decide.events import (
 from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Patience, Phase, State
 from infra.shared import watcher_file
 from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import BootRecord, Pin, Request, Version, VersionFailures
+from infra.shared.watcher_file import BootRecord, Pin, SignalRequest, Version, VersionFailures
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
 
@@ -62,8 +62,8 @@ def a_state(**overrides: object) -> State:
     return replace(state, **overrides)
 
 
-def a_request(name: str = "bootstrap", target: str = "better", identity: str = "1:1:1") -> Request:
-    return Request(name=name, target=target, identity=identity)
+def a_request(name: str = "bootstrap", target: str = "better", identity: str = "1:1:1") -> SignalRequest:
+    return SignalRequest(name=name, target=target, identity=identity)
 
 
 def kinds(actions: list[Action]) -> list[type]:
@@ -105,7 +105,9 @@ def test_a_hand_over_that_waits_outlives_the_watcher() -> None:
 
 
 @pytest.mark.parametrize(("prepared", "left"), [("main", a_request()), ("better", None)])
-def test_a_preparation_that_lasts_too_long_fails_only_what_waits_for_it(prepared: str, left: Request | None) -> None:
+def test_a_preparation_that_lasts_too_long_fails_only_what_waits_for_it(
+    prepared: str, left: SignalRequest | None
+) -> None:
     """A bootstrap that came while main was being looked at is carried out after all."""
     state, _ = decide(State(Phase.STARTING, at(0), PATIENCE, request=a_request()), Preparing(prepared, 60.0), at(0))
     assert (state.phase, state.deadline) == (Phase.PREPARING, 60.0)
