@@ -28,8 +28,7 @@ from infra.shared.conversation import (
     Request,
     Text,
     ToolUse,
-    completion_to_dict,
-    request_to_dict,
+    to_plain,
 )
 from infra.shared.settings import LimitSettings
 
@@ -115,12 +114,12 @@ class _Model:
         self.talk = Talk(0, 0, 0)
 
     def __call__(self, request: Request) -> Completion:
-        parts = request_to_dict(request)
+        parts = to_plain(request)
         # In the order in which providers cache: tools, system, messages.
         whole = {key: parts[key] for key in ("tools", "system", "messages")}
         sent = json.dumps(whole, ensure_ascii=False).encode()
         reply = self._left.pop() if self._left else Completion((Text("Done."),), END_TURN, "written down")
-        received = len(json.dumps(completion_to_dict(reply)["content"], ensure_ascii=False).encode())
+        received = len(json.dumps(to_plain(reply)["content"], ensure_ascii=False).encode())
         talk, same = self.talk, _same_beginning(self._before, sent)
         self.talk = Talk(talk.sent + len(sent), talk.received + received, talk.unchanged + same)
         self._before = sent

@@ -22,8 +22,8 @@ from bench.stamps import PATIENCE_SECONDS, Stamps
 from host.agent.init import make_repository
 from host.project import first_files
 from infra.keep.services import processes
-from infra.keep.supervision.shared_main import RETRY_REF
 from infra.shared import arguments, watcher_file
+from infra.shared.control import RETRY_REF
 from infra.shared.people import Person
 from infra.shared.places import ROOT, Places
 from infra.shared.programs import keep_command, keep_environment

@@ -30,8 +30,8 @@ def main(words: list[str]) -> int:
     from infra.keep.services import children, processes
     from infra.keep.services.services import Services
     from infra.keep.supervision import checkouts, inbox, launching, memory
-    from infra.keep.supervision.bounds import Bounds
     from infra.keep.supervision.health import Health
+    from infra.keep.supervision.limit_watch import LimitWatch
     from infra.keep.supervision.observe import Observer
     from infra.keep.supervision.shared_main import SharedMain
     from infra.shared import boot_files
@@ -69,7 +69,7 @@ def main(words: list[str]) -> int:
     timed(launching, "candidate_of", "git: name the version")
     timed(store, "select", "look for its environment")
     timed(Health, "look", "health")
-    timed(Bounds, "look", "limits")
+    timed(LimitWatch, "look", "limits")
     return watcher.main(words[1:])
 
 

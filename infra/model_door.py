@@ -38,7 +38,7 @@ from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, serve
 from infra.keep.model_door.surroundings import remove_foreign_settings
 from infra.shared import arguments
 from infra.shared.control import PROBE_PATH
-from infra.shared.conversation import COMPLETE_PATH, HEALTH_PATH, Completion, Request, Usage, completion_to_dict
+from infra.shared.conversation import COMPLETE_PATH, HEALTH_PATH, Completion, Request, Usage, to_plain
 from infra.shared.exit_codes import Exit
 from infra.shared.places import Places
 from infra.shared.providers import MANUAL
@@ -188,7 +188,7 @@ class Door:
                 del body
                 left = asyncio.ensure_future(_left(http))
                 try:
-                    return JSONResponse(completion_to_dict(await self.call(request, left)))
+                    return JSONResponse(to_plain(await self.call(request, left)))
                 finally:
                     left.cancel()
         except asyncio.CancelledError:
@@ -269,7 +269,7 @@ class Door:
             "call.settled",
             call=entry.id,
             model=entry.model,
-            **line.usage._asdict(),
+            **to_plain(line.usage),
             usd=line.usd,
             measured=line.measured,
             duration_ms=milliseconds,

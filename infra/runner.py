@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    leave_mark(time.time())
-    code, up = come_up()
+    code, up = come_up(leave_mark(time.time()))
     if up is None:
         return code
     boot, heartbeat = up
@@ -43,8 +42,9 @@ def main() -> int:
         context.status.leaving()
 
 
-def leave_mark(started_at: float) -> None:
-    """Append the BOOTSTRAPPING line, with nothing yet imported: whatever this version breaks, its start is on record.
+def leave_mark(started_at: float) -> tuple[str, str, str]:
+    """Append the BOOTSTRAPPING line, with nothing yet imported: so the start of a broken version is on record, too.
+    Gives id, branch and commit of the boot.
 
     Id, branch and commit stand at the beginning of the boot value; reading it as JSON would cost more than all else
     here, and is done right after."""
@@ -58,22 +58,22 @@ def leave_mark(started_at: float) -> None:
     line = f"{timestamp(started_at)} BOOTSTRAPPING {branch} {commit} {boot_id}\n"
     os.write(log, b"\n" * torn + line.encode())
     os.close(log)
+    return boot_id, branch, commit
 
 
-def come_up() -> tuple[int, tuple[Boot, LiveHeartbeat] | None]:
+def come_up(launch: tuple[str, str, str]) -> tuple[int, tuple[Boot, LiveHeartbeat] | None]:
     """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason."""
     from infra.cell.runner import start
 
-    boot = None
     try:
         boot = start.boot_value(os.environ.pop("MINIFRAM_BOOT", ""))
         heartbeat = start.preflight(boot, os.getcwd())
         start.succeeded(boot, os.getcwd())
     except start.Unfit as unfit:
-        start.failed(unfit, os.getcwd())
+        start.failed(launch, str(unfit), unfit.code, os.getcwd())
         return unfit.code, None
     except Exception as error:
-        start.failed(start.broken(error, boot), os.getcwd())
+        start.failed(launch, f"{type(error).__name__}: {error}; see errors.log", 1, os.getcwd())
         raise
     return 0, (boot, heartbeat)
 

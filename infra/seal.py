@@ -20,7 +20,7 @@ from infra.keep.git_door import daemon
 from infra.keep.git_door.door_files import memory_bytes
 from infra.keep.seal import bare_repository, loopback, surroundings
 from infra.keep.seal.capabilities import FOR_WATCHING, keep_only
-from infra.keep.services import beats
+from infra.keep.services import health_checks
 from infra.keep.services.services import Service, begin, doors
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.zones import Zones
@@ -119,7 +119,7 @@ def git_daemon(places: Places, settings: Settings) -> Service:
         "git_daemon",
         daemon.command(places, memory=memory_bytes(settings.limits.blob_bytes)),
         port=daemon.PORT,
-        question=beats.of_git_daemon(f"/{os.path.basename(places.remote)}"),
+        question=health_checks.of_git_daemon(f"/{os.path.basename(places.remote)}"),
         # It repeats what it is asked for; the doors' log is the keep's own words.
         output="git_daemon.log",
         env=env,

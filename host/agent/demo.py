@@ -216,7 +216,7 @@ def _follow_hop(agent: DemoAgent, story: Narration, branch: str) -> None:
     on_branch = until(90, lambda: newest_boot(agent, branch, "success", "left"), f"{branch} launched", agent)
     launched = f"the watcher rehearsed and launched {branch}@{on_branch.commit[:12]}"
     story.say(f"it pushed branch {branch}, signalled and left; {launched}")
-    until(300, lambda: newest_boot(agent, branch, "left"), f"{branch} examined and handed over", agent)
+    until(900, lambda: newest_boot(agent, branch, "left"), f"{branch} examined and handed over", agent)
     if not re.search(rf"{branch}@[0-9a-f]+ merged into main", page_of(agent)):
         raise DemoFailed(f"{branch} did not merge itself; its report:\n{comms.reports(page_of(agent))[-1]}")
     merge = git(agent, "log", "-1", "--merges", "--format=%h %s", "origin/main", fetch=True)

@@ -19,13 +19,13 @@ from host.running.record import is_running
 from host.running.watcher import POLL_SECONDS, known_state
 from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
+from infra.shared.control import RETRY_REF
 from infra.shared.places import VERSION
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 
-RETRY_REF = "refs/minifram/retry"
 TAKEN_SECONDS = 10.0
 """The watcher looks every second or so; it may be about to start a version."""
 SHOWN = 5

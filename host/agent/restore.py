@@ -16,10 +16,10 @@ from host.context import Context, as_option
 from host.display import Say, counted
 from host.errors import conflict, failure
 from host.paths import AgentPaths, secure_directory, secure_run_directory
-from host.repository.merge import REJECTED
 from host.repository.open import pm_of, problem_with_repository
 from host.running import record
 from infra.shared.branches import MAIN
+from infra.shared.control import REJECTED
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.shared.repository.git import Git, GitError
 from infra.shared.settings_trust import Difference

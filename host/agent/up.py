@@ -226,7 +226,7 @@ def _start(context: Context, ready: Readiness, say: Say, seconds: float) -> Runn
         from host.container import cell_tree, choice
 
         # It still belongs to the user that the cell had in the container.
-        cell_tree.give_to_pm(choice.podman_at_hand(context), home, context.uid)
+        cell_tree.give_tree(choice.podman_at_hand(context), home, 0, context.uid)
     secure_run_directory(home, context.uid)
     _remove_keys(home)  # of an earlier start with another provider
     if ready.keys:

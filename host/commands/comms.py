@@ -215,14 +215,14 @@ def answer(context: Context, screen: Screen, text: str | None, words: bool, wait
       minifram answer --json | my-model | minifram answer -
     """
     from host.agent import answering
-    from infra.shared.conversation import request_to_dict
+    from infra.shared.conversation import to_plain
     from infra.shared.manual import MAX_ANSWER_BYTES
 
     home = context.initialised()
     question = answering.oldest(home, wait)
     told = {"id": question.id, "at": question.at, "others": question.others}
     if text is None:
-        screen.show(told | {"request": request_to_dict(question.request)}, answering.news(question.request))
+        screen.show(told | {"request": to_plain(question.request)}, answering.news(question.request))
         if screen.schema or not sys.stdin.isatty():
             return
         screen.progress("your answer, then Ctrl-D:")

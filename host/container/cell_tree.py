@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import os
 
-from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
-from host.container.words import CELL_GID, CELL_UID
 from host.errors import CommandError
 from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
@@ -16,26 +14,17 @@ from infra.shared.exit_codes import Exit
 HAND_OVER_SECONDS = 600.0
 
 
-def give_to_cell(podman: Podman, machine: Machine, home: AgentPaths) -> None:
-    """The cell's tree belongs to the cell's user, and the PM (a stranger there) may read it. Raises CommandError."""
-    _hand_over(podman, home, CELL_UID, CELL_GID, machine.host_uid(CELL_UID))
-
-
-def give_to_pm(podman: Podman, home: AgentPaths, uid: int) -> None:
-    """The cell's tree belongs to the PM again, as in the process sandbox. Raises CommandError."""
-    _hand_over(podman, home, 0, 0, uid)
-
-
-def _hand_over(podman: Podman, home: AgentPaths, uid: int, gid: int, host_uid: int) -> None:
-    """From the leaves up, never through a link; the top last, since its owner says that all is done."""
+def give_tree(podman: Podman, home: AgentPaths, uid: int, host_uid: int) -> None:
+    """The cell's tree belongs to `uid` of the user namespace, which is `host_uid` outside; all may read it. From the
+    leaves up, never through a link; the top last, since its owner says that all is done. Raises CommandError."""
     bot = home.places.bot
     if os.lstat(bot).st_uid == host_uid:
         return
-    # One shell in the user namespace, where both users are ours to give to. $0 is the directory.
+    # One shell in the user namespace. $0 is the directory; groups have the numbers of users.
     script = (
-        f'find "$0" -xdev -depth ! -path "$0" -exec chown --no-dereference {uid}:{gid} {{}} + && '
+        f'find "$0" -xdev -depth ! -path "$0" -exec chown --no-dereference {uid}:{uid} {{}} + && '
         'find "$0" -xdev ! -type l -exec chmod u+rwX,go+rX {} + && '
-        f'chmod 755 "$0" && chown --no-dereference {uid}:{gid} "$0"'
+        f'chmod 755 "$0" && chown --no-dereference {uid}:{uid} "$0"'
     )
     try:
         podman("unshare", "sh", "-c", script, bot, seconds=HAND_OVER_SECONDS)

@@ -15,12 +15,13 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from host.container.cell_tree import give_to_cell
+from host.container.cell_tree import give_tree
 from host.container.inspection import ContainerState, differences, state_of
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError
 from host.container.words import (
     AGENT,
+    CELL_UID,
     HOME,
     Sealing,
     Volume,
@@ -75,7 +76,7 @@ def make(
     if left:
         remove(podman, home)
     _prepare_repository(home, machine.uid)
-    give_to_cell(podman, machine, home)
+    give_tree(podman, home, CELL_UID, machine.host_uid(CELL_UID))
     for volume in sealed.volumes:
         _make_volume(podman, volume, home)
     for name, key in keys.items():

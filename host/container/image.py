@@ -180,7 +180,7 @@ def _make_base(
         tar = f"{directory}/base.tar"
         try:
             call(
-                (f"{root}/{SCRIPT}", RELEASE, "minbase", tar, *packages(root)),
+                ("/bin/sh", f"{root}/{SCRIPT}", RELEASE, "minbase", tar, *packages(root)),
                 environment(environ, fetching=True),
                 seconds=BUILD_SECONDS,
                 meanwhile=telling(say, "installing Debian packages"),

@@ -5,6 +5,7 @@ Memory is bounded whatever the cell asks for. Which names are suspicious is for 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -64,17 +65,12 @@ class QueryLog:
     def top(self, most: int = 20) -> dict[str, Asked]:
         """Those that carried most; all the rest in one line."""
         ranked = sorted(self._names.items(), key=lambda item: (item[1][::-1], item[0]), reverse=True)
-        rest = self._others
-        for _, one in ranked[most:]:
-            rest = rest.plus(one)
+        rest = functools.reduce(Asked.plus, (one for _, one in ranked[most:]), self._others)
         shown = dict(ranked[:most])
         return shown | {OTHERS: rest} if any(rest) else shown
 
     def total(self) -> Asked:
-        found = self._others
-        for one in self._names.values():
-            found = found.plus(one)
-        return found
+        return functools.reduce(Asked.plus, self._names.values(), self._others)
 
 
 def split_name(name: str) -> tuple[str, int]:

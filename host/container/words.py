@@ -16,8 +16,8 @@ from host.paths import AgentPaths
 from infra.shared.places import CONTAINER
 from infra.shared.settings import Settings
 
-CELL_UID = CELL_GID = 1000
-"""The user `agent` of the image."""
+CELL_UID = 1000
+"""The user `agent` of the image; its group has the same number."""
 
 AGENT, HOME, VERSION, WORDS = "minifram.agent", "minifram.home", "minifram.version", "minifram.words"
 """Labels: whose container it is, where that agent lives, the version of its image, and of these words."""

@@ -13,13 +13,13 @@ from host.errors import conflict, denied, not_found, usage
 from host.repository import review
 from host.repository.comms import AlreadyTold, add_directive
 from infra.shared.branches import problem_with_branch, problem_with_ref
+from infra.shared.control import REJECTED
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict, merge_commit
 from infra.shared.repository.tip import BareTip, advance, resolve_object, rollback_commit
 
-REJECTED = "refs/minifram/rejected"
 _SHORTENED, _HEX = re.compile(r"[0-9a-f]{7,40}"), re.compile(r"[0-9A-Fa-f]{4,40}")
 _FULL_ID = 40
 LIST_SECONDS = 3.0

@@ -1,7 +1,7 @@
 """The runner's side of the model door: plain HTTP over its unix socket, no SDK.
 
-There are two outcomes, a completion or a ModelFailure; whatever odd thing the door or the way to it does is a
-failure of type `unavailable`, which says nothing against the runner's own code. Retrying is the caller's."""
+There are two outcomes, a completion or a ModelFailure; anything unexpected from the door or the connection is a failure
+of type `unavailable`. Retrying is the caller's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from infra.shared.conversation import (
     Completion,
     Request,
     completion_from_dict,
-    request_to_dict,
+    to_plain,
 )
 from infra.shared.sockets import connect
 
@@ -37,7 +37,7 @@ def complete(socket_path: str, request: Request, timeout_seconds: float) -> Comp
     """Complete a conversation. `timeout_seconds` bounds each silence of the door. Raises ModelFailure."""
     try:
         # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
-        body = json.dumps(request_to_dict(request), ensure_ascii=False).encode(errors="replace")
+        body = json.dumps(to_plain(request), ensure_ascii=False).encode(errors="replace")
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFailure("invalid_request", f"the conversation cannot be written as JSON: {error}") from None
     status, answer = _exchange(socket_path, "POST", COMPLETE_PATH, body, timeout_seconds)

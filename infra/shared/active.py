@@ -1,4 +1,4 @@
-"""The runner that leads, and on which level of the ladder."""
+"""The active runner, and the level of fallback on which it runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import Enum
 
 import msgspec
 
-from infra.shared import watcher_file
+from infra.shared import report_titles, watcher_file
 
 
 class Level(Enum):
-    """Of the ladder of who leads."""
+    """A requested branch; main; the last known-good main; safe mode."""
 
     BRANCH = watcher_file.BRANCH_LEVEL
     MAIN = watcher_file.MAIN_LEVEL
@@ -19,7 +19,7 @@ class Level(Enum):
 
 
 class Runner(msgspec.Struct, frozen=True):
-    """The process that leads, or led last."""
+    """The process that runs, or ran last."""
 
     boot_id: str
     branch: str
@@ -30,4 +30,10 @@ class Runner(msgspec.Struct, frozen=True):
     level: Level = Level.MAIN
     version: str = ""
     launched_for: str = ""
-    """What main held when it was launched (`ladder.launched_for`); when that is another, it is to make way."""
+    """What main held when it was launched (`succession.launched_for`); when that changes, it has to make way."""
+
+    @property
+    def title(self) -> str:
+        """The version that runs, which in safe mode is none of main's."""
+        version = report_titles.version(self.branch, self.commit)
+        return f"{Level.SAFE.value} (in place of {version})" if self.level is Level.SAFE else version

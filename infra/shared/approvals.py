@@ -17,7 +17,7 @@ from infra.shared.report_titles import version
 
 ID_DIGITS = 16
 _ID = rf"[0-9a-f]{{8}}(?:[0-9a-f]{{{ID_DIGITS - 8}}})?"
-"""Agents of before asked on the page by themselves, with 8 digits; their answers are still answers."""
+"""Agents of earlier versions asked on the page themselves, with 8 digits; answers to those still count."""
 _ANSWER = re.compile(
     rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
@@ -48,7 +48,7 @@ class Decision(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A call that an agent of before asked about in a report of its own: its words, of which the keep knows nothing."""
+    """A call that an agent of an earlier version asked about in a report of its own; the keep has no record of it."""
 
     id: str
     tool: str
@@ -58,7 +58,7 @@ class Asked(NamedTuple):
 
 
 def call_hash(tool: str, given: Mapping[str, Any]) -> str:
-    """SHA-256 of the call, 64 hex digits; the same for the same arguments, in whatever order."""
+    """SHA-256 of the call, 64 hex digits; the same for the same arguments in any order."""
     return hashlib.sha256(json.dumps([tool, given], sort_keys=True).encode()).hexdigest()
 
 
@@ -68,8 +68,8 @@ def title(branch: str, commit: str, id: str, tool: str) -> str:
 
 
 def agents_title(title: str) -> str:
-    """The title of a report of the agent's, which must not pass for one in which the keep asks; agents of before ask so
-    themselves, with 8 digits."""
+    """The title of a report of the agent's, which must not pass for one in which the keep asks; agents of earlier
+    versions ask so themselves, with 8 digits."""
     match = _QUESTION.match(title)
     return f"'{match[0].strip()}'{title[match.end() :]}" if match else title
 
@@ -124,7 +124,7 @@ def states(document: str, ids: tuple[str, ...]) -> dict[str, tuple[State, str]]:
 
 
 def asked_on_page(document: str) -> dict[str, Asked]:
-    """What an agent of before asked in reports since its last unit of work was done, by id, in order. Raises
+    """What an agent of an earlier version asked in reports since its last work was done, by id, in order. Raises
     CommsError."""
     found: dict[str, Asked] = {}
     for report in comms.reports(document):

@@ -4,8 +4,8 @@ The keep reads `minifram.yaml`; the cell gets only its part of it, already check
 cost the runner more than the rest of its start.
 
 Watcher and runner may be of different ages: an upgraded keep runs an agent as it was, and one that was put back runs
-what the agent has become. So a key that this version does not know is passed over, and every key that is added has a
-default; of those from the beginning, each must be there."""
+what the agent has become. So unknown keys are ignored, and every key that was added later has a default; the others
+must be there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     validation_seconds: float
     """The longest that the tests of a branch may run when it is examined."""
     work_seconds: float
-    """The clock's grid on which COMMS.md is read at the latest (seed 001: 600)."""
+    """The clock's grid on which COMMS.md is read at the latest (600)."""
     door_seconds: float
     """How long a boot waits for the doors to answer."""
     context_tokens: int = 150_000

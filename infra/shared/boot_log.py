@@ -1,4 +1,4 @@
-"""The lines of `logs/bootstrap.log` (DESIGN §5): `<time> <word> <branch> <commit> <boot-id> [key=value …]`.
+"""The lines of `logs/bootstrap.log` (`SPEC_BOOT`): `<time> <word> <branch> <commit> <boot-id> [key=value …]`.
 
 The runner writes them, the watcher and the PM read them. A line that does not parse is nobody's evidence."""
 

@@ -1,7 +1,5 @@
-"""What the watcher asks a living runner and what that answers: one line of JSON each, on a socket named by the boot's
-id, so that no other process answers for it by chance or by being older.
-
-Only words and bounds; who asks when, and what follows from an answer, is the watcher's."""
+"""A probe of a runner: the watcher's question and the runner's answer, one line of JSON each, on a socket named by the
+boot's id, so that no other or older process can answer for it."""
 
 from __future__ import annotations
 
@@ -25,6 +23,10 @@ REFS = "refs/minifram/probe"
 """In the bare repository: a ref below it, whose name nobody can guess, is what the git door has to tell."""
 GOODS = "refs/minifram/good"
 """In the bare repository: below it the versions of main that served well."""
+REJECTED = "refs/minifram/rejected"
+"""Below it the branches that the PM rejected (`minifram reject`)."""
+RETRY_REF = "refs/minifram/retry"
+"""With it the PM, who alone can push it, lets pinned versions be tried again (`minifram retry`)."""
 
 SLACK_SECONDS = 60.0
 """On top of every promise of a heartbeat: a busy machine is slow at everything."""

@@ -11,13 +11,13 @@ import errno
 import math
 import os
 import stat
-import subprocess
 import time
+from _thread import get_ident  # what `threading` offers under this name, without the cost of importing it
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import BinaryIO, NamedTuple
 
-from infra.shared.identity import OURS, Identity
+from infra.shared.safe_steps import SAFE, NotPlain, Steps
 
 OLDER = ".1"
 """The suffix of a log's older part."""
@@ -26,17 +26,8 @@ REMOVED = "minifram.removed-"
 MOST_KEPT = 1 << 20
 """Bytes of a log that `cut` keeps: they are held in memory, as a full disk takes them only after the log was cut."""
 MOST_WHOLE = 16 << 20
-_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BATCH = 256
-_PART = 1 << 16
 _RM_SECONDS = 120.0
-
-
-class NotPlain(OSError, ValueError):
-    """There is something else than a regular file, or one that is larger than it may be.
-
-    A ValueError too, as content that makes no sense is: most readers treat both alike."""
 
 
 class Entry(NamedTuple):
@@ -65,18 +56,10 @@ class Piece(NamedTuple):
     modified: float
 
 
-def _everything(_entry: Entry) -> bool:
-    return True
-
-
-class Below:
+class Below(Steps):
     """What lies below `root`, which itself may be reached by links. Paths are relative to it, or begin with it.
 
     All methods raise OSError unless they say otherwise."""
-
-    def __init__(self, root: str, identity: Identity = OURS) -> None:
-        self.root = root.rstrip("/")
-        self._identity = identity
 
     # Reading
 
@@ -89,8 +72,8 @@ class Below:
         """Up to `most` bytes from `start`, or from the beginning when the file is shorter by now; without `start`, the
         last ones. None for what is missing, cannot be read or is no regular file. Never raises."""
         try:
-            with self._parent(path) as (directory, _):
-                descriptor = self._open(directory, path, os.O_RDONLY)
+            with self.parent(path) as (directory, _):
+                descriptor = self.open_regular(directory, path, os.O_RDONLY)
             try:
                 status = os.fstat(descriptor)
                 if start is None:
@@ -114,13 +97,13 @@ class Below:
 
     def opened(self, path: str) -> BinaryIO:
         """A regular file for reading, without a bound: the caller sets one."""
-        with self._parent(path) as (directory, _):
-            return os.fdopen(self._open(directory, path, os.O_RDONLY), "rb")
+        with self.parent(path) as (directory, _):
+            return os.fdopen(self.open_regular(directory, path, os.O_RDONLY), "rb")
 
     def status(self, path: str = "") -> os.stat_result | None:
         """Of the thing itself, not of what a link there leads to; None for what is missing or cannot be reached."""
         try:
-            with self._parent(path) as (directory, name):
+            with self.parent(path) as (directory, name):
                 return os.stat(name, dir_fd=directory, follow_symlinks=False)
         except OSError:
             return None
@@ -132,7 +115,7 @@ class Below:
     def leads_to_program(self, path: str) -> bool:
         """Whether a file that may be run is there, or at the end of a link: the one thing that is followed."""
         try:
-            with self._parent(path) as (directory, name):
+            with self.parent(path) as (directory, name):
                 mode = os.stat(name, dir_fd=directory).st_mode
         except OSError:
             return False
@@ -140,7 +123,7 @@ class Below:
 
     def names(self, path: str, most: int) -> list[str]:
         """Up to `most` of the names in a directory."""
-        with self._directory(path) as directory, os.scandir(directory) as entries:
+        with self.directory(path) as directory, os.scandir(directory) as entries:
             return [entry.name for entry in islice(entries, most)]
 
     def walk(
@@ -150,17 +133,17 @@ class Below:
         depth: int,
         most: int,
         seconds: float = math.inf,
-        enter: Callable[[Entry], bool] = _everything,
+        enter: Callable[[Entry], bool] = lambda _: True,
     ) -> Iterator[Entry | Unseen]:
         """All that lies below `path` on the same device, down to `depth` directories; never raises. Whatever is left
         out, and `enter` did not ask for that, is given as Unseen."""
-        waiting, left = [(self._relative(path), depth)], most
+        waiting, left = [(self.relative(path), depth)], most
         until = time.monotonic() + seconds
         device: int | None = None
         while waiting:
             where, deeper = waiting.pop()
             try:
-                with self._directory(where) as directory:
+                with self.directory(where) as directory:
                     # Not within `acting` from here on: whatever the caller does between two entries it does as itself.
                     descriptor = os.dup(directory)
             except OSError as error:
@@ -196,7 +179,7 @@ class Below:
 
     def _batch(self, where: str, scan: Iterator[os.DirEntry[str]]) -> list[Entry]:
         found: list[Entry] = []
-        with self._identity.acting():
+        with self.identity.acting():
             while len(found) < _BATCH and (entry := next(scan, None)):
                 with contextlib.suppress(FileNotFoundError):
                     path = f"{where}/{entry.name}" if where else entry.name
@@ -207,14 +190,14 @@ class Below:
 
     def open_to_append(self, path: str) -> tuple[int, int]:
         """A descriptor of the regular file, made if it is missing, and the file's size."""
-        with self._parent(path) as (directory, _):
-            descriptor = self._open(directory, path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        with self.parent(path) as (directory, _):
+            descriptor = self.open_regular(directory, path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.set_blocking(descriptor, True)
         return descriptor, os.fstat(descriptor).st_size
 
     def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """Replace the file in one step, on the disk when this returns. A link is replaced itself."""
-        with self._parent(path) as (directory, name):
+        with self.parent(path) as (directory, name):
             self._replace(directory, name, content, mode, durable=True)
 
     def make_directory(self, path: str, mode: int = 0o777, new: bool = False) -> str:
@@ -223,7 +206,7 @@ class Below:
         With `new`, raises FileExistsError for a directory that is there already."""
         aside = self.set_aside(path, unless=stat.S_ISDIR)
         try:
-            with self._parent(path) as (directory, name):
+            with self.parent(path) as (directory, name):
                 os.mkdir(name, mode, dir_fd=directory)
         except FileExistsError:
             if new:
@@ -233,13 +216,13 @@ class Below:
     def set_aside(self, path: str, unless: Callable[[int], bool]) -> str:
         """Rename what is there when its mode is not of that kind; gives its new path, or "". Never deletes: it may be
         somebody's work. A link is looked at itself."""
-        with self._parent(path) as (directory, name):
+        with self.parent(path) as (directory, name):
             aside = self._set_aside(directory, name, unless)
-        return f"{os.path.dirname(f'{self.root}/{self._relative(path)}')}/{aside}" if aside else ""
+        return f"{os.path.dirname(f'{self.root}/{self.relative(path)}')}/{aside}" if aside else ""
 
     def rename(self, path: str, new: str) -> None:
         """To another name in the same directory."""
-        with self._parent(path) as (directory, name):
+        with self.parent(path) as (directory, name):
             os.rename(name, new, src_dir_fd=directory, dst_dir_fd=directory)
 
     def unlink(self, path: str) -> bool:
@@ -252,7 +235,7 @@ class Below:
 
     def _is_gone(self, path: str, remove: Callable[..., None]) -> bool:
         try:
-            with self._parent(path) as (directory, name):
+            with self.parent(path) as (directory, name):
                 remove(name, dir_fd=directory)
         except FileNotFoundError:
             return True
@@ -265,7 +248,7 @@ class Below:
         fine; what takes longer than `seconds` is left in part."""
         until = time.monotonic() + seconds
         try:
-            with self._parent(path) as (directory, name):
+            with self.parent(path) as (directory, name):
                 rm = ("rm", "-rf", "--one-file-system", "--", name)
                 if not self._run(rm, directory, until):
                     return
@@ -281,11 +264,12 @@ class Below:
 
         What is written between the two is lost. When it raises, either nothing was changed, or the log is cut and only
         its end could not be kept."""
-        with self._parent(path) as (directory, name):
-            log = self._open(directory, path, os.O_RDWR)
+        with self.parent(path) as (directory, name):
+            log = self.open_regular(directory, path, os.O_RDWR)
             try:
                 size = os.fstat(log).st_size
-                end = _end_of(log, size, min(keep_bytes, MOST_KEPT))
+                kept = min(keep_bytes, MOST_KEPT, size)
+                end = os.pread(log, kept, size - kept)
                 self._set_aside(directory, f"{name}{OLDER}", lambda mode: not stat.S_ISDIR(mode))
                 try:
                     self._replace(directory, f"{name}{OLDER}", end)
@@ -299,58 +283,7 @@ class Below:
             finally:
                 os.close(log)
 
-    # Steps
-
-    def _relative(self, path: str) -> str:
-        return "/".join(self._parts(path))
-
-    def _parts(self, path: str) -> list[str]:
-        if path.startswith("/"):
-            if not f"{path}/".startswith(f"{self.root}/"):
-                raise OSError(f"{path} does not lie in {self.root}")
-            path = path[len(self.root) :]
-        parts = [part for part in path.split("/") if part not in ("", ".")]
-        if ".." in parts:
-            raise OSError(f"{path} leads out of its directory")
-        return parts
-
-    @contextlib.contextmanager
-    def _directory(self, path: str) -> Iterator[int]:
-        """A descriptor of a directory; within it the thread's access to files is the identity's."""
-        parts = self._parts(path)
-        with self._identity.acting():
-            descriptor = os.open(self.root or "/", _DIRECTORY)
-            try:
-                for part in parts:
-                    inner = os.open(part, _DIRECTORY | _SAFE, dir_fd=descriptor)
-                    os.close(descriptor)
-                    descriptor = inner
-                yield descriptor
-            finally:
-                os.close(descriptor)
-
-    @contextlib.contextmanager
-    def _parent(self, path: str) -> Iterator[tuple[int, str]]:
-        *above, name = self._parts(path) or ["."]
-        with self._directory("/".join(above)) as directory:
-            yield directory, name
-
-    def _open(self, directory: int, path: str, flags: int) -> int:
-        """The regular file of the last part of `path` in that directory. Raises NotPlain for anything else."""
-        not_plain = NotPlain(
-            f"{self.root}/{self._relative(path)} is no regular file, which minifram never puts there; find out what "
-            "did, and remove it"
-        )
-        try:
-            descriptor = os.open(os.path.basename(path), flags | _SAFE, 0o644, dir_fd=directory)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a pipe or socket, a directory
-                raise not_plain from None
-            raise
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise not_plain
-        return descriptor
+    # How
 
     def _set_aside(self, directory: int, name: str, unless: Callable[[int], bool]) -> str:
         try:
@@ -363,9 +296,9 @@ class Below:
         return aside
 
     def _replace(self, directory: int, name: str, content: bytes, mode: int = 0o644, durable: bool = False) -> None:
-        temporary = f".{name}.{os.getpid()}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
-        with contextlib.suppress(FileNotFoundError):  # left by a killed process that had our number
+        temporary = f".{name}.{os.getpid()}.{get_ident()}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE
+        with contextlib.suppress(FileNotFoundError):  # left by a killed process that had our numbers
             os.unlink(temporary, dir_fd=directory)
         try:
             with os.fdopen(os.open(temporary, flags, mode, dir_fd=directory), "wb") as file:
@@ -374,15 +307,17 @@ class Below:
                 if durable:
                     os.fsync(file.fileno())
             os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            if durable:
-                os.fsync(directory)
-        except OSError:
+        except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=directory)
             raise
+        if durable:
+            os.fsync(directory)
 
     def _run(self, words: tuple[str, ...], directory: int, until: float) -> str:
         """Why a program with the identity's rights failed; empty when it did not."""
+        import subprocess  # a runner that only writes a file need not pay for it
+
         try:
             ended = subprocess.run(
                 words,
@@ -392,7 +327,7 @@ class Below:
                 capture_output=True,
                 timeout=max(0.1, until - time.monotonic()),
                 check=False,
-                **self._identity.for_child,
+                **self.identity.for_child,
             )
         except subprocess.TimeoutExpired:
             return "it takes too long; the rest goes the next time"
@@ -413,11 +348,3 @@ def whole_file(path: str, most: int = MOST_WHOLE) -> bytes:
 def takes(status: os.stat_result) -> int:
     """Bytes that a file takes on the disk, at most what it says."""
     return min(status.st_size, status.st_blocks * 512)
-
-
-def _end_of(log: int, size: int, most: int) -> bytes:
-    parts, position = [], max(0, size - most)
-    while position < size and (part := os.pread(log, min(_PART, size - position), position)):
-        parts.append(part)
-        position += len(part)
-    return b"".join(parts)

@@ -17,7 +17,7 @@ import pytest
 import structlog
 
 from infra.keep.git_door import daemon
-from infra.keep.services import beats
+from infra.keep.services import health_checks
 from infra.keep.services.services import Service, Services
 from infra.shared.places import Places
 from tests.faults.grown import REAL, MakeAgent, grown, kill_runner
@@ -87,7 +87,7 @@ class Played:
 
     def answers(self) -> bool:
         self.look()
-        return bool(self.service.beat and self.service.beat.answered)
+        return bool(self.service.check and self.service.check.answered)
 
     def pid(self) -> int:
         self.look()
@@ -104,7 +104,7 @@ def git_daemon(tmp_path: Path) -> Iterator[Played]:
         "git_daemon",
         daemon.command(world.places, port),
         port=port,
-        question=beats.of_git_daemon(f"/{os.path.basename(world.places.remote)}"),
+        question=health_checks.of_git_daemon(f"/{os.path.basename(world.places.remote)}"),
         output="git_daemon.log",
         env=daemon.environment(world.places, BLOB_BYTES),
     )
@@ -148,7 +148,7 @@ def test_a_door_that_sleeps_and_does_not_answer_is_mute(tmp_path: Path) -> None:
     meanwhile is no version's fault."""
     path = str(tmp_path / "s")
     played = Played(
-        Service("door", [sys.executable, "-c", MUTE, path], path, question=beats.OF_GIT_DOOR), tmp_path / "var"
+        Service("door", [sys.executable, "-c", MUTE, path], path, question=health_checks.OF_GIT_DOOR), tmp_path / "var"
     )
     try:
         within(10.0, played.answers, "an answer")
@@ -170,7 +170,7 @@ def test_a_question_waits_for_nobody(tmp_path: Path) -> None:
         server.bind(path)
         server.listen(0)
         first.connect(path)
-        beat = beats.Beat(path, beats.OF_MODEL_DOOR)
+        beat = health_checks.HealthCheck(path, health_checks.OF_MODEL_DOOR)
         began = time.monotonic()
         assert [beat.look(at) for at in (1.0, 2.0, 3.0)] == [0.0, 1.0, 2.0]
         server.accept()[0].close()
@@ -187,8 +187,8 @@ def test_a_busy_door_is_not_mute() -> None:
     spins = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     sleeps = subprocess.Popen(["sleep", "60"])
     try:
-        within(5.0, lambda: beats.is_busy(spins.pid), "a busy process")
-        within(5.0, lambda: not beats.is_busy(sleeps.pid), "a sleeping process")
+        within(5.0, lambda: health_checks.is_busy(spins.pid), "a busy process")
+        within(5.0, lambda: not health_checks.is_busy(sleeps.pid), "a sleeping process")
     finally:
         for each in (spins, sleeps):
             each.kill()

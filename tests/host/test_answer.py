@@ -23,7 +23,7 @@ from infra.shared.conversation import (
     ToolResult,
     ToolSpec,
     ToolUse,
-    request_to_dict,
+    to_plain,
 )
 from infra.shared.manual import Answer, parse_answer
 from infra.shared.sockets import connect
@@ -126,7 +126,7 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_question_stays(asked: 
 
 def test_a_question_goes_with_whoever_asked_it(asked: Asked) -> None:
     """Nobody's words are lost on a runner that died; and its own next question is asked."""
-    body = json.dumps(request_to_dict(a_request())).encode()
+    body = json.dumps(to_plain(a_request())).encode()
     head = f"POST {COMPLETE_PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
     with connect(asked.door.places.model_socket, DEADLINE_SECONDS) as runner:
         runner.sendall(head + body)

@@ -242,7 +242,8 @@ def test_nothing_is_stopped_for_an_image_that_cannot_be_built(desk: ContainerDes
     pid = desk.done("up", "--json").json["pid"]
     desk.project = desk.user.directory(f"broken-{desk.agent}")
     write_project(desk.project)
-    (desk.project / "Containerfile").write_text("ARG BASE\nFROM ${BASE}\nRUN echo no such luck >&2; exit 3\n")
+    with (desk.project / "Containerfile").open("a") as recipe:
+        recipe.write("RUN echo no such luck >&2; exit 3\n")
 
     restarted = desk.call("restart")
 

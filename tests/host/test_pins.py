@@ -15,9 +15,9 @@ import pytest
 
 from host.agent import pins
 from host.repository import open as bare
-from infra.keep.supervision.shared_main import RETRY_REF
 from infra.keep.supervision.versions import version_of
 from infra.shared import watcher_file
+from infra.shared.control import RETRY_REF
 from infra.shared.repository.git import Git
 from infra.shared.signals import Signal, SignalName, write_signal
 from infra.shared.watcher_file import BootRecord, Request, Version, WatcherFile
@@ -51,11 +51,6 @@ def warned(desk: Desk) -> list[str]:
 
 def retry_refs(desk: Desk) -> str:
     return desk.git()("for-each-ref", "--format=%(refname)", "refs/minifram/")
-
-
-def test_the_ref_is_the_one_that_the_watcher_takes() -> None:
-    """Two programs, one word."""
-    assert pins.RETRY_REF == RETRY_REF
 
 
 def test_with_nothing_pinned_retry_says_so_and_changes_nothing(desk: Desk) -> None:

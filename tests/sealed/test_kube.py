@@ -37,7 +37,6 @@ class Played:
     def __init__(self, podman: Podman5, agent: SealedAgent) -> None:
         self.podman, self.agent = podman, agent
         self.text = agent.minifram("generate", "kube").stdout
-        podman.take(yaml.safe_load(self.text)["spec"]["containers"][0]["image"])
         agent.minifram("down")
         self.file = agent.user.put(f"{agent.container}.yaml", self.text)
         self.container = f"{agent.container}-agent"

@@ -118,7 +118,6 @@ def test_podman_5_runs_the_service(agent: SealedAgent, newer: Newer, podman5: Po
     text = agent.minifram("generate", "quadlet").stdout
     made = newer.generate(agent.name, text)
     agent.minifram("down")
-    podman5.take(dict(sections(text)["Container"])["Image"])
     before = [systemd_words(value) for key, value in sections(made.service)["Service"] if key == "ExecStartPre"]
     assert len(before) == 2
 

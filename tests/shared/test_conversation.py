@@ -22,11 +22,9 @@ from infra.shared.conversation import (
     ToolSpec,
     ToolUse,
     Usage,
-    block_from_dict,
     completion_from_dict,
-    completion_to_dict,
     request_from_dict,
-    request_to_dict,
+    to_plain,
 )
 
 WORDS = st.text(max_size=8)
@@ -61,13 +59,13 @@ COMPLETIONS = st.builds(
 @given(REQUESTS)
 def test_a_request_comes_through_the_wire(request: Request) -> None:
     """As JSON and back it is the same value, half surrogates and all."""
-    assert request_from_dict(json.loads(json.dumps(request_to_dict(request)))) == request
+    assert request_from_dict(json.loads(json.dumps(to_plain(request)))) == request
 
 
 @given(COMPLETIONS)
 def test_a_completion_comes_through_the_wire(completion: Completion) -> None:
     """As JSON and back it is the same value."""
-    assert completion_from_dict(json.loads(json.dumps(completion_to_dict(completion)))) == completion
+    assert completion_from_dict(json.loads(json.dumps(to_plain(completion)))) == completion
 
 
 REQUEST = Request(
@@ -108,7 +106,7 @@ def broken(whole: Any, path: tuple[str | int, ...], value: object) -> Any:
         (("messages", 1, "content", 1, "input"), [..., None, "x", []]),
         (("messages", 1, "content", 1, "id"), [..., None, 1]),
         (("messages", 2, "content", 0, "content"), [..., None, ["x"], 1]),
-        (("messages", 2, "content", 0, "is_error"), [..., None, "false", 0]),
+        (("messages", 2, "content", 0, "is_error"), [None, "false", 0]),
         (("tools",), [..., None, "x", {}, [3], ["x"]]),
         (("tools", 0, "name"), [..., None, 3]),
         (("tools", 0, "input_schema"), [..., None, "x", []]),
@@ -118,7 +116,7 @@ def broken(whole: Any, path: tuple[str | int, ...], value: object) -> Any:
 )
 def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
     """The door answers a stranger's request with a reason, whatever it sent."""
-    whole = request_to_dict(REQUEST)
+    whole = to_plain(REQUEST)
     assert request_from_dict(whole) == REQUEST
     for value in values:
         with pytest.raises(ValueError, match=r"\w"):
@@ -132,14 +130,14 @@ def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...]
         (("content", 0), [{"type": "tool_result", "tool_use_id": "1", "content": "", "is_error": False}]),
         (("stop_reason",), [..., None, "stop", [], 3]),
         (("model",), [..., None, 3]),
-        (("usage",), [..., None, "x", [1], {"tokens": 3}]),
+        (("usage",), [None, "x", [1], {"tokens": 3}]),
         (("usage", "input_tokens"), [None, "3", 1.5, True, -1, MOST_TOKENS + 1]),
     ],
     ids=str,
 )
 def test_a_completion_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
     """The runner takes nothing for a model's answer that is not one."""
-    whole = completion_to_dict(COMPLETION)
+    whole = to_plain(COMPLETION)
     assert completion_from_dict(whole) == COMPLETION
     for value in values:
         with pytest.raises(ValueError, match=r"\w"):
@@ -149,7 +147,7 @@ def test_a_completion_of_another_shape_is_a_value_error(path: tuple[str | int, .
 @pytest.mark.parametrize("raw", [None, 3, "x", [], ["x"], {}, {"type": []}])
 def test_what_is_no_object_at_all_is_a_value_error(raw: Any) -> None:
     """At every level."""
-    for read in (request_from_dict, completion_from_dict, block_from_dict):
+    for read in (request_from_dict, completion_from_dict):
         with pytest.raises(ValueError, match=r"\w"):
             read(raw)
 

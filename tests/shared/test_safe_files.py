@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.identity import Identity
-from infra.shared.safe_files import MOST_KEPT, Below, Entry, NotPlain, Unseen
+from infra.shared.safe_files import MOST_KEPT, Below, Entry, Unseen
+from infra.shared.safe_steps import NotPlain
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 

@@ -146,8 +146,7 @@ def test_a_title_is_one_line_of_bounded_length(directive: str) -> None:
     assert len(line.splitlines()) <= 1
 
 
-CHEAP = """boot boot_log places branches clock files signals status_file exit_codes sockets report_titles
-conversation"""
+CHEAP = """boot boot_log places branches clock files signals status_file exit_codes sockets report_titles"""
 COSTLY = """argparse asyncio dataclasses hashlib http inspect logging msgspec pathlib subprocess tempfile threading
 urllib yaml"""
 

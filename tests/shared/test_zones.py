@@ -62,7 +62,7 @@ def test_the_decision_of_the_watcher_imports_no_edge() -> None:
         "infra.keep.supervision.decide",
         ["active", "branches", "clock", "report_titles", "signals", "watcher_file"],
     )
-    pure = {"infra.keep.services.restarts", *(f"infra.shared.{word}" for word in words)}
+    pure = {"infra.keep.services.backoff", *(f"infra.shared.{word}" for word in words)}
     assert {b for a, b in imports() if a.startswith(inside) and not b.startswith(inside)} <= pure
     assert {a for a, b in imports() if b == f"{inside}.decision"} == {"infra.watcher"}
 

@@ -20,9 +20,9 @@ POLITER = """
 git checkout -q -b politer
 python - <<'END'
 from pathlib import Path
-path = Path("infra/cell/runner/unit.py")
+path = Path("infra/cell/runner/run.py")
 text = path.read_text()
-call = "    _report(home, outcome, steering.tasks, approvals.lines)\\n"
+call = "    _report(context, outcome, directives.tasks, approvals.lines)\\n"
 assert text.count(call) == 1
 path.write_text(text.replace(call, call.replace("outcome", 'outcome._replace(text=outcome.text + " Thank you.")')))
 END

@@ -62,8 +62,7 @@ def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruptio
 
 
 def _kept(spill: Spill, whole: bytes) -> tuple[tuple[str, ...], str]:
-    """Where the output lies of which two ends are shown, and that in words; a disk that takes no more costs nobody a
-    result."""
+    """The path of an output whose two ends are shown, and words for it; a full disk costs no result."""
     try:
         path = spill.keep(whole)
     except OSError as error:

@@ -22,7 +22,7 @@ POLITE_SECONDS = 0.5
 """Between asking a session to end and ending it."""
 CHUNK_BYTES = 1 << 16
 LAST_CHUNKS = 16
-"""How much is still read once the command has ended: more than a pipe holds, less than a flood for ever."""
+"""Read after the command has ended: more than a pipe holds, and an end to a flood."""
 COPY_BYTES = 8 << 20
 
 

@@ -157,8 +157,8 @@ def _plain_url(url: str) -> str:
 
 
 def compile_bytecode(checkout: str, interruption: Interruption) -> None:
-    """So that the start of the new version is not spent on compiling. In a process of its own: its source may be
-    anything. Code that does not compile is not refused here; the watcher lives through its failing to start."""
+    """Keeps compiling out of the start of the new version. It runs in a process of its own, because the source may be
+    anything. Code that does not compile is not refused here: the watcher handles a version that fails to start."""
     command.run(
         [sys.executable, "-E", "-s", "-m", "compileall", "-q", "infra"],
         cwd=checkout,

@@ -55,7 +55,7 @@ class Recorded(NamedTuple):
     at: str
     """Time of its last line."""
     end: str = ""
-    """How it ended; empty when nobody wrote that down."""
+    """How it ended; empty when that is not on record."""
 
     @property
     def steps(self) -> int:
@@ -107,7 +107,8 @@ class _Reader:
                 directives = tuple(str(each) for each in line.get("directives", ()))
                 machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
                 forked_steps = int(line.get("taken_up", 0))
-                self._opened = (str(line["run_id"]), _opening(line), directives, machine, most, forked_steps)
+                opening = request_from_dict({key: line[key] for key in Request.__struct_fields__ if key in line})
+                self._opened = (str(line["run_id"]), opening, directives, machine, most, forked_steps)
             case "answered":
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")
@@ -117,7 +118,8 @@ class _Reader:
                 self._begun.add(_place(line))
             case "acted":
                 call = line["call"]
-                self._done[_place(line)] = Done(_call(call), _reply(line))
+                done = ToolUse(str(call["id"]), str(call["name"]), dict(call["input"]))
+                self._done[_place(line)] = Done(done, _reply(line))
                 self._begun.add(_place(line))
             case "told":
                 self._told[int(line["step_id"])] = Words(str(line["text"]), str(line["steered"]))
@@ -143,16 +145,6 @@ class _Reader:
             self._at,
             self._end,
         )
-
-
-def _opening(line: Mapping[str, Any]) -> Request:
-    return request_from_dict(
-        {key: line[key] for key in ("system", "messages", "tools", "unit", "model") if key in line}
-    )
-
-
-def _call(raw: Mapping[str, Any]) -> ToolUse:
-    return ToolUse(str(raw["id"]), str(raw["name"]), dict(raw["input"]))
 
 
 def _place(line: Mapping[str, Any]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ class SideEffect(Enum):
     WRITE = "write"
     """The agent's own files."""
     EXECUTE = "execute"
-    """Whatever a program with the agent's rights can."""
+    """Anything that a program with the agent's rights can."""
     AUTH = "auth"
     """Which version is active, or what main is."""
 

@@ -105,7 +105,7 @@ def _of_words(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
 
 
 def _of_end(run: Recorded, outcome: Outcome) -> Iterator[Difference]:
-    goes_on = outcome.end is End.MODEL_FAILURE  # nobody was there to be asked for more
+    goes_on = outcome.end is End.MODEL_FAILURE  # the record had no further answer
     if run.end == End.AWAITING_APPROVAL.value and outcome.end in (End.COMPLETED, End.STUCK):
         return  # that somebody is waited for is not told by the conversation
     if run.end in (*_CUT_SHORT, outcome.end.value) or (goes_on and run.end in {end.value for end in OUTSIDE}):

@@ -24,7 +24,7 @@ def seed_tools(
     on_bug: Callable[[Exception], None] = lambda error: None,
     gate: Gate | None = None,
 ) -> Toolbox:
-    """`git` is the checkout's, with the agent's git configuration; `on_bug` gets exceptions that are our own."""
+    """`git` is the checkout's, with the agent's git configuration; `on_bug` gets exceptions that are bugs."""
     limits = boot.limits
     return Toolbox(
         (

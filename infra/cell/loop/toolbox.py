@@ -1,6 +1,6 @@
 """The one place where a call of the model is carried out.
 
-Whatever is wrong with a call (no such tool, wrong arguments, the policy's no, a tool that failed or has a bug) is a
+A call that fails (no such tool, wrong arguments, the policy's no, a tool that failed or has a bug) gets a
 result with `is_error`, in words that say what to do instead; no exception but the end of the process comes out."""
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _CUT = re.compile(r"[\"'`<>|\\;,(){}]")
 _HOST = re.compile(r"\[[^\]]*\]?|[^\s:\[\]\"'`<>|\\;,(){}&=@$!*^+]+")
 _DEVICE = re.compile(r"/dev/(?:tcp|udp)/(?P<host>[^\s/]+)")
 _LEAST_NUMBER = 1 << 24
-"""A single number below that is a port, a count or a size: as an address it would be in 0.0.0.0/8, which nobody has."""
+"""A single number below that is a port, a count or a size: as an address it would be in 0.0.0.0/8, which is no host."""
 
 
 class Hosts(NamedTuple):

@@ -12,10 +12,10 @@ from infra.cell.loop.registry import Verdict
 from infra.cell.policy.gate import DENIED, INSTEAD
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
-from infra.cell.runner.retry import PAUSES_SECONDS
+from infra.cell.runner.retry import answered
 from infra.shared import door
 from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
-from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply, RequestError
+from infra.shared.requests import Ask, Later, QuestionState, Refused
 
 AWAITING = "awaiting_approval"
 ASKED, APPROVED = "asked", "approved"
@@ -52,7 +52,8 @@ class Approvals:
     def ask(self, tool: str, given: Mapping[str, Any], why: str) -> Verdict:
         """What the PM says of this call; the keep asks when nobody has. Raises OSError: then nothing waits."""
         context, key = self._context, call_hash(tool, given)
-        match self._put(Ask(tool, given, why, context.boot.branch, context.head_or_boot())):
+        request = Ask(tool, given, why, context.boot.branch, context.head_or_boot())
+        match answered(lambda: door.ask(context.boot.places.request_socket, request, ASK_SECONDS), self._pause):
             case QuestionState(id, "approved"):
                 self._waiting.pop(key, None)
                 return Verdict(True, flags=(f"{APPROVED} {id}",))
@@ -90,24 +91,6 @@ class Approvals:
                 self._waiting.pop(key)
                 words.append(f"The PM denies call {id}{': ' if answer.why else '.'}{answer.why}")
         return "\n\n".join(words) or None
-
-    def _put(self, request: Ask) -> Reply:
-        """Ask again a few times while the door restarts or cannot write main."""
-        reply = self._put_once(request)
-        for seconds in PAUSES_SECONDS:
-            if not isinstance(reply, Later):
-                break
-            self._pause(seconds)
-            reply = self._put_once(request)
-        return reply
-
-    def _put_once(self, request: Ask) -> Reply:
-        try:
-            return door.ask(self._context.boot.places.request_socket, request, ASK_SECONDS)
-        except RequestError as error:
-            return Refused(str(error))
-        except OSError as error:
-            return Later(str(error))
 
 
 def _is_asked(flag: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from infra.shared.conversation import Spent
 
 MARKS = (0.80, 0.90, 0.95, 0.99)
@@ -25,7 +27,7 @@ class BudgetNotices:
     def news(self) -> str | None:
         """Words for the model; None when no mark was passed since the last ones."""
         words = []
-        for budget, share in self._spent._asdict().items():
+        for budget, share in msgspec.structs.asdict(self._spent).items():
             mark = max((each for each in MARKS if each <= share), default=0.0)
             if mark > self._noticed[budget]:
                 self._noticed[budget] = mark

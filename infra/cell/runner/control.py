@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 
 QUESTION_SECONDS = 1.0
-"""Whoever connects has its question ready; the next one waits behind it."""
+"""For a question: the next caller waits behind it."""
 QUESTION_BYTES = 4096
 WAITING = 16
 AGAIN_SECONDS = 0.1
@@ -49,7 +49,7 @@ class LiveHeartbeat:
         return Heartbeat(doing, max(0.0, self._monotonic() - at), seconds + SLACK_SECONDS)
 
 
-def answer_probes(boot: Boot, heart: LiveHeartbeat) -> None:
+def answer_probes(boot: Boot, heart: LiveHeartbeat, question_seconds: float = QUESTION_SECONDS) -> None:
     """Answer from now on, for as long as this process lives. Raises OSError, and RuntimeError when there is no thread
     to be had."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -58,7 +58,7 @@ def answer_probes(boot: Boot, heart: LiveHeartbeat) -> None:
         server.listen(WAITING)
         before = threading.stack_size(STACK_BYTES)
         try:
-            threading.Thread(target=_serve, args=(server, boot, heart), daemon=True).start()
+            threading.Thread(target=_serve, args=(server, boot, heart, question_seconds), daemon=True).start()
         finally:
             threading.stack_size(before)
     except BaseException:
@@ -66,7 +66,7 @@ def answer_probes(boot: Boot, heart: LiveHeartbeat) -> None:
         raise
 
 
-def _serve(server: socket.socket, boot: Boot, heart: LiveHeartbeat) -> None:
+def _serve(server: socket.socket, boot: Boot, heart: LiveHeartbeat, seconds: float) -> None:
     while True:
         try:
             client, _ = server.accept()
@@ -76,10 +76,10 @@ def _serve(server: socket.socket, boot: Boot, heart: LiveHeartbeat) -> None:
         try:
             with client:
                 if _may_ask(client):
-                    _converse(client, boot, heart)
+                    _converse(client, boot, heart, seconds)
         except (OSError, ValueError):  # it left, or asked nothing that can be answered
             continue
-        except Exception as error:  # whatever it is, a thread that ends would pass for a runner that hangs
+        except Exception as error:  # a thread that ends would pass for a runner that hangs
             print(f"runner: a probe was not answered: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
@@ -89,17 +89,17 @@ def _may_ask(client: socket.socket) -> bool:
     return uid in (0, os.geteuid())
 
 
-def _converse(client: socket.socket, boot: Boot, heart: LiveHeartbeat) -> None:
+def _converse(client: socket.socket, boot: Boot, heart: LiveHeartbeat, seconds: float) -> None:
     """Raises OSError, ValueError."""
     from infra.shared.control import answer_line, read_question
 
-    client.settimeout(QUESTION_SECONDS)
-    client.sendall(answer_line(answer(read_question(_line(client)), boot, heart)))
+    client.settimeout(seconds)
+    client.sendall(answer_line(answer(read_question(_line(client, seconds)), boot, heart)))
 
 
-def _line(client: socket.socket) -> bytes:
+def _line(client: socket.socket, seconds: float) -> bytes:
     """What is asked. Raises OSError, ValueError."""
-    until = time.monotonic() + QUESTION_SECONDS
+    until = time.monotonic() + seconds
     received = b""
     while b"\n" not in received:
         if time.monotonic() > until:
@@ -111,15 +111,17 @@ def _line(client: socket.socket) -> bytes:
     return received.partition(b"\n")[0]
 
 
-def answer(question: ProbeQuestion, boot: Boot, heart: LiveHeartbeat) -> ProbeAnswer:
-    from infra.shared.control import ProbeAnswer
+def answer(question: ProbeQuestion, boot: Boot, heart: LiveHeartbeat, door_seconds: float | None = None) -> ProbeAnswer:
+    from infra.shared.control import DOOR_SECONDS, ProbeAnswer
+
+    seconds = DOOR_SECONDS if door_seconds is None else door_seconds
 
     git = model = ""
     troubles = []
     if question.doors:
-        git, trouble = _tried("git door", lambda: _told_by_git(boot.remote_url))
+        git, trouble = _tried("git door", lambda: _told_by_git(boot.remote_url, seconds))
         troubles.append(trouble)
-        model, trouble = _tried("model door", lambda: _told_by_model_door(boot.places.model_socket))
+        model, trouble = _tried("model door", lambda: _told_by_model_door(boot.places.model_socket, seconds))
         troubles.append(trouble)
     return ProbeAnswer(
         probe=question.probe,
@@ -142,31 +144,31 @@ def _tried(door: str, operation: Callable[[], str]) -> tuple[str, str]:
         return "", f"{door}: {type(error).__name__}: {error}"[:TROUBLE_CHARS]
 
 
-def _told_by_git(origin: str) -> str:
+def _told_by_git(origin: str, seconds: float) -> str:
     """Names of the refs for probes, as the git door lists them. Raises GitError.
 
-    Not in the checkout: what a unit of work does to its clone says nothing about the door."""
-    from infra.shared.control import DOOR_SECONDS, MAX_BYTES, REFS
+    Not in the checkout: what a run does to its clone says nothing about the door."""
+    from infra.shared.control import MAX_BYTES, REFS
     from infra.shared.repository.git import Git, GitLimits
 
     git = Git("/", limits=GitLimits(answer_bytes=MAX_BYTES // 2))
-    listed = git("ls-remote", "--refs", "--end-of-options", origin, f"{REFS}/*", timeout=DOOR_SECONDS)
+    listed = git("ls-remote", "--refs", "--end-of-options", origin, f"{REFS}/*", timeout=seconds)
     return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
 
 
-def _told_by_model_door(path: str) -> str:
+def _told_by_model_door(path: str, seconds: float) -> str:
     """Raises OSError, and ValueError for an answer that is none."""
-    from infra.shared.control import DOOR_SECONDS, MAX_BYTES, PROBE_PATH
+    from infra.shared.control import MAX_BYTES, PROBE_PATH
 
-    until = time.monotonic() + DOOR_SECONDS
+    until = time.monotonic() + seconds
     received = b""
-    with connect(path, DOOR_SECONDS) as door:
+    with connect(path, seconds) as door:
         door.sendall(f"GET {PROBE_PATH} HTTP/1.0\r\nHost: model-door\r\n\r\n".encode())
         while piece := door.recv(MAX_BYTES):
             received += piece
             left = until - time.monotonic()
             if left <= 0 or len(received) > MAX_BYTES:
-                raise ValueError(f"no end of an answer within {DOOR_SECONDS:g} s and {MAX_BYTES} bytes")
+                raise ValueError(f"no end of an answer within {seconds:g} s and {MAX_BYTES} bytes")
             door.settimeout(left)
     head, _, body = received.partition(b"\r\n\r\n")
     status = head.partition(b"\r\n")[0]

@@ -27,7 +27,11 @@ class Examined(NamedTuple):
 
 
 def wait(
-    context: RunnerContext, commit: str, ask: Callable[[Examine], Reply], clock: Callable[[], float] = time.monotonic
+    context: RunnerContext,
+    commit: str,
+    ask: Callable[[Examine], Reply],
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Examined:
     """Ask again and again until the keep has examined this commit of the branch. Raises Interrupted."""
     end = clock() + context.boot.limits.validation_seconds + GRACE_SECONDS
@@ -49,7 +53,7 @@ def wait(
                 case _:
                     trouble = str(getattr(reply, "why", reply))
         with context.interruption:
-            time.sleep(ASK_AGAIN_SECONDS)
+            pause(ASK_AGAIN_SECONDS)
     return Examined(False, f"no verdict in time: {trouble}; bootstrap again later")
 
 

@@ -1,5 +1,5 @@
 """A hop, on the branch: this version has itself examined by the keep, merges into main if it may, and hands over to
-main (`SPEC_BOOT`). Whatever goes wrong, it ends with main active again, and with a report."""
+main (`SPEC_BOOT`). It always ends with main active again, and with a report."""
 
 from __future__ import annotations
 

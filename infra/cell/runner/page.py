@@ -5,13 +5,14 @@ one twice leaves it on the page once."""
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.runner.log import Log
-from infra.cell.runner.retry import PAUSES_SECONDS, retried
+from infra.cell.runner.retry import answered, retried
 from infra.cell.runner.state import MOST_REFUSED, State, UnsentReport
 from infra.shared import approvals, comms
 from infra.shared.branches import MAIN
@@ -20,7 +21,7 @@ from infra.shared.comms import Directive
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import CloneTip, read_file
-from infra.shared.requests import AgentReport, Done, Later, Refused, Reply, report_of
+from infra.shared.requests import AgentReport, Done, Refused, Reply, report_of
 
 
 class PageSeen(NamedTuple):
@@ -78,7 +79,7 @@ class Page:
         return self.send()
 
     def add(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> None:
-        """Remember a report that is to be sent."""
+        """Put a report into the queue, on the disk."""
         unsent, at = self._state.memory.unsent, self._wall_seconds()
         while timestamp(at) in (report.at for report in unsent):
             at += 0.001
@@ -91,7 +92,8 @@ class Page:
         """Send what is unsent, oldest first; True when nothing is left."""
         self._state.save()
         for report in self._state.memory.unsent:
-            match self._sent_patiently(report):
+            request = report_of(report.id, report.at, report.title, report.text, report.ticks, (MAIN, self._git_head()))
+            match answered(functools.partial(self._hand_over, request), self._pause):
                 case Done():
                     self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
                     refused = self._state.memory.refused
@@ -107,21 +109,6 @@ class Page:
     def ticks_underway(self) -> set[str]:
         """Directives that are done, though main may not say so yet."""
         return {id for report in self._state.memory.unsent for id in report.ticks}
-
-    def _sent_patiently(self, report: UnsentReport) -> Reply:
-        request = report_of(report.id, report.at, report.title, report.text, report.ticks, (MAIN, self._git_head()))
-        for seconds in PAUSES_SECONDS:
-            reply = self._sent(request)
-            if not isinstance(reply, Later):
-                return reply
-            self._pause(seconds)
-        return self._sent(request)
-
-    def _sent(self, request: AgentReport) -> Reply:
-        try:
-            return self._hand_over(request)
-        except OSError as error:
-            return Later(f"the git door does not answer: {error}")
 
     def _git_head(self) -> str:
         """For a report whose title names no version; the checkout may be ruined."""

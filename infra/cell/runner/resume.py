@@ -14,8 +14,8 @@ from typing import Any
 from infra.cell.loop.loop import End
 from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.state import read_regular
 from infra.cell.runner.transcript import GAPS, SUFFIX, machine_boot
+from infra.shared.safe_files import whole_file
 
 NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}(\.gaps)?\.jsonl")
 """What `run_start` makes; a copy under another name is no run."""
@@ -32,7 +32,7 @@ def cut_short(context: RunnerContext, transcripts: str, open_directives: Collect
         return None
     try:
         run = read(transcripts, name)
-    except Exception as error:  # whatever an agent has put there, its next version must start
+    except Exception as error:  # an agent may put anything there, and its next version must start
         context.log.warning("run.not_resumed", run=name, why=f"{type(error).__name__}: {error}")
         return None
     why_not = why_not_resumed(run, open_directives, machine_boot(), time.time())
@@ -84,7 +84,7 @@ def read(directory: str, name: str) -> Recorded:
 def lines_of(path: str) -> Iterator[dict[str, Any]]:
     """All lines; a torn one is skipped at the end, and where a runner resumed behind it. Raises OSError, and
     ValueError for what is no transcript."""
-    lines = read_regular(path, MOST_BYTES).split(b"\n")
+    lines = whole_file(path, MOST_BYTES).split(b"\n")
     torn = False
     for number, line in enumerate(lines, 1):
         if not line:

@@ -104,7 +104,7 @@ def _was_told(run: Recorded, task: Directive) -> bool:
 def _asked_for(context: RunnerContext, directory: str, tasks: Sequence[Directive]) -> tuple[Recorded, str] | None:
     """The run that a directive names, as it stood, and the model that it names, if any.
 
-    Where that cannot be done the model reads the directive all the same."""
+    Where that cannot be done the model reads the directive like any other."""
     for task in tasks:
         found = GO_ON_FROM.match(task.text)
         if not found:
@@ -113,7 +113,7 @@ def _asked_for(context: RunnerContext, directory: str, tasks: Sequence[Directive
         try:
             run = resume.read(directory, found[1])
             problem = problem_with_step(run, step) or _note_fork(context, task.id)
-        except Exception as error:  # a transcript may hold anything; the directive is work all the same
+        except Exception as error:  # a transcript may hold anything; the directive is work in any case
             problem = f"{type(error).__name__}: {error}"
         if not problem:
             return run.until(step), found[3] or ""
@@ -133,7 +133,7 @@ def _opening(
     context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], toolbox: Toolbox, look_back: bool
 ) -> tuple[Message, ...]:
     """The beginning of the conversation: `Continue.`, and the briefing as the result of a first tool call."""
-    now = briefing.text_of(briefing.gather(context, seen.commit, tasks, look_back))
+    now = briefing.text_of(context, seen.commit, tasks, look_back)
     write_whole(os.path.join(context.checkout, briefing.NOW), now.encode(errors="replace"))
     first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
     reply = toolbox.call(first, gated=False)

@@ -1,11 +1,10 @@
-"""A start of the runner up to SUCCESS: what must be there before it may say that it can work (DESIGN §6).
+"""A start of the runner up to SUCCESS: what must be there before it may say that it can work (`SPEC_BOOT`).
 
-Measured, so it imports only what is cheap: no subprocess, no logging, no HTTP. A start that fails in an orderly
-way says why in the boot log and ends with a code that tells a bad version from a door that does not answer."""
+Its duration is measured, so it imports only cheap modules: no subprocess, no logging, no HTTP. A start that fails in
+order says why in the boot log and ends with a code that tells a bad version from a door that does not answer."""
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -28,13 +27,16 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.2
 COMMAND_SECONDS = 10.0
 
 
-class Unfit(Exception):
-    """This start cannot go on; carries the exit code and what of the boot value could be read."""
+Launch = tuple[str, str, str]
+"""Boot id, branch and commit, as the lines of the boot log name a start."""
 
-    def __init__(self, code: Exit, reason: str, boot_id: str = "", branch: str = "", commit: str = "") -> None:
+
+class Unfit(Exception):
+    """This start cannot go on; carries the exit code."""
+
+    def __init__(self, code: Exit, reason: str) -> None:
         super().__init__(reason)
         self.code = code
-        self.boot_id, self.branch, self.commit = boot_id or "0" * 32, branch or "-", commit or "-"
 
 
 def boot_value(text: str) -> Boot:
@@ -44,18 +46,15 @@ def boot_value(text: str) -> Boot:
     try:
         return boot_values.from_json(text)
     except ValueError as error:
-        raise Unfit(Exit.CONFIG, str(error), *_salvaged(text)) from None
+        raise Unfit(Exit.CONFIG, str(error)) from None
 
 
 def preflight(boot: Boot, checkout: str) -> LiveHeartbeat:
-    """Look at everything that work will need; from then on probes are answered with what the heart says. Raises Unfit
-    with the first thing that is missing."""
-    try:
-        heart = _answering(boot)
-        _look_at_everything(boot, checkout)
-    except Unfit as unfit:
-        raise Unfit(unfit.code, str(unfit), boot.id, boot.branch, boot.commit) from None
-    return heart
+    """Look at everything that work will need; from then on probes are answered with the heartbeat. Raises Unfit with
+    the first thing that is missing."""
+    heartbeat = _answering(boot)
+    _look_at_everything(boot, checkout)
+    return heartbeat
 
 
 def succeeded(boot: Boot, checkout: str) -> None:
@@ -63,20 +62,15 @@ def succeeded(boot: Boot, checkout: str) -> None:
     append_line(f"{checkout}/{BOOT_LOG}", line)
 
 
-def failed(unfit: Unfit, checkout: str) -> None:
-    reason = {"reason": str(unfit), "exit": str(int(unfit.code))}
-    line = BootLine(timestamp(time.time()), FAILED, unfit.branch, unfit.commit, unfit.boot_id, reason)
-    print(f"runner: the boot failed: {unfit}", file=sys.stderr, flush=True)
+def failed(launch: Launch, reason: str, code: int, checkout: str) -> None:
+    boot_id, branch, commit = launch
+    details = {"reason": reason, "exit": str(int(code))}
+    print(f"runner: the boot failed: {reason}", file=sys.stderr, flush=True)
     try:
+        line = BootLine(timestamp(time.time()), FAILED, branch, commit, boot_id, details)
         append_line(f"{checkout}/{BOOT_LOG}", line)
     except OSError as error:
         print(f"runner: the boot log cannot be written: {error}", file=sys.stderr, flush=True)
-
-
-def broken(error: Exception, boot: Boot | None) -> Unfit:
-    """A start that met a bug of this version."""
-    known = (boot.id, boot.branch, boot.commit) if boot else ("", "", "")
-    return Unfit(Exit.FAILURE, f"{type(error).__name__}: {error}; see errors.log", *known)
 
 
 def _answering(boot: Boot) -> LiveHeartbeat:
@@ -179,13 +173,3 @@ def _first_line(receive: Callable[[int], bytes]) -> bytes:
             break
         received += piece
     return received.partition(b"\n")[0]
-
-
-def _salvaged(text: str) -> tuple[str, str, str]:
-    """Id, branch and commit of a boot value that is wrong elsewhere, so that its failure can be told from others."""
-    try:
-        raw = json.loads(text)
-        found = (raw["id"], raw["branch"], raw["commit"])
-    except (ValueError, TypeError, KeyError):
-        return "", "", ""
-    return found if all(isinstance(value, str) for value in found) else ("", "", "")

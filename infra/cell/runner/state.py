@@ -1,18 +1,18 @@
 """What a runner remembers over its own end: one JSON file beside the clones, which the one runner alone writes.
 
-Beside the clones and not in one, because what a branch's runner could not send, main's sends. The disk may refuse: what
-is to be remembered then stays in memory and is written with the next change."""
+Beside the clones and not in one, because what a branch's runner could not send, main's sends. The disk may refuse: the
+change then stays in memory and is written with the next one."""
 
 from __future__ import annotations
 
 import json
 import os
-import stat
 from typing import Any, NamedTuple
 
 from infra.cell.runner import state_before
 from infra.cell.runner.log import Log
 from infra.shared.files import write_whole
+from infra.shared.safe_files import whole_file
 
 STATE_FILE = ".runner.json"
 SCHEMA = "minifram.runner/1"
@@ -82,23 +82,13 @@ class State:
 
     def _load(self) -> Memory:
         try:
-            return _decoded(read_regular(self._path, MOST_BYTES))
+            return _decoded(whole_file(self._path, MOST_BYTES))
         except FileNotFoundError:
             return Memory()
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             self._log.error("state.not_readable", path=self._path, error=repr(error), moved_to=f"{self._path}.bad")
             os.rename(self._path, f"{self._path}.bad")
             return Memory()
-
-
-def read_regular(path: str, most_bytes: int) -> bytes:
-    """The content of a regular file, through no link. Raises OSError, and ValueError when it is none or is longer."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
-            raise ValueError(f"{path} is no file of {most_bytes} bytes at most")
-        return file.read(most_bytes)
 
 
 def _encoded(memory: Memory) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from infra.cell.runner.log import Log
 from infra.shared.requests import id_of_heading
+from infra.shared.safe_files import opened_file
 
 UNSENT, AWAITING = ".unsent", ".awaiting"
 """Beside the clones."""
@@ -69,6 +70,5 @@ def remove(before: Before, log: Log) -> None:
 
 
 def _text(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
+    with opened_file(path) as file:
         return file.read(1 << 20).decode(errors="replace")

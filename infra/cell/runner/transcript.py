@@ -1,8 +1,7 @@
-"""The record of one unit of work, a run: a file of JSON lines: its opening, each answer of the model, each call before
-and after it is carried out, what the model was told, how it ended. By it another runner can go on with the run. What
-has the shape of a key is not in it.
+"""The record of a run: a file of JSON lines: its opening, each answer of the model, each call before and after it is
+carried out, what the model was told, and the end. Another runner can resume the run by it. Keys are left out.
 
-Best effort, like every log: a unit goes on without its record when the disk refuses. The file's name says so then."""
+Best effort, like every log: when the disk refuses, the run continues without its record, and the name says so."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Event, Outcome, Told
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Request, block_to_dict, completion_to_dict, request_to_dict
+from infra.shared.conversation import Request, to_plain
 from infra.shared.secret_shapes import redacted_value
 
 SCHEMA = "minifram.transcript/2"
@@ -39,10 +38,10 @@ class Transcript:
         """`directives`: ids of those that the run is about; it begins with `forked_steps` steps of another."""
         facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
         facts |= {"taken_up": forked_steps} if forked_steps else {}
-        self._append("opened", facts | request_to_dict(request))
+        self._append("opened", facts | to_plain(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:
-        """Another runner goes on with the run."""
+        """Another runner resumes the run."""
         self._end_torn_line()
         self._append("resumed", {"boot_id": boot_id, "commit": commit})
 
@@ -75,73 +74,58 @@ class Transcript:
             self._lacks_a_line(error)
 
     def _lacks_a_line(self, error: Exception) -> None:
+        """A runner that resumed such a record would do again what it lacks, so its name says that it has gaps: a full
+        disk still renames files."""
         if not self._broken:
             self._broken = True
             self._log.warning("transcript.not_written", path=self._path, error=str(error))
-            self._say_that_it_has_gaps()
-
-    def _say_that_it_has_gaps(self) -> None:
-        """Who went on by what it tells would do again what it does not tell. A full disk still renames files."""
-        gapped = self._path.removesuffix(SUFFIX) + GAPS + SUFFIX
-        with contextlib.suppress(OSError):
-            os.rename(self._path, gapped)
-            self._path = gapped
+            gapped = self._path.removesuffix(SUFFIX) + GAPS + SUFFIX
+            with contextlib.suppress(OSError):
+                os.rename(self._path, gapped)
+                self._path = gapped
 
 
 def line_of(event: Event) -> tuple[str, dict[str, Any]]:
     """Kind and facts of its line."""
+    step = {"step_id": str(event.step)}
     match event:
-        case Answered(step, completion, seconds):
-            told = {"step_id": str(step), "duration_ms": round(seconds * 1000)}
-            return "answered", told | completion_to_dict(completion)
-        case Acting(step, number, call):
-            called = {"tool_name": call.name, "args_hash": args_hash(call.input)}
-            return "acting", {"step_id": f"{step}.{number}"} | called
-        case Acted():
-            return "acted", acted(event)
-        case Told(step, text, steered):
-            return "told", {"step_id": str(step), "text": text, "steered": steered}
-        case Trimmed(step, blocks, before, after):
-            told = {"step_id": str(step), "blocks": blocks}
-            return "shortened", told | {"tokens_before": before, "tokens_after": after}
+        case Answered(_, completion, seconds):
+            return "answered", step | {"duration_ms": round(seconds * 1000)} | to_plain(completion)
+        case Acting(_, number, call):
+            place = {"step_id": f"{event.step}.{number}"}
+            return "acting", place | {"tool_name": call.name, "args_hash": args_hash(call.input)}
+        case Acted(_, number, call, reply, seconds):
+            return "acted", {
+                "step_id": f"{event.step}.{number}",
+                "tool_name": call.name,
+                "args_hash": args_hash(call.input),
+                "duration_ms": round(seconds * 1000),
+                "status": "error" if reply.is_error else "ok",
+                "error_code": reply.error_code or None,
+                "artifacts": list(reply.artifacts),
+                "hands_over": reply.hands_over,
+                "policy_flags": list(reply.policy_flags),
+                "call": to_plain(call),
+                "content": reply.content,
+            }
+        case Told(_, text, steered):
+            return "told", step | {"text": text, "steered": steered}
+        case Trimmed(_, blocks, before, after):
+            return "shortened", step | {"blocks": blocks, "tokens_before": before, "tokens_after": after}
         case Summarised():
-            return "summed_up", summed_up(event)
-
-
-def acted(event: Acted) -> dict[str, Any]:
-    """A tool call and what came of it."""
-    call, reply = event.call, event.reply
-    return {
-        "step_id": f"{event.step}.{event.number}",
-        "tool_name": call.name,
-        "args_hash": args_hash(call.input),
-        "duration_ms": round(event.seconds * 1000),
-        "status": "error" if reply.is_error else "ok",
-        "error_code": reply.error_code or None,
-        "artifacts": list(reply.artifacts),
-        "hands_over": reply.hands_over,
-        "policy_flags": list(reply.policy_flags),
-        "call": block_to_dict(call),
-        "content": reply.content,
-    }
-
-
-def summed_up(event: Summarised) -> dict[str, Any]:
-    """A summary, and what it cost."""
-    return {
-        "step_id": str(event.step),
-        "duration_ms": round(event.seconds * 1000),
-        "for": "hand-over" if event.hands_over else "compaction",
-        "by": "model" if event.by_model else "record",
-        "usage": [answer.usage._asdict() for answer in event.answers],
-        "tokens_before": event.tokens_before,
-        "tokens_after": event.tokens_after,
-        "content": event.words,
-    }
+            return "summed_up", step | {
+                "duration_ms": round(event.seconds * 1000),
+                "for": "hand-over" if event.hands_over else "compaction",
+                "by": "model" if event.by_model else "record",
+                "usage": [to_plain(answer.usage) for answer in event.answers],
+                "tokens_before": event.tokens_before,
+                "tokens_after": event.tokens_after,
+                "content": event.words,
+            }
 
 
 def args_hash(given: dict[str, Any]) -> str:
-    """The same for the same arguments, in whatever order; of what was really given, not of what is written down."""
+    """Of the arguments as given, not as written down; independent of their order."""
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """When the runner looks at its page: when the git door says that main moved, and on a grid of the clock.
 
-The door says at once where main is, and again whenever it moves, so nothing is missed while it was away. Its lines
-only wake; what is then done depends on what is found."""
+The door says where main is, at once and at each move, so no move is missed while the door was away. Its lines only wake
+the runner, which then looks for itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def next_tick(now: float, interval: float) -> float:
 
 
 class Wakes:
-    """A connection to the git door at `path`, made anew whenever it is lost."""
+    """A connection to the git door at `path`, made again when it is lost."""
 
     def __init__(self, path: str, log: Log, interruption: Interruption) -> None:
         self._path = path

@@ -157,7 +157,7 @@ class Work:
             self._context.state.change(awaiting="", awaiting_at="")
 
     def _tasks(self, seen: PageSeen) -> list[Directive]:
-        """What is to be done now."""
+        """The directives to work on now."""
         underway = self._context.page.ticks_underway()
         tasks = [task for task in seen.open if task.id not in underway]
         just_done, self._just_done = self._just_done, set()
@@ -171,7 +171,7 @@ class Work:
         """Main's code is not what runs here: the watcher shall start what main holds now.
 
         If the watcher could not bring the checkout to main, the next runner is as outdated as the last one was: the
-        note keeps the two from handing over to each other for ever."""
+        note keeps the two from an endless exchange."""
         context = self._context
         context.log.info("code.outdated", running=context.boot.commit, main=seen.commit)
         body = " ".join(context.git("ls-tree", seen.commit, "--", *BODY).split())
@@ -239,7 +239,7 @@ def pm_has_moved(git: Git, before: str, now: str) -> bool:
     """Whether main at `now` has a commit that it had not at `before` and that neither agent nor keep has committed.
 
     The agent's and the keep's own commits, such as reports, are no news: a runner that took them for news would ask
-    the model again after each report of its own, for ever."""
+    the model again after each report of its own, without end."""
     if before == now:
         return False
     try:
@@ -252,7 +252,7 @@ def pm_has_moved(git: Git, before: str, now: str) -> bool:
 def is_outdated(context: RunnerContext, main: str) -> bool:
     """Whether main holds other code than this runner was started for. Raises GitError.
 
-    One that stands in for a blocked main makes way for another, whatever in it was mended."""
+    One that stands in for a blocked main makes way for another, whatever part of it was mended."""
     if context.boot.instead_of:
         return changes_beyond_page(context.git, context.boot.instead_of, main, *VERSION)
     return changes_beyond_page(context.git, context.boot.commit, main, *BODY)

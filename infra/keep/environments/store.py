@@ -22,7 +22,8 @@ from infra.keep.environments.requirements import (
     this_runtime,
     understand,
 )
-from infra.shared.safe_files import Below, NotPlain
+from infra.shared.safe_files import Below
+from infra.shared.safe_steps import NotPlain
 
 MARKER = ".whole"
 """Holds the hash and a newline."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from infra.shared.branches import MAIN
+from infra.shared.control import GOODS
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import Places
 from infra.shared.repository.changes import changes
@@ -15,7 +16,6 @@ from infra.shared.verdicts import refs, steps, trees
 
 SINCE = "refs/minifram/since"
 """Where main was when the keep first looked after examinations: what main went through before proves nothing."""
-GOODS = "refs/minifram/good/"
 LOOK_SECONDS = 30.0
 CHAIN = 10_000
 """Commits of main that are looked back."""

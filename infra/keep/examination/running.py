@@ -1,6 +1,6 @@
 """Runs of pytest on a checkout, as the examiner's user: with the image's Python, in a session of its own, with limits.
 
-A plugin of ours (`inside/`) writes what pytest does to a file without a name. Pytest's own words are for the log."""
+What pytest does comes over a pipe from a plugin of ours (`inside/`). Pytest's own words are for the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -76,29 +76,46 @@ def ended_there(checkout: str, runs: Sequence[Run], known: Run, scratch: str, se
 
 def _pytest(checkout: str, words: Sequence[str], scratch: str, seconds: float) -> Run:
     options = ["-q", "--color=no", "--rootdir=.", "-p", "no:cacheprovider", "-p", "minifram_report", "-m", MARKS]
-    late = False
-    with open(f"{scratch}/pytest.log", "ab") as log, tempfile.TemporaryFile(dir=scratch) as report:
-        process = subprocess.Popen(
-            [*_ENDS_WITH_US, sys.executable, "-s", "-P", "-m", "pytest", *options, *words],
-            cwd=checkout,
-            env=_environment(scratch, report.fileno()),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            pass_fds=(report.fileno(),),
-        )
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            late = True
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        # By its offset: what is left of the tests may still write.
-        lines = _lines(os.pread(report.fileno(), ANSWER_BYTES, 0))
+    said, late = bytearray(), False
+    # A pipe, because what is written to it cannot be taken back by what runs later.
+    read_end, write_end = os.pipe()
+    reader = threading.Thread(target=_read, args=(read_end, said), daemon=True)
+    reader.start()
+    try:
+        with open(f"{scratch}/pytest.log", "ab") as log:
+            process = subprocess.Popen(
+                [*_ENDS_WITH_US, sys.executable, "-s", "-P", "-m", "pytest", *options, *words],
+                cwd=checkout,
+                env=_environment(scratch, write_end),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(write_end,),
+            )
+    finally:
+        os.close(write_end)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        late = True
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    reader.join(_DRAIN_SECONDS)
+    lines = _lines(bytes(said))
     return run_of(lines, _trouble(lines, process.returncode, late, seconds, scratch))
+
+
+_DRAIN_SECONDS = 1.0
+"""A process that keeps the pipe open is not waited for; it is ended with the examination."""
+
+
+def _read(pipe: int, said: bytearray) -> None:
+    with open(pipe, "rb", 0) as file:
+        while len(said) <= ANSWER_BYTES and (part := file.read(1 << 16)):
+            said += part
 
 
 def _trouble(lines: list[Any], status: int, late: bool, seconds: float, scratch: str) -> str:

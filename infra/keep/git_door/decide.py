@@ -80,9 +80,9 @@ class Update(NamedTuple):
 
     ref: str
     old: str | None
-    """The commit it is at; None when it is to be created."""
+    """The commit it is at; None for a new ref."""
     new: str | None
-    """The commit it is to be at; None when it is to be deleted."""
+    """The commit it would be at; None for a deletion."""
     refs_there: int = 0
     """Branches and tags that the repository would have with all that the push creates."""
     stands_for: str = ""
@@ -93,7 +93,7 @@ class Update(NamedTuple):
     new_commits: tuple[Commit, ...] = ()
     """Reachable from `new` and from no ref that is there."""
     changed: tuple[str, ...] = ()
-    """Files that differ between `old` and `new`; for what is to be created, between main and `new`."""
+    """Files that differ between `old` and `new`; for a new ref, between main and `new`."""
     present: tuple[str, ...] = ()
     """Those of them that are there at `new`."""
     large_files: tuple[File, ...] = ()

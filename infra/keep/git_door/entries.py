@@ -1,5 +1,5 @@
 """Tree entries, tags and commit headers that no push may bring: submodules, links in the place of files that git or the
-PM reads, two names that one file system takes for the same, tags in somebody else's name, several committers. Pure.
+PM reads, two names that one file system takes for the same, tags in another name, several committers. Pure.
 
 Each new tree is judged by itself, whichever commit holds it and wherever: a commit in the middle of a push can be
 checked out like any other."""

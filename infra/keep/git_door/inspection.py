@@ -20,7 +20,7 @@ from infra.keep.git_door.pages import wrong_in
 from infra.keep.git_door.rules import Rules
 from infra.shared.people import Person
 from infra.shared.repository.changes import COMPARE, changes, parse_raw
-from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits, TooMuch, resolve_commit
+from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits, TooMuch
 from infra.shared.repository.page_text import PAGES
 from infra.shared.secret_shapes import find_secrets
 
@@ -110,7 +110,7 @@ def _suspects(repository: Pushed, updates: list[Update], rules: Rules, known: tu
     found = objects.search(repository.quarantine, brought, known, rules.blob_bytes)
     # A push may bring what is there already; that was let in by the PM, or before there were such rules.
     ids = [id for each in found for id in each]
-    there = {id for id, type in zip(ids, _types(repository.kept, ids), strict=True) if type != "missing"}
+    there = {each.id for each in _look_up(repository.kept, ids) if each.type != "missing"} if ids else set[str]()
     for each in found:
         for id in there.intersection(each):
             del each[id]
@@ -165,14 +165,14 @@ def _inspect(repository: Pushed, update: Update, new: str, suspects: Suspects) -
     paths = {line[:40].decode(): line[41:].decode(errors="replace") for line in listed if b" " in line}
 
     base = old or MAIN_REF
-    tip, peeled, based = _types(git, [new, f"{new}^{{commit}}", base])
-    if (tip if update.ref.startswith(HEADS) else peeled) != "commit":
+    tip, commit, based, main = _look_up(git, [new, f"{new}^{{commit}}", base, MAIN_REF])
+    if (tip if update.ref.startswith(HEADS) else commit).type != "commit":
         return update._replace(names_commit=False)
     if len(commits) > MAX_COMMITS:
         return update._replace(unseen=f"the push brings over {MAX_COMMITS} commits at once")
     described = _describe(git, commits)
     new_commits = tuple(described[id] for id in commits)
-    changed = changes(git, base if based == "commit" else EMPTY_TREE, new)
+    changed = changes(git, base if based.type == "commit" else EMPTY_TREE, new)
 
     leaks = []
     for id in [id for id in commits if id in suspects.hits]:
@@ -188,9 +188,7 @@ def _inspect(repository: Pushed, update: Update, new: str, suspects: Suspects) -
     arrived = (DirectoryEntry(int(change.mode, 8), change.path.rpartition("/")[2]) for change in present)
     odd += [problem for entry in arrived if (problem := problem_with_entry(entry))]
 
-    tip_commit = resolve_commit(git, new)
-    touched = {commit.id: not commit.touched.isdisjoint(PAGES) for commit in new_commits}
-    main = resolve_commit(repository.kept, MAIN_REF)
+    touched = {each.id: not each.touched.isdisjoint(PAGES) for each in new_commits}
     return update._replace(
         descends=old is None or git.ok("merge-base", "--is-ancestor", old, new),
         new_commits=new_commits,
@@ -200,17 +198,20 @@ def _inspect(repository: Pushed, update: Update, new: str, suspects: Suspects) -
         leaks=tuple(leaks),
         odd=tuple(odd),
         main_change=change_of_main(repository, old, new, changed) if is_main and old else update.main_change,
-        wrong_page=wrong_in(git, main, tip_commit, touched) if tip_commit else None,
+        wrong_page=wrong_in(git, main.id if main.type == "commit" else None, commit.id, touched),
     )
 
 
-def _types(git: Git, names: list[str]) -> list[str]:
-    """git's word for each object, or `missing`."""
-    if not names:
-        return []
+class _Object(NamedTuple):
+    id: str
+    type: str
+    """git's word, or `missing`."""
+
+
+def _look_up(git: Git, names: list[str]) -> list[_Object]:
     asked = "".join(f"{name}\n" for name in names).encode()
-    answer = git.raw("cat-file", "--batch-check=%(objecttype)", stdin=asked).decode(errors="replace")
-    return [line.rpartition(" ")[2] for line in answer.splitlines()]
+    answer = git.raw("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).decode(errors="replace")
+    return [_Object(*line.split(" ")) for line in answer.splitlines()]
 
 
 def _describe(git: Git, ids: Iterable[str]) -> dict[str, Commit]:

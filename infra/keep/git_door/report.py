@@ -61,7 +61,7 @@ def report(context: DoorContext, request: AgentReport) -> Reply:
 
 
 def _end_work(context: DoorContext) -> None:
-    """The questions of this work are over, and what comes now is of the next. Whatever fails, the report is on main."""
+    """The questions of this work are over, and what comes now belongs to the next. The report is on main even so."""
     close_questions(context)
     try:
         if context.witness:

@@ -6,7 +6,6 @@ their request slowly, the one that has waited longest for its own client is clos
 from __future__ import annotations
 
 import contextlib
-import errno
 import socket
 import threading
 import time
@@ -41,6 +40,7 @@ class RequestServer:
         self._lock = threading.Lock()
         self._room = threading.Semaphore(MAX_WAITING + THREADS)
         self._answering = threading.Semaphore(THREADS)
+        self._stopping = False
 
     def start(self) -> None:
         # All threads are daemons: an answer that hangs in git must not keep the door from ending.
@@ -48,6 +48,7 @@ class RequestServer:
 
     def stop(self, seconds: float = 2.0) -> None:
         """Take no more requests; those that are being answered have so long."""
+        self._stopping = True
         self._server.shutdown(socket.SHUT_RDWR)
         with self._lock:
             for client in self._reading:
@@ -61,12 +62,10 @@ class RequestServer:
         while True:
             try:
                 client, _ = self._server.accept()
-            except ConnectionAbortedError:
-                continue
-            except OSError as error:
-                if error.errno != errno.EMFILE:  # the socket was shut down
+            except OSError:
+                if self._stopping:
                     return
-                time.sleep(0.1)  # no more descriptors: those who are served give theirs back
+                time.sleep(0.05)  # no more descriptors, for one: the clients that are served give theirs back
                 continue
             with self._lock:
                 self._reading[client] = None
@@ -91,11 +90,10 @@ class RequestServer:
                 client.sendall(_TOO_MANY)
                 return
             try:
-                with self._answering:
-                    reply = self._reply_to(line)
+                with self._answering:  # also while the client reads, so that slow ones are as few
+                    client.sendall(self._reply_to(line))
             finally:
                 self._room.release()
-            client.sendall(reply)
 
     def _read(self, client: socket.socket) -> bytes:
         """The request's line; empty for one that is too long or not whole. Raises OSError."""

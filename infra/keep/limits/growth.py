@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import stat
 
-from infra.keep.limits.observed import Log, Volume, Weight
+from infra.keep.limits.values import Log, Volume, Weight
 from infra.shared.places import Places
 from infra.shared.safe_files import Below, Unseen, takes
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.keep.limits.findings import Finding, Remedy, Rule
-from infra.keep.limits.observed import Log, Sample
+from infra.keep.limits.values import Finding, Log, Remedy, Rule, Sample
 from infra.shared.safe_files import OLDER
 from infra.shared.settings import LimitSettings
 
@@ -13,48 +12,45 @@ LARGEST = 3
 """Times `limits.log_bytes`: a log of this size is cut, however slowly it got there."""
 
 
-class Seen(NamedTuple):
+class LogHistory(NamedTuple):
     exploding: int = 0
     """Looks in a row that found them growing too fast."""
     seconds: float = 0.0
 
 
-def judge(seen: Seen, last: Sample | None, sample: Sample, limits: LimitSettings) -> tuple[Seen, list[Finding]]:
-    """The first time a log is cut, so that why it grew stays to be read; the runner is ended when that did not help."""
-    largest = LARGEST * limits.log_bytes
-    large = [
-        Finding(
-            Rule.LOGS,
-            Remedy.TRIM_LOG,
-            float(log.size),
-            float(largest),
-            0.0,
-            1,
-            f"{log.name} has {log.size} bytes (at most {LARGEST} times limits.log_bytes, {largest}); it is cut.",
-            sample.runner,
-            log.name,
-        )
-        for log in sample.logs
-        if log.size > largest
-    ]
+def judge(
+    history: LogHistory, last: Sample | None, sample: Sample, limits: LimitSettings
+) -> tuple[LogHistory, list[Finding]]:
+    """The first time a log is cut, so that its end can be read; the runner is ended when that did not help."""
+    large = _large(sample, limits)
     if last is None or sample.runner is None:
-        return Seen(), large
+        return LogHistory(), large
     elapsed = sample.monotonic - last.monotonic
     growths = growth(last.logs, sample.logs)
     grown, most = sum(growths.values()), limits.log_bytes * elapsed / 60
     if grown <= most:
-        return Seen(), large
-    seen = Seen(seen.exploding + 1, seen.seconds + elapsed)
+        return LogHistory(), large
+    history = LogHistory(history.exploding + 1, history.seconds + elapsed)
     name, by = max(growths.items(), key=lambda item: item[1])
+    again = history.exploding > 1
     text = (
         f"The agent's logs grew by {grown} bytes in {elapsed:.0f} s (limits.log_bytes, {limits.log_bytes}, are allowed"
         f" a minute); most of it is {name}, {by} bytes"
     )
-    again = seen.exploding > 1
+    text += f", {history.seconds:.0f} s by now." if again else ". It is cut, and the runner ended if it goes on so."
     remedy = Remedy.END if again else Remedy.TRIM_LOG
-    text += f", {seen.seconds:.0f} s by now." if again else ". It is cut, and the runner ended if it goes on so."
-    finding = Finding(Rule.LOGS, remedy, float(grown), most, seen.seconds, seen.exploding, text, sample.runner, name)
-    return seen, [finding, *(other for other in large if other.path != name)]
+    measured = (float(grown), most, history.seconds, history.exploding)
+    finding = Finding(Rule.LOGS, remedy, *measured, text, sample.runner, name)
+    return history, [finding, *(other for other in large if other.path != name)]
+
+
+def _large(sample: Sample, limits: LimitSettings) -> list[Finding]:
+    largest, found = LARGEST * limits.log_bytes, []
+    for log in (log for log in sample.logs if log.size > largest):
+        text = f"{log.name} has {log.size} bytes (at most {LARGEST} times limits.log_bytes, {largest}); it is cut."
+        measured = (float(log.size), float(largest), 0.0, 1)
+        found.append(Finding(Rule.LOGS, Remedy.TRIM_LOG, *measured, text, sample.runner, log.name))
+    return found
 
 
 def growth(before: tuple[Log, ...], after: tuple[Log, ...]) -> dict[str, int]:

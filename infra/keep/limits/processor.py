@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from infra.keep.limits.observed import TICKS, Process
+from infra.keep.limits.values import TICKS, Process
 from infra.shared import boot as boot_contract
 from infra.shared.identity import Identity
 from infra.shared.places import Places
@@ -21,14 +21,14 @@ NAME_CHARS = 32
 GROUP = "/sys/fs/cgroup"
 
 
-class Seen(NamedTuple):
+class Listed(NamedTuple):
     """A line of the process table."""
 
     process: Process
     parent: int
 
 
-def table(left_out: list[str]) -> dict[int, Seen]:
+def table(left_out: list[str]) -> dict[int, Listed]:
     """Pid -> process, of all that can be seen. Raises OSError when there is no /proc."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     if len(pids) > LOOKED_AT:
@@ -41,7 +41,7 @@ def table(left_out: list[str]) -> dict[int, Seen]:
     return found
 
 
-def parsed_stat(content: bytes) -> Seen | None:
+def parsed_stat(content: bytes) -> Listed | None:
     """A line of /proc/PID/stat (proc(5)); None for what is none. The name may hold anything, `)` and newlines too."""
     head, opened, rest = content.partition(b"(")
     name, closed, numbers = rest.rpartition(b")")
@@ -52,12 +52,12 @@ def parsed_stat(content: bytes) -> Seen | None:
         user, system, waited_user, waited_system = (int(field) for field in fields[11:15])
         shown = ascii(name.decode(errors="replace"))[1:-1][:NAME_CHARS]
         own, children = (user + system) / TICKS, max(0, waited_user + waited_system) / TICKS
-        return Seen(Process(int(head), int(fields[19]), shown, own, children), int(fields[1]))
+        return Listed(Process(int(head), int(fields[19]), shown, own, children), int(fields[1]))
     except (ValueError, IndexError):
         return None
 
 
-def of_user(every: Mapping[int, Seen], uid: int) -> set[int]:
+def of_user(every: Mapping[int, Listed], uid: int) -> set[int]:
     """Pids whose user is, or can become again, that one."""
     found = set()
     for pid in every:
@@ -68,7 +68,7 @@ def of_user(every: Mapping[int, Seen], uid: int) -> set[int]:
     return found
 
 
-def of_agent(every: Mapping[int, Seen], runner_pid: int, keep: Collection[int], places: Places) -> set[int]:
+def of_agent(every: Mapping[int, Listed], runner_pid: int, keep: Collection[int], places: Places) -> set[int]:
     """Pids of what descends from us or from the runner (0 for none), or carries a boot of this agent; never us, nor the
     keep's."""
     children: dict[int, list[int]] = {}
@@ -112,14 +112,14 @@ def _is_of_boot(pid: int, places: Places) -> bool:
 
 
 def chosen(
-    every: Mapping[int, Seen], cell: Identity, runner_pid: int, keep: Collection[int], places: Places
+    every: Mapping[int, Listed], cell: Identity, runner_pid: int, keep: Collection[int], places: Places
 ) -> tuple[Process, ...]:
     """The cell's processes."""
     pids = of_agent(every, runner_pid, keep, places) if cell.uid is None else of_user(every, cell.uid)
     return tuple(every[pid].process for pid in sorted(pids))
 
 
-def group_seconds(every: Mapping[int, Seen], cells: Collection[Process], directory: str = GROUP) -> float | None:
+def group_seconds(every: Mapping[int, Listed], cells: Collection[Process], directory: str = GROUP) -> float | None:
     """Processor seconds of our control group without those of the keep, which is all that is not the cell's.
 
     None where the group is not one container's alone: the machine's own, or one with processes that we do not see."""
@@ -152,18 +152,9 @@ def cores(directory: str | None = GROUP) -> float:
 
 
 def _read(path: str, most: int) -> bytes:
-    """Nothing for what is gone meanwhile or not for us to see."""
+    """Of `/proc` or the control group, which never block; nothing for what is gone meanwhile or closed to us."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(path, "rb") as file:
+            return file.read(most)
     except OSError:
         return b""
-    try:
-        parts = []
-        while most > 0 and (part := os.read(descriptor, most)):
-            parts.append(part)
-            most -= len(part)
-        return b"".join(parts)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)

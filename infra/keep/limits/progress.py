@@ -7,7 +7,7 @@ import os
 
 import msgspec
 
-from infra.keep.limits.observed import Progress
+from infra.keep.limits.values import Progress
 from infra.shared.branches import MAIN, MIND, RESCUE
 from infra.shared.people import WATCHER
 from infra.shared.places import Places

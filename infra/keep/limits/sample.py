@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from infra.keep.limits import growth, processor, progress
-from infra.keep.limits.observed import Log, Process, Sample
+from infra.keep.limits.values import Log, Process, Sample
 from infra.shared.active import Runner
 from infra.shared.identity import Identity
 from infra.shared.places import Places
@@ -42,7 +42,7 @@ def take(
             return otherwise
 
     bot = Below(places.bot, cell)
-    every = seen("processes", lambda: processor.table(left_out), dict[int, processor.Seen]())
+    every = seen("processes", lambda: processor.table(left_out), dict[int, processor.Listed]())
     pid = runner.pid if runner else 0
     processes = seen("processes", lambda: processor.chosen(every, cell, pid, keep_pids, places), tuple[Process, ...]())
     # Without a user of its own the cell is in no container, and the control group is also the PM's.

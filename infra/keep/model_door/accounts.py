@@ -16,7 +16,7 @@ from infra.keep.ledger.ledger import Ledger, Opened, Settled, opening_cost
 from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, tokens, worst_cost
 from infra.keep.model_door.model import CallFailure
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Spent, Usage
+from infra.shared.conversation import Spent, Usage, to_plain
 
 SCHEMA = "minifram.budget/1"
 RUN_CHARACTERS = 200
@@ -105,7 +105,7 @@ class Accounts:
             run=call.run,
             provider=call.provider,
             model=call.model,
-            **used._asdict(),
+            **to_plain(used),
             usd=dollars(nano),
             duration_ms=duration_ms,
             stop_reason=stop_reason,

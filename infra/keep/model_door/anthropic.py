@@ -21,7 +21,7 @@ from infra.keep.model_door.errors import BrokenReply, Refused
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.streaming import Exchange, StreamingModel
 from infra.keep.model_door.thinking import Thoughts
-from infra.shared.conversation import TOOL_USE, Block, Completion, Message, Request, Text, ToolResult, block_to_dict
+from infra.shared.conversation import TOOL_USE, Block, Completion, Message, Request, Text, ToolResult, to_plain
 from infra.shared.model_settings import Choice
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ _MARK = {"type": "ephemeral"}
 
 def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> tuple[dict[str, Any], str]:
     """The arguments of a Messages call, and the fingerprint of everything in it that a thought can be bound to."""
-    tools = [tool._asdict() for tool in request.tools]
+    tools = [to_plain(tool) for tool in request.tools]
     system = [{"type": "text", "text": text} for text in request.system if text.strip()]
     messages = [wire for message in request.messages if (wire := _message(message))["content"]]
     messages, fingerprint = _with_thoughts(messages, [tools, system], thoughts)
@@ -114,7 +114,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _wire(block: Block) -> dict[str, Any]:
     """Ours is the provider's shape; a result that is no error does not say so."""
-    made = block_to_dict(block)
+    made = to_plain(block)
     return {key: value for key, value in made.items() if (key, value) != ("is_error", False)}
 
 

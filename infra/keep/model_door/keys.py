@@ -8,6 +8,8 @@ import stat
 from typing import NamedTuple
 
 from infra.shared.providers import variable_of
+from infra.shared.safe_files import opened_file
+from infra.shared.safe_steps import NotPlain
 
 MAX_BYTES = 4096
 
@@ -29,24 +31,17 @@ def read_key(path: str) -> Key:
     """The key in `path`, when it can be trusted to be secret and to be one. Its name there is that of its variable."""
     variable = variable_of(os.path.basename(path))
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened_file(path) as file:
+            mode, content = stat.S_IMODE(os.fstat(file.fileno()).st_mode), file.read(MAX_BYTES + 1)
+    except NotPlain:
+        return Key(None, f"{path} is not a regular file; put the key itself there")
     except OSError as error:
         return Key(None, f"no key at {path} ({error.strerror}); set {variable} and run 'minifram up' again")
-    try:
-        status = os.fstat(descriptor)
-        content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(status.st_mode) else None
-    finally:
-        os.close(descriptor)
-    problem = _problem(path, variable, status, content)
-    if problem or content is None:
-        return Key(None, problem)
-    return Key(content.strip().decode("ascii"), None)
+    problem = _problem(path, variable, mode, content)
+    return Key(None, problem) if problem else Key(content.strip().decode("ascii"), None)
 
 
-def _problem(path: str, variable: str, status: os.stat_result, content: bytes | None) -> str | None:
-    mode = stat.S_IMODE(status.st_mode)
-    if content is None:
-        return f"{path} is not a regular file; put the key itself there"
+def _problem(path: str, variable: str, mode: int, content: bytes) -> str | None:
     if mode & 0o077:
         return f"{path} has mode {mode:04o}, others can read the key; run 'chmod 600' on it and restart the agent"
     key = content.strip()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import stat
 import time
 import uuid
 
@@ -14,11 +13,12 @@ import msgspec
 
 from infra.keep.model_door.model import Answer, CallFailure
 from infra.shared.clock import timestamp
-from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Request, Usage, request_to_dict
+from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Request, Usage, to_plain
 from infra.shared.files import write_whole
 from infra.shared.manual import ANSWER, FOLDER, MAX_ANSWER_BYTES, REQUEST, SCHEMA, is_id, parse_answer
 from infra.shared.model_settings import Choice
 from infra.shared.places import Places
+from infra.shared.safe_files import whole_file
 
 LOOK_SECONDS = 0.25
 
@@ -56,7 +56,7 @@ class ManualCall:
             "schema": SCHEMA,
             "id": self._id,
             "at": timestamp(time.time()),
-            "request": request_to_dict(self._request),
+            "request": to_plain(self._request),
         }
         try:
             os.makedirs(self._model.folder, mode=0o700, exist_ok=True)
@@ -92,14 +92,7 @@ class ManualCall:
 def _read(path: str) -> str:
     """Raises CallFailure for a file that is no text of a bearable size."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is no regular file")
-            content = file.read(MAX_ANSWER_BYTES + 1)
-        if len(content) > MAX_ANSWER_BYTES:
-            raise OSError(f"it is over {MAX_ANSWER_BYTES} bytes")
-        return content.decode()
+        return whole_file(path, MAX_ANSWER_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise CallFailure("provider_error", f"the answer in {path} cannot be read: {error}") from None
 

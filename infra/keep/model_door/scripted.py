@@ -20,8 +20,7 @@ from infra.shared.conversation import (
     Text,
     ToolUse,
     Usage,
-    completion_to_dict,
-    request_to_dict,
+    to_plain,
 )
 
 DEMO = os.path.join(os.path.dirname(__file__), "demo.yaml")
@@ -61,7 +60,7 @@ class ScriptedTurn:
     def __init__(self, model: ScriptedModel, request: Request, max_tokens: int) -> None:
         self._model = model
         self._request = request
-        self._input_tokens = _tokens(request_to_dict(request))
+        self._input_tokens = _tokens(to_plain(request))
         self.most = Usage(input_tokens=self._input_tokens, output_tokens=max_tokens)
 
     async def make(self) -> Answer:
@@ -69,7 +68,7 @@ class ScriptedTurn:
         if played.reply:
             await asyncio.sleep(played.reply.delay_seconds)
         answer = completion(played, self._model.name)
-        output = min(_tokens(completion_to_dict(answer)["content"]), self.most.output_tokens)
+        output = min(_tokens(to_plain(answer)["content"]), self.most.output_tokens)
         return Answer(answer._replace(usage=Usage(input_tokens=self._input_tokens, output_tokens=output)))
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from infra.shared.branches import MAIN
 from infra.shared.repository.bare_config import EXPECTED_KEYS
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below, Unseen
 
-MOST_REFS = 100_000
+MOST_REFS, MOST_DEPTH = 100_000, 200
 PLANTED = ("objects/info/alternates", "objects/info/http-alternates", "refs/replace")
 """Each would have git read other objects than those that are shown."""
 
@@ -38,25 +39,15 @@ def problems(remote: str) -> Iterator[str]:
             yield f"{remote}/{name} is there; nobody but an intruder puts it there"
     if os.path.lexists(f"{remote}/hooks"):
         yield f"{remote}/hooks can be reached from the container; expected on the host alone, where git runs it"
-    yield from _odd_files(f"{remote}/refs", MOST_REFS)
-    yield from _odd_files(f"{remote}/objects/info", MOST_REFS)
+    yield from _odd_files(remote, "refs")
+    yield from _odd_files(remote, "objects/info")
 
 
-def _odd_files(directory: str, most: int) -> Iterator[str]:
+def _odd_files(remote: str, directory: str) -> Iterator[str]:
     """What is neither a directory nor a regular file; git would follow a link and wait for a FIFO."""
-    seen = 0
-    pending = [directory]
-    while pending:
-        try:
-            entries = list(os.scandir(pending.pop()))
-        except FileNotFoundError:
-            continue
-        for entry in entries:
-            seen += 1
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(entry.path)
-            elif not entry.is_file(follow_symlinks=False):
-                yield f"{entry.path!r} is a link, a FIFO, a socket or a device; expected files and directories"
-        if seen > most:
-            yield f"{directory} holds over {most} entries; expected some hundreds"
-            return
+    for found in Below(remote).walk(directory, depth=MOST_DEPTH, most=MOST_REFS):
+        if isinstance(found, Unseen):
+            if found.at_bound or os.path.lexists(f"{remote}/{directory}"):
+                yield f"{remote}/{found.path} {found.why}; expected some hundreds of entries that can be read"
+        elif not (stat.S_ISDIR(found.status.st_mode) or stat.S_ISREG(found.status.st_mode)):
+            yield f"{found.path!r} is a link, a FIFO, a socket or a device; expected files and directories"

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import structlog
 
 from infra.keep.git_door.door_files import write_door_files
-from infra.keep.services import beats, processes
-from infra.keep.services.beats import Beat, Question
+from infra.keep.services import health_checks, processes
+from infra.keep.services.backoff import HEALTHY_SECONDS, delay_seconds
 from infra.keep.services.children import begin_aside, dies_with_us
-from infra.keep.services.lasting import Lasting
-from infra.keep.services.restarts import HEALTHY_SECONDS, delay_seconds
+from infra.keep.services.elapsed import Elapsed
+from infra.keep.services.health_checks import HealthCheck, Question
 from infra.shared import arguments
 from infra.shared.identity import OURS, Identity
 from infra.shared.places import Places
@@ -63,8 +63,8 @@ class Service:
     identity: Identity = OURS
     once: bool = False
     """It was started with rights that nobody has any more, so it is not started again."""
-    beat: Beat | None = None
-    stopped: Lasting = field(default_factory=Lasting)
+    check: HealthCheck | None = None
+    stopped: Elapsed = field(default_factory=Elapsed)
     is_shut: bool = False
     """It was asked to end because nobody could reach it any more."""
     uneasy: float = -math.inf
@@ -87,13 +87,13 @@ def doors(settings_path: str, places: Places) -> list[Service]:
             "git_door",
             keep_command("infra.git_door", "serve", *given),
             places.git_socket,
-            question=beats.OF_GIT_DOOR,
+            question=health_checks.OF_GIT_DOOR,
         ),
         Service(
             "model_door",
             keep_command("infra.model_door", *given),
             places.model_socket,
-            question=beats.OF_MODEL_DOOR,
+            question=health_checks.OF_MODEL_DOOR,
         ),
     ]
 
@@ -133,8 +133,8 @@ class Services:
         for service in self._all:
             if service.process and service.process.poll() is not None:
                 self._bury(service, f"exit {service.process.returncode}", now)
-            if service.process and service.beat:
-                self._ask(service, service.process, service.beat, now)
+            if service.process and service.check:
+                self._ask(service, service.process, service.check, now)
             if service.process is None and now >= service.due:
                 self._start(service, now)
 
@@ -143,19 +143,21 @@ class Services:
         told, self._told = self._told, []
         return told
 
-    def _ask(self, service: Service, process: subprocess.Popen[bytes], beat: Beat, now: float) -> None:
+    def _ask(self, service: Service, process: subprocess.Popen[bytes], check: HealthCheck, now: float) -> None:
         """A door that nobody can reach, or that does not answer, is replaced: whoever needs it waits for that alone."""
-        silent = beat.look(now)
+        silent = check.look(now)
         stopped = service.stopped.looks(now, silent > 0.0 and processes.is_stopped(process.pid))
         if silent > UNEASY_SECONDS or stopped > 0.0:
             service.uneasy = now
-        if beat.is_gone and beat.answered and not service.is_shut:  # somebody removed its socket
+        if check.is_gone and check.answered and not service.is_shut:  # somebody removed its socket
             service.is_shut = True
             self._log.error("door.socket_gone", door=service.name, socket=service.socket)
             process.terminate()
         if stopped > STOPPED_SECONDS:
             self._replace(service, process, "was stopped (SIGSTOP)")
-        elif silent > OPEN_SECONDS or (beat.answered and silent > PATIENCE_SECONDS and not beats.is_busy(process.pid)):
+        elif silent > OPEN_SECONDS or (
+            check.answered and silent > PATIENCE_SECONDS and not health_checks.is_busy(process.pid)
+        ):
             self._replace(service, process, f"did not answer for {silent:.0f} s")
 
     def _replace(self, service: Service, process: subprocess.Popen[bytes], why: str) -> None:
@@ -166,9 +168,9 @@ class Services:
         process.kill()  # its end is noticed like any other; a process in the kernel's hands (D state) may take a while
 
     def _stop_asking(self, service: Service) -> None:
-        if service.beat:
-            service.beat.close()
-        service.beat = None
+        if service.check:
+            service.check.close()
+        service.check = None
 
     def trouble(self, now: float, since: float) -> str:
         """A service that is down, or that was down or did not answer at some time after `since`; empty for none."""
@@ -190,12 +192,12 @@ class Services:
 
     def fds(self) -> list[int]:
         """Where answers come, to poll for reading."""
-        return [fd for service in self._all if service.beat for fd in service.beat.fds()]
+        return [fd for service in self._all if service.check for fd in service.check.fds()]
 
     def next_due(self) -> float | None:
         """When time alone has something to tell."""
         down = [service.due for service in self._all if service.process is None]
-        return min([*down, *(service.beat.due() for service in self._all if service.beat)], default=None)
+        return min([*down, *(service.check.due() for service in self._all if service.check)], default=None)
 
     def await_ports(self, seconds: float) -> None:
         """Wait until each service that has a port has answered there from now on. Raises OSError when one does not in
@@ -203,9 +205,9 @@ class Services:
         deadline = time.monotonic() + seconds
         awaited = [service for service in self._all if service.port and service.question]
         for service in awaited:
-            if service.beat:
-                service.beat.ask_anew()
-        while silent := [each for each in awaited if not (each.beat and each.beat.answered_anew)]:
+            if service.check:
+                service.check.ask_anew()
+        while silent := [each for each in awaited if not (each.check and each.check.answered_anew)]:
             if time.monotonic() > deadline:
                 raise OSError(f"{silent[0].name} does not answer on port {silent[0].port}")
             poll = select.poll()
@@ -242,7 +244,7 @@ class Services:
                 process.wait()
 
     def _start(self, service: Service, now: float) -> None:
-        service.started, service.is_shut, service.stopped = now, False, Lasting()
+        service.started, service.is_shut, service.stopped = now, False, Elapsed()
         try:
             pid = begin(service, self._var)
         except OSError as error:
@@ -250,7 +252,7 @@ class Services:
             return
         if service.question:
             address = service.socket or ("127.0.0.1", service.port)
-            service.beat = Beat(address, service.question)
+            service.check = HealthCheck(address, service.question)
         self._log.info("door.started", door=service.name, pid=pid)
 
     def _bury(self, service: Service, how: str, now: float) -> None:

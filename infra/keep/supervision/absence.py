@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import inf
 
-from infra.keep.services.lasting import LATE_SECONDS
+from infra.keep.services.elapsed import LATE_SECONDS
 from infra.keep.supervision.decide.state import Phase, State
 
 _PATIENT = (Phase.PREPARING, Phase.BOOTING, Phase.ENDING)

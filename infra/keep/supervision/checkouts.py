@@ -153,9 +153,11 @@ def _mode(path: str) -> int:
 def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
     saved: list[str] = []
     for number in range(ROUNDS):
+        if wanted.listing is not None and integrity.is_intact(git, wanted.commit, wanted.listing):
+            return Ready(wanted.commit, f"on branch {' and '.join(saved)}" if saved else "")
         status = rescue.status(git)
         at_main = (status.commit, status.branch) == (wanted.commit, MAIN)
-        if at_main and _is_right(git, status, wanted):
+        if wanted.listing is None and at_main and not status.dirty:
             return Ready(wanted.commit, f"on branch {' and '.join(saved)}" if saved else "")
         git("fetch", "--quiet", "--prune", "origin", "+refs/heads/*:refs/remotes/origin/*")
         _fetch(git, wanted.commit)
@@ -177,15 +179,6 @@ def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
         git("checkout", "--quiet", "--force", "--no-track", "-B", MAIN, wanted.commit)
         git("branch", "--quiet", "--set-upstream-to", f"origin/{MAIN}", MAIN)
     raise rescue.CannotSave(f"it is not at main after {ROUNDS} attempts to bring it there")
-
-
-def _is_right(git: Git, status: rescue.Status, wanted: _Wanted) -> bool:
-    """Nothing is to be saved, and what would lead is main. That git calls a file changed says little, and that it calls
-    none changed less: the files are looked at, if there is something to hold them against."""
-    if wanted.listing is None:
-        return not status.dirty
-    nothing_staged = not status.dirty or git.ok("diff-index", "--cached", "--quiet", wanted.commit, "--")
-    return nothing_staged and integrity.is_intact(git, wanted.listing)
 
 
 def _half_clone(cell: Cell) -> str:
@@ -212,6 +205,10 @@ def _replace(cell: Cell, wanted: str, now_wall: float, why: str, half: str = "")
         aside = f"{checkout}.aside-{rescue.stamp(now_wall)}"
         aside += f"-{secrets.token_hex(4)}" if os.path.lexists(aside) else ""
         os.rename(checkout, aside)
+        # Runs go on, and the PM reads what happened, where the logs are. Nobody believes them more than before.
+        with contextlib.suppress(OSError):
+            if cell.files.is_directory(f"{aside}/logs"):
+                os.rename(f"{aside}/logs", f"{half}/logs")
     os.rename(half, checkout)
     return Ready(wanted, f"in {aside}, because {why}" if aside else "")
 

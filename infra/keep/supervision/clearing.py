@@ -103,7 +103,7 @@ def why_it_stays(cell: Cell, bare: Git, checkout: str, until: float) -> tuple[st
             return "it has uncommitted work", found.commit
         refs = git("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
         own = [line.split(" ", 1)[0] for line in refs if not line.split(" ", 1)[1].startswith("refs/remotes/")]
-        if not _is_in(bare, [git("rev-parse", "HEAD"), *own], "--branches", "--tags"):
+        if not _is_in(bare, [found.commit, *own], "--branches", "--tags"):
             return "it has commits that were not pushed", found.commit
     except (GitError, OSError) as error:
         return f"it cannot be looked through ({str(error)[:200]})", ""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import structlog
 
 from infra.keep.services import processes
-from infra.keep.services.lasting import Lasting
+from infra.keep.services.elapsed import Elapsed
 from infra.keep.supervision import probe
 from infra.keep.supervision.decide.events import Event, MustEnd, Probed
 from infra.keep.supervision.decide.state import Phase, State
@@ -58,7 +58,7 @@ class Health:
         self._probe: Probe | None = None
         self._next = 0.0
         self._next_doors = 0.0
-        self._stopped = Lasting()
+        self._stopped = Elapsed()
         self._held = 0.0
         self._held_until = 0.0
         self.trouble = ""
@@ -88,7 +88,7 @@ class Health:
             self._end()
         if runner is None:
             self.trouble = ""  # that was about one who is gone
-            self._stopped = Lasting()
+            self._stopped = Elapsed()
         if runner is None or not _is_of_interest(state):
             self._end()
             return []

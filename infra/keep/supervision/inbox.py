@@ -13,7 +13,8 @@ import zlib
 from typing import NamedTuple
 
 from infra.shared.identity import OURS, Identity
-from infra.shared.safe_files import Below, NotPlain
+from infra.shared.safe_files import Below
+from infra.shared.safe_steps import NotPlain
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
 from infra.shared.watcher_file import Request
 

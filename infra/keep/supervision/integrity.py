@@ -18,13 +18,19 @@ from importlib.machinery import all_suffixes
 from typing import NamedTuple
 
 from infra.keep.supervision.rescue import directories_of, scratch_index
+from infra.shared.branches import MAIN
 from infra.shared.repository.git import Git
-from infra.shared.safe_files import Below, NotPlain
+from infra.shared.safe_files import Below
+from infra.shared.safe_steps import NotPlain
 
 INDEX = "genuine-index"
 """Beside the clone's own."""
 _AS_IT_IS = ("-c", "core.symlinks=true", "-c", "core.fileMode=true", "-c", "core.ignoreCase=false")
 """A clone's own settings can make git overlook that a link or a right to execute is gone."""
+_ALL = (
+    *("--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignored=traditional"),
+    *("--ignore-submodules=none", "--no-renames", "--no-ahead-behind"),
+)
 _RULES = (b".gitignore", b".gitattributes")
 _BYTECODE = b".pyc"
 _REPOSITORY = b"160000"
@@ -42,16 +48,24 @@ def listing(shared: Git, commit: str) -> bytes:
     return shared.raw("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
 
 
-def is_intact(git: Git, listed: bytes) -> bool:
-    """The files are those of the listing, and no others could lead. Removes bytecode.
-
-    Raises GitError, OSError."""
-    wanted = _blobs(listed)
+def is_intact(git: Git, commit: str, listed: bytes) -> bool:
+    """Main is checked out at this commit, with nothing staged; the files are those of its listing, and no others could
+    lead. Removes bytecode. Raises GitError, OSError."""
+    wanted, checkout = _blobs(listed), Below(git.directory)
+    for path, blob in wanted.items():
+        with contextlib.suppress(FileNotFoundError):
+            if blob.mode == _REPOSITORY and checkout.names(os.fsdecode(path), 1):  # the listing does not tell of it
+                return False
     with scratch_index(git, INDEX, listed) as ours:
-        if not _holds(ours, wanted) or ours.raw("ls-files", "--others", "--exclude-standard", "-z"):
-            return False
-        others = ours.raw("ls-files", "--others", "-z").split(b"\0")[:-1]
-    if leading(others, wanted):
+        # The index is new, so git reads every file.
+        fields = ours.raw(*_AS_IT_IS, "status", *_ALL).split(b"\0")[:-1]
+    if not {b"# branch.oid " + commit.encode(), b"# branch.head " + MAIN.encode()} <= set(fields):
+        return False
+    others = [field[2:] for field in fields if field.startswith(b"! ")]
+    changes = [field for field in fields if not field.startswith((b"# ", b"! "))]
+    if not all(_only_looks_changed(checkout, change, wanted) for change in changes) or leading(others, wanted):
+        return False
+    if not git.ok("diff-index", "--cached", "--quiet", commit, "--"):  # by the clone's own index
         return False
     for path in bytecode(others):
         os.unlink(os.path.join(os.fsencode(git.directory), path))
@@ -102,20 +116,13 @@ def _blobs(listed: bytes) -> dict[bytes, Blob]:
     return {path: Blob(*facts.split(b" ")[::2]) for facts, _, path in entries}
 
 
-def _holds(ours: Git, wanted: dict[bytes, Blob]) -> bool:
-    """Every file is what its entry says. One that main holds in a form which its own attributes would not give it, with
-    other ends of lines perhaps, looks changed to git and is compared byte by byte."""
-    checkout = Below(ours.directory)
-    for path, blob in wanted.items():
-        with contextlib.suppress(FileNotFoundError):
-            if blob.mode == _REPOSITORY and checkout.names(os.fsdecode(path), 1):  # the listing does not tell of it
-                return False
-    fields = iter(ours.raw(*_AS_IT_IS, "diff-files", "--raw", "-z", "--no-abbrev").split(b"\0")[:-1])
-    for field in fields:
-        path, (before, after, *_, how) = next(fields), field.removeprefix(b":").split(b" ")
-        if how != b"M" or before != after or not _is_byte_for_byte(checkout, path, wanted[path]):
-            return False
-    return True
+def _only_looks_changed(checkout: Below, change: bytes, wanted: dict[bytes, Blob]) -> bool:
+    """A file that main holds in a form which its own attributes would not give it, with other ends of lines perhaps,
+    looks changed to git and is the same byte by byte. `change` is a line of git-status(1), version 2."""
+    if not change.startswith(b"1 .M "):
+        return False
+    *_, before, after, _, _, path = change.split(b" ", 8)
+    return before == after and _is_byte_for_byte(checkout, path, wanted[path])
 
 
 def _is_byte_for_byte(checkout: Below, path: bytes, blob: Blob) -> bool:

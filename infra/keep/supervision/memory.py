@@ -66,6 +66,7 @@ class Memory:
         self._kept = WatcherFile()
         self.is_behind = False
         """The disk refused the last write."""
+        self._is_put_off = False
         self._last_trouble: Trouble | None = None
         self._is_outdated = False
 
@@ -80,13 +81,14 @@ class Memory:
 
     @property
     def is_due(self) -> bool:
-        """A write failed, or the reports have changed since."""
-        return self.is_behind or self._reports.untold != self._kept.untold
+        """A write failed or was put off, or the reports have changed since."""
+        return self.is_behind or self._is_put_off or self._reports.untold != self._kept.untold
 
-    def keep(self, state: State, actions: Iterable[Action], at: Instant) -> bool:
-        """Durably, with the reports among `actions`: a watcher that is killed now has decided nothing in silence.
+    def keep(self, state: State, actions: Iterable[Action], at: Instant, may_wait: bool = False) -> bool:
+        """Durably, with the reports among `actions`: a watcher that is killed now has decided nothing in silence. What
+        may wait is kept by the next call.
 
-        False when the disk refuses: that is logged, and supervision goes on meanwhile."""
+        False when the disk refuses, which is logged while supervision goes on, and when it was put off."""
         for action in actions:
             if isinstance(action, Tell):
                 self._reports.add(action, at)
@@ -97,6 +99,9 @@ class Memory:
             self._is_outdated = state.make_way_by is not None
             if self._is_outdated:
                 self._log.info("runner.outdated", main=state.main.commit, seconds=state.patience.make_way)
+        self._is_put_off = may_wait
+        if may_wait:
+            return False
         file = to_file(state, self._reports.untold, at)
         try:
             if file != self._kept:

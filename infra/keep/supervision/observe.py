@@ -150,7 +150,7 @@ class Observer:
         if state.phase in (Phase.BOOTING, Phase.RUNNING) and not parts.examining.is_holding:
             due.append(parts.health.due())
         if state.phase is Phase.RUNNING and not parts.examining.is_holding:
-            due.append(parts.bounds.due())
+            due.append(parts.limit_watch.due())
         due += [moment for moment in (parts.absence.due(state), parts.services.next_due()) if moment is not None]
         poll = select.poll()
         watched = (parts.services, parts.following, parts.preparation, parts.examining)
@@ -246,7 +246,7 @@ class Observer:
 
     def _look_at_health(self, state: State, at: float) -> None:
         if not self._parts.examining.is_holding:
-            self._parts.enqueue(*self._parts.health.look(state, at), *self._parts.bounds.look(state, at))
+            self._parts.enqueue(*self._parts.health.look(state, at), *self._parts.limit_watch.look(state, at))
 
     def _look_at_seal(self, state: State, at: float) -> None:
         """A runner may keep the proof from being made, so it fails first; with none, the seal itself is broken."""

@@ -15,13 +15,24 @@ from infra.keep.services import processes
 from infra.keep.services.services import DoorFiles, Services, outage
 from infra.keep.supervision import inbox
 from infra.keep.supervision.absence import Absence
-from infra.keep.supervision.bounds import Bounds
-from infra.keep.supervision.decide.events import Action, Event, LaunchFailed, LaunchReady, Preparing, RetryAsked
+from infra.keep.supervision.decide.events import (
+    Action,
+    Event,
+    Launch,
+    LaunchFailed,
+    LaunchReady,
+    LookAtMain,
+    Preparing,
+    RetryAsked,
+    Sweep,
+    Tell,
+)
 from infra.keep.supervision.decide.state import Instant, State
 from infra.keep.supervision.examining import Examining
 from infra.keep.supervision.following import Following, brief
 from infra.keep.supervision.health import Health
 from infra.keep.supervision.launching import Launcher
+from infra.keep.supervision.limit_watch import LimitWatch
 from infra.keep.supervision.memory import Memory
 from infra.keep.supervision.preparation import Preparation
 from infra.keep.supervision.reports import Reports
@@ -35,6 +46,9 @@ from infra.shared.settings import Settings, runner_limits
 
 LAUNCHES = (Preparing, LaunchReady, LaunchFailed)
 """Answers to a launch."""
+ON_THE_WAY = (Sweep, LookAtMain, Launch, Tell)
+"""Actions that may be lost with the decision for them: the next watcher takes them from the beginning. They end in an
+attempt, which is recorded with all that was decided before, and no report is sent until then."""
 
 
 def now() -> Instant:
@@ -76,7 +90,7 @@ class Parts:
         longest = longest_promise(runner_limits(settings))
         self.health = Health(zones.places, self.following, longest, zones.pace, log)
         self.examining = Examining(settings, zones, self.preparation.is_fit, self.keep_pids, log)
-        self.bounds = Bounds(self.launcher.clones, settings.limits, self.following, self.keep_pids, log)
+        self.limit_watch = LimitWatch(self.launcher.clones, settings.limits, self.following, self.keep_pids, log)
         self.stale_locks = StaleLocks(zones.places, log)
         self.absence = Absence()
 
@@ -88,8 +102,13 @@ class Parts:
         return self.services.pids() | self.preparation.pids() | self.examining.pids()
 
     def remember(self, state: State, actions: Iterable[Action] = ()) -> None:
-        """Keep what changed, durably; then the files of the signals that were decided upon are not needed any more."""
-        if not self.memory.keep(state, actions, now()):
+        """Keep what changed, durably; then the files of the signals that were decided upon are not needed any more.
+
+        On the way to a launch this waits for the attempt: an agent that died is not kept waiting for the disk twice."""
+        actions = list(actions)
+        is_on_the_way = any(isinstance(action, LookAtMain | Launch) for action in actions)
+        may_wait = is_on_the_way and not self.decided and all(isinstance(action, ON_THE_WAY) for action in actions)
+        if not self.memory.keep(state, actions, now(), may_wait):
             return
         waiting = any(isinstance(each.event, RetryAsked) for each in self.queue)
         self.main.settle(state.known_good, retry_decided=not waiting)

@@ -14,15 +14,13 @@ from infra.keep.supervision.following import brief
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
 from infra.shared.branches import MAIN
-from infra.shared.control import GOODS
+from infra.shared.control import GOODS, RETRY_REF
 from infra.shared.places import Places
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.safe_files import Below
 from infra.shared.watcher_file import Version
 
-RETRY_REF = "refs/minifram/retry"
-"""Made by the PM, who alone can (`minifram retry`, or a plain push of anything to it): pinned versions may be tried."""
 _COMMIT = re.compile(rb"[0-9a-f]{40}\n")
 
 

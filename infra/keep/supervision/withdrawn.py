@@ -10,14 +10,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.keep.supervision.versions import version_of
-from infra.shared.control import GOODS
+from infra.shared.control import GOODS, REJECTED
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import VERSION
 from infra.shared.repository.git import Git, GitError
 from infra.shared.watcher_file import Version
 
-REJECTED = "refs/minifram/rejected/"
-"""Made by `minifram reject`; only the PM can."""
 LOOK_SECONDS = 10.0
 LOOKED_BACK = 500
 """Changes of version."""
@@ -71,7 +69,7 @@ class Withdrawals:
         refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
         # Reports move main all day, and take nothing back.
         if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
-            rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}" in line)
+            rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}/" in line)
             self._known = _found(git, main.commit, rejected)
         self._seen, self._refs = main, refs
         return self._known

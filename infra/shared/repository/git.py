@@ -4,8 +4,8 @@ and git://, and limits of time and size. Agent text never becomes an option: cal
 What cannot be switched off from here is what a repository's own configuration names under a name of its choice:
 `filter.<name>.*` (run when files enter or leave a work tree: add, checkout, reset, status), `merge.<name>.driver`,
 `remote.<name>.uploadpack` and `receivepack` (run by fetch and push), and `core.worktree`. So a call that touches a
-work tree or a remote of somebody else's clone is made with that owner's rights and no more. Calls on a bare
-repository whose configuration is ours (`host` looks it over) meet none of them, whatever its commits hold. The other
+work tree or a remote of a clone that is not ours is made with that owner's rights and no more. Calls on a bare
+repository whose configuration is ours (`host` looks it over) meet none of them, with any commits. The other
 end of a fetch or push by path runs under its own repository's configuration, hooks included: that is the git door."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _DRIVERS_OFF = {
     "show": ("--no-ext-diff", "--no-textconv"),
     "blame": ("--no-textconv",),
 }
-"""Commands that would run a program to show a change, and how each is told not to."""
+"""Commands that would run a program to show a change, and the options that forbid it."""
 
 TIMEOUT_SECONDS = 60.0
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -234,7 +234,7 @@ class Git:
         return self._with(_end=min(time.monotonic() + seconds, self._end))
 
     def afresh(self, seconds: float) -> Git:
-        """The same with new time, whatever is left of the old: for those who look again and again."""
+        """The same with new time: for callers that look again and again."""
         return self._with(_end=time.monotonic() + seconds)
 
     def saying_at_most(self, answer_bytes: int) -> Git:

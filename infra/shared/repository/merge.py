@@ -1,5 +1,5 @@
 """Merging a branch into main without a work tree (git-merge-tree(1), git 2.38 or newer). COMMS.md and its
-archive always stay main's, whatever a branch has in their place."""
+archive always stay main's."""
 
 from __future__ import annotations
 

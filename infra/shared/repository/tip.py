@@ -11,7 +11,7 @@ from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commi
 from infra.shared.repository.page_text import PAGES
 
 ATTEMPTS = 50
-"""Losing a race costs one attempt; each loss means that somebody else's push went through."""
+"""Losing a race costs one attempt; each loss means that another push went through."""
 
 
 class Tip(Protocol):
@@ -92,7 +92,7 @@ _LOST = (
     "(cannot lock ref)",
     "(incorrect old value provided)",
 )
-"""How git's own line on a push ends when somebody else was first. Nothing else is looked at: the door's words come
+"""How git's own line on a push ends when another push was first. Nothing else is looked at: the door's words come
 on other lines, and might be the same."""
 
 
@@ -113,7 +113,7 @@ def advance(tip: Tip, next_commit: Callable[[str], str | None]) -> str:
         if tip.move(seen, new):
             return new
     raise TipBusy(
-        f"{ATTEMPTS} attempts to move a branch lost against other pushes, or against a lock file that somebody left "
+        f"{ATTEMPTS} attempts to move a branch lost against other pushes, or against a lock file that was left "
         "beside the ref; try again, and if it stays so look for *.lock in the repository"
     )
 
@@ -180,7 +180,7 @@ def tree_with(git: Git, base: str, blobs: Mapping[str, str | None]) -> str:
 
 
 def tree_with_entries(git: Git, base: str, entries: Mapping[str, TreeEntry | None]) -> str:
-    """The same with each file's mode given (empty: as it was). What was at a path is replaced, whatever it was."""
+    """The same with each file's mode given (empty: as it was). Anything at such a path is replaced."""
     tree = list_tree(git, base)
     inner: dict[str, dict[str, TreeEntry | None]] = {}
     for path, entry in entries.items():

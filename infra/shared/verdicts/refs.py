@@ -38,7 +38,7 @@ def ask(git: Git, branch: str, commit: str) -> None:
     with contextlib.suppress(OSError), open(f"{git.directory}/{ref}", "rb") as file:
         if file.read(41) == f"{commit}\n".encode():
             return
-    # The watcher looks for the ref's own file: one that somebody packed is taken away first.
+    # The watcher looks for the ref's own file: a packed one is taken away first.
     update_refs(git, f"delete {ref}")
     update_refs(git, f"update {ref} {commit}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.cell.loop.loop import Event
 from infra.cell.runner.transcript import line_of
-from infra.shared.conversation import Message, Request, Text, request_to_dict
+from infra.shared.conversation import Message, Request, Text, to_plain
 
 OPENING = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "run-1")
 MOST_STEPS = 30
@@ -15,7 +15,7 @@ MOST_STEPS = 30
 
 def opened() -> dict[str, Any]:
     line = {"at": "2026-01-31T10:00:00.000Z", "kind": "opened", "run_id": "run-1", "most_steps": MOST_STEPS}
-    return line | request_to_dict(OPENING)
+    return line | to_plain(OPENING)
 
 
 def as_lines(happenings: list[Event]) -> list[dict[str, Any]]:

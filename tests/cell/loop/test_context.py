@@ -31,7 +31,7 @@ from infra.shared.conversation import (
     ToolSpec,
     ToolUse,
     Usage,
-    request_to_dict,
+    to_plain,
 )
 from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import calls, results, says, texts
@@ -148,7 +148,7 @@ def test_the_size_is_that_of_what_is_sent() -> None:
     model = Worker(5)
     run(model, 1_000_000)
     for request in model.requests:
-        body = len(json.dumps(request_to_dict(request), ensure_ascii=False).encode())
+        body = len(json.dumps(to_plain(request), ensure_ascii=False).encode())
         assert size_of(request) == pytest.approx(body, rel=0.1, abs=100)
 
 

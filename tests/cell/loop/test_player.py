@@ -15,7 +15,7 @@ from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.player import NOT_BEGUN, UNKNOWN, Player
 from infra.cell.loop.recorded import Recorded, Words, recorded
 from infra.cell.loop.registry import Reply
-from infra.cell.runner.transcript import acted
+from infra.cell.runner.transcript import line_of
 from infra.shared.conversation import (
     MAX_TOKENS,
     Completion,
@@ -24,7 +24,7 @@ from infra.shared.conversation import (
     Text,
     ToolResult,
     ToolUse,
-    completion_to_dict,
+    to_plain,
 )
 from tests.cell.loop.records import OPENING, as_lines, opened
 from tests.cell.loop.replies import calls, says
@@ -155,7 +155,7 @@ def test_what_is_not_known_to_be_done_is_said_to_be_so(lines: int, answers: list
     assert [result.content for result in results_of(model.shown[0].messages[-1])] == answers
     assert world.did == []
     unsure = [event for event in fresh if isinstance(event, Acted)]
-    assert [acted(each)["content"] for each in unsure] == [each for each in answers if not each.startswith("did")]
+    assert [line_of(each)[1]["content"] for each in unsure] == [each for each in answers if not each.startswith("did")]
 
 
 def test_counts_go_on_where_they_were() -> None:
@@ -218,6 +218,6 @@ def test_what_does_not_open_once_and_first_is_no_record(lines: list[dict[str, An
 
 def test_an_answer_that_is_missing_is_noticed() -> None:
     """A gap in the middle: what stands after it means something else."""
-    answered = {"kind": "answered", "at": "", "step_id": "2", **completion_to_dict(says("b"))}
+    answered = {"kind": "answered", "at": "", "step_id": "2", **to_plain(says("b"))}
     with pytest.raises(ValueError, match="expected 1"):
         recorded([opened(), answered])

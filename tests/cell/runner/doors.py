@@ -26,8 +26,8 @@ from infra.shared.conversation import (
     HEALTH_PATH,
     Completion,
     Request,
-    completion_to_dict,
     request_from_dict,
+    to_plain,
 )
 from infra.shared.places import Places
 from infra.shared.repository.git import Git
@@ -96,7 +96,7 @@ class ModelDoor:
                     problem = {"type": answer.type, "message": answer.message, "retry_after_seconds": None}
                     self._answer(ERROR_TYPES[answer.type], {"error": problem})
                 else:
-                    self._answer(200, completion_to_dict(answer))
+                    self._answer(200, to_plain(answer))
 
             def _answer(self, status: int, body: dict[str, Any]) -> None:
                 content = json.dumps(body).encode()

@@ -189,8 +189,7 @@ TOO_HEAVY = {
 COME_UP = """
 import json, sys
 from infra import runner
-runner.leave_mark(0.0)
-code, _ = runner.come_up()
+code, _ = runner.come_up(runner.leave_mark(0.0))
 print(code, json.dumps(sorted(sys.modules)))
 """
 

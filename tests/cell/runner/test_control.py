@@ -16,7 +16,7 @@ import pytest
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.runner import examination, hop, run, work
 from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.control import LiveHeartbeat, answer
+from infra.cell.runner.control import LiveHeartbeat, answer, answer_probes
 from infra.keep.supervision.probe import Reply, judge_doors, put_challenge
 from infra.shared import control
 from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
@@ -136,7 +136,7 @@ def test_a_door_that_fails_is_named_and_the_other_still_used(cell: Cell) -> None
     assert said.trouble.startswith("model door: FileNotFoundError")
 
     with listen(cell.places.model_socket):  # takes the connection, says nothing
-        said = asked(run.boot.id, doors=True)
+        said = answer(ProbeQuestion(NONCE, True), run.boot, LiveHeartbeat(), door_seconds=0.5)
     assert said.trouble.startswith("model door: TimeoutError")
     os.unlink(cell.places.model_socket)
     os.rename(f"{cell.places.run}/away", cell.places.model_socket)
@@ -150,25 +150,25 @@ def test_a_door_that_fails_is_named_and_the_other_still_used(cell: Cell) -> None
     assert asked(run.boot.id, doors=True)[-3:] == (challenge.git, challenge.model, "")
 
 
-def test_odd_callers_keep_nobody_from_an_answer(cell: Cell) -> None:
+def test_odd_callers_keep_nobody_from_an_answer(cell: Cell, capfd: pytest.CaptureFixture[str]) -> None:
     """Silent ones, such as leave, half a line, no JSON, no end: each is let go, and the next one is answered."""
-    run = cell.start(cell.boot())
-    run.serves()
-    silent = connected(run.boot.id)
-    connected(run.boot.id).close()
-    half = connected(run.boot.id)
+    boot = cell.boot()
+    answer_probes(boot, LiveHeartbeat(), question_seconds=0.1)
+    silent = connected(boot.id)
+    connected(boot.id).close()
+    half = connected(boot.id)
     half.sendall(b'{"probe": ')
-    odd = connected(run.boot.id)
+    odd = connected(boot.id)
     odd.sendall(b"[]\n")
     assert odd.recv(100) == b""
-    endless = connected(run.boot.id)
+    endless = connected(boot.id)
     with pytest.raises((BrokenPipeError, ConnectionResetError)):
         endless.sendall(b" " * (1 << 24))
 
-    assert is_of(asked(run.boot.id), run)
+    assert asked(boot.id).pid == os.getpid()
     for wire in (silent, half, odd, endless):
         wire.close()
-    assert "a probe was not answered" not in run.log()
+    assert "a probe was not answered" not in capfd.readouterr().err
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as somebody else")

@@ -139,7 +139,7 @@ def test_a_verdict_is_waited_for(cell: Cell) -> None:
             raise reply
         return reply
 
-    assert examination.wait(context, context.head(), ask) == Examined(False, "moved")
+    assert examination.wait(context, context.head(), ask, pause=lambda seconds: None) == Examined(False, "moved")
     assert replies == []
 
 
@@ -149,7 +149,10 @@ def test_no_verdict_in_time_is_none(cell: Cell) -> None:
     context = at_home(cell, "improve", limits=limits(validation_seconds=10))
     times = iter([0.0, 1.0, 9999.0])
 
-    found = examination.wait(context, context.head(), lambda _: Later("the disk is full"), lambda: next(times))
+    def ask(request: object) -> Reply:
+        return Later("the disk is full")
+
+    found = examination.wait(context, context.head(), ask, lambda: next(times), pause=lambda seconds: None)
 
     assert not found.passed
     assert "no verdict in time: the disk is full" in found.words

@@ -14,7 +14,6 @@ from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import End, Outcome
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner import briefing
-from infra.cell.runner.briefing import Facts
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import args_hash
@@ -121,17 +120,16 @@ def test_a_predecessor_that_failed_has_the_last_word(cell: Cell) -> None:
     assert "ImportError" not in results(model.requests[0])[0].content
 
 
-def test_the_note_of_given_facts_is_always_the_same() -> None:
-    """It is made by a pure function, and every autonomy is explained."""
-    facts = Facts("now", "main", "c0ffee", "start", "propose", "/bot", "/remote", "clean", (), (), (), (), "")
+@pytest.mark.parametrize(("autonomy", "words"), [("propose", "only the PM moves main"), ("frozen", "reports only")])
+def test_every_autonomy_is_explained(cell: Cell, autonomy: str, words: str) -> None:
+    """And what there is nothing of is said, or left out."""
+    context = cell.context(autonomy=autonomy)
 
-    text = briefing.text_of(facts)
+    text = briefing.text_of(context, context.page.look().commit, (), look_back=True)
 
-    assert text == briefing.text_of(facts)
-    assert "only the PM moves main" in text
+    assert words in text
     assert "branches not in main: none" in text
     assert "Last lines of" not in text
-    assert "reports only" in briefing.text_of(facts._replace(autonomy="frozen"))
 
 
 def test_work_is_reported_and_ticked(cell: Cell) -> None:

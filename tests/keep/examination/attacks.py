@@ -9,7 +9,11 @@ import pytest
 
 from tests.table import Row, Table, run, sentence
 
-FILES = ("examination/test_examination.py", "examination/test_returning.py", "admission/test_examined.py")
+FILES = (
+    "keep/examination/test_examination.py",
+    "keep/examination/test_returning.py",
+    "keep/git_door/test_examined.py",
+)
 
 
 def row_of(item: pytest.Function) -> Row:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from infra.keep.limits.findings import Finding, Remedy, Rule
 from infra.keep.limits.judge import Memory, judge
-from infra.keep.limits.observed import TICKS, Log, Process, Progress, Sample, Volume, Weight
+from infra.keep.limits.values import TICKS, Finding, Log, Process, Progress, Remedy, Rule, Sample, Volume, Weight
 from infra.shared.active import Runner
 from infra.shared.settings import LimitSettings
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from infra.keep.limits.findings import Finding, Remedy, Rule
-from infra.keep.limits.judge import BUSY_WINDOWS, Memory, cpu_window, judge, next_due
-from infra.keep.limits.observed import TICKS, Process, Progress
+from infra.keep.limits.judge import Memory, judge, next_due
+from infra.keep.limits.values import TICKS, Finding, Process, Progress, Remedy, Rule
+from infra.keep.limits.windows import BUSY_WINDOWS, cpu_seconds
 from infra.shared.settings import LimitSettings
 from tests.keep.limits.looks import BEGINNING, RUNNER, Series, log, remedies
 
@@ -66,7 +66,7 @@ def test_a_long_build_is_no_runaway() -> None:
 def test_no_command_within_its_own_limit_is_a_runaway() -> None:
     """A PM who lets commands run for hours lets them take the processors for hours."""
     limits = LimitSettings(bash_seconds=7200)
-    assert cpu_window(limits) == 7200
+    assert cpu_seconds(limits) == 7200
     assert remedies(Series(limits).looks(7170, cores=2), Rule.CPU) == []
     assert remedies(Series(limits).looks(14_400, cores=2), Rule.CPU) == [Remedy.TELL, Remedy.END]
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.limits.findings import Remedy, Rule
-from infra.keep.limits.observed import TICKS, Process, Sample
-from infra.keep.limits.spent import used
+from infra.keep.limits.values import TICKS, Process, Remedy, Rule, Sample
+from infra.keep.limits.windows import used
 from infra.shared.settings import LimitSettings
 from tests.keep.limits.looks import BEGINNING, GIB, ROOMY, Series, log, remedies, volume, weight
 

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep.limits import growth, processor
-from infra.keep.limits.observed import Process, Sample
 from infra.keep.limits.sample import take
-from infra.keep.limits.spent import used
+from infra.keep.limits.values import Process, Sample
+from infra.keep.limits.windows import used
 from infra.shared.active import Runner
 from infra.shared.boot import VARIABLE, Boot, Limits, to_json
 from infra.shared.identity import OURS, Identity

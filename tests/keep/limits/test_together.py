@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.limits.findings import Finding, Remedy, Rule
 from infra.keep.limits.judge import Memory, judge, next_due
 from infra.keep.limits.room import Kind, Removal
 from infra.keep.limits.sample import take
+from infra.keep.limits.values import Finding, Remedy, Rule
 from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.clearing import look, remove
 from infra.shared.active import Runner

@@ -23,7 +23,7 @@ from infra.keep.model_door.bodies import HELD_BYTES, MAX_CALLS, RECEIVING_BYTES,
 from infra.keep.model_door.incoming import MAX_BYTES, read_request
 from infra.keep.model_door.model import CallFailure
 from infra.keep.model_door.serving import MAX_CONNECTIONS
-from infra.shared.conversation import request_to_dict
+from infra.shared.conversation import to_plain
 from infra.shared.sockets import connect
 from tests.keep.model_door.doors import DEADLINE_SECONDS, ROOT, DoorProcess, a_request
 
@@ -199,7 +199,7 @@ def test_the_calls_that_are_made_are_not_put_out(tmp_path: Path, hostile: Callab
         'scenes: [{name: s, when: {directive: "slow"}, replies: [{text: "At last.", delay_seconds: 1}]}]'
     )
     with DoorProcess(tmp_path, {"model": {"script": "script.yaml"}}) as door:
-        body = json.dumps(request_to_dict(a_request("slow"))).encode()
+        body = json.dumps(to_plain(a_request("slow"))).encode()
         call = hostile(door.places.model_socket, HEAD % len(body), body)
         deadline = time.monotonic() + DEADLINE_SECONDS
         while door.get("/v1/budget")["open_calls"] != 1:
@@ -324,7 +324,7 @@ def test_a_request_takes_no_more_memory_than_it_weighs(value: str) -> None:
 def test_a_long_conversation_has_room() -> None:
     """The control: a million tokens of text and code are far below the limit."""
     text = "if (a[0], b[1]): {call(x, y)}  # and some words of an ordinary kind beside it\n" * 50_000
-    body = json.dumps(request_to_dict(a_request(text))).encode()
+    body = json.dumps(to_plain(a_request(text))).encode()
     assert len(body) > 3_500_000
     assert weight_of(body) < HELD_BYTES / 2
     assert read_request(body)

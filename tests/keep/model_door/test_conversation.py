@@ -13,9 +13,8 @@ from infra.shared.conversation import (
     Completion,
     Request,
     completion_from_dict,
-    completion_to_dict,
     request_from_dict,
-    request_to_dict,
+    to_plain,
 )
 from tests.keep.model_door.conversations import completions, requests
 from tests.keep.model_door.doors import a_request
@@ -24,19 +23,19 @@ from tests.keep.model_door.doors import a_request
 @given(requests)
 def test_a_request_comes_back_from_json_as_it_was(request: Request) -> None:
     """Writing a request as JSON and reading it gives the same request."""
-    assert request_from_dict(json.loads(json.dumps(request_to_dict(request)))) == request
+    assert request_from_dict(json.loads(json.dumps(to_plain(request)))) == request
 
 
 @given(completions)
 def test_a_completion_comes_back_from_json_as_it_was(completion: Completion) -> None:
     """Writing a completion as JSON and reading it gives the same completion."""
-    assert completion_from_dict(json.loads(json.dumps(completion_to_dict(completion)))) == completion
+    assert completion_from_dict(json.loads(json.dumps(to_plain(completion)))) == completion
 
 
 @given(requests)
 def test_the_door_reads_a_request_as_written_or_says_what_is_wrong(request: Request) -> None:
     """The door's strict reading either gives what the runner wrote or refuses with an invalid_request."""
-    body = json.dumps(request_to_dict(request)).encode()
+    body = json.dumps(to_plain(request)).encode()
     try:
         outcome: object = read_request(body)
     except CallFailure as failure:
@@ -58,7 +57,7 @@ def test_the_door_reads_a_request_as_written_or_says_what_is_wrong(request: Requ
 )
 def test_a_count_that_none_can_be_is_no_completion(part: str, key: str, value: float) -> None:
     """Else whoever reckons with it ends by an OverflowError."""
-    raw = completion_to_dict(Completion((), "end_turn", "m"))
+    raw = to_plain(Completion((), "end_turn", "m"))
     assert completion_from_dict(raw).stop_reason == "end_turn"
     raw[part][key] = value
     with pytest.raises(ValueError, match=key):
@@ -67,7 +66,7 @@ def test_a_count_that_none_can_be_is_no_completion(part: str, key: str, value: f
 
 def test_a_plain_request_is_read() -> None:
     """The control of the refusals below: the request that they damage is a good one."""
-    assert read_request(json.dumps(request_to_dict(a_request())).encode()) == a_request()
+    assert read_request(json.dumps(to_plain(a_request())).encode()) == a_request()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_a_plain_request_is_read() -> None:
 )
 def test_a_damaged_request_is_refused_by_name(damage: object, named: str) -> None:
     """What is wrong with a request, and where, stands in the refusal."""
-    raw = request_to_dict(a_request())
+    raw = json.loads(json.dumps(to_plain(a_request())))
     damage(raw)  # type: ignore[operator]
 
     with pytest.raises(CallFailure) as caught:

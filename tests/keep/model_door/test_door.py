@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from infra.cell.model_client import ModelFailure, health
-from infra.shared.conversation import END_TURN, TOOL_USE, Message, Spent, Text, ToolUse, request_to_dict
+from infra.shared.conversation import END_TURN, TOOL_USE, Message, Spent, Text, ToolUse, to_plain
 from infra.shared.exit_codes import Exit
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
@@ -124,7 +124,7 @@ def test_a_body_over_the_limit_is_refused(door: DoorProcess) -> None:
     status, answer = door.post(b" " * (40 * 1024 * 1024))
     assert (status, answer["error"]["type"]) == (413, "context_overflow")
 
-    large = json.dumps(request_to_dict(a_request("x" * 5_000_000))).encode()
+    large = json.dumps(to_plain(a_request("x" * 5_000_000))).encode()
     assert door.post(large)[0] == 200
 
 

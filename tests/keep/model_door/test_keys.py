@@ -64,7 +64,7 @@ def test_what_is_no_file_gives_no_key(tmp_path: Path) -> None:
 
     assert read_key(str(tmp_path / "real")).value == KEY
     assert "no key at" in (read_key(str(tmp_path / "missing")).problem or "")
-    assert "no key at" in (read_key(str(tmp_path / "link")).problem or "")
+    assert "is not a regular file" in (read_key(str(tmp_path / "link")).problem or "")
     assert "not a regular file" in (read_key(str(tmp_path / "pipe")).problem or "")
     assert "not a regular file" in (read_key(str(tmp_path)).problem or "")
 

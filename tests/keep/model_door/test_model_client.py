@@ -18,8 +18,8 @@ from infra.shared.conversation import (
     Completion,
     Text,
     Usage,
-    completion_to_dict,
     request_from_dict,
+    to_plain,
 )
 from infra.shared.sockets import connect, listen
 from tests.keep.model_door.doors import DoorProcess, a_request
@@ -93,7 +93,7 @@ def ask(doors: list[OddDoor], answer: bytes | None, timeout_seconds: float = 10.
 
 def test_a_completion_comes_through(doors: list[OddDoor]) -> None:
     """The control of everything below: a good answer is a completion, and the request arrives as it was."""
-    body = json.dumps(completion_to_dict(GOOD)).encode()
+    body = json.dumps(to_plain(GOOD)).encode()
 
     assert ask(doors, http("200 OK", body)) == GOOD
     assert request_from_dict(json.loads(doors[-1].heard.partition(b"\r\n\r\n")[2])) == a_request()
@@ -121,8 +121,8 @@ ODD_ANSWERS = {
     "a block that is a word": http(
         "200 OK", b'{"content": ["x"], "stop_reason": "end_turn", "model": "m", "usage": {}}'
     ),
-    "half the json": http("200 OK", json.dumps(completion_to_dict(GOOD)).encode()[:-5]),
-    "half the body": http("200 OK", json.dumps(completion_to_dict(GOOD)).encode(), length=10_000),
+    "half the json": http("200 OK", json.dumps(to_plain(GOOD)).encode()[:-5]),
+    "half the body": http("200 OK", json.dumps(to_plain(GOOD)).encode(), length=10_000),
     "no utf-8": http("200 OK", b"\xff\xff"),
     "deep json": http("200 OK", b"[" * 100_000),
     "words with 500": http("500 Oh", b"Internal Server Error", content_type="text/plain"),

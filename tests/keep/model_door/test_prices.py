@@ -40,7 +40,7 @@ def test_a_million_of_each_class_costs_the_list_price(
     found = tariff(model, {})
     assert found is not None
 
-    each = [Usage(**{name: 1_000_000}) for name in Usage._fields]
+    each = [Usage(**{name: 1_000_000}) for name in Usage.__struct_fields__]
     assert [dollars(cost(found, usage)) for usage in each[:1] + each[2:]] == [input, write, read]
     assert dollars(cost(found, MILLION_OF_EACH)) == pytest.approx(input + output + write + read, rel=1e-12)
 

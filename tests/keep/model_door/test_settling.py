@@ -82,7 +82,7 @@ def test_the_worst_case_is_not_told_as_a_count(tmp_path: Path, measured: bool) -
     assert said.usage == (counted if measured else Usage())
     line = last_line(tmp_path)
     assert line["measured"] is measured
-    assert sum(line[name] for name in Usage._fields) == sum(counted)
+    assert sum(line[name] for name in Usage.__struct_fields__) == sum(counted)
 
 
 def test_an_address_that_the_client_refuses_is_a_failure() -> None:

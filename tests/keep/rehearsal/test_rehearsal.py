@@ -49,7 +49,7 @@ def _missing_sections("""
 def test_a_version_that_pushes_its_page_itself_is_fit(bench: Bench) -> None:
     """As each did before the keep alone wrote the page: what it pushes is taken as data, in a rehearsal too."""
     path = "infra/cell/runner/page.py"
-    bench.replace(path, "return self._hand_over(request)", "return _as_before(self._git, request)")
+    bench.replace(path, "functools.partial(self._hand_over, request)", "lambda: _as_before(self._git, request)")
     bench.replace(path, "\ndef _missing_sections(", AS_BEFORE)
     bench.commit()
 

@@ -21,6 +21,7 @@ from infra.keep.supervision.decide import events, succession
 from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import Event
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
+from infra.keep.supervision.parts import ON_THE_WAY
 from infra.shared.active import Level, Runner
 from infra.shared.watcher_file import Request, Version, WatcherFile
 
@@ -173,7 +174,10 @@ class Play:
             self.state = before
             self.restart()
             return
-        self.remember(self.state)
+        on_the_way = any(isinstance(each, events.LookAtMain | events.Launch) for each in actions)
+        may_wait = on_the_way and all(isinstance(each, ON_THE_WAY) for each in actions)
+        if isinstance(event, events.Asked) or not may_wait:
+            self.remember(self.state)
         if isinstance(event, events.Asked):
             self.note_request(event.request)
         self.check(before, event, actions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from infra.keep.services.lasting import Lasting
+from infra.keep.services.elapsed import Elapsed
 from infra.keep.supervision.absence import Absence
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.shared.watcher_file import Request
@@ -56,6 +56,6 @@ def test_what_says_when_to_look_again_is_not_put_off() -> None:
 
 def test_what_lasts_is_counted_while_the_watcher_looks() -> None:
     """A look that is late counts for little, and one that finds it over begins anew."""
-    lasting = Lasting()
+    lasting = Elapsed()
     assert [lasting.looks(at, True) for at in (10.0, 11.0, 100.0)] == [0.0, 1.0, 3.0]
     assert [lasting.looks(101.0, False), lasting.looks(102.0, True), lasting.looks(103.0, True)] == [0.0, 0.0, 1.0]

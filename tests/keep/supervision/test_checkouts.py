@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -286,6 +287,28 @@ def test_what_is_no_clone_is_set_aside(main: Main, kind: str) -> None:
     assert main.is_right()
     assert not main.path.is_symlink()
     assert (other / "thought").read_text() == "not main's"
+
+
+@pytest.mark.parametrize("kind", ["directory", "link", "none"])
+def test_the_logs_stay_with_main_when_its_clone_is_set_aside(main: Main, kind: str) -> None:
+    """Runs go on there and the PM reads there; a link is left where it is."""
+    logs, elsewhere = main.path / "logs", Path(main.agent.places.bot, "elsewhere")
+    shutil.rmtree(logs, ignore_errors=True)
+    elsewhere.mkdir()
+    if kind == "link":
+        logs.symlink_to(elsewhere)
+    elif kind != "none":
+        logs.mkdir()
+        (logs / "errors.log").write_text("words")
+    main.git("config", "alias.st", "!true")
+
+    assert "minifram.aside-" in main.bring().rescued
+
+    assert not logs.is_symlink()
+    assert (logs / "errors.log").exists() is (kind == "directory")
+    [aside] = main.path.parent.glob("minifram.aside-*")
+    assert (aside / "logs").is_symlink() is (kind == "link")
+    assert main.bring(WALL + 1).rescued == ""
 
 
 def test_another_work_tree_in_its_configuration_is_not_touched(main: Main) -> None:

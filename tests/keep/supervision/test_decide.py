@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from infra.keep.services.restarts import delay_seconds, worth_reporting
+from infra.keep.services.backoff import delay_seconds, worth_reporting
 from infra.keep.supervision import memory
 from infra.keep.supervision.decide import succession
 from infra.keep.supervision.decide.decision import decide

@@ -311,11 +311,12 @@ def test_what_leads(path: bytes, leads: bool) -> None:
 def test_a_listing_is_of_the_shared_repository(main: Main) -> None:
     """What is held against it is right or not, and no trace is left."""
     shared = Git(main.agent.places.remote)
-    listed = integrity.listing(shared, shared("rev-parse", "main"))
+    commit = shared("rev-parse", "main")
+    listed = integrity.listing(shared, commit)
     assert b"\tbehaviour\0" in listed
-    assert integrity.is_intact(main.git, listed)
+    assert integrity.is_intact(main.git, commit, listed)
     (main.path / "behaviour").write_text("another")
-    assert not integrity.is_intact(main.git, listed)
+    assert not integrity.is_intact(main.git, commit, listed)
     assert integrity.INDEX not in os.listdir(main.path / ".git")
 
 

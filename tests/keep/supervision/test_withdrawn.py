@@ -8,8 +8,8 @@ import pytest
 
 from infra.keep.supervision.main_branch import roll_back
 from infra.keep.supervision.versions import version_of
-from infra.keep.supervision.withdrawn import REJECTED, Held, Withdrawals, left_behind
-from infra.shared.control import GOODS
+from infra.keep.supervision.withdrawn import Held, Withdrawals, left_behind
+from infra.shared.control import GOODS, REJECTED
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.places import Places
 from infra.shared.repository.git import Git
@@ -109,7 +109,7 @@ def test_what_a_rejected_branch_brought_is_withdrawn(repository: Repository) -> 
     repository.pm("merge", "-q", "--no-ff", "-m", "merge", "better")
     merged = repository.version("two and more", PM)
     assert repository.withdrawn() == set()
-    repository.pm("update-ref", f"{REJECTED}better/{rejected[:12]}", rejected)
+    repository.pm("update-ref", f"{REJECTED}/better/{rejected[:12]}", rejected)
     assert repository.withdrawn() == repository.ids(rejected)
     assert repository.id(merged) not in repository.withdrawn()
     repository.pm("checkout", "-q", "-b", "text")
@@ -117,7 +117,7 @@ def test_what_a_rejected_branch_brought_is_withdrawn(repository: Repository) -> 
     text = repository.commit()
     repository.pm("checkout", "-q", "main")
     repository.pm("merge", "-q", "--no-ff", "-m", "merge", "text")
-    repository.pm("update-ref", f"{REJECTED}text/{text[:12]}", text)
+    repository.pm("update-ref", f"{REJECTED}/text/{text[:12]}", text)
     assert repository.withdrawn() == repository.ids(rejected)
 
 

@@ -35,7 +35,7 @@ class Room(NamedTuple):
     recall: Callable[[int, bool], str | None] = lambda step, hands_over: None
     """The summary before this step, for a new conversation or not, that is on record."""
     ask: Callable[[Request], Completion] | None = None
-    """Who is asked for summaries; None: who is asked for everything else."""
+    """Answers requests for summaries; None: the model of all other requests."""
 
 
 class Trimmed(NamedTuple):
@@ -53,7 +53,7 @@ class Summarised(NamedTuple):
 
     step: int
     hands_over: bool
-    """For a new conversation; False: this one goes on with it."""
+    """For a new conversation; False: for the rest of this one."""
     words: str
     by_model: bool
     """False: made from the record."""

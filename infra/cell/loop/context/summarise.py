@@ -1,5 +1,4 @@
-"""The summary with which a conversation goes on without its beginning: by the model, or from the record of what it did.
-Pure."""
+"""The summary that replaces the beginning of a conversation: by the model, or from the record of its calls. Pure."""
 
 from __future__ import annotations
 

@@ -6,9 +6,8 @@ request had to a token."""
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from infra.shared.conversation import Block, Message, Request, Usage, block_to_dict, request_to_dict
+from infra.shared.conversation import Block, Message, Request, Usage, Value, to_plain
 
 FIRST_TOKENS_PER_BYTE = 1 / 3
 """Careful: English text has some 4 bytes to a token, code and JSON 3."""
@@ -21,12 +20,12 @@ def bytes_of(message: Message) -> int:
 
 
 def bytes_of_block(block: Block) -> int:
-    return _json_bytes(block_to_dict(block))
+    return _json_bytes(block)
 
 
 def bytes_before_messages(request: Request) -> int:
     """Of the system texts and the tools."""
-    return _json_bytes(request_to_dict(request._replace(messages=())))
+    return _json_bytes(request._replace(messages=()))
 
 
 def tokens_per_byte(sent_bytes: int, usage: Usage, before: float) -> float:
@@ -37,8 +36,8 @@ def tokens_per_byte(sent_bytes: int, usage: Usage, before: float) -> float:
     return min(MOST_TOKENS_PER_BYTE, max(LEAST_TOKENS_PER_BYTE, counted / sent_bytes))
 
 
-def _json_bytes(value: Any) -> int:
+def _json_bytes(value: Value) -> int:
     try:
-        return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        return len(json.dumps(to_plain(value), ensure_ascii=False).encode(errors="replace"))
     except (TypeError, ValueError, RecursionError):
         return 0  # what cannot be written as JSON is not sent, either: the client says so

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from infra.keep.supervision.decide import events, runs, succession
 from infra.keep.supervision.decide.events import Decision, End, Event, Tell
-from infra.keep.supervision.decide.state import Instant, Phase, State, named
+from infra.keep.supervision.decide.state import Instant, Phase, State
 from infra.shared import report_titles
 from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
@@ -32,7 +32,7 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
         case events.OutageOver(what) if state.phase is Phase.WAITING:
             return succession.next_up(state, f"restart: the outage is over ({what})", now)
         case events.MustEnd(boot_id, why) if state.runner and state.is_current(boot_id) and state.may_fail():
-            return runs.end(replace(state, failed=f"{named(state.runner)} had to end: {why}"), state.runner, now)
+            return runs.end(replace(state, failed=f"{state.runner.title} had to end: {why}"), state.runner, now)
         case events.Observed(title, text):
             return state.noted(text, now), [Tell(report_titles.watcher(title), text)]
         case events.Asked(request):
@@ -80,7 +80,7 @@ def _probed(state: State, runner: Runner, event: events.Probed, now: Instant) ->
         state = replace(state, deadline=runs.look_again(state, now))
         return state.recorded(runner.boot_id, "success", "", now), []
     if problem and state.may_fail() and state.phase is Phase.RUNNING and state.unwell:
-        failed = f"{named(runner)} was not well, twice in a row: {state.unwell}; {problem}"
+        failed = f"{runner.title} was not well, twice in a row: {state.unwell}; {problem}"
         return runs.end(replace(state, failed=failed), runner, now)
     return replace(state, unwell=problem), []
 
@@ -90,15 +90,13 @@ def _seal_failed(state: State, event: events.SealFailed, now: Instant) -> Decisi
     if event.boot_id:
         if not runner or runner.boot_id != event.boot_id or state.failed:
             return state, []
-        why = f"while {named(runner)} ran the seal could not be proved: {why}"
+        why = f"while {runner.title} ran the seal could not be proved: {why}"
         state = replace(state, failed="" if state.stopping else why)
         return state.entered(Phase.ENDING, now, now.monotonic + state.patience.grace), [End(runner, firmly=True)]
     if state.broken:
         return state, []
-    told = Tell(
-        report_titles.watcher("the seal is broken, the agent is stopped"),
-        f"{why}\nThe watcher has ended everything of the agent; 'minifram restart' seals it again.",
-    )
+    text = f"{why}\nThe watcher has ended everything of the agent; 'minifram restart' seals it again."
+    told = Tell(report_titles.watcher("the seal is broken, the agent is stopped"), text)
     state, actions = _stop_asked(replace(state, broken=why).noted(why, now), now)
     return state, [*actions, told]
 
@@ -127,17 +125,11 @@ def _main(state: State, event: events.MainEvent, now: Instant) -> Decision:
             state, actions = succession.next_up(state.settled(), reason, now)
             return state, [Tell(report_titles.watcher(title), text), *actions]
         case events.RetryAsked():
-            return _retry(succession.retried(state), now)
-    return state, []
-
-
-def _retry(state: State, now: Instant) -> Decision:
-    """Main is tried at once, unless a requested runner or main itself is active."""
-    runner = state.runner
-    if state.phase is Phase.WAITING:
-        return succession.next_up(state, "restart: the PM asked for it", now)
-    if runner and runner.level in (Level.GOOD, Level.SAFE) and state.may_fail():
-        return _replaced(state, runner, f"retry at {timestamp(now.wall)}", now)
+            state = succession.retried(state)
+            if state.phase is Phase.WAITING:
+                return succession.next_up(state, "restart: the PM asked for it", now)
+            if state.runner and state.runner.level in (Level.GOOD, Level.SAFE) and state.may_fail():
+                return _replaced(state, state.runner, f"retry at {timestamp(now.wall)}", now)
     return state, []
 
 
@@ -150,8 +142,8 @@ def _replaced(state: State, runner: Runner, identity: str, now: Instant) -> Deci
 def _displaced(state: State, runner: Runner, now: Instant) -> Decision:
     """It had its time to make way for main. The PM hears of it; its version is not blamed."""
     commit = state.main.commit[:12]
-    why = f"{named(runner)} did not make way for main, now at {commit}, within {state.patience.make_way:g} s"
-    title = report_titles.watcher(f"{named(runner)} is ended, main leads")
+    why = f"{runner.title} did not make way for main, now at {commit}, within {state.patience.make_way:g} s"
+    title = report_titles.watcher(f"{runner.title} is ended, main leads")
     identity = f"main at {commit} {timestamp(now.wall)}"
     state, actions = _replaced(state.noted(why, now), runner, identity, now)
     return state, [*actions, Tell(title, f"{why}. Its work in progress was interrupted.")]
@@ -161,7 +153,7 @@ def _time_is_up(state: State, now: Instant) -> Decision:
     runner = state.runner
     match state.phase:
         case Phase.BOOTING if runner and not state.request:
-            late = f"{named(runner)} was not seen to be well within {state.patience.boot:g} s"
+            late = f"{runner.title} was not seen to be well within {state.patience.boot:g} s"
             late += f": {state.unwell}" if state.unwell else ": it did not say SUCCESS"
             return runs.end(replace(state, failed=late), runner, now)
         case Phase.RUNNING if runner and not state.request:

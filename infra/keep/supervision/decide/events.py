@@ -8,9 +8,8 @@ from infra.keep.supervision.decide.state import State
 from infra.shared.active import Level, Runner
 from infra.shared.watcher_file import Request, Version
 
+
 # Boot: from a launch to the end of its runner.
-
-
 class Started(NamedTuple):
     """The watcher begins; `found` is a runner of an earlier watcher that still lives."""
 
@@ -24,11 +23,10 @@ class Started(NamedTuple):
 
 
 class Preparing(NamedTuple):
-    """The launch needs another process first, which has begun."""
+    """The launch needs another process first, which has begun and may take so many seconds."""
 
     branch: str
     seconds: float
-    """The longest that it may take."""
 
 
 class LaunchReady(NamedTuple):
@@ -69,8 +67,6 @@ class Died(NamedTuple):
 
 
 # Health.
-
-
 class Probed(NamedTuple):
     """The runner was asked whether it works; the first good answer ends its boot."""
 
@@ -86,8 +82,6 @@ class OutageOver(NamedTuple):
 
 
 # Limits.
-
-
 class MustEnd(NamedTuple):
     """This boot exceeded a limit in two samples in a row, or is stopped by SIGSTOP: no busy machine is the cause."""
 
@@ -103,8 +97,6 @@ class Observed(NamedTuple):
 
 
 # Signals.
-
-
 class Asked(NamedTuple):
     request: Request
 
@@ -118,8 +110,6 @@ class SignalRefused(NamedTuple):
 
 
 # Seal.
-
-
 class SealFailed(NamedTuple):
     """The proof that the cell is kept in did not succeed."""
 
@@ -129,8 +119,6 @@ class SealFailed(NamedTuple):
 
 
 # Main.
-
-
 class MainSeen(NamedTuple):
     """What main holds."""
 
@@ -153,8 +141,6 @@ class RetryAsked(NamedTuple):
 
 
 # The watcher itself.
-
-
 class TimeIsUp(NamedTuple):
     """The state's deadline has passed."""
 
@@ -164,21 +150,16 @@ class StopAsked(NamedTuple):
 
 
 BootEvent = Started | Preparing | LaunchReady | Launched | LaunchFailed | Died
-HealthEvent = Probed | OutageOver
-LimitEvent = MustEnd | Observed
-SignalEvent = Asked | SignalRefused
 MainEvent = MainSeen | RolledBack | RetryAsked
-Event = BootEvent | HealthEvent | LimitEvent | SignalEvent | SealFailed | MainEvent | TimeIsUp | StopAsked
+Measured = Probed | OutageOver | MustEnd | Observed
+Event = BootEvent | Measured | Asked | SignalRefused | SealFailed | MainEvent | TimeIsUp | StopAsked
 
 
 # Actions.
-
-
 class LookAtMain(NamedTuple):
-    """Answered by MainSeen, or LaunchFailed."""
+    """For a launch; answered by MainSeen, or LaunchFailed."""
 
     reason: str
-    """For the launch that follows."""
 
 
 class Launch(NamedTuple):
@@ -223,7 +204,7 @@ class Tell(NamedTuple):
     title: str
     text: str
     about: str = ""
-    """Names the subject where it can be seen twice: it is reported once."""
+    """Names a subject that can be seen twice, and is reported once."""
 
 
 class Leave(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from infra.keep.services.restarts import delay_seconds, worth_reporting
+from infra.keep.services.backoff import delay_seconds, worth_reporting
 from infra.keep.supervision.decide import events, succession
 from infra.keep.supervision.decide.events import Action, Decision, Died, End, LaunchFailed, StartRunner, Sweep, Tell
-from infra.keep.supervision.decide.state import BOOTS_KEPT, Instant, Phase, State, named
+from infra.keep.supervision.decide.state import BOOTS_KEPT, Instant, Phase, State
 from infra.keep.supervision.decide.succession import STABLE_SECONDS, TRIES, UNWATCHED, credited, is_answered, next_up
 from infra.shared import report_titles, watcher_file
 from infra.shared.active import Level, Runner
@@ -43,8 +43,7 @@ def started(state: State, event: events.Started, now: Instant) -> Decision:
 
 
 def _unwatched(state: State, boot: BootRecord, now: Instant) -> State:
-    """A boot failed and no watcher saw how. Once or twice that is a power cut; then the version is the likelier
-    cause."""
+    """A boot failed unseen. Once or twice that is a power cut; then the version is the likelier cause."""
     last = [each for each in state.boots if each.version == boot.version][-TRIES:]
     if len(last) < TRIES or any((each.outcome, each.detail) != ("failed", UNWATCHED) for each in last):
         return state
@@ -105,7 +104,7 @@ def died(state: State, runner: Runner, death: Died, now: Instant) -> Decision:
         state = replace(state.recorded(runner.boot_id, "left", how, now), runner=None)
         return next_up(state, "", now)
     when = "ended before" if state.phase is Phase.BOOTING and not death.served else "died after"
-    why = f"{named(runner)} {when} SUCCESS: {how}"
+    why = f"{runner.title} {when} SUCCESS: {how}"
     if guilty and state.may_leave == runner.boot_id and death.outside:
         guilty = None  # it exited for a branch that does not exist
     elif guilty and death.outside and succession.is_known_good(credited(state, now), runner):
@@ -137,19 +136,18 @@ def failed(state: State, branch: str, guilty: Runner | None, why: str, last_word
         state, actions = next_up(state, f"fallback: {why}", now)
         # Main first, the report after: the PM reads the reason while main is already starting.
         return state, [*actions, told]
-    failures = state.failures + 1
-    state = replace(state, failures=failures)
+    state = replace(state, failures=state.failures + 1)
     reports: list[Action] = []
     if pinned and guilty:
         leads = _LEADS[succession.next_launch(state, "").level]
-        title = report_titles.watcher(f"{named(guilty)} is pinned, {leads} leads")
+        title = report_titles.watcher(f"{guilty.title} is pinned, {leads} leads")
         reports = [Tell(title, f"{text}\n\n{_UNTIL}")]
-    elif worth_reporting(failures):
+    elif worth_reporting(state.failures):
         who = runner.level.value if runner else MAIN
-        reports = [Tell(report_titles.watcher(f"{who} failed ({failures} in a row), trying again"), text)]
+        reports = [Tell(report_titles.watcher(f"{who} failed ({state.failures} in a row), trying again"), text)]
     # The version that is next has failed nowhere yet, unless all of them have.
-    is_fresh = pinned and not state.safe_mode_failures
-    delay = 0.0 if is_fresh else delay_seconds(failures, runner.boot_id if runner else "")
+    seed = runner.boot_id if runner else ""
+    delay = 0.0 if pinned and not state.safe_mode_failures else delay_seconds(state.failures, seed)
     if delay == 0.0 or state.stopping or state.request:
         state, actions = next_up(state, f"restart: {why}", now)
         return state, [*actions, *reports]

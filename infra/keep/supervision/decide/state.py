@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from infra.shared import report_titles, watcher_file
-from infra.shared.active import Level, Runner
+from infra.shared import watcher_file
+from infra.shared.active import Runner
 from infra.shared.clock import timestamp
 from infra.shared.watcher_file import Remembered, Trouble
 
@@ -111,9 +111,3 @@ class State(Remembered, frozen=True):
     def leave_by(self, now: Instant) -> float | None:
         """A runner that has signalled has to exit within the grace."""
         return now.monotonic + self.patience.grace if self.request else None
-
-
-def named(runner: Runner) -> str:
-    """The version that runs, which in safe mode is none of main's."""
-    version = report_titles.version(runner.branch, runner.commit)
-    return f"{Level.SAFE.value} (in place of {version})" if runner.level is Level.SAFE else version

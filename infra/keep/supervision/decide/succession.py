@@ -61,8 +61,7 @@ def is_withdrawn(state: State, version: str) -> bool:
 
 
 def at_main(state: State, main: Version, withdrawn: tuple[str, ...] | None) -> State:
-    """Main was read. Another version starts with a fresh count, and pins of main last only until main holds another
-    version."""
+    """Main was read. Pins of main, and the count of failures, last until it holds another version."""
     if withdrawn is not None:
         pardoned = tuple(version for version in state.pardoned if version in withdrawn)
         state = replace(state, withdrawn=withdrawn, pardoned=pardoned)
@@ -86,8 +85,7 @@ def blamed(state: State, runner: Runner, why: str, now: Instant) -> State:
     version = runner.version
     if runner.level is Level.SAFE:  # nothing could run, so no version is to blame
         proven = tuple(pin for pin in state.pins if pin.proven)
-        safe_mode_failures = state.safe_mode_failures + 1
-        return replace(state, pins=proven, version_failures=(), safe_mode_failures=safe_mode_failures)
+        return replace(state, pins=proven, version_failures=(), safe_mode_failures=state.safe_mode_failures + 1)
     if not version or pin_of(state, version):
         return state
     count = next((one.count for one in state.version_failures if one.version == version), 0) + 1
@@ -95,8 +93,9 @@ def blamed(state: State, runner: Runner, why: str, now: Instant) -> State:
     worked = any(boot.version == version and boot.outcome in LIVED for boot in state.boots)
     tries = (1 if runner.level is Level.BRANCH else 2) + (worked or is_known_good(state, runner))
     if count < tries:
-        failures = (*others, VersionFailures(version=version, count=count))[-FAILURES_KEPT:]
-        return replace(state, version_failures=failures)
+        return replace(
+            state, version_failures=(*others, VersionFailures(version=version, count=count))[-FAILURES_KEPT:]
+        )
     pin = Pin(version=version, commit=runner.commit, branch=runner.branch, why=why, at=timestamp(now.wall))
     pins = (*state.pins, pin)
     if len(pins) > PINS_KEPT:  # branches come and go; a pin of main must not be lost to them
@@ -143,8 +142,7 @@ def next_up(state: State, reason: str, now: Instant) -> Decision:
     if request.target == MAIN:
         return state, [Sweep(), LookAtMain(BOOTSTRAP)]
     lately = [hop for at, *hop in state.hops if at >= now.monotonic - HOPS_SECONDS]
-    hops = lately.count([request.target, state.main.id])
-    if hops < state.patience.hops:
+    if (hops := lately.count([request.target, state.main.id])) < state.patience.hops:
         return state, [Sweep(), Launch(request.target, BOOTSTRAP, launched_for=state.main.body)]
     # The branch and main hand over to each other, and main never changes.
     why = f"{request.target} led {hops} times in {HOPS_SECONDS / 60:.0f} minutes, and main is unchanged"
@@ -154,11 +152,8 @@ def next_up(state: State, reason: str, now: Instant) -> Decision:
 
 def first_launch(state: State, now: Instant) -> Decision:
     """A watcher begins and no runner is alive: carry out the remembered request, unless that ends watchers."""
-    request = state.request
-    if request is None or request.name != SignalName.BOOTSTRAP.value:
-        return next_up(state, "start", now)
-    fatal = (request.target, BOOTSTRAP, UNWATCHED)
-    if [(boot.branch, boot.reason, boot.detail) for boot in state.boots[-TRIES:]] != [fatal] * TRIES:
+    request, last = state.request, [(boot.branch, boot.reason, boot.detail) for boot in state.boots[-TRIES:]]
+    if request is None or last != [(request.target, BOOTSTRAP, UNWATCHED)] * TRIES:
         return next_up(state, "start", now)
     why = f"bootstrap {request.target} was dropped: the watcher died during each of {TRIES} launches"
     state, actions = next_up(state.noted(why, now).settled(), f"fallback: {why}", now)

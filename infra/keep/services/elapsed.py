@@ -6,7 +6,7 @@ LATE_SECONDS = 2.0
 """A look that is later than this was held up; less is a busy machine's way."""
 
 
-class Lasting:
+class Elapsed:
     """How long something has lasted, as far as the watcher was there to see it: what stopped the watcher may have
     stopped the others too, so of a look that is late only `LATE_SECONDS` count."""
 

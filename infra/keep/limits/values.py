@@ -1,10 +1,12 @@
-"""What one look at the machine finds: values and nothing else. Counters only grow, and all times are the kernel's own
-clocks; wall time is nowhere in it, so that a clock which is set changes no verdict."""
+"""What one look at the machine finds, and what the judge concludes from it: values and nothing else. Counters only
+grow, and all times are the kernel's own clocks; no wall time is in it, so that a clock which is set changes no
+verdict."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from infra.shared.active import Runner
@@ -47,12 +49,12 @@ class Volume(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """What all that lies in the agent's directory takes."""
+    """What everything in the agent's directory takes."""
 
     size: int
     files: int
     whole: bool
-    """False: there was more than one look takes, or what could not be looked into."""
+    """False: there was more than one look takes, or a part that could not be looked into."""
 
 
 class Progress(NamedTuple):
@@ -61,7 +63,7 @@ class Progress(NamedTuple):
     calls: int = 0
     """Model calls that ended with an answer."""
     tokens: int = 0
-    """That they took. What a provider had cached is not counted: each step reads the whole conversation again."""
+    """That they took, without what a provider had cached: each step reads the whole conversation again."""
     moves: int = 0
     """Looks at which the shared repository had something new that is not the watcher's."""
     ledger_end: int = 0
@@ -94,3 +96,41 @@ class Sample:
     """None: it could not be seen, which is not the same as none."""
     left_out: tuple[str, ...] = ()
     """What could not be looked at, and why."""
+
+
+class Rule(Enum):
+    CPU = "cpu"
+    TOKENS = "tokens"
+    STEPS = "steps"
+    LOGS = "logs"
+    DISK = "disk"
+
+
+class Remedy(Enum):
+    """What to do, in the order in which it is tried."""
+
+    TELL = "tell"
+    """Report it to the PM; nothing else."""
+    TRIM_LOG = "trim log"
+    """`Below.cut` of `path`."""
+    TIDY = "tidy"
+    """`room.choose` with room short, then remove that."""
+    END = "end"
+    """The runner of this finding, with all that it started."""
+
+
+class Finding(NamedTuple):
+    rule: Rule
+    remedy: Remedy
+    measured: float
+    limit: float
+    seconds: float
+    """For how long."""
+    observations: int
+    """Independent looks, or windows, in a row that found it."""
+    text: str
+    """For the PM."""
+    runner: Runner | None
+    """Boot, pid and start time of the one that it is about: no other is ended for it."""
+    path: str = ""
+    """Of a log, below the agent's directory."""

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import psutil
 
-from infra.keep.services.lasting import Lasting
+from infra.keep.services.elapsed import Elapsed
 from infra.shared.conversation import HEALTH_PATH
 from infra.shared.sockets import wait_in_line
 
-BEAT_SECONDS = 3.0
+CHECK_SECONDS = 3.0
 """Between an answer and the next question."""
 WAIT_SECONDS = 1.0
 """While an answer is awaited, the watcher looks at least so often."""
@@ -47,7 +47,7 @@ def of_git_daemon(path: str) -> Question:
     return Question(b"%04x" % (len(request) + 4) + request + b"0000", re.compile(rb"[0-9a-f]{4}[^\n]"))
 
 
-class Beat:
+class HealthCheck:
     """The questions to one process of one door, one at a time. Moments are monotonic."""
 
     def __init__(self, address: str | tuple[str, int], question: Question) -> None:
@@ -56,7 +56,7 @@ class Beat:
         self._wire: socket.socket | None = None
         self._unsent = b""
         self._received = b""
-        self._silence = Lasting()
+        self._silence = Elapsed()
         self._is_asking = False
         self._looked = -inf
         self._next = -inf
@@ -86,20 +86,20 @@ class Beat:
         if not self._is_asking and at < self._next:
             return self._silence.looks(at, False)
         if not self._is_asking:
-            self._is_asking, self._silence = True, Lasting()
+            self._is_asking, self._silence = True, Elapsed()
         try:
             if self._wire is None:
                 self._connect()
             if self._wire and self._hears(self._wire):
                 self.close()
                 self.answered = self.answered_anew = True
-                self._is_asking, self._next = False, at + BEAT_SECONDS
+                self._is_asking, self._next = False, at + CHECK_SECONDS
         except BlockingIOError:  # the queue is full, or there is nothing to read yet
             pass
         except OSError as error:  # asked again at the next look
             self.close()
             if isinstance(error, ConnectionResetError | BrokenPipeError):
-                self._silence = Lasting()  # it lets go of what is too much for it, and so is not mute
+                self._silence = Elapsed()  # it lets go of what is too much for it, and so is not mute
         return self._silence.looks(at, self._is_asking)
 
     def close(self) -> None:

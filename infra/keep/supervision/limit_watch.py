@@ -1,6 +1,5 @@
-"""What the agent takes of the machine, looked at now and then, and what is done about too much of it.
-
-The rules are `excess`'s; here they meet the agent: a log is cut, room is made, the PM is told, or the runner ends."""
+"""The limits at work on one agent: it looks at what the cell takes of the machine, and does what the judge concludes:
+a log is cut, room is made, the PM is told, or the runner is ended."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import structlog
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.environments.store import paths_of, wanted_hash, whole_ones
 from infra.keep.limits import judge, room, sample
-from infra.keep.limits.findings import Finding, Remedy
+from infra.keep.limits.values import Finding, Remedy
 from infra.keep.services import children
 from infra.keep.services.children import begin_aside
 from infra.keep.supervision import clearing
@@ -33,7 +32,7 @@ TOLD_SECONDS = 86400.0
 """The PM hears of the same thing once a day."""
 
 
-class Bounds:
+class LimitWatch:
     """Of one agent."""
 
     def __init__(
@@ -57,7 +56,7 @@ class Bounds:
         return min(judge.next_due(self._memory, self._limits) or inf, self._next_tidy)
 
     def look(self, state: State, at: float) -> list[Event]:
-        """What became of a look, if one was due."""
+        """The events of a look, if one was due."""
         events: list[Event] = []
         runner = self._following.runner
         if runner and state.phase is Phase.RUNNING and at >= judge.next_due(self._memory, self._limits):
@@ -100,7 +99,7 @@ class Bounds:
         return [Observed(title, text)]
 
     def _tidy(self, state: State, at: float, short: bool) -> list[Event]:
-        """Make room: nothing goes that is nowhere else."""
+        """Make room: nothing that exists only here is removed."""
         self._next_tidy = at + TIDY_SECONDS
         running = state.runner.branch if state.runner else ""
         try:
