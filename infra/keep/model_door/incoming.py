@@ -1,68 +1,27 @@
 """Reading what the runner asks: strictly, so that a mistake is named here and not by the provider, and with a limit
-on its size. What comes out is a conversation of `contract`."""
+on its size. What comes out is a `shared.conversation`."""
 
 from __future__ import annotations
-
-from typing import Any, Literal
 
 import msgspec
 
 from infra.keep.model_door.model import CallFailure
-from infra.shared.conversation import Request, request_from_dict
+from infra.shared.conversation import Request, ToolResult, ToolUse
 
 MAX_BYTES = 32 * 1024 * 1024
 """What Anthropic takes at most."""
 
 
-class _Shape(msgspec.Struct, forbid_unknown_fields=True):
-    """An object of the request."""
-
-
-class _Text(_Shape, tag_field="type", tag="text"):
-    text: str
-
-
-class _ToolUse(_Shape, tag_field="type", tag="tool_use"):
-    id: str
-    name: str
-    input: dict[str, Any]
-
-
-class _ToolResult(_Shape, tag_field="type", tag="tool_result"):
-    tool_use_id: str
-    content: str
-    is_error: bool = False
-
-
-class _Message(_Shape):
-    role: Literal["user", "assistant"]
-    content: list[_Text | _ToolUse | _ToolResult]
-
-
-class _Tool(_Shape):
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-
-
-class _Request(_Shape):
-    system: list[str]
-    messages: list[_Message]
-    tools: list[_Tool]
-    unit: str = ""
-    model: str = ""
-
-
 def read_request(body: bytes) -> Request:
     """Raises CallFailure that names what is wrong and where."""
     try:
-        shape = msgspec.json.decode(body, type=_Request)
+        request = msgspec.json.decode(body, type=Request)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CallFailure("invalid_request", f"the request is not a conversation: {error}") from None
-    problem = _problem_with(shape)
+    problem = _problem_with(request)
     if problem:
         raise CallFailure("invalid_request", problem)
-    return request_from_dict(msgspec.to_builtins(shape))
+    return request
 
 
 def too_large() -> CallFailure:
@@ -71,19 +30,19 @@ def too_large() -> CallFailure:
     )
 
 
-def _problem_with(request: _Request) -> str | None:
+def _problem_with(request: Request) -> str | None:
     if not request.messages or request.messages[0].role != "user":
         return "messages: the first one must be the user's"
     called: set[str] = set()
     for place, message in enumerate(request.messages):
         for block in message.content:
-            if isinstance(block, _ToolUse):
+            if isinstance(block, ToolUse):
                 if message.role != "assistant":
                     return f"messages[{place}]: a tool_use stands in a user message; expected it in an assistant's"
                 if block.id in called:
                     return f"messages[{place}]: tool_use id {block.id!r} is used twice; each call needs its own"
                 called.add(block.id)
-            elif isinstance(block, _ToolResult):
+            elif isinstance(block, ToolResult):
                 if message.role != "user":
                     return f"messages[{place}]: a tool_result stands in an assistant message; expected it in a user's"
                 if block.tool_use_id not in called:
