@@ -1,7 +1,7 @@
-"""The `minifram` command: reads the environment, finds the verb, turns trouble into words and an exit code.
+"""The `minifram` command: reads the environment, finds the command, turns errors into text and an exit code.
 
-Each verb is a module of `host/commands`, imported when it is asked for: a command answers in the time of what it
-uses. Nothing below this module reads the process's environment or decides how the process ends."""
+The modules of `host/commands` are imported when one of their commands is asked for, so that none pays for the others.
+Nothing below this module reads the process's environment or decides how the process ends."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from collections.abc import Sequence
 
 import click
 
-from host.agent.paths import problem_with_agent_name
-from host.commands.options import agent_option, caller_of
-from host.context import Caller, this_process
+from host.commands.options import agent_option, context_of
+from host.context import Context, this_process
 from host.display import Screen, harmless
-from host.errors import as_trouble
+from host.errors import as_command_error
+from host.paths import problem_with_agent_name
 from infra.shared.exit_codes import Exit
 
-VERBS = {
-    "init": "make a new agent: its repository, settings, directories",
-    "up": "start an agent and wait until it works",
-    "down": "end an agent",
-    "restart": "end an agent, start it again, say what changed",
-    "upgrade": "move a contained agent to the installed version",
-    "status": "how an agent stands, on one screen",
-    "logs": "what watcher and agent wrote, in order of time",
-    "runs": "what the agent did, run by run and step by step",
-    "replay": "play a run once more, with nobody asked and nothing done",
-    "resume": "take up a run again from one of its steps, another way",
-    "egress": "the names that a contained agent asked for, what was stopped",
-    "ledger": "check the book of model calls",
-    "tell": "give the agent a directive",
-    "answer": "be the model: show what the agent asks, and answer it",
-    "reports": "read what the agent reports",
-    "approve": "let the agent make a call that it asked about",
-    "deny": "refuse it a call that it asked about",
-    "review": "list the branches that await you, or show one",
-    "examine": "have the keep examine a branch",
-    "merge": "merge the reviewed commit of a branch into main",
-    "reject": "take a branch away, keep its commit, tell the agent",
-    "rollback": "give main the content of an earlier version",
-    "retry": "let versions that failed be tried again",
-    "backup": "write an agent to one file",
-    "restore": "make an agent from such a file",
-    "config": "each setting: value, origin, meaning",
-    "doctor": "check this machine and the agent's places",
-    "generate": "print a quadlet unit or kube manifest of an agent",
-    "demo": "watch an agent live, improve itself, fail and recover",
-    "completion": "print the completion script of your shell",
+COMMANDS = {
+    "init": ("agents", "make a new agent: its repository, settings, directories"),
+    "up": ("agents", "start an agent and wait until it works"),
+    "down": ("agents", "end an agent"),
+    "restart": ("agents", "end an agent, start it again, say what changed"),
+    "upgrade": ("agents", "move a contained agent to the installed version"),
+    "status": ("status", "the state of an agent, on one screen"),
+    "logs": ("runs", "what watcher and agent wrote, in order of time"),
+    "runs": ("runs", "what the agent did, run by run and step by step"),
+    "replay": ("runs", "play a run again, with nobody asked and nothing done"),
+    "resume": ("runs", "resume a run from one of its steps, another way"),
+    "egress": ("runs", "the names that a contained agent asked for, what was stopped"),
+    "ledger": ("runs", "check the book of model calls"),
+    "tell": ("comms", "give the agent a directive"),
+    "answer": ("comms", "be the model: show what the agent asks, and answer it"),
+    "reports": ("comms", "read what the agent reports"),
+    "approve": ("comms", "let the agent make a call that it asked about"),
+    "deny": ("comms", "refuse it a call that it asked about"),
+    "review": ("branches", "list the branches that await you, or show one"),
+    "examine": ("branches", "have the keep examine a branch"),
+    "merge": ("branches", "merge the reviewed commit of a branch into main"),
+    "reject": ("branches", "take a branch away, keep its commit, tell the agent"),
+    "rollback": ("branches", "give main the content of an earlier version"),
+    "retry": ("branches", "let versions that failed be tried again"),
+    "backup": ("agents", "write an agent to one file"),
+    "restore": ("agents", "make an agent from such a file"),
+    "config": ("status", "each setting: value, origin, meaning"),
+    "doctor": ("status", "check this machine and the agent's places"),
+    "generate": ("agents", "print a quadlet unit or kube manifest of an agent"),
+    "demo": ("status", "watch an agent live, improve itself, fail and recover"),
+    "completion": ("status", "print the completion script of your shell"),
 }
-"""In the order of `--help`."""
+"""Name -> (module of `host.commands`, line of `--help`), in the order of `--help`."""
 
 EPILOG = """\b
 A first day:
@@ -70,98 +70,94 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 not running, 4 not found or not initiali
 5 denied by policy, 6 conflict, 7 budget, 8 findings, 75 try again, 130 interrupted."""
 
 
-class Verbs(click.Group):
-    """The verbs, each loaded when needed."""
+class Commands(click.Group):
+    """The commands, each loaded when needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
+        if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"host.commands.{cmd_name}").verb
-        assert isinstance(command, click.Command)  # noqa: S101 - what every module of verbs defines
+        module, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(f"host.commands.{module}"), cmd_name)
+        assert isinstance(command, click.Command)  # noqa: S101 - what the table says
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise click.NoSuchCommand(args[0], possibilities=VERBS, ctx=ctx)
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # whoever reads has enough
-            _let_go_of_stdout()
+        except BrokenPipeError:  # the reader has seen enough
+            _discard_stdout()
             return int(Exit.OK)
 
 
 def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
     if asked:
-        import tomllib
+        from host.project import version_of
 
-        with open(f"{caller_of(ctx).root}/pyproject.toml", "rb") as file:
-            click.echo(f"minifram {tomllib.load(file)['project']['version']}")
+        click.echo(f"minifram {version_of(context_of(ctx).root)}")
         ctx.exit()
 
 
-@click.group(cls=Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )
 @click.pass_context
 def minifram(ctx: click.Context) -> None:
     """Agents that live in a sandbox, are spoken to only through git, and may rewrite themselves."""
-    screen = _screen(caller_of(ctx))
-    ctx.meta["minifram.screen"] = screen
+    environ = context_of(ctx).environ
+    plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+    ctx.meta["minifram.screen"] = Screen(sys.stdout, sys.stderr, colour=sys.stdout.isatty() and not plain)
 
 
 minifram.params.append(agent_option())
 
 
-def main(arguments: Sequence[str] | None = None, caller: Caller | None = None) -> int:
-    """Run the command; gives its exit code. `caller` stands for this process and its environment."""
-    caller = caller or this_process()
+def main(arguments: Sequence[str] | None = None, context: Context | None = None) -> int:
+    """Run the command; gives its exit code. `context` stands for this process and its environment."""
+    context = context or this_process()
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode must not make us fail half-way through a report.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        problem = problem_with_agent_name(caller.agent)
+        problem = problem_with_agent_name(context.agent)
         if problem:
             raise click.UsageError(f"MINIFRAM_AGENT: {problem}")
-        ended = minifram.main(args=words, prog_name="minifram", standalone_mode=False, obj=caller)
+        ended = minifram.main(args=words, prog_name="minifram", standalone_mode=False, obj=context)
     except click.Abort:
         return Exit.INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except Exception as error:
-        trouble = as_trouble(error)
-        if trouble is None:
+        known = as_command_error(error)
+        if known is None:
             raise
         if isinstance(error, OSError):
-            _let_go_of_stdout()
+            _discard_stdout()
         notes = "".join(f"\nminifram: {note}" for note in getattr(error, "__notes__", ()))
-        print(harmless(f"minifram: {trouble}{notes}"), file=sys.stderr)
-        return trouble.code
+        print(harmless(f"minifram: {known}{notes}"), file=sys.stderr)
+        return known.code
     return int(ended) if isinstance(ended, int) else Exit.OK
 
 
-def _let_go_of_stdout() -> None:
-    """If it takes no more, what is left for it goes nowhere: Python would complain about it again at the end."""
+def _discard_stdout() -> None:
+    """Where it takes no more, the rest goes nowhere: Python would complain about it again at the end."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _screen(caller: Caller) -> Screen:
-    plain = bool(caller.environ.get("NO_COLOR")) or caller.environ.get("TERM") == "dumb"
-    return Screen(sys.stdout, sys.stderr, colour=sys.stdout.isatty() and not plain)

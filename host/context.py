@@ -1,4 +1,4 @@
-"""Who calls the command, and from where: the one value in which the process's environment is handed on."""
+"""The one value in which the process's environment is handed on: no layer below reads it itself."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from host.agent.paths import DEFAULT_AGENT, Home, home_of, known_agents
-from host.errors import Trouble
-from infra.shared.exit_codes import Exit
-
-Say = Callable[[str], None]
-"""Tells the PM how a command goes on."""
+from host.errors import not_found
+from host.paths import DEFAULT_AGENT, AgentPaths, known_agents, paths_of
 
 
-class Caller(NamedTuple):
-    """The world outside, as the verbs see it."""
+class Context(NamedTuple):
+    """Who calls the command, from where, and about which agent."""
 
     environ: Mapping[str, str]
     uid: int
@@ -33,31 +29,34 @@ class Caller(NamedTuple):
     """Seconds for which what `upgrade` started has to go on working."""
 
     @property
-    def home(self) -> Home:
-        return home_of(self.agent, self.environ, self.uid)
+    def home(self) -> AgentPaths:
+        return paths_of(self.agent, self.environ, self.uid)
 
-    def initialised(self) -> Home:
-        """The agent's home. Raises Trouble when `minifram init` has not been there."""
+    @property
+    def option(self) -> str:
+        return as_option(self.agent)
+
+    def initialised(self) -> AgentPaths:
+        """The agent's paths. Raises CommandError for an agent that `minifram init` has not made."""
         home = self.home
         if os.path.lexists(home.remote):
             return home
         others = known_agents(self.environ)
         hint = f"; agents that exist: {', '.join(others)}" if others else ""
-        raise Trouble(
-            Exit.NOT_FOUND,
+        raise not_found(
             f"there is no agent {self.agent!r}: expected its repository at {home.remote}; "
-            f"make it with 'minifram init{as_option(self.agent)}'{hint}",
+            f"make it with 'minifram init{self.option}'{hint}"
         )
 
 
 def as_option(agent: str) -> str:
-    """What to write on a command line to mean this agent; nothing for the default."""
+    """What names this agent on a command line; nothing for the default."""
     return "" if agent == DEFAULT_AGENT else f" --agent {agent}"
 
 
-def this_process() -> Caller:
-    """The real caller. Called once, in the command's `main`."""
+def this_process() -> Context:
+    """The real context; only the command's `main` calls this."""
     environ = dict(os.environ)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     watcher = (sys.executable, "-s", "-P", "-m", "infra.watcher")
-    return Caller(environ, os.getuid(), root, watcher, environ.get("MINIFRAM_AGENT") or DEFAULT_AGENT)
+    return Context(environ, os.getuid(), root, watcher, environ.get("MINIFRAM_AGENT") or DEFAULT_AGENT)

@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, NamedTuple, TextIO
 
 from infra.shared.text import counted as counted
 from infra.shared.text import cut
 from infra.shared.visible import spelled, spelled_name
 
+Say = Callable[[str], None]
+"""Takes a line of progress."""
 LINE_CHARS = 4000
 """Of a line of somebody else's text. A longer one is no text for people, and pushes what stands around it away."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z")
 _OURS = re.compile(r"(\x1b\[(?:0|1|2|31|32|36)m)")
 
 
@@ -34,18 +39,16 @@ def harmless_but_for_colours(text: str) -> str:
 
 def harmless_lines(text: str) -> list[str]:
     """The lines of `text`, harmless, each cut to what a person reads, and how many characters are missing."""
-    return [_cut(line) for line in harmless(text).split("\n")]
-
-
-def _cut(line: str) -> str:
-    more = len(line) - LINE_CHARS
-    return line if more <= 0 else f"{line[:LINE_CHARS]} … (cut: {counted(more, 'more character')})"
+    return [
+        line[:LINE_CHARS] + (f" … (cut: {counted(more, 'more character')})" if more > 0 else "")
+        for line in harmless(text).split("\n")
+        for more in [len(line) - LINE_CHARS]
+    ]
 
 
 def one_line(text: str, width: int = 100) -> str:
     """The first line of `text`, harmless, cut to `width`."""
-    line = harmless(text.strip().split("\n", 1)[0]).replace("\t", " ")
-    return cut(line, width)
+    return cut(harmless(text.strip().split("\n", 1)[0]).replace("\t", " "), width)
 
 
 def one_name(name: str, width: int = 100) -> str:
@@ -60,26 +63,17 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min"
-    if whole < 86400:
-        minutes = whole % 3600 // 60
-        return f"{whole // 3600} h" + (f" {minutes} min" if minutes else "")
-    hours = whole % 86400 // 3600
-    return f"{whole // 86400} d" + (f" {hours} h" if hours else "")
+    large, size, small, part = ("h", 3600, "min", 60) if whole < 86400 else ("d", 86400, "h", 3600)
+    rest = whole % size // part
+    return f"{whole // size} {large}" + (f" {rest} {small}" if rest else "")
 
 
 def seconds_of(moment: str) -> float | None:
-    """Seconds since the epoch of a time as `contract.clock` writes it; None for anything else."""
-    import calendar
-    import time
-
+    """Seconds since the epoch of a time as `clock.timestamp` writes it; None for anything else."""
     try:
-        whole = calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S"))
+        return datetime.fromisoformat(moment).timestamp() if _MOMENT.fullmatch(moment) else None
     except ValueError:
         return None
-    fraction = re.fullmatch(r"\.(\d{1,9})Z|Z", moment[19:])
-    if fraction is None:
-        return None
-    return whole + (float(f"0.{fraction[1]}") if fraction[1] else 0.0)
 
 
 def since(moment: str, now: float) -> str:
@@ -115,14 +109,26 @@ def as_json(schema: str, value: Any) -> str:
 class Screen(NamedTuple):
     """Results go to `out`, progress and advice to `err`; neither lets through what could steer a terminal.
 
-    What is known to be somebody else's text is made harmless where it is put together; this is the net under that."""
+    Text that others wrote is made harmless where it is put together; this is the net under that."""
 
     out: TextIO
     err: TextIO
     colour: bool
+    schema: str = ""
+    """Of the JSON that was asked for; empty when the result is for people."""
 
-    def result(self, text: str = "") -> None:
-        self._print(text, self.out)
+    def show(self, value: Any, lines: str | Iterable[str], schema: str = "") -> None:
+        """The result: `value` as JSON where that was asked for, else the lines, which are not made before."""
+        if self.schema:
+            self._print(as_json(schema or self.schema, value), self.out)
+            return
+        for line in [lines] if isinstance(lines, str) else lines:
+            self._print(line, self.out)
+
+    def advise(self, text: str) -> None:
+        """What a person may want to do next; a program that reads JSON does not."""
+        if not self.schema:
+            self.progress(text)
 
     def progress(self, text: str) -> None:
         self._print(text, self.err)

@@ -1,65 +1,73 @@
-"""Everything foreseeable that can go wrong in the command, as one exception with an exit code.
+"""What can go wrong in a command, as one exception with an exit code.
 
-The text names the thing, what was expected, what was found and what to do next; `as_trouble` gives such words
-to the exceptions of the parts below. What it does not know is a bug, and flies."""
+The text names the thing, what was expected, what was found and what to do next. `as_command_error` translates the
+exceptions of the parts below; one that it does not know is a bug, and is not caught."""
 
 from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 
 from infra.shared.exit_codes import Exit
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Trouble(Exception):
-    """The command cannot do what was asked; carries how it ends."""
+class CommandError(Exception):
+    """The command cannot do what was asked; `code` is its exit code."""
 
     def __init__(self, code: Exit, text: str) -> None:
         super().__init__(text)
         self.code = code
 
 
-def as_trouble(error: Exception) -> Trouble | None:
-    """The trouble that `error` means for the PM; None when nobody foresaw it."""
-    if isinstance(error, Trouble):
-        return error
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return _disk_is_full(error)
-    if isinstance(error, OSError):
-        return Trouble(Exit.FAILURE, f"the system refused: {error}; 'minifram doctor' checks the usual causes")
-    return _of_a_part(error)
+failure = partial(CommandError, Exit.FAILURE)
+usage = partial(CommandError, Exit.USAGE)
+not_running = partial(CommandError, Exit.NOT_RUNNING)
+not_found = partial(CommandError, Exit.NOT_FOUND)
+denied = partial(CommandError, Exit.DENIED)
+conflict = partial(CommandError, Exit.CONFLICT)
+try_again = partial(CommandError, Exit.TRY_AGAIN)
 
 
-def _disk_is_full(error: Exception) -> Trouble:
-    return Trouble(
-        Exit.FAILURE, f"the disk is full ({error}); free some space, then see with 'minifram status' what was done"
-    )
-
-
-def _of_a_part(error: Exception) -> Trouble | None:
-    # Imported here: whoever raised one of these has loaded the module, and whoever did not need not pay for it.
+def as_command_error(error: Exception) -> CommandError | None:
+    """What `error` means for the PM; None for a bug."""
+    # Imported here: if one of these was raised its module is loaded, and otherwise its cost is saved.
     from infra.shared.comms import CommsError
     from infra.shared.repository.git import GitError
     from infra.shared.repository.tip import TipBusy
 
-    if isinstance(error, CommsError):
-        return Trouble(Exit.NOT_FOUND, str(error))
-    if isinstance(error, TipBusy):
-        return Trouble(Exit.TRY_AGAIN, str(error))
-    if isinstance(error, GitError):
-        if isinstance(error.__cause__, FileNotFoundError) and error.__cause__.filename == "git":
-            return Trouble(Exit.FAILURE, "git is not installed or not on PATH; minifram needs git 2.38 or newer")
-        if "Unable to create" in error.stderr and ".lock': File exists" in error.stderr:
-            return Trouble(
-                Exit.TRY_AGAIN,
-                f"another git works on the repository, or one died in the middle of it ({error}); "
-                "try again; if no git is running, remove the .lock file that is named here",
-            )
-        if any(os.strerror(number) in error.stderr for number in _FULL):
+    match error:
+        case CommandError():
+            return error
+        case OSError() if error.errno in _FULL:
             return _disk_is_full(error)
-        return Trouble(Exit.FAILURE, f"{error}; 'minifram doctor' checks the repository")
+        case OSError():
+            return failure(f"the system refused: {error}; 'minifram doctor' checks the usual causes")
+        case CommsError():
+            return not_found(str(error))
+        case TipBusy():
+            return try_again(str(error))
+        case GitError():
+            return _of_git(error, error.stderr)
     if type(error).__name__ == "SettingsError":  # its module costs msgspec and yaml
-        return Trouble(Exit.USAGE, str(error))
+        return usage(str(error))
     return None
+
+
+def _of_git(error: Exception, stderr: str) -> CommandError:
+    if isinstance(error.__cause__, FileNotFoundError) and error.__cause__.filename == "git":
+        return failure("git is not installed or not on PATH; minifram needs git 2.38 or newer")
+    if "Unable to create" in stderr and ".lock': File exists" in stderr:
+        return try_again(
+            f"another git works on the repository, or one was killed there ({error}); "
+            "try again; if no git is running, remove the .lock file that is named here"
+        )
+    if any(os.strerror(number) in stderr for number in _FULL):
+        return _disk_is_full(error)
+    return failure(f"{error}; 'minifram doctor' checks the repository")
+
+
+def _disk_is_full(error: Exception) -> CommandError:
+    return failure(f"the disk is full ({error}); free some space, then see with 'minifram status' what was done")

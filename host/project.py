@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
+import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
 BORN_WITH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes")
@@ -32,8 +33,13 @@ class Source(NamedTuple):
     executable: bool
 
 
+def version_of(root: str) -> str:
+    with open(f"{root}/pyproject.toml", "rb") as file:
+        return str(tomllib.load(file)["project"]["version"])
+
+
 def first_files(root: str) -> list[Source]:
-    """Every file of an agent's first commit. Raises Trouble when the project lacks a part."""
+    """Every file of an agent's first commit. Raises CommandError when the project lacks a part."""
     found = {source.path: source for part in [*BORN_WITH, *_tests(root)] for source in files_of(root, part)}
     for source in files_of(root, BODY):
         inside = source.path.removeprefix(f"{BODY}/")
@@ -52,25 +58,25 @@ def _tests(root: str) -> list[str]:
 
 
 def image_files(root: str) -> list[Source]:
-    """Every file that the image holds. Raises Trouble when the project lacks a part."""
+    """Every file that the image holds. Raises CommandError when the project lacks a part."""
     parts = re.findall(r"^!(\S+)$", text_of(root, IMAGE_LIST), re.MULTILINE)
     return [source for part in parts for source in files_of(root, part)]
 
 
 def text_of(root: str, part: str) -> str:
-    """Raises Trouble when it is missing."""
+    """Raises CommandError when it is missing."""
     (source,) = files_of(root, part)
     with open(source.file, encoding="utf-8") as file:
         return file.read()
 
 
 def files_of(root: str, part: str) -> Iterator[Source]:
-    """The regular files of a file or folder of the project, without what tools leave behind. Raises Trouble."""
+    """The regular files of a file or folder of the project, without what tools leave behind. Raises CommandError."""
     path = f"{root}/{part}"
     try:
         status = os.lstat(path)
     except FileNotFoundError:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND, f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
         ) from None
     name = os.path.basename(part)

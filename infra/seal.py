@@ -1,7 +1,7 @@
-"""Seal: look → rules → proof → no way back → watch (DESIGN §4). The first process of the container.
+"""Seal: look → rules → proof → no way back → watch (`spec/ARCHITECTURE.md`). The first process of the container.
 
-Nothing of the cell runs before the egress rules stand and are proved to hold; any failure ends the container. What
-it takes to make the rules is given up for ever before the watcher, in this same process, begins."""
+Nothing of the cell runs before the egress rules are loaded and proved to hold; any failure ends the container. The
+capabilities that this takes are given up for ever before the watcher begins, in this same process."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -
         ended = names.once and (names.process is None or names.process.poll() is not None)
         return "the resolver that fills the allowlist has ended" if ended else prove()
 
-    why = holds()  # once more, as the watcher will: with nothing left that could mend it
+    why = holds()  # again, as the watcher will, without the rights that could repair it
     if why:
         raise Refused(why)
     return Zones(
@@ -140,9 +140,9 @@ def resolver(settings: Settings, upstream: str, who: Identity, host: Sequence[st
 
 
 def refuse(places: Places, why: str) -> int:
-    """Tell whoever starts containers, and the PM on the page; the same reason is told there once."""
+    """Report it on stderr, and to the PM on the page; the same reason stands there once."""
     print(f"seal: {why}; the agent was not started", file=sys.stderr)
-    with contextlib.suppress(OSError):  # git is about to read what somebody may have planted
+    with contextlib.suppress(OSError):  # git is about to read files that may have been planted
         keep_only(frozenset())
     path = f"{places.var}/{REFUSAL}"
     title = report_titles.watcher("the container could not be sealed, the agent was not started")

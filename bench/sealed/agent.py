@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.sealed.project import Project
-from host.agent.paths import home_of
 from host.container.words import names, secret_name
+from host.paths import paths_of
 from infra.keep.seal.capabilities import Held, parse_status
-from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 INIT = ("init", "--sandbox", "podman", "--model", "scripted")
 PROBED = "FIRST"
 PROBE = """
@@ -52,7 +51,7 @@ class SealedAgent:
         self.project, self.user = project, project.user
         self.name = name or f"s{secrets.token_hex(4)}"
         self.container = names(self.name).container
-        self.home = home_of(self.name, self.user.environ, self.user.uid)
+        self.home = paths_of(self.name, self.user.environ, self.user.uid)
 
     def minifram(self, *words: str, check: bool = True, **environ: str) -> Any:
         command = self.project.command("host", *words, "--agent", self.name, **environ)
@@ -135,8 +134,8 @@ def born(project: Project) -> Iterator[SealedAgent]:
     """An agent that is initialised and not started; all of it goes away afterwards."""
     agent = SealedAgent(project)
     try:
-        # Other tests of this user's make agents, too: one at a time.
-        until(lambda: agent.minifram(*INIT, check=False).returncode != Exit.TRY_AGAIN, "nobody else makes an agent")
+        with agent.user.alone("init"):  # which refuses while another of this user's agents is made
+            agent.minifram(*INIT)
         assert Path(agent.home.settings).exists()
         agent.settings("model: {provider: scripted}\n")
         yield agent

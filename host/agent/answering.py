@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home
 from host.display import harmless
-from host.errors import Trouble
+from host.errors import conflict, failure, not_running, try_again, usage
+from host.paths import AgentPaths
+from host.running.record import PODMAN, is_running, sandbox_in_use
 from infra.shared.conversation import Block, Request, Text, ToolResult, ToolUse, request_from_dict
-from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.manual import (
     ANSWER,
@@ -38,49 +36,44 @@ SHOWN_CHARACTERS = 4000
 class Question(NamedTuple):
     """One call of the model that waits for a person."""
 
-    id: str
     at: str
+    id: str
     request: Request
-    others: int
+    others: int = 0
     """So many more wait behind it."""
 
 
-def oldest(home: Home, seconds: float = 0.0) -> Question:
-    """The question that waits the longest; without one, it is waited for. Raises Trouble when there is none."""
-    if running.sandbox_in_use(home) == running.PODMAN:
-        raise Trouble(
-            Exit.USAGE,
+def oldest(home: AgentPaths, seconds: float = 0.0) -> Question:
+    """The question that waits the longest; without one, it is waited for. Raises CommandError when there is none."""
+    if sandbox_in_use(home) == PODMAN:
+        raise usage(
             "this agent lives in the sealed container, where nobody is asked: the provider manual works in the process "
-            "sandbox only",
+            "sandbox only"
         )
     deadline = time.monotonic() + seconds
-    while True:
-        found = sorted(_waiting(home))
-        if found:
-            at, id, request = found[0]
-            return Question(id, at, request, len(found) - 1)
+    while not (found := sorted(_waiting(home), key=lambda each: each[:2])):
         if time.monotonic() >= deadline:
-            break
+            if not is_running(home):
+                raise not_running(f"agent {home.agent!r} is not running, so nobody asks; 'minifram up' starts it")
+            raise try_again("nothing is asked at the moment; --wait waits for a question")
         time.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
-    if watching.holder(home.places.watcher_lock) is None:
-        raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running, so nobody asks; 'minifram up' starts it")
-    raise Trouble(Exit.TRY_AGAIN, "nothing is asked at the moment; --wait waits for a question")
+    return found[0]._replace(others=len(found) - 1)
 
 
-def answer(home: Home, question: Question, text: str, is_words: bool) -> None:
-    """Hand the answer over; with `is_words`, none of its lines is a tool call. Raises Trouble for one that cannot be
-    used, or that nobody waits for any more."""
+def answer(home: AgentPaths, question: Question, text: str, is_words: bool) -> None:
+    """Hand the answer over; with `is_words`, none of its lines is a tool call. Raises CommandError for one that cannot
+    be used, or that nothing waits for any more."""
     if is_words:
         text = "\n".join(f" {line}" if line.startswith("{") else line for line in text.split("\n"))
     try:
         parse_answer(text, question.request.tools)
         content = text.encode()
     except ValueError as error:
-        raise Trouble(Exit.USAGE, f"the answer cannot be used: {error}") from None
+        raise usage(f"the answer cannot be used: {error}") from None
     if len(content) > MAX_ANSWER_BYTES:
-        raise Trouble(Exit.USAGE, f"the answer has {len(content):,} bytes; at most {MAX_ANSWER_BYTES:,}")
+        raise usage(f"the answer has {len(content):,} bytes; at most {MAX_ANSWER_BYTES:,}")
     place = f"{home.places.var}/{FOLDER}/{question.id}"
-    nobody = Trouble(Exit.CONFLICT, "nobody waits for this answer any more; 'minifram answer' shows what is asked now")
+    nobody = conflict("nobody waits for this answer any more; 'minifram answer' shows what is asked now")
     if not os.path.lexists(place + REQUEST):
         raise nobody
     write_whole(place + ANSWER, content, mode=0o600)
@@ -99,8 +92,7 @@ def news(request: Request) -> Iterator[str]:
     if start:
         yield f"… {start} messages before; --json shows all"
     for message in request.messages[start:]:
-        for block in message.content:
-            yield harmless(_shown(message.role, block))
+        yield from (harmless(_shown(message.role, block)) for block in message.content)
     names = [f"{tool.name}({', '.join(tool.input_schema.get('properties', ()))})" for tool in request.tools]
     yield harmless(f"tools: {', '.join(names) or 'none'}")
 
@@ -108,25 +100,20 @@ def news(request: Request) -> Iterator[str]:
 def _shown(role: str, block: Block) -> str:
     match block:
         case Text(text):
-            return f"{role}: {_cut(text)}"
+            head, text = role, text
         case ToolUse(_, name, given):
-            return f"{role} calls {name}: {_cut(msgspec.json.encode(given).decode())}"
-        case ToolResult(_, content, is_error):
-            return f"{'failed' if is_error else 'result'}: {_cut(content)}"
-
-
-def _cut(text: str) -> str:
+            head, text = f"{role} calls {name}", msgspec.json.encode(given).decode()
+        case ToolResult(_, text, is_error):
+            head = "failed" if is_error else "result"
     left = len(text) - SHOWN_CHARACTERS
-    return text if left <= 0 else f"{text[:SHOWN_CHARACTERS]}\n… {left:,} characters more; --json shows all"
+    more = f"\n… {left:,} characters more; --json shows all" if left > 0 else ""
+    return f"{head}: {text[:SHOWN_CHARACTERS]}{more}"
 
 
-def _waiting(home: Home) -> Iterator[tuple[str, str, Request]]:
-    """When, id and request of each question that has no answer yet."""
+def _waiting(home: AgentPaths) -> Iterator[Question]:
+    """Each question that has no answer yet."""
     folder = f"{home.places.var}/{FOLDER}"
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return
+    names = os.listdir(folder) if os.path.isdir(folder) else []
     for name in names:
         id = name.removesuffix(REQUEST)
         if id == name or not is_id(id) or os.path.lexists(f"{folder}/{id}{ANSWER}"):
@@ -135,8 +122,8 @@ def _waiting(home: Home) -> Iterator[tuple[str, str, Request]]:
             raw: Any = msgspec.json.decode(whole_file(f"{folder}/{name}", MAX_REQUEST_BYTES))
             if raw["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {raw['schema']!r}; expected {SCHEMA}")
-            yield str(raw["at"]), id, request_from_dict(raw["request"])
+            yield Question(str(raw["at"]), id, request_from_dict(raw["request"]))
         except FileNotFoundError:
             continue  # answered at this moment
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise Trouble(Exit.FAILURE, f"the question {folder}/{name} cannot be read: {error!r}") from None
+            raise failure(f"the question {folder}/{name} cannot be read: {error!r}") from None

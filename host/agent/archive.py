@@ -1,6 +1,6 @@
 """The file that `minifram backup` writes and `restore` reads: a gzipped tar of a manifest and three parts.
 
-It is input: its tar headers are read one by one, and what is never written is refused, not worked around."""
+It is input: its tar headers are read one by one, and what backup never writes is refused, not worked around."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from typing import Literal
 
 import msgspec
 
-from host.agent.paths import problem_with_agent_name
 from host.display import seconds_of
-from host.errors import Trouble
-from infra.shared.exit_codes import Exit
+from host.errors import CommandError, failure, not_found, usage
+from host.paths import problem_with_agent_name
 
 SCHEMA = "minifram.archive/2"
 KNOWN_SCHEMAS = ("minifram.archive/1", SCHEMA)
@@ -31,7 +30,6 @@ BOUNDS = {BUNDLE: 4 << 30, SETTINGS: 1 << 20, LEDGER: 2 << 30}
 MANIFEST_BYTES = 64 << 10
 BLOCK = 1 << 20
 _COMMIT, _SUM = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
-_TAR = tarfile.BLOCKSIZE
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,8 +58,7 @@ def write_archive(path: str, place: str, manifest: Manifest, moment: int) -> int
     """The parts in `place` as one packed file that is on the disk; gives its size. `moment`: seconds, for the tar."""
     with open(f"{place}/{MANIFEST}", "wb") as out:
         out.write(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as out:
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
         # The history is packed already.
         packed = gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=out, mtime=0)
         with packed, tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -71,24 +68,24 @@ def write_archive(path: str, place: str, manifest: Manifest, moment: int) -> int
                     entry.size, entry.mode, entry.mtime = os.fstat(file.fileno()).st_size, 0o600, moment
                     archive.addfile(entry, file)
         out.flush()
-        os.fsync(descriptor)
-        return os.fstat(descriptor).st_size
+        os.fsync(out.fileno())
+        return os.fstat(out.fileno()).st_size
 
 
 class Archive:
-    """The packed file, read once from its beginning to its end."""
+    """The packed file, read once from its beginning to its end. Its methods raise CommandError."""
 
     def __init__(self, file: str, packed: gzip.GzipFile) -> None:
         self._file, self._packed = file, packed
 
     def manifest(self) -> Manifest:
-        """The first part. Raises Trouble."""
-        found = self._next()
-        if found is None or found[0] != MANIFEST:
+        """The first part."""
+        name, size = self._next() or ("", 0)
+        if name != MANIFEST:
             raise self._bad(f"does not begin with {MANIFEST}: it is no backup of minifram's")
-        if found[1] > MANIFEST_BYTES:
-            raise self._bad(f"is too large: its {MANIFEST} has {found[1]:,} bytes")
-        content = b"".join(self._content(found[1]))
+        if size > MANIFEST_BYTES:
+            raise self._bad(f"is too large: its {MANIFEST} has {size:,} bytes")
+        content = b"".join(self._content(size))
         try:
             schema = msgspec.json.decode(content, type=dict[str, object]).get("schema")
             if schema not in KNOWN_SCHEMAS:
@@ -102,14 +99,13 @@ class Archive:
         return manifest
 
     def unpack(self, place: str, manifest: Manifest) -> None:
-        """All other parts, each as the manifest says, into files of `place`. Raises Trouble."""
+        """All other parts, each as the manifest says, into files of `place`."""
         missing = set(manifest.parts)
         while found := self._next():
             name, size = found
             if name not in missing:
                 twice = name in manifest.parts or name == MANIFEST
-                shown = ascii(name[:80])
-                raise self._bad(f"holds {shown} twice" if twice else f"holds {shown}, which no backup does")
+                raise self._bad(f"holds {name[:80]!a}{' twice' if twice else ', which no backup does'}")
             missing.remove(name)
             expected = manifest.parts[name]
             if size != expected.bytes:
@@ -123,14 +119,13 @@ class Archive:
                 raise self._bad(f"is damaged: {name} is not what was put in (its SHA-256 is another)")
         if missing:
             raise self._bad(f"is not whole: {', '.join(sorted(missing))} is missing")
-        rest = self._read(tarfile.RECORDSIZE)
-        if rest.strip(b"\0") or self._read(1):
+        if self._read(tarfile.RECORDSIZE).strip(b"\0") or self._read(1):
             raise self._bad("goes on after its end")
 
     def _next(self) -> tuple[str, int] | None:
         """Name and size of the part that comes; None at the end."""
-        header = self._read(_TAR)
-        if len(header) == _TAR and not header.strip(b"\0"):
+        header = self._read(tarfile.BLOCKSIZE)
+        if len(header) == tarfile.BLOCKSIZE and not header.strip(b"\0"):
             return None
         try:
             entry = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
@@ -143,7 +138,7 @@ class Archive:
         return entry.name, entry.size
 
     def _content(self, size: int) -> Iterator[bytes]:
-        padding = -size % _TAR
+        padding = -size % tarfile.BLOCKSIZE
         while size:
             block = self._read(min(BLOCK, size))
             if not block:
@@ -161,22 +156,24 @@ class Archive:
         except (gzip.BadGzipFile, zlib.error) as error:
             raise self._bad(f"is damaged, or no backup of minifram's ({error})") from None
 
-    def _bad(self, why: str) -> Trouble:
-        return Trouble(Exit.FAILURE, f"{self._file} {why}; nothing was restored, take another copy of it")
+    def _bad(self, why: str) -> CommandError:
+        return failure(f"{self._file} {why}; nothing was restored, take another copy of it")
 
 
 @contextlib.contextmanager
 def opened(file: str) -> Iterator[Archive]:
-    """Raises Trouble."""
+    """Raises CommandError."""
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        raw = open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115 - below
     except FileNotFoundError:
-        raise Trouble(Exit.NOT_FOUND, f"there is no file {file}; give one that 'minifram backup' made") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Trouble(Exit.USAGE, f"{file} is no regular file; give one that 'minifram backup' made")
-    with open(descriptor, "rb") as raw, gzip.GzipFile(fileobj=raw, mode="rb") as packed:
-        yield Archive(file, packed)
+        raise not_found(f"there is no file {file}; give one that 'minifram backup' made") from None
+    except IsADirectoryError:
+        raise usage(f"{file} is a directory; give a file that 'minifram backup' made") from None
+    with raw:
+        if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+            raise usage(f"{file} is no regular file; give one that 'minifram backup' made")
+        with gzip.GzipFile(fileobj=raw, mode="rb") as packed:
+            yield Archive(file, packed)
 
 
 def _problems(manifest: Manifest) -> Iterator[str]:

@@ -11,27 +11,25 @@ import itertools
 import os
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from host.agent import up as running
 from host.agent.archive import BLOCK, BOUNDS, BUNDLE, LEDGER, SCHEMA, SETTINGS, Manifest, Part, write_archive
-from host.agent.paths import Home
-from host.agent.watcher import Say
-from host.context import Caller
-from host.display import counted
-from host.errors import Trouble
-from host.repository import open as bare
-from host.repository import openings, review
+from host.context import Context
+from host.display import Say, counted
+from host.errors import conflict, denied, failure, not_found, usage
+from host.paths import AgentPaths, missing_settings
+from host.project import version_of
+from host.repository.audit import QUICK_ENTRIES, thorough
+from host.repository.open import SHOWN, open_repository, tampered_with
+from host.repository.review import main_commit
+from host.running.record import PROCESS, sandbox_in_use, was_sealed
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory
 from infra.shared.providers import KEYS, VARIABLES
 from infra.shared.repository.git import CANNOT_START, Git, GitError
 from infra.shared.safe_files import opened_file
-from infra.shared.safe_steps import NotPlain
 from infra.shared.settings_file import parse_settings
 
 HEADER_BYTES = 32 << 20
@@ -56,34 +54,36 @@ class BackedUp(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def back_up(caller: Caller, file: str | None, now: float, say: Say) -> BackedUp:
-    """Write a backup of the agent to `file`, which must not be there, running or not. Raises Trouble."""
-    home = caller.initialised()
+def back_up(context: Context, file: str | None, now: float, say: Say) -> BackedUp:
+    """Write a backup of the agent, running or not, to `file`, which must not exist yet. Raises CommandError."""
+    if file == "-":
+        raise usage("a backup goes to a file with a name, not to standard output; give FILE or nothing")
+    home = context.initialised()
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     target = os.path.abspath(file if file is not None else f"minifram-{home.agent}-{moment}.tar.gz")
     directory = os.path.dirname(target)
     _refuse_what_is_there(target)
     if not os.path.isdir(directory):
-        raise Trouble(Exit.NOT_FOUND, f"there is no directory {directory}; make it, or give another FILE")
+        raise not_found(f"there is no directory {directory}; make it, or give another FILE")
     settings = _settings(home)
-    git = _open_repository(home)
+    git = _open_whole(home)
     with tempfile.TemporaryDirectory(prefix=".minifram-backup.", dir=directory) as place:
         refs = _bundle(git, f"{place}/{BUNDLE}", say)
         with open(f"{place}/{SETTINGS}", "wb") as out:
             out.write(settings)
-        # After the refs: what the history shows was paid for, and what was paid is to stay so.
+        # After the refs: what the history shows was paid for, and what was paid must stay so.
         _copy_ledger(home, f"{place}/{LEDGER}")
-        parts = _weighed(caller, home, place)
+        parts = _weighed(context, home, place)
         main = refs[f"refs/heads/{MAIN}"]
-        version = version_of(caller.root)
+        unsealed = sandbox_in_use(home) == PROCESS and not was_sealed(home)
         manifest = Manifest(
             schema=SCHEMA,
             agent=home.agent,
             time=timestamp(now),
-            minifram=version,
+            minifram=version_of(context.root),
             main=main,
             parts=parts,
-            sandbox=_how_it_lived(home),
+            sandbox="process" if unsealed else "podman",
         )
         say(f"writing {target}")
         size = write_archive(f"{place}/archive", place, manifest, int(now))
@@ -92,25 +92,25 @@ def back_up(caller: Caller, file: str | None, now: float, say: Say) -> BackedUp:
     return BackedUp(home.agent, target, size, main, len(refs), sizes, LEFT_OUT)
 
 
-def version_of(root: str) -> str:
-    with open(f"{root}/pyproject.toml", "rb") as file:
-        return str(tomllib.load(file)["project"]["version"])
-
-
 def bundled_refs(path: str) -> dict[str, str]:
     """Ref -> id of a bundle (gitformat-bundle(5), version 2) with whole history, HEAD left out. Raises ValueError."""
-    refs: dict[str, str] = {}
     with open(path, "rb") as file:
-        for number, line in enumerate(_header_of_bundle(file.read(HEADER_BYTES))):
-            id, _, name = line.decode(errors="surrogateescape").partition(" ")
-            if number > openings.QUICK_ENTRIES:
-                raise ValueError(f"there are over {openings.QUICK_ENTRIES:,} refs")
-            if len(id) != 40 or id.strip("0123456789abcdef") or name in refs:
-                raise ValueError(f"the line {line[:80]!r} is not expected at the head of a bundle")
-            if name.startswith("refs/"):
-                refs[name] = id
-            elif name != "HEAD":
-                raise ValueError(f"{name[:80]!r} is no ref")
+        content = file.read(HEADER_BYTES)
+    head, end, _ = content.partition(b"\n\n")
+    first, *lines = head.split(b"\n")
+    if first != b"# v2 git bundle" or not end:
+        raise ValueError(f"the bundle begins with {content[:40]!r}, or its refs have no end")
+    if len(lines) > QUICK_ENTRIES + 1:
+        raise ValueError(f"there are over {QUICK_ENTRIES:,} refs")
+    refs: dict[str, str] = {}
+    for line in lines:
+        id, _, name = line.decode(errors="surrogateescape").partition(" ")
+        if len(id) != 40 or id.strip("0123456789abcdef") or name in refs:
+            raise ValueError(f"the line {line[:80]!r} is not expected at the head of a bundle")
+        if name.startswith("refs/"):
+            refs[name] = id
+        elif name != "HEAD":
+            raise ValueError(f"{name[:80]!r} is no ref")
     return refs
 
 
@@ -130,27 +130,25 @@ def words_of(error: GitError) -> str:
     return " ".join(f"{error} {error.stdout[:1000].decode(errors='replace')}".split())
 
 
-def _header_of_bundle(content: bytes) -> list[bytes]:
-    head, end, _ = content.partition(b"\n\n")
-    first, *lines = head.split(b"\n")
-    if first != b"# v2 git bundle" or not end:
-        raise ValueError(f"the bundle begins with {content[:40]!r}, or its refs have no end")
-    return lines
+def checked_settings(content: bytes, source: str) -> bytes:
+    """Raises SettingsError and CommandError for what no agent could start with."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise usage(f"{source} is no text in UTF-8 ({error}); write it again") from None
+    if len(content) > BOUNDS[SETTINGS]:
+        raise usage(f"{source} has over {BOUNDS[SETTINGS]:,} bytes; settings are a page of text")
+    parse_settings(text, source)
+    return content
 
 
-def _open_repository(home: Home) -> Git:
-    git = bare.open_repository(home).afresh(GIT_SECONDS)
-    # The other verbs read some objects, this one all: so each of them is looked at.
-    found = (each for each in openings.thorough(home.remote, os.geteuid()) if each.stops)
-    planted = list(itertools.islice(found, bare.SHOWN))
-    if planted:
-        shown = "; ".join(f"{home.remote}/{each.path} {each.what}: {each.remedy}" for each in planted)
-        raise Trouble(
-            Exit.DENIED,
-            f"the repository has been tampered with or is damaged, so no backup is made of it: {shown}. "
-            "'minifram doctor' lists everything",
-        )
-    review.main_commit(git)
+def _open_whole(home: AgentPaths) -> Git:
+    """Other commands read some objects, this one all: so each of them is looked at."""
+    git = open_repository(home).afresh(GIT_SECONDS)
+    found = (each for each in thorough(home.remote, os.geteuid()) if each.stops)
+    if planted := list(itertools.islice(found, SHOWN)):
+        raise tampered_with(home.remote, planted, "no backup is made of it")
+    main_commit(git)
     return git
 
 
@@ -162,10 +160,9 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
     except GitError as error:
         if error.status is None or error.status == CANNOT_START:
             raise
-        raise Trouble(
-            Exit.FAILURE,
+        raise failure(
             f"the repository is damaged, so a backup could not be restored ({words_of(error)}); "
-            "put what is damaged back from a clone of yours; 'minifram doctor' checks it again",
+            "put what is damaged back from a clone of yours; 'minifram doctor' checks it again"
         ) from None
     before = refs_of(git)
     say(f"packing {counted(len(before), 'ref')} with all history")
@@ -173,69 +170,45 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
     try:
         refs = bundled_refs(path)
     except ValueError as error:
-        raise Trouble(Exit.FAILURE, f"the refs of {git.directory} cannot be backed up: {error}") from None
+        raise failure(f"the refs of {git.directory} cannot be backed up: {error}") from None
     # git passes over a ref, without a word, when another one (refs/heads/refs/heads/main) could be meant by its name.
     lost = sorted((before.keys() & refs_of(git).keys() | {f"refs/heads/{MAIN}"}) - refs.keys())
     if lost:
-        shown = ", ".join(lost[: bare.SHOWN])
-        raise Trouble(
-            Exit.DENIED,
-            f"git leaves out {shown}: other refs end with the same name, where none of minifram's do; "
-            f"find them with 'git -C {git.directory} for-each-ref | grep refs/.*refs/', remove them, try again; "
-            "'minifram doctor' looks for other things that were planted",
+        raise denied(
+            f"git leaves out {', '.join(lost[:SHOWN])}: other refs end with the same name, where none of minifram's "
+            f"do; find them with 'git -C {git.directory} for-each-ref | grep refs/.*refs/', remove them, try again; "
+            "'minifram doctor' looks for other things that were planted"
         )
     return refs
 
 
-def _how_it_lived(home: Home) -> Literal["podman", "process"]:
-    unsealed = running.sandbox_in_use(home) == running.PROCESS and not running.was_sealed(home)
-    return "process" if unsealed else "podman"
-
-
-def _settings(home: Home) -> bytes:
+def _settings(home: AgentPaths) -> bytes:
     try:
         with open(home.settings, "rb") as file:
-            content = file.read(BOUNDS[SETTINGS] + 1)
+            return checked_settings(file.read(BOUNDS[SETTINGS] + 1), home.settings)
     except FileNotFoundError:
-        raise Trouble(
-            Exit.NOT_FOUND,
-            f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
-            "an empty file there means all defaults",
-        ) from None
-    checked_settings(content, home.settings)
-    return content
+        raise missing_settings(home) from None
 
 
-def checked_settings(content: bytes, source: str) -> None:
-    """Raises SettingsError and Trouble for what no agent could start with."""
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise Trouble(Exit.USAGE, f"{source} is no text in UTF-8 ({error}); write it anew") from None
-    if len(content) > BOUNDS[SETTINGS]:
-        raise Trouble(Exit.USAGE, f"{source} has over {BOUNDS[SETTINGS]:,} bytes; settings are a page of text")
-    parse_settings(text, source)
-
-
-def _copy_ledger(home: Home, path: str) -> None:
+def _copy_ledger(home: AgentPaths, path: str) -> None:
     """As much as there is now; an agent that never asked a model has none."""
     with open(path, "wb") as out:
         try:
-            ledger = opened_file(home.places.ledger)
+            with opened_file(home.places.ledger) as file:
+                left = os.fstat(file.fileno()).st_size
+                while left > 0 and (block := file.read(min(BLOCK, left))):
+                    out.write(block)
+                    left -= len(block)
         except FileNotFoundError:
             return
-        except NotPlain as error:
-            raise Trouble(Exit.CONFLICT, str(error)) from None
-        with ledger as file:
-            left = os.fstat(file.fileno()).st_size
-            while left > 0 and (block := file.read(min(BLOCK, left))):
-                out.write(block)
-                left -= len(block)
+        except ValueError:
+            raise conflict(f"{home.places.ledger} is no regular file; find out what put it there") from None
 
 
-def _weighed(caller: Caller, home: Home, place: str) -> dict[str, Part]:
-    """Size and sum of each part. Raises Trouble for one that is too large, or holds the key."""
-    secrets = list(_secrets(caller, home))
+def _weighed(context: Context, home: AgentPaths, place: str) -> dict[str, Part]:
+    """Size and sum of each part. Raises CommandError for one that is too large, or holds the key."""
+    secrets = list(_secrets(context, home))
+    longest = max(map(len, secrets), default=1)
     parts = {}
     for name, bound in BOUNDS.items():
         size, sum, tail = 0, hashlib.sha256(), b""
@@ -245,24 +218,20 @@ def _weighed(caller: Caller, home: Home, place: str) -> dict[str, Part]:
                 sum.update(block)
                 seen = tail + block
                 if any(secret in seen for secret in secrets):
-                    raise Trouble(
-                        Exit.DENIED,
+                    raise denied(
                         f"{name} of agent {home.agent!r} holds the model's key, and a backup never does; take it "
-                        f"out of there ({home.settings}, {home.places.ledger}, the names of refs) and try again",
+                        f"out of there ({home.settings}, {home.places.ledger}, the names of refs) and try again"
                     )
-                tail = seen[-max((len(secret) for secret in secrets), default=1) :]
+                tail = seen[-longest:]
         if size > bound:
-            raise Trouble(
-                Exit.FAILURE,
-                f"{name} would have {size:,} bytes, and {bound:,} can be restored; copy {home.data} by hand",
-            )
+            raise failure(f"{name} would have {size:,} bytes, and {bound:,} can be restored; copy {home.data} by hand")
         parts[name] = Part(size, sum.hexdigest())
     return parts
 
 
-def _secrets(caller: Caller, home: Home) -> Iterator[bytes]:
+def _secrets(context: Context, home: AgentPaths) -> Iterator[bytes]:
     """The keys that are at hand; the one that podman holds cannot be read, and is nowhere else."""
-    given = [caller.environ.get(variable, "").encode(errors="surrogateescape") for variable in VARIABLES]
+    given = [context.environ.get(variable, "").encode(errors="surrogateescape") for variable in VARIABLES]
     for name in KEYS:
         with contextlib.suppress(FileNotFoundError), open(home.key_file(name), "rb") as file:
             given.append(file.read(64 << 10))
@@ -283,4 +252,4 @@ def _publish(path: str, target: str) -> None:
 
 def _refuse_what_is_there(target: str) -> None:
     if os.path.lexists(target):
-        raise Trouble(Exit.CONFLICT, f"{target} is already there, and is not overwritten; give another FILE")
+        raise conflict(f"{target} is already there, and is not overwritten; give another FILE")

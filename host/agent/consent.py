@@ -10,20 +10,20 @@ from typing import NamedTuple
 import click
 import yaml
 
-from host.agent.paths import Home
 from host.agent.settings_text import flat
-from host.agent.up import PROCESS, settings_needing_consent
 from host.context import as_option
 from host.display import Screen
-from host.errors import Trouble
-from infra.shared.exit_codes import Exit
+from host.errors import denied
+from host.paths import AgentPaths
+from host.running import record
+from host.running.record import PROCESS
 from infra.shared.plain_yaml import parse_yaml
 from infra.shared.settings import Settings
 from infra.shared.settings_file import parse_settings
 from infra.shared.settings_trust import Difference, needing_consent
 
 Consent = Callable[[str, Sequence[Difference]], bool]
-"""Says what is asked for, and whether the PM agrees."""
+"""Shows what is asked for, and gives whether the PM agrees."""
 
 CONCERNS = "isolation, keys, money or network"
 SHOWN_CHARS = 200
@@ -44,9 +44,7 @@ def asking(accept: bool, screen: Screen) -> Consent:
     """`accept` is the answer when it is true; else the PM is asked at a terminal, and without one has not agreed."""
 
     def consent(what: str, differences: Sequence[Difference]) -> bool:
-        screen.progress(what)
-        for each in differences:
-            screen.progress(f"  {shown(each)}")
+        screen.progress("\n".join([what, *(f"  {shown(each)}" for each in differences)]))
         if accept:
             return True
         return sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Take them?", default=False, err=True)
@@ -61,37 +59,42 @@ def shown(difference: Difference) -> str:
 
 
 def adopt(archived: bytes, source: str, lived: str, consent: Consent) -> Adopted:
-    """What an agent restored from these settings gets. `sandbox: process` never counts: whoever starts it says so."""
+    """What an agent restored from these settings gets. `sandbox: process` never counts: only the start can say so."""
     settings, defaults = parse_settings(archived.decode(), source), flat(Settings())
     found = needing_consent(flat(settings), defaults)
-    asked = tuple(each for each in found if (each.key, each.value) != (SANDBOX, PROCESS))
-    never = tuple(each for each in found if each not in asked)
+    never = tuple(each for each in found if (each.key, each.value) == (SANDBOX, PROCESS))
+    asked = tuple(each for each in found if each not in never)
     if lived == PROCESS:
         asked += (Difference(LIVED, PROCESS, "podman"),)
     agrees = bool(asked) and consent(f"{source} differs from the defaults in what concerns {CONCERNS}:", asked)
     taken, not_taken = (asked, never) if agrees else ((), (*asked, *never))
-    left_out = tuple(dict.fromkeys(_path(each.key) for each in not_taken if each.key != LIVED))
+    # Section and name: one price goes with all prices, `model.prices.NAME.input`.
+    paths = (tuple(each.key.split(".", 2)[:2]) for each in not_taken if each.key != LIVED)
+    left_out = tuple(dict.fromkeys(paths))
     text = _without(archived, left_out) if left_out else archived
     left = needing_consent(flat(parse_settings(text.decode(), source)), defaults)
     assert {each.key for each in left} <= {each.key for each in taken}, left  # noqa: S101 - what `_without` is for
     return Adopted(text, taken, not_taken, sealed=lived != PROCESS or not agrees)
 
 
-def require(home: Home, settings: Settings, sandbox: str, verb: str, consent: Consent) -> None:
-    """Raises Trouble unless the PM agrees to what minifram.yaml changed since the agent was started."""
-    found = settings_needing_consent(home, settings, sandbox)
+def changed_settings(home: AgentPaths, settings: Settings, sandbox: str) -> tuple[Difference, ...]:
+    """What minifram.yaml sets to another value than at the last start, and may give the agent more. A default is of
+    minifram itself, also one that another version changed."""
+    defaults = flat(Settings())
+    before = defaults | record.read(home).get("settings", {})
+    found = needing_consent(flat(settings) | {"sandbox": sandbox}, before)
+    return tuple(each for each in found if each.value != defaults.get(each.key))
+
+
+def require(home: AgentPaths, settings: Settings, sandbox: str, command: str, consent: Consent) -> None:
+    """Raises CommandError unless the PM agrees to what minifram.yaml changed since the agent was started."""
+    found = changed_settings(home, settings, sandbox)
     what = f"{home.settings} changed since the agent was started, in what concerns {CONCERNS}:"
     if found and not consent(what, found):
-        raise Trouble(
-            Exit.DENIED,
-            f"{verb} would put {', '.join(each.key for each in found)} into effect; nothing was changed: give "
-            f"--accept, or put the settings back, or 'minifram restart{as_option(home.agent)}' to run with them first",
+        raise denied(
+            f"{command} would put {', '.join(each.key for each in found)} into effect; nothing was changed: give "
+            f"--accept, or put the settings back, or 'minifram restart{as_option(home.agent)}' to run with them first"
         )
-
-
-def _path(key: str) -> tuple[str, ...]:
-    """Section and name; one price goes with all prices, `model.prices.NAME.input`."""
-    return tuple(key.split(".", 2)[:2])
 
 
 def _without(archived: bytes, left_out: Sequence[tuple[str, ...]]) -> bytes:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from host.agent.paths import home_of
 from host.container.podman import HANDED_ON
+from host.paths import paths_of
 from infra.shared import watcher_file
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment
@@ -55,7 +55,7 @@ def demo_agent(
         env |= {key: environ[key] for key in environ if key.startswith("XDG_") or key in HANDED_ON}
     env |= {"NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
     name = name or (AGENT if sandbox == "process" else f"{AGENT}-{time.strftime('%Y%m%d-%H%M%S')}")
-    places = home_of(name, env, os.getuid()).places
+    places = paths_of(name, env, os.getuid()).places
     return DemoAgent(directory, places, directory / "pm", env, name, sandbox, base)
 
 

@@ -1,5 +1,5 @@
-"""Checks on this machine and on one agent, for `minifram doctor`. Starts nothing, and changes nothing but
-what a power cut spoilt and can be put right without a guess (`mending`).
+"""Checks on this machine and on one agent, for `minifram doctor`. Starts nothing, and repairs only what a power cut
+damaged and needs no guess.
 
 Each check gives results: `ok`, `note` (good to know, nothing to do), `warn` and `fail`; the last two are findings."""
 
@@ -13,15 +13,16 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from host.agent import settings_text
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home, problem_with_directory
-from host.context import Caller, as_option
-from host.errors import Trouble
-from host.repository import mending
-from host.repository import open as bare
-from host.repository.audit import FAIL, NOTE, OK, WARN, Result, audit
+from host.agent import pins
+from host.context import Context, as_option
+from host.display import counted
+from host.errors import CommandError
+from host.paths import AgentPaths, problem_with_directory
+from host.repository.checks import FAIL, NOTE, OK, WARN, Result, check_repository
+from host.repository.open import hooks_elsewhere
+from host.repository.repair import machine_started, repair
+from host.running.record import PODMAN, PROCESS, is_running, keys_in_use, sandbox_in_use
+from host.running.watcher import UNKNOWN, holder, known_state, orphan
 from infra.shared import watcher_file
 from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
@@ -52,30 +53,29 @@ class Diagnosis(NamedTuple):
         return sum(result.level in (WARN, FAIL) for result in self.results)
 
 
-def diagnose(caller: Caller) -> Diagnosis:
+def diagnose(context: Context) -> Diagnosis:
     """All checks; those of the agent only when there is one."""
-    home = caller.home
+    home = context.home
+    checks: list[Callable[[Context, AgentPaths], Iterator[Result]]]
+    checks = [_python, _git, _packages, _disk, _sockets, _podman]
     initialised = os.path.lexists(home.remote)
-    checks: list[Callable[[Caller, Home], Iterator[Result]]] = [_python, _git, _packages, _disk, _sockets, _podman]
     if initialised:
         checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _model, _key]
-        checks += [_watcher, _main, _doors]
-    results = [result for check in checks for result in check(caller, home)]
+        checks += [_watcher, pins.check_main, _doors]
+    results = [result for check in checks for result in check(context, home)]
     if not initialised:
-        text = (
-            f"agent {home.agent!r} is not initialised: 'minifram init{as_option(home.agent)}' makes it at {home.data}"
-        )
-        results.append(Result("agent", NOTE, text))
+        makes = f"'minifram init{as_option(home.agent)}' makes it at {home.data}"
+        results.append(Result("agent", NOTE, f"agent {home.agent!r} is not initialised: {makes}"))
     return Diagnosis(home.agent, initialised, tuple(results))
 
 
-def _python(caller: Caller, home: Home) -> Iterator[Result]:
+def _python(context: Context, home: AgentPaths) -> Iterator[Result]:
     version = sys.version_info
     level = OK if version[:2] >= PYTHON_NEEDED else FAIL
     yield Result("python", level, f"{version.major}.{version.minor}.{version.micro} (needed: 3.11 or newer)")
 
 
-def _git(caller: Caller, home: Home) -> Iterator[Result]:
+def _git(context: Context, home: AgentPaths) -> Iterator[Result]:
     try:
         words = Git("/")("version")
     except (OSError, GitError) as error:
@@ -86,10 +86,10 @@ def _git(caller: Caller, home: Home) -> Iterator[Result]:
     yield Result("git", OK if good else FAIL, f"{words} (needed: 2.38 or newer, for merges without a work tree)")
 
 
-def _packages(caller: Caller, home: Home) -> Iterator[Result]:
-    import importlib.metadata
+def _packages(context: Context, home: AgentPaths) -> Iterator[Result]:
+    from importlib.metadata import PackageNotFoundError, version
 
-    lock = f"{caller.root}/requirements.lock"
+    lock = f"{context.root}/requirements.lock"
     try:
         with open(lock, encoding="utf-8") as file:
             locked = dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)\s*\\?$", file.read(), flags=re.MULTILINE))
@@ -97,28 +97,29 @@ def _packages(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("packages", FAIL, f"{lock} cannot be read ({error}); run minifram from a whole checkout")
         return
     wrong = []
-    for name, version in locked.items():
+    for name, wanted in locked.items():
         try:
-            found = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+            found = version(name)
+        except PackageNotFoundError:
             found = "none"
-        if found != version:
-            wrong.append(f"{name} {found}, locked {version}")
+        if found != wanted:
+            wrong.append(f"{name} {found}, locked {wanted}")
     if wrong:
-        yield Result("packages", FAIL, f"not as locked: {'; '.join(wrong)}. Run 'make setup' in {caller.root}")
+        yield Result("packages", FAIL, f"not as locked: {'; '.join(wrong)}. Run 'make setup' in {context.root}")
     else:
         yield Result("packages", OK, f"{len(locked)} packages are installed as {lock} says")
 
 
-def _disk(caller: Caller, home: Home) -> Iterator[Result]:
+def _disk(context: Context, home: AgentPaths) -> Iterator[Result]:
     for name, path in (("data", home.data), ("state", home.state), ("run", home.run)):
-        there = _nearest(path)
-        free = shutil.disk_usage(there).free
+        while not os.path.isdir(path):
+            path = os.path.dirname(path)
+        free = shutil.disk_usage(path).free
         level = FAIL if free < DISK_FAIL_BYTES else WARN if free < DISK_WARN_BYTES and name != "run" else OK
-        yield Result("disk", level, f"{free / (1 << 30):.1f} GiB free for {name} ({there})")
+        yield Result("disk", level, f"{free / (1 << 30):.1f} GiB free for {name} ({path})")
 
 
-def _sockets(caller: Caller, home: Home) -> Iterator[Result]:
+def _sockets(context: Context, home: AgentPaths) -> Iterator[Result]:
     longest = max((home.places.model_socket, home.places.git_socket), key=len)
     size = len(os.fsencode(longest))
     if size > MAX_PATH_BYTES:
@@ -128,33 +129,34 @@ def _sockets(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("sockets", OK, f"paths of at most {size} bytes (limit {MAX_PATH_BYTES})")
 
 
-def _podman(caller: Caller, home: Home) -> Iterator[Result]:
-    """What the container needs of this machine. A finding for whoever wants one; root is no such user."""
+def _podman(context: Context, home: AgentPaths) -> Iterator[Result]:
+    """What the container needs of this machine. A finding for a user who wants one; root is no such user."""
     from host.container import machine
 
-    found = machine.look(caller.environ, caller.uid)
-    wanted = _sandbox_wanted(home)
-    missing = machine.fatal(found)
-    level = FAIL if wanted == running.PODMAN else NOTE if wanted == "process" or caller.uid == 0 else WARN
+    found = machine.look(context.environ, context.uid)
+    try:
+        wanted = read_settings(home.settings).sandbox
+    except SettingsError:  # reported by its own check
+        wanted = "auto"
+    level = FAIL if wanted == PODMAN else NOTE if wanted == PROCESS or context.uid == 0 else WARN
     for lack in machine.lacks(found):
         yield Result("podman", level if lack.is_fatal else NOTE, lack.text)
-    if not missing:
+    if not machine.fatal(found):
         version = ".".join(map(str, found.version))
         text = f"{version} with {found.runtime}, {found.driver} storage, {found.network}, {found.ids} ids: usable"
         yield Result("podman", OK, text)
-        yield from _image(caller, found, wanted)
+        yield from _image(context, found, wanted)
 
 
-def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
+def _image(context: Context, found: Machine, wanted: str) -> Iterator[Result]:
     from host.container import choice, image
     from host.container.podman import PodmanError
     from host.container.words import VERSION
-    from host.display import counted
 
-    podman = choice.podman_of(caller, found)
+    podman = choice.podman_of(context, found)
     try:
         built = podman("image", "ls", f"--filter=label={VERSION}", "--quiet").split()
-        is_there = image.look(podman, image.base_name(caller.root)) is not None
+        is_there = image.look(podman, image.base_name(context.root)) is not None
     except PodmanError as error:
         yield Result("image", FAIL, error.said)
         return
@@ -164,74 +166,63 @@ def _image(caller: Caller, found: Machine, wanted: str) -> Iterator[Result]:
         yield Result("image", OK, "'minifram up' makes its base and builds it, which takes some minutes")
     else:
         text = "there is nothing to build it on: apt-get install mmdebstrap, or name an image in podman.base"
-        yield Result("image", WARN if wanted == running.PODMAN else NOTE, text)
-
+        yield Result("image", WARN if wanted == PODMAN else NOTE, text)
     if len(set(built)) > IMAGES_KEPT:
         text = f"podman image prune --all --filter label={VERSION}"
         yield Result("image", NOTE, f"those of earlier versions take room; this removes what is not in use: {text}")
 
 
-def _sandbox_wanted(home: Home) -> str:
-    try:
-        return read_settings(home.settings).sandbox
-    except SettingsError:  # told by its own check
-        return "auto"
-
-
-def _container(caller: Caller, home: Home) -> Iterator[Result]:
+def _container(context: Context, home: AgentPaths) -> Iterator[Result]:
     """For an agent that podman runs, or ran last: nothing may be left when it is down."""
-    if running.sandbox_in_use(home) != running.PODMAN:
+    if sandbox_in_use(home) != PODMAN:
         return
     from host.container import choice, control
 
-    holds = watching.holder(home.places.watcher_lock, True) is not None
     try:
-        podman = choice.podman_at_hand(caller)
+        podman = choice.podman_at_hand(context)
         found = control.look(podman, home)
         has_secret = bool(control.keys_held(podman, home))
-    except Trouble as error:
+    except CommandError as error:
         yield Result("container", FAIL, str(error))
         return
     if os.path.lexists(home.switch_file):
         text = "an upgrade is under way, or was cut short: 'minifram upgrade' or 'up' ends one that was"
         yield Result("container", WARN, text)
-    if found and found.runs and holds:
+    runs = bool(found and found.runs)
+    if found and runs and is_running(home):
         yield Result("container", OK, f"running (pid {found.pid}), image version {found.version}")
-    elif found and found.runs:
+    elif found and runs:
         yield Result("container", WARN, f"running (pid {found.pid}), but no watcher is at work in it (yet)")
     elif found:
         text = f"left over ({found.status}, it ended with {found.exit_code}); 'minifram up' or 'down' removes it"
         yield Result("container", WARN, text)
     else:
         yield Result("container", OK, "none; the agent is down")
-    if has_secret and not (found and found.runs):
+    if has_secret and not runs:
         yield Result("container", WARN, "podman holds the key though the agent is down; 'minifram down' removes it")
 
 
-def _unit(caller: Caller, home: Home) -> Iterator[Result]:
+def _unit(context: Context, home: AgentPaths) -> Iterator[Result]:
     from host.agent import generate
 
-    yield from generate.of_unit(caller, home)
+    yield from generate.of_unit(context, home)
 
 
-def _settings(caller: Caller, home: Home) -> Iterator[Result]:
+def _settings(context: Context, home: AgentPaths) -> Iterator[Result]:
     try:
-        with open(home.settings, encoding="utf-8") as file:
-            wrong = settings_text.problems(file.read(), home.settings)
-    except (OSError, UnicodeDecodeError) as error:
-        wrong = [f"{home.settings} cannot be read ({error}); an empty file there means all defaults"]
-    for problem in wrong:
-        yield Result("settings", FAIL, problem)
-    if not wrong:
+        read_settings(home.settings)
+    except SettingsError as error:
+        yield from (Result("settings", FAIL, problem) for problem in str(error).splitlines())
+    else:
         yield Result("settings", OK, home.settings)
 
 
-def _repository(caller: Caller, home: Home) -> Iterator[Result]:
+def _repository(context: Context, home: AgentPaths) -> Iterator[Result]:
     try:
-        for done in mending.mend(home, mending.machine_started()):
+        for done in repair(home, machine_started()):
             yield Result("repository", NOTE, done)
-        yield from audit(home, caller.uid)
-        if elsewhere := bare.hooks_elsewhere(caller.environ):
+        yield from check_repository(home, context.uid)
+        if elsewhere := hooks_elsewhere(context.environ):
             text = (
                 f"core.hooksPath in your own git configuration is {elsewhere!r}, so your pushes by path run no hook of "
                 f"{home.remote}: set it in the repositories that need it, and not for all"
@@ -241,78 +232,70 @@ def _repository(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("repository", FAIL, str(error))
 
 
-def _run_directory(caller: Caller, home: Home) -> Iterator[Result]:
+def _run_directory(context: Context, home: AgentPaths) -> Iterator[Result]:
     if not os.path.lexists(home.run):
         yield Result("run directory", OK, f"{home.run} is not there; 'minifram up' makes it")
         return
-    wrong = [problem_with_directory(path, caller.uid) for path in (os.path.dirname(home.run), home.run)]
-    problems = [problem for problem in wrong if problem]
-    for problem in problems:
-        yield Result("run directory", FAIL, problem)
-    if not problems:
+    problems = [problem_with_directory(path, context.uid) for path in (os.path.dirname(home.run), home.run)]
+    yield from (Result("run directory", FAIL, problem) for problem in problems if problem)
+    if not any(problems):
         yield Result("run directory", OK, f"{home.run} is yours alone")
 
 
-def _state_directory(caller: Caller, home: Home) -> Iterator[Result]:
+def _state_directory(context: Context, home: AgentPaths) -> Iterator[Result]:
     if not os.path.lexists(home.state):
         yield Result("state directory", WARN, f"{home.state} is missing; 'minifram up' makes a new one, without memory")
         return
-    problem = problem_with_directory(home.state, caller.uid)
+    problem = problem_with_directory(home.state, context.uid)
     yield Result("state directory", FAIL if problem else OK, problem or f"{home.state} is yours alone")
 
 
-def _model(caller: Caller, home: Home) -> Iterator[Result]:
+def _model(context: Context, home: AgentPaths) -> Iterator[Result]:
     """Who thinks, and what is known to stand in the way without asking anybody."""
     try:
         settings = read_settings(home.settings)
-    except SettingsError:  # told by its own check
+    except SettingsError:  # reported by its own check
         return
-    is_up = watching.holder(home.places.watcher_lock, running.sandbox_in_use(home) == running.PODMAN) is not None
-    there = running.keys_in_use(home) if is_up else [key for key in KEYS if caller.environ.get(variable_of(key))]
-    sandbox = (running.sandbox_in_use(home) if is_up else "") or settings.sandbox
-    problem = problem_in_sandbox(settings.model, sandbox)
+    is_up = is_running(home)
+    there = keys_in_use(home) if is_up else [key for key in KEYS if context.environ.get(variable_of(key))]
+    problem = problem_in_sandbox(settings.model, (sandbox_in_use(home) if is_up else "") or settings.sandbox)
     if problem:
         yield Result("model", FAIL, problem)
     lost = [variable_of(key) for key in keys_needed(settings.model, there) if key not in there]
     if lost:
-        yield Result(
-            "model", NOTE if not is_up else WARN, f"{' and '.join(lost)} is not set, and 'minifram up' needs it"
-        )
+        text = f"{' and '.join(lost)} is not set, and 'minifram up' needs it"
+        yield Result("model", WARN if is_up else NOTE, text)
     if not problem and not lost:
         yield Result("model", OK, model_words(settings.model, there))
 
 
-def _key(caller: Caller, home: Home) -> Iterator[Result]:
-    found = [key for key in KEYS if os.path.lexists(home.key_file(key))]
-    if not found:
+def _key(context: Context, home: AgentPaths) -> Iterator[Result]:
+    paths = [path for path in map(home.key_file, KEYS) if os.path.lexists(path)]
+    if not paths:
         yield Result("key", OK, "no key lies on disk")
-    for key in found:
-        yield _key_file(caller, home, home.key_file(key))
+    for path in paths:
+        status = os.lstat(path)
+        mode = stat.S_IMODE(status.st_mode)
+        problem = problem_with_directory(home.places.secrets, context.uid)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != context.uid or mode & 0o077:
+            problem = f"{path} must be a regular file of yours with mode 0600 (found {mode:04o})"
+        if problem:
+            yield Result("key", FAIL, f"{problem}; assume that others know the key")
+        elif sandbox_in_use(home) == PODMAN or not is_running(home):
+            yield Result("key", WARN, f"{path} lies there though the agent is down; remove it")
+        else:
+            yield Result("key", OK, f"{path} is readable by you alone")
 
 
-def _key_file(caller: Caller, home: Home, path: str) -> Result:
-    status = os.lstat(path)
-    mode = stat.S_IMODE(status.st_mode)
-    problem = problem_with_directory(home.places.secrets, caller.uid)
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != caller.uid or mode & 0o077:
-        problem = f"{path} must be a regular file of yours with mode 0600 (found {mode:04o})"
-    if problem:
-        return Result("key", FAIL, f"{problem}; take the key to be known to others")
-    if running.sandbox_in_use(home) == running.PODMAN or watching.holder(home.places.watcher_lock) is None:
-        return Result("key", WARN, f"{path} lies there though the agent is down; remove it")
-    return Result("key", OK, f"{path} is readable by you alone")
-
-
-def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
-    in_container = running.sandbox_in_use(home) == running.PODMAN
-    pid = watching.holder(home.places.watcher_lock, in_container)
+def _watcher(context: Context, home: AgentPaths) -> Iterator[Result]:
+    lock, in_container = home.places.watcher_lock, sandbox_in_use(home) == PODMAN
+    pid = holder(lock, in_container)
     try:
-        state = watching.known_state(home)
+        state = known_state(home)
     except (OSError, ValueError) as error:
-        yield Result("watcher", WARN, f"{home.places.watcher_state}: {error}; the watcher begins anew without it")
+        yield Result("watcher", WARN, f"{home.places.watcher_state}: {error}; the watcher starts without it")
         state = None
-    if pid == watching.UNKNOWN:
-        lock = home.places.watcher_lock
+    if pid == UNKNOWN:
         yield Result("watcher", FAIL, f"{lock} is held, but not by the process it names; find it: fuser {lock}")
     elif pid is not None:
         yield Result("watcher", OK, f"running (pid {pid})")
@@ -320,42 +303,33 @@ def _watcher(caller: Caller, home: Home) -> Iterator[Result]:
         yield Result("watcher", OK, "not running")
     else:
         yield Result("watcher", WARN, f"it died in phase {state.phase!r} without a word; 'minifram up' starts it again")
-        if not in_container and (orphan := watching.orphan(state)):
-            yield Result("watcher", WARN, f"its runner (pid {orphan}) lives on, unwatched; 'minifram up' takes it over")
+        if not in_container and (runner := orphan(state)):
+            yield Result("watcher", WARN, f"its runner (pid {runner}) lives on, unwatched; 'minifram up' takes it over")
 
 
-def _main(caller: Caller, home: Home) -> Iterator[Result]:
-    from host.agent import pins
-
-    yield from pins.of_main(home)
+_NOBODY = "nobody listens"
 
 
-_QUESTIONS = (("git door", b"", b"main "), ("model door", b"GET /health HTTP/1.0\r\n\r\n", b"HTTP/1."))
-"""What each door is asked, and how a door's answer begins."""
-
-
-def _doors(caller: Caller, home: Home) -> Iterator[Result]:
-    """Whether the doors answer while the agent runs, and nobody else stands in their places while it does not."""
-    if running.sandbox_in_use(home) == running.PODMAN:
+def _doors(context: Context, home: AgentPaths) -> Iterator[Result]:
+    """Whether the doors answer while the agent runs, and nothing else stands in their places while it does not."""
+    if sandbox_in_use(home) == PODMAN:
         return  # they are in the container, and its watcher asks them
-    is_running = watching.holder(home.places.watcher_lock) is not None
-    for path, (name, question, expected) in zip(
-        (home.places.git_socket, home.places.model_socket), _QUESTIONS, strict=True
+    running = is_running(home)
+    for name, path, question, expected in (
+        ("git door", home.places.git_socket, b"", b"main "),
+        ("model door", home.places.model_socket, b"GET /health HTTP/1.0\r\n\r\n", b"HTTP/1."),
     ):
         problem = _problem_with_door(path, question, expected)
-        if is_running and problem:
-            text = f"{path}: {problem}; its reason is in {home.doors_log}, 'minifram restart' opens it anew"
+        if running and problem:
+            text = f"{path}: {problem}; its reason is in {home.doors_log}, 'minifram restart' opens it again"
             yield Result(name, FAIL, text)
-        elif is_running:
+        elif running:
             yield Result(name, OK, f"{path} answers")
         elif os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
             yield Result(name, FAIL, f"{path} is no socket, and the door cannot open there; move it away")
         elif not problem or not problem.startswith(_NOBODY):
             text = f"another program listens at {path} though the agent is down; find and end it: fuser {path}"
             yield Result(name, FAIL, text)
-
-
-_NOBODY = "nobody listens"
 
 
 def _problem_with_door(path: str, question: bytes, expected: bytes) -> str | None:
@@ -368,10 +342,3 @@ def _problem_with_door(path: str, question: bytes, expected: bytes) -> str | Non
     except OSError as error:
         return f"no answer within {DOOR_SECONDS:g} s ({error})"
     return None if answer.startswith(expected) else f"answered {answer[:40]!r}, expected {expected.decode()!r}"
-
-
-def _nearest(path: str) -> str:
-    """`path` or the nearest directory above it that exists."""
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path

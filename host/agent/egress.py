@@ -10,11 +10,11 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.agent.paths import Home
 from host.container.counters import Count, CountersError, parse_counters, rejected
 from host.container.podman import Podman, PodmanError
 from host.container.query_log import Asked, QueryLog
 from host.container.words import names
+from host.paths import AgentPaths
 from infra.shared.safe_files import opened_file
 
 LOG = "resolver.log"
@@ -32,7 +32,7 @@ class Egress(NamedTuple):
     why_unknown: str
 
 
-def egress(home: Home, podman: Podman | None, most: int) -> Egress:
+def read_egress(home: AgentPaths, podman: Podman | None, most: int) -> Egress:
     """`podman` is None when no container runs; `most` names have a line of their own. Raises OSError, ValueError."""
     log = QueryLog()
     log.note_all(_lines(home))
@@ -45,13 +45,13 @@ def egress(home: Home, podman: Podman | None, most: int) -> Egress:
     return Egress(log.total(), log.top(most), counted, why)
 
 
-def stopped(podman: Podman, home: Home) -> dict[str, Count]:
+def stopped(podman: Podman, home: AgentPaths) -> dict[str, Count]:
     """Raises PodmanError, CountersError."""
     ask = ("nft", "-j", "list", "counters", "table", "inet", "minifram")
     return rejected(parse_counters(podman("exec", "--user=0:0", names(home.agent).container, *ask)))
 
 
-def _lines(home: Home) -> Iterator[str]:
+def _lines(home: AgentPaths) -> Iterator[str]:
     """The older log first. The resolver speaks to the cell: its lines are input."""
     for name in (f"{LOG}.1", LOG):
         with contextlib.suppress(FileNotFoundError), opened_file(f"{home.state}/{name}") as file:

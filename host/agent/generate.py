@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from host.agent import up as running
 from host.agent.consent import Consent, require
-from host.agent.paths import Home
 from host.container import choice, control, image, kube, quadlet
 from host.container.machine import Machine
 from host.container.podman import Podman
 from host.container.words import Sealing, sealing
-from host.context import Caller, as_option
-from host.errors import Trouble
-from host.repository.audit import OK, WARN, Result
+from host.context import Context, as_option
+from host.errors import CommandError
+from host.paths import AgentPaths
+from host.repository.checks import OK, WARN, Result
+from host.repository.open import open_repository
+from host.repository.repair import put_hooks
+from host.running import record
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.providers import variable_of
@@ -32,7 +34,7 @@ QUADLET, KUBE = KINDS = ("quadlet", "kube")
 class Now(NamedTuple):
     """With what `up` would make the container now."""
 
-    home: Home
+    home: AgentPaths
     sealed: Sealing
     podman: Podman
     machine: Machine
@@ -47,40 +49,40 @@ class Checked(NamedTuple):
     """Lines of a unified diff, from the file to what would be made; none when they are the same."""
 
 
-def now(caller: Caller, kind: str, complete: bool, consent: Consent | None = None) -> Now:
+def now(context: Context, kind: str, complete: bool, consent: Consent | None = None) -> Now:
     """With `complete`, all that the container needs has to be there; with `consent`, the PM is asked about settings
-    that changed since the last start. Raises Trouble and SettingsError."""
-    home = caller.initialised()
+    that changed since the last start. Raises CommandError and SettingsError."""
+    home = context.initialised()
     own = as_option(home.agent)
-    if running.sandbox_in_use(home) != running.PODMAN:
-        raise Trouble(
+    if record.sandbox_in_use(home) != record.PODMAN:
+        raise CommandError(
             Exit.NOT_FOUND,
             f"agent {home.agent!r} was not started in the podman sandbox last, so its image, volumes and secret may "
             f"not be there; first: minifram up{own} --sandbox podman",
         )
     settings = read_settings(home.settings)
     if consent is not None:
-        require(home, settings, running.PODMAN, "generate", consent)
-    machine = choice.choose(caller, choice.PODMAN, True).machine
+        require(home, settings, record.PODMAN, "generate", consent)
+    machine = choice.choose(context, choice.PODMAN, True).machine
     assert machine is not None  # noqa: S101 - what choosing podman means
-    podman = choice.podman_of(caller, machine)
-    keys = running.keys_in_use(home)
-    made = image.known(podman, caller.root, settings.podman.base)
+    podman = choice.podman_of(context, machine)
+    keys = record.keys_in_use(home)
+    made = image.known(podman, context.root, settings.podman.base)
     if made is None or (complete and image.look(podman, made.name) is None):
         what = f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
-        raise Trouble(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
+        raise CommandError(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
     held = control.keys_held(podman, home) if complete and kind == QUADLET and keys else keys
     if lost := [f"{variable_of(key)}=…" for key in keys if key not in held]:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"podman holds no key for agent {home.agent!r} ('minifram down' takes it away); "
             f"put it there with: export {' '.join(lost)} && minifram up{own}",
         )
-    return Now(home, sealing(home, settings, machine, made, caller.root, keys, caller.network), podman, machine)
+    return Now(home, sealing(home, settings, machine, made, context.root, keys, context.network), podman, machine)
 
 
 def text_of(kind: str, found: Now) -> str:
-    """A quadlet unit or a kube manifest. Raises Trouble for what cannot be one."""
+    """A quadlet unit or a kube manifest. Raises CommandError for what cannot be one."""
     return kube.manifest(found.sealed) if kind == KUBE else quadlet.unit(found.sealed, found.podman)
 
 
@@ -89,41 +91,43 @@ def needed(kind: str) -> tuple[int, int]:
     return kube.NEEDED if kind == KUBE else quadlet.NEEDED
 
 
-def unit_path(caller: Caller, agent: str) -> str:
+def unit_path(context: Context, agent: str) -> str:
     """Where systemd of this user looks for the agent's quadlet unit."""
-    config = Path(caller.home.settings).parents[2]  # of <config>/minifram/<agent>/minifram.yaml
+    config = Path(context.home.settings).parents[2]  # of <config>/minifram/<agent>/minifram.yaml
     return f"{config}/containers/systemd/{quadlet.name(agent)}.container"
 
 
-def install(path: str, text: str) -> None:
-    """In one step. Raises Trouble when a file stands there that is not of our making."""
+def install(home: AgentPaths, path: str, text: str) -> None:
+    """In one step. Raises CommandError when a file stands there that is not of our making."""
+    open_repository(home)
+    put_hooks(home.remote)  # systemd starts the container, and runs no command that would
     there = _read(path)
     if there is not None and not there.startswith(quadlet.MARK):
-        raise Trouble(Exit.CONFLICT, f"{path} was not made by 'minifram generate'; move it away and try again")
+        raise CommandError(Exit.CONFLICT, f"{path} was not made by 'minifram generate'; move it away and try again")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_whole(path, text.encode())
 
 
 def check(agent: str, path: str, text: str) -> Checked:
-    """Hold the file against `text`, which would be made now. Raises Trouble when there is none."""
+    """Hold the file against `text`, which would be made now. Raises CommandError when there is none."""
     there = _read(path)
     if there is None:
-        raise Trouble(Exit.NOT_FOUND, f"{path} is not there; 'minifram generate' makes it")
+        raise CommandError(Exit.NOT_FOUND, f"{path} is not there; 'minifram generate' makes it")
     lines = difflib.unified_diff(
         there.splitlines(), text.splitlines(), path, "what would be made now", lineterm="", n=0
     )
     return Checked(agent, path, tuple(lines))
 
 
-def of_unit(caller: Caller, home: Home) -> Iterator[Result]:
+def of_unit(context: Context, home: AgentPaths) -> Iterator[Result]:
     """For `doctor`: an installed unit is what would be made now."""
-    path = unit_path(caller, home.agent)
+    path = unit_path(context, home.agent)
     if not os.path.lexists(path):
         return
     again = f"'minifram generate quadlet{as_option(home.agent)} --install'"
     try:
-        found = check(home.agent, path, text_of(QUADLET, now(caller, QUADLET, complete=False)))
-    except (Trouble, SettingsError) as error:
+        found = check(home.agent, path, text_of(QUADLET, now(context, QUADLET, complete=False)))
+    except (CommandError, SettingsError) as error:
         yield Result("quadlet", WARN, f"whether {path} is still right is not known: {error}")
         return
     if found.differences:
@@ -134,11 +138,11 @@ def of_unit(caller: Caller, home: Home) -> Iterator[Result]:
 
 
 def _read(path: str) -> str | None:
-    """None when there is none. Raises Trouble for what is no text."""
+    """None when there is none. Raises CommandError for what is no text."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise Trouble(Exit.CONFLICT, f"{path} is no text ({error}); expected a file of ours") from None
+        raise CommandError(Exit.CONFLICT, f"{path} is no text ({error}); expected a file of ours") from None

@@ -9,16 +9,15 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from host.agent.paths import Home, secure_directory, secure_run_directory
 from host.context import as_option
-from host.errors import Trouble
+from host.errors import conflict, try_again, usage
+from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.project import Source, first_files
-from host.repository.guard import put_guard
 from host.repository.open import git_on
-from infra.shared.exit_codes import Exit
+from host.repository.repair import put_hooks
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import MARKER, SETTINGS
@@ -26,7 +25,7 @@ from infra.shared.repository.git import Git
 from infra.shared.sockets import MAX_PATH_BYTES
 
 
-class Born(NamedTuple):
+class Initialised(NamedTuple):
     """A new agent."""
 
     agent: str
@@ -40,53 +39,73 @@ class Born(NamedTuple):
     """True when a settings file was already there and was left as it is."""
 
 
-def give_birth(home: Home, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int) -> Born:
+def init_agent(
+    home: AgentPaths, root: str, settings_text: str | None, default_text: str, pm: Person, uid: int
+) -> Initialised:
     """Make the agent of `home` from the project at `root`.
 
     `settings_text` is what the PM asked for; None takes a settings file that is already there, or `default_text`.
-    Raises Trouble when there is such an agent, or when the project is not whole."""
+    Raises CommandError when there is such an agent, or when the project is not whole."""
     sources = first_files(root)
-    refuse_long_sockets(home)
+    with making(home, lambda: _refuse_what_is_there(home, settings_text)) as unfinished, contextlib.ExitStack() as undo:
+        kept = os.path.lexists(home.settings)
+        commit = make_repository(f"{unfinished}/remote.git", home.agent, sources, pm)
+        os.mkdir(f"{unfinished}/bot", 0o700)
+        for path in (home.state, home.run):
+            if not os.path.lexists(path):
+                undo.callback(try_to, os.rmdir, path)
+        secure_directory(home.state, uid)
+        secure_run_directory(home, uid)
+        if not kept:
+            make_directories(os.path.dirname(home.settings), 0o700)
+            undo.callback(try_to, os.unlink, home.settings)
+            write_whole(home.settings, (settings_text or default_text).encode())
+        sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
+        os.rename(unfinished, home.data)
+        undo.pop_all()
+    return Initialised(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
+
+
+@contextlib.contextmanager
+def making(home: AgentPaths, refuse: Callable[[], None]) -> Iterator[str]:
+    """A directory beside the agent's place, which the body fills and renames into place; gone when it fails.
+
+    One name has one maker at a time. Raises CommandError when there is another, what `refuse` raises, and for an agent
+    whose sockets nobody could connect to."""
+    longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
+    if longest > MAX_PATH_BYTES:
+        raise usage(
+            f"sockets in {home.run} would have paths of {longest} bytes; at most {MAX_PATH_BYTES} are possible: "
+            "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory"
+        )
     base = os.path.dirname(home.data)
     make_directories(base, 0o700)
-    with alone_in(base):
-        _refuse_what_is_there(home, settings_text)
-        kept = os.path.lexists(home.settings)
+    lock = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise try_again(f"another 'minifram init' or 'restore' works in {base}; try again") from None
+        refuse()
         unfinished = f"{base}/.{home.agent}.new"
-        shutil.rmtree(unfinished, ignore_errors=True)  # an earlier init that was killed
-        made: list[str] = []
+        shutil.rmtree(unfinished, ignore_errors=True)  # an earlier init or restore that was killed
         try:
             os.mkdir(unfinished, 0o700)
-            commit = make_repository(f"{unfinished}/remote.git", home.agent, sources, pm)
-            os.mkdir(f"{unfinished}/bot", 0o700)
-            made += _make_directories(home, uid)
-            if not kept:
-                make_directories(os.path.dirname(home.settings), 0o700)
-                made.append(home.settings)
-                write_whole(home.settings, (settings_text or default_text).encode())
-            sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
-            os.rename(unfinished, home.data)
+            yield unfinished
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
-            _remove(made)
             raise
         sync_directory(base)
-    return Born(home.agent, commit, home.remote, home.places.bot, home.settings, home.state, home.run, kept)
+    finally:
+        os.close(lock)
 
 
 def make_repository(path: str, agent: str, sources: list[Source], pm: Person) -> str:
     """A bare repository of ours at `path` with the first commit on main; gives that commit."""
     git = make_empty_repository(path, agent, pm)
     # One pack instead of one object for each file: every object of its own would be synced to disk by itself.
-    git(
-        "-c",
-        "fastimport.unpackLimit=1",
-        "fast-import",
-        "--quiet",
-        "--done",
-        "--date-format=now",
-        stdin=_import_stream(agent, sources, pm),
-    )
+    options = ("-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--done", "--date-format=now")
+    git(*options, stdin=_import_stream(agent, sources, pm))
     return git("rev-parse", "--verify", "refs/heads/main")
 
 
@@ -97,7 +116,7 @@ def make_empty_repository(path: str, agent: str, pm: Person) -> Git:
     git = git_on(path, pm)
     for key, value in (*SETTINGS, (MARKER, agent)):
         git("config", "--file", f"{path}/config", key, value)
-    put_guard(path)
+    put_hooks(path)
     sync_tree(path)  # git itself leaves HEAD to the kernel
     return git
 
@@ -118,70 +137,29 @@ def _data(content: bytes) -> bytes:
     return b"data %d\n%b\n" % (len(content), content)
 
 
-def _refuse_what_is_there(home: Home, settings_text: str | None) -> None:
+def _refuse_what_is_there(home: AgentPaths, settings_text: str | None) -> None:
     if os.path.lexists(home.data) and not os.path.lexists(home.remote):
-        raise Trouble(
-            Exit.CONFLICT,
+        raise conflict(
             f"{home.data} is there and holds no agent (expected {home.remote}); "
-            "put that back from a copy, or move the directory away and run 'minifram init' again",
+            "put that back from a copy, or move the directory away and run 'minifram init' again"
         )
     if os.path.lexists(home.data):
-        raise Trouble(
-            Exit.CONFLICT,
+        raise conflict(
             f"agent {home.agent!r} is already initialised ({home.data}); "
-            f"start it with 'minifram up{as_option(home.agent)}', or give another name with --agent",
+            f"start it with 'minifram up{as_option(home.agent)}', or give another name with --agent"
         )
     if os.path.isdir(home.state) and os.listdir(home.state):
-        raise Trouble(
-            Exit.CONFLICT,
+        raise conflict(
             f"{home.state} holds the state of an earlier agent {home.agent!r}; "
-            "a new one must not begin with it: move it away, then run 'minifram init' again",
+            "a new one must not begin with it: move it away, then run 'minifram init' again"
         )
     if settings_text is not None and os.path.lexists(home.settings):
-        raise Trouble(
-            Exit.CONFLICT,
+        raise conflict(
             f"{home.settings} is already there, and --sandbox, --model or --autonomy would change it; "
-            "leave these options out to keep the file, or move it away",
+            "leave these options out to keep the file, or move it away"
         )
 
 
-def refuse_long_sockets(home: Home) -> None:
-    """Raises Trouble for a home whose sockets nobody could connect to."""
-    longest = max(len(os.fsencode(path)) for path in (home.places.model_socket, home.places.git_socket))
-    if longest > MAX_PATH_BYTES:
-        raise Trouble(
-            Exit.USAGE,
-            f"sockets in {home.run} would have paths of {longest} bytes; at most {MAX_PATH_BYTES} are possible: "
-            "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory",
-        )
-
-
-def _make_directories(home: Home, uid: int) -> list[str]:
-    made = [path for path in (home.state, home.run) if not os.path.lexists(path)]
-    secure_directory(home.state, uid)
-    secure_run_directory(home, uid)
-    return made
-
-
-def _remove(made: list[str]) -> None:
-    for path in made:
-        with contextlib.suppress(OSError):  # already unwinding from the trouble that counts
-            if os.path.isdir(path):
-                os.rmdir(path)
-            else:
-                os.unlink(path)
-
-
-@contextlib.contextmanager
-def alone_in(directory: str) -> Iterator[None]:
-    """Hold a lock on `directory` itself: of one name there is one maker. Raises Trouble when another is at work."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = f"another 'minifram init' or 'restore' works in {directory}; try again"
-            raise Trouble(Exit.TRY_AGAIN, text) from None
-        yield
-    finally:
-        os.close(descriptor)
+def try_to(remove: Callable[[str], None], path: str) -> None:
+    with contextlib.suppress(OSError):  # already unwinding from the error that counts
+        remove(path)

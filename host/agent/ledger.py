@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from host.agent.paths import Home
-from host.errors import Trouble
+from host.errors import conflict
+from host.paths import AgentPaths
 from infra.keep.ledger.chain import Checked, check
-from infra.shared.exit_codes import Exit
 from infra.shared.safe_files import opened_file
 
 MOST_LINE_BYTES = 1 << 20
 """A line that the model door writes has less than a thousandth of this."""
 
 
-def verify(home: Home) -> Checked:
-    """An agent that never asked a model has no ledger, and nothing wrong with it. Raises OSError, Trouble."""
+def verify(home: AgentPaths) -> Checked:
+    """An agent that never asked a model has no ledger, and nothing wrong with it. Raises OSError, CommandError."""
     try:
         with opened_file(home.places.ledger) as file:
             return check(_lines(iter(lambda: file.readline(MOST_LINE_BYTES), b"")))
     except FileNotFoundError:
         return check(())
     except ValueError as error:
-        raise Trouble(Exit.CONFLICT, str(error)) from None
+        raise conflict(str(error)) from None
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:

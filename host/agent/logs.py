@@ -18,7 +18,6 @@ from infra.shared.places import BOOT_LOG, ERROR_LOG, Places
 from infra.shared.safe_files import Below, Piece
 
 WATCHER, DOORS, RUNNER, BOOT = "watcher", "doors", "runner", "boot"
-SOURCES = (WATCHER, DOORS, RUNNER, BOOT)
 
 TAIL_BYTES = 1 << 20
 """Of each file, so much is looked at."""
@@ -48,41 +47,37 @@ class File(NamedTuple):
     source: str
     branch: str
 
+    def piece(self, start: int | None = None, older: str = "") -> Piece | None:
+        return Below(self.root).piece(self.path + older, TAIL_BYTES, start)
+
 
 def files(places: Places, source: str) -> list[File]:
     """The log files there are now, of one source or of `all`."""
-    wanted = SOURCES if source == "all" else (source,)
-    of_the_keep = {WATCHER: "watcher.log", DOORS: "doors.log"}
-    found = [File(places.var, name, source, "") for source, name in of_the_keep.items() if source in wanted]
-    for branch in with_clones(Below(places.bot))[0]:
-        inside = f"{branch}/minifram"
-        if RUNNER in wanted:
-            found.append(File(places.bot, f"{inside}/{ERROR_LOG}", RUNNER, branch))
-        if BOOT in wanted:
-            found.append(File(places.bot, f"{inside}/{BOOT_LOG}", BOOT, branch))
-    return found
+    found = [File(places.var, "watcher.log", WATCHER, ""), File(places.var, "doors.log", DOORS, "")]
+    if source not in (WATCHER, DOORS):
+        for branch in with_clones(Below(places.bot))[0]:
+            for log, of in ((ERROR_LOG, RUNNER), (BOOT_LOG, BOOT)):
+                found.append(File(places.bot, f"{branch}/minifram/{log}", of, branch))
+    return [file for file in found if source in (file.source, "all")]
 
 
 def last_lines(places: Places, source: str, count: int) -> list[Line]:
     """The last `count` lines of all logs, by time."""
-    found: list[Line] = []
-    for file in files(places, source):  # one after the other: an agent may have a great many
-        piece = _tail(file)
-        found += _last(_of_tail(file, piece), count) if piece else []
-    return _newest(found, count)
+    return _newest((_tail_lines(file, file.piece())[0] for file in files(places, source)), count)
 
 
-def follow(places: Places, source: str, count: int, pause: Callable[[float], None] = time.sleep) -> Iterator[Line]:
+def follow_lines(
+    places: Places, source: str, count: int, pause: Callable[[float], None] = time.sleep
+) -> Iterator[Line]:
     """The last lines, then every new one as it is written, for ever. A replaced file is read from its start."""
     seen: dict[File, Piece] = {}
     rest: dict[File, bytes] = {}
-    old: list[Line] = []
+    old = []
     for file in files(places, source):
-        piece = _tail(file)
-        if piece:
+        if piece := file.piece():
+            lines, rest[file] = _tail_lines(file, piece, whole_lines=True)
             seen[file] = piece._replace(content=b"")
-            whole, newline, rest[file] = piece.content.rpartition(b"\n")
-            old += _last(_of_tail(file, piece._replace(content=whole + newline)), count)
+            old.append(lines[-count:] if count else [])
     yield from _newest(old, count)
     while True:
         new: list[Line] = []
@@ -95,40 +90,37 @@ def follow(places: Places, source: str, count: int, pause: Callable[[float], Non
             if len(rest[file]) > TAIL_BYTES:  # a line without an end must not fill our memory
                 whole, newline, rest[file] = rest[file], b"\n", b""
             new += _lines(file, whole + newline, timestamp(fresh[1].modified))
-        yield from _newest(new, len(new))
+        yield from _newest([new], len(new))
         pause(FOLLOW_SECONDS)
 
 
-def _last(lines: list[Line], count: int) -> list[Line]:
-    return lines[-count:] if count else []
-
-
-def _tail(file: File) -> Piece | None:
-    return Below(file.root).piece(file.path, TAIL_BYTES)
-
-
-def _of_tail(file: File, piece: Piece) -> list[Line]:
-    cut = piece.end > TAIL_BYTES  # then the first line is not whole
-    content = piece.content.partition(b"\n")[2] if cut else piece.content
-    return _lines(file, content, timestamp(piece.modified))
+def _tail_lines(file: File, piece: Piece | None, whole_lines: bool = False) -> tuple[list[Line], bytes]:
+    """The lines at the end of a file, and with `whole_lines` what stands behind the last newline."""
+    if piece is None:
+        return [], b""
+    content, rest = piece.content, b""
+    if piece.end > TAIL_BYTES:  # then the first line is not whole
+        content = content.partition(b"\n")[2]
+    if whole_lines:
+        before, newline, rest = content.rpartition(b"\n")
+        content = before + newline
+    return _lines(file, content, timestamp(piece.modified)), rest
 
 
 def _fresh(file: File, before: Piece | None) -> tuple[bytes, Piece] | None:
     """What was written since `before`, and the piece to go on from. A log that was moved aside is finished first."""
-    if before is None:
-        piece = Below(file.root).piece(file.path, TAIL_BYTES, 0)
+    piece = file.piece(before.end if before else 0)
+    if piece is None or before is None or piece.identity == before.identity:
         return (piece.content, piece) if piece else None
-    piece = Below(file.root).piece(file.path, TAIL_BYTES, before.end)
-    if piece is None or piece.identity == before.identity:
-        return (piece.content, piece) if piece else None
-    moved = Below(file.root).piece(f"{file.path}.1", TAIL_BYTES, before.end)
+    moved = file.piece(before.end, ".1")
     end = moved.content if moved and moved.identity == before.identity else b""
-    piece = Below(file.root).piece(file.path, TAIL_BYTES, 0)
+    piece = file.piece(0)
     return (end + piece.content, piece) if piece else None
 
 
-def _newest(lines: list[Line], count: int) -> list[Line]:
-    ordered = sorted(lines, key=lambda line: line.time)  # stable: lines of one file stay in its order
+def _newest(found: Iterator[list[Line]] | list[list[Line]], count: int) -> list[Line]:
+    some = (line for lines in found for line in (lines[-count:] if count else []))
+    ordered = sorted(some, key=lambda line: line.time)  # stable: lines of one file stay in its order
     return ordered[-count:] if count else []
 
 
@@ -161,9 +153,8 @@ def _time_of(text: str, event: dict[str, Any] | None) -> str:
     stated = text[:40]
     if event is not None:
         stated = next((str(event[key]) for key in _TIME_KEYS if key in event), "")
-    match = _TIME.match(stated)
-    if match is None:
-        return ""
-    # Logs write times with three or six decimals; cut to ours, so that they sort as text.
-    whole, _, fraction = match[1].partition(".")
-    return f"{whole}.{(fraction + '000')[:3]}Z"
+    if match := _TIME.match(stated):
+        # Logs write times with three or six decimals; cut to ours, so that they sort as text.
+        whole, _, fraction = match[1].partition(".")
+        return f"{whole}.{(fraction + '000')[:3]}Z"
+    return ""

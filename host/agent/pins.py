@@ -1,6 +1,5 @@
 """Versions that the watcher has pinned: which they are, whether main holds one of them now, and the PM's word that they
-may be tried again. That word is a ref which the PM alone can make, and which the watcher removes when it takes it;
-what it then does is the watcher's to decide."""
+may be tried again. That word is a ref which the PM alone can make, and which the watcher removes when it takes it."""
 
 from __future__ import annotations
 
@@ -9,19 +8,18 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home
-from host.context import as_option
+from host.context import Context, as_option
 from host.display import one_line
-from host.errors import Trouble
-from host.repository import open as bare
-from host.repository import review
-from host.repository.audit import NOTE, OK, WARN, Result
+from host.errors import CommandError, failure
+from host.paths import AgentPaths
+from host.repository.checks import NOTE, OK, WARN, Result
+from host.repository.open import open_repository
+from host.repository.review import main_commit
+from host.running.record import is_running
+from host.running.watcher import POLL_SECONDS, known_state
 from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.control import RETRY_REF
-from infra.shared.exit_codes import Exit
 from infra.shared.places import VERSION
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
@@ -29,21 +27,21 @@ from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 
 TAKEN_SECONDS = 10.0
-"""The watcher looks every second or so; it may be about to start somebody."""
+"""The watcher looks every second or so; it may be about to start a version."""
 SHOWN = 5
 STAND_INS = (GOOD_LEVEL, SAFE_LEVEL)
-"""Who leads where main cannot."""
+"""What runs where main cannot."""
 
 
 class Pin(NamedTuple):
-    """A version that is not led again for now."""
+    """A version that is not started again for now."""
 
     branch: str
     commit: str
     at: str
     why: str
     is_main: bool
-    """Main holds this version now, so that something else leads in its place."""
+    """Main holds this version now, so that something else runs in its place."""
 
 
 class Retried(NamedTuple):
@@ -58,22 +56,22 @@ class Retried(NamedTuple):
     taken: bool
     """The watcher has seen it, and none of these is pinned any more."""
     rung: str
-    """Who leads now, or led last; empty before the first start."""
+    """What runs now, or ran last; empty before the first start."""
 
 
 def known(git: Git, state: WatcherFile, main: str) -> tuple[Pin, ...]:
-    """Those that hold now, the newest first. What the watcher remembers of versions that nobody could start any more is
-    no news to anybody. Raises GitError."""
+    """The pins that hold now, the newest first, without those of versions that nobody could start any more. Raises
+    GitError."""
     of_main = state.main.id if any(pin.version == state.main.id for pin in state.pins) else ""
     if of_main and main != state.main.commit:  # it moved while no watcher looked
         seen = resolve_commit(git, state.main.commit)
         if seen is None or changes_beyond_page(git, seen, main, *VERSION):
             of_main = ""
-    stand_ins = {good.id for good in state.known_good} if of_main else set()
+    of_interest = {of_main, *(good.id for good in state.known_good)} if of_main else {of_main}
     return tuple(
         Pin(pin.branch, pin.commit, pin.at, pin.why, bool(of_main) and pin.version == of_main)
         for pin in reversed(state.pins)
-        if (pin.version in {of_main, *stand_ins} if pin.branch == MAIN else _is_on_offer(git, pin, main))
+        if (pin.version in of_interest if pin.branch == MAIN else _is_on_offer(git, pin, main))
     )
 
 
@@ -109,80 +107,72 @@ def good_of(state: WatcherFile) -> str:
 
 
 def rung_of(state: WatcherFile) -> str:
-    """Who leads, or led last; empty before the first start."""
+    """What runs, or ran last; empty before the first start."""
     if state.branch:
         return state.level
     return state.boots[-1].level if state.boots else ""
 
 
-def is_asked(home: Home) -> bool:
+def is_asked(home: AgentPaths) -> bool:
     """The PM has asked, and no watcher has taken it yet."""
     return os.path.lexists(f"{home.remote}/{RETRY_REF}")
 
 
-def retry(home: Home, git: Git, seconds: float) -> Retried:
-    """Ask that pinned versions be tried again, and wait until the watcher has taken it, if one runs. Raises Trouble."""
-    state = _state(home)
-    main = review.main_commit(git)
-    found, rung = known(git, state, main), rung_of(state)
-    is_running = runs(home)
-    back = taken_back(state)
-    if not found and not back:
-        return Retried(home.agent, (), (), asked=False, running=is_running, taken=False, rung=rung)
-    # The watcher looks for the ref's own file: one that somebody packed is taken away first.
-    update_refs(git, f"delete {RETRY_REF}")
-    update_refs(git, f"update {RETRY_REF} {main}")
-    was = {(pin.version, pin.at) for pin in state.pins}
-    deadline = time.monotonic() + seconds
-    taken = False
-    while is_running and not taken and time.monotonic() < deadline:
-        time.sleep(watching.POLL_SECONDS)
-        if not is_asked(home):
-            state = _state(home)
-            taken = not was & {(pin.version, pin.at) for pin in state.pins} and not taken_back(state)
-        is_running = taken or runs(home)
-    return Retried(home.agent, found, back, asked=True, running=is_running, taken=taken, rung=rung_of(state))
+def retry_pinned(home: AgentPaths, git: Git, seconds: float) -> Retried:
+    """Ask that pinned versions be tried again, and wait until the watcher has taken it, if one runs. Raises
+    CommandError."""
+    state, main = _state(home), main_commit(git)
+    found, back = known(git, state, main), taken_back(state)
+    running, taken = is_running(home), False
+    if found or back:
+        # The watcher looks for the ref's own file: one that somebody packed is taken away first.
+        update_refs(git, f"delete {RETRY_REF}")
+        update_refs(git, f"update {RETRY_REF} {main}")
+        was = {(pin.version, pin.at) for pin in state.pins}
+        deadline = time.monotonic() + seconds
+        while running and not taken and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            if not is_asked(home):
+                state = _state(home)
+                taken = not was & {(pin.version, pin.at) for pin in state.pins} and not taken_back(state)
+            running = taken or is_running(home)
+    return Retried(home.agent, found, back, bool(found or back), running, taken, rung_of(state))
 
 
-def of_main(home: Home) -> Iterator[Result]:
-    """For `minifram doctor`: whether main itself leads. What keeps this from being told, its other checks tell."""
+def check_main(context: Context, home: AgentPaths) -> Iterator[Result]:
+    """For `minifram doctor`: whether main itself runs. What keeps this from being known, other checks report."""
     try:
-        state = watching.known_state(home)
-        git = bare.open_repository(home)
-        found = known(git, state, review.main_commit(git)) if state else ()
-    except (OSError, ValueError, Trouble, GitError):
+        state = known_state(home)
+        git = open_repository(home)
+        found = known(git, state, main_commit(git)) if state else ()
+    except (OSError, ValueError, CommandError, GitError):
         return
     if state is None:
         return
-    is_running, rung, option = runs(home), rung_of(state), as_option(home.agent)
+    rung, option = rung_of(state), as_option(home.agent)
+    stands_in = is_running(home) and rung in STAND_INS
     pin = next((pin for pin in found if pin.is_main), None)
     if pin:
         good = good_of(state)
-        leads = f"{rung} leads" if is_running and rung in STAND_INS else f"{GOOD_LEVEL if good else SAFE_LEVEL} is next"
+        leads = f"{rung} leads" if stands_in else f"{GOOD_LEVEL if good else SAFE_LEVEL} is next"
         back = f"'minifram rollback {good[:12]}{option}' (the last that lived), " if good else ""
         text = (
             f"at {pin.commit[:12]} it is pinned since {pin.at} because {one_line(pin.why, 160)}; {leads} in its place. "
             f"Push one that is mended, {back}or have it tried again: 'minifram retry{option}'"
         )
         yield Result("main", WARN, text)
-    elif is_running and rung in STAND_INS:
+    elif stands_in:
         text = f"{rung} leads, though main is not pinned: 'minifram restart{option}' has main tried"
         yield Result("main", WARN if rung == SAFE_LEVEL else NOTE, text)
     else:
         yield Result("main", OK, "it is not pinned")
 
 
-def runs(home: Home) -> bool:
-    in_container = running.sandbox_in_use(home) == running.PODMAN
-    return watching.holder(home.places.watcher_lock, in_container) is not None
-
-
-def _state(home: Home) -> WatcherFile:
+def _state(home: AgentPaths) -> WatcherFile:
     try:
-        return watching.known_state(home) or WatcherFile()
+        return known_state(home) or WatcherFile()
     except ValueError as error:
-        raise Trouble(
-            Exit.FAILURE,
+        raise failure(
             f"what is pinned cannot be told: {home.places.watcher_state}: {error}; "
-            "a watcher begins anew without it, and so with nothing pinned: 'minifram restart'",
+            "a watcher starts without it, and so with nothing pinned: 'minifram restart'"
         ) from None

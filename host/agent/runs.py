@@ -1,4 +1,5 @@
-"""The agent's runs, by the transcripts in its clones: its own words of what it did, read as what an agent wrote."""
+"""The agent's runs, by the transcripts in its clones, which are its own words and read as such: listed, shown, replayed
+with nobody asked and nothing done, and resumed by a directive."""
 
 from __future__ import annotations
 
@@ -6,14 +7,17 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host.agent.paths import Home
-from host.errors import Trouble
+from host.errors import failure, not_found, usage
+from host.paths import AgentPaths
 from infra.shared.clones import with_clones
-from infra.shared.exit_codes import Exit
 from infra.shared.safe_files import Below, Entry
 from infra.shared.secret_shapes import redacted, redacted_value
+
+if TYPE_CHECKING:
+    from infra.cell.loop.recorded import Recorded
+    from infra.cell.loop.replay import Replay
 
 DIRECTORY, SUFFIX = "logs/transcripts", ".jsonl"
 TAIL_BYTES = 64 * 1024
@@ -27,6 +31,9 @@ MOST_BYTES = 256 << 20
 MOST_DEPTH = 100
 MOST_RUNS = 2000
 """Of one clone."""
+MOST_LINES = 100_000
+REPLAYED_BYTES = 32 << 20
+"""Of a transcript, all of which is kept in memory."""
 
 
 class Run(NamedTuple):
@@ -51,21 +58,22 @@ class Step(NamedTuple):
     facts: dict[str, Any]
 
 
-def runs(home: Home, number: int) -> list[Run]:
+def last_runs(home: AgentPaths, number: int) -> list[Run]:
     """The last `number` runs, oldest first."""
     found = sorted((name, branch) for branch, name in _names(home))
     return [_run(home, branch, name) for name, branch in found[-number:]]
 
 
-def steps(home: Home, run: str, most_bytes: int = MOST_BYTES) -> Iterator[Step]:
+def steps_of(home: AgentPaths, run: str, most_bytes: int = MOST_BYTES) -> Iterator[Step]:
     """All lines of a run, named as in `named`; those within its first `most_bytes`."""
-    return _steps(home, *named(home, run), most_bytes)
+    path = _path(*named(home, run))
+    return filter(None, map(_step, _lines(home, path, most_bytes)))
 
 
-def named(home: Home, run: str) -> tuple[str, str]:
+def named(home: AgentPaths, run: str) -> tuple[str, str]:
     """Branch and whole name of a run, by the beginning of its name, or by its branch and that.
 
-    Raises Trouble when there is none, or more than one."""
+    Raises CommandError when there is none, or more than one."""
     every = sorted(set(_names(home)))
     found = [each for each in every if "/".join(each).startswith(run)] or [
         each for each in every if each[1].startswith(run)
@@ -73,13 +81,11 @@ def named(home: Home, run: str) -> tuple[str, str]:
     exact = [each for each in found if run in (each[1], "/".join(each))]
     if len(exact or found) != 1:
         problem = f"{len(exact or found)} runs begin so, name it as BRANCH/RUN" if found else "there is none"
-        raise Trouble(
-            Exit.NOT_FOUND, f"no run is named by {run!r}: {problem}; 'minifram runs' lists those that there are"
-        )
+        raise not_found(f"no run is named by {run!r}: {problem}; 'minifram runs' lists those that there are")
     return (exact or found)[0]
 
 
-def _names(home: Home) -> Iterator[tuple[str, str]]:
+def _names(home: AgentPaths) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
     bot = Below(home.places.bot)
     for branch in with_clones(bot)[0]:
@@ -92,33 +98,19 @@ def _path(branch: str, name: str) -> str:
     return f"{branch}/minifram/{DIRECTORY}/{name}{SUFFIX}"
 
 
-def _run(home: Home, branch: str, name: str) -> Run:
+def _run(home: AgentPaths, branch: str, name: str) -> Run:
     piece = Below(home.places.bot).piece(_path(branch, name), TAIL_BYTES)
-    lines = piece.content.splitlines() if piece else []
-    told = [step for step in map(_step, lines) if step]
-    last = told[-1] if told else Step("", "", {})
+    steps = [step for step in map(_step, piece.content.splitlines() if piece else []) if step]
+    last = steps[-1] if steps else Step("", "", {})
     ended = last.facts if last.kind == "ended" else {}
-    counted = [str(step.facts.get("step_id")) for step in told if step.kind == "answered"]
-    done = str(ended.get("steps", counted[-1] if counted else 0))
-    return Run(
-        name,
-        branch,
-        last.at,
-        str(ended.get("end", "")),
-        int(done) if done.isdecimal() and len(done) < 10 else 0,
-        str(ended.get("failure", "")),
-        piece.end if piece else 0,
-    )
+    answered = [str(step.facts.get("step_id")) for step in steps if step.kind == "answered"]
+    done = str(ended.get("steps", answered[-1] if answered else 0))
+    count = int(done) if done.isdecimal() and len(done) < 10 else 0
+    size = piece.end if piece else 0
+    return Run(name, branch, last.at, str(ended.get("end", "")), count, str(ended.get("failure", "")), size)
 
 
-def _steps(home: Home, branch: str, name: str, most_bytes: int) -> Iterator[Step]:
-    for line in _lines(home, _path(branch, name), most_bytes):
-        step = _step(line)
-        if step:
-            yield step
-
-
-def _lines(home: Home, path: str, most_bytes: int) -> Iterator[bytes]:
+def _lines(home: AgentPaths, path: str, most_bytes: int) -> Iterator[bytes]:
     """Up to where the file ends now: it may be growing."""
     bot = Below(home.places.bot)
     last = bot.piece(path, 0)
@@ -162,3 +154,54 @@ def _is_deep(value: Any) -> bool:
             return False
         level = [item for items in inner for item in items]
     return True
+
+
+def replayed(home: AgentPaths, name: str) -> tuple[str, Replay]:
+    """Its whole name and the result. Raises CommandError for a run that is missing or cannot be read."""
+    from infra.cell.loop.replay import replay
+
+    run = _read(home, name)
+    return run.run_id, replay(run)
+
+
+def _read(home: AgentPaths, name: str) -> Recorded:
+    """Raises CommandError for a run that is missing or cannot be read."""
+    from infra.cell.loop.recorded import recorded
+
+    try:
+        return recorded(_recorded(steps_of(home, name, REPLAYED_BYTES)))
+    except ValueError as error:
+        raise failure(f"the record of run {name!r} cannot be used: {error}") from None
+
+
+def resuming(home: AgentPaths, name: str, step: int | None, model: str | None, text: str) -> str:
+    """The directive that has the agent resume a run behind a step, the last that can be when None. Raises
+    CommandError."""
+    from infra.cell.loop.replay import problem_with_step
+    from infra.shared.branches import MAIN
+    from infra.shared.resume import GO_ON_FROM
+
+    branch, whole = named(home, name)
+    if branch != MAIN:
+        raise usage(f"run {whole!r} was on branch {branch!r}; only those on main can be resumed")
+    run = _read(home, f"{branch}/{whole}")
+    steps = [step] if step else range(run.steps, 0, -1)
+    problems = [problem_with_step(run, each) for each in steps]
+    if None not in problems:
+        raise usage(next(iter(filter(None, problems)), None) or f"the model never answered in run {whole!r}")
+    which = f" with model {model}" if model else ""
+    words = f"Go on from run {whole} after step {steps[problems.index(None)]}{which}"
+    found = GO_ON_FROM.fullmatch(words)
+    if not GO_ON_FROM.fullmatch(f"Go on from run {whole} after step 1"):  # an agent's file may have any name
+        raise usage(f"{whole!r} is no name that a run is given; nothing was told")
+    if not found or found[3] != model:
+        raise usage(f"{model!r} is no name of a model; expected one of those in 'minifram config'")
+    return f"{words}.\n\n{text}".strip()
+
+
+def _recorded(steps: Iterator[Step]) -> Iterator[dict[str, Any]]:
+    """Raises ValueError when there is no end of them."""
+    for number, step in enumerate(steps):
+        if number == MOST_LINES:
+            raise ValueError(f"its transcript has over {MOST_LINES} lines")
+        yield {"at": step.at, "kind": step.kind, **step.facts}

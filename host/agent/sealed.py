@@ -10,19 +10,18 @@ import select
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from host.agent import start as starting
 from host.agent import switch_files
-from host.agent import watcher as watching
-from host.agent.paths import Home
-from host.agent.start import Running
 from host.container import control, switching, words
 from host.container.inspection import ContainerState
 from host.container.machine import Machine
 from host.container.podman import Podman
 from host.container.switching import Facts, Held
 from host.container.words import Image, Sealing, sealing
-from host.context import Say
-from host.errors import Trouble
+from host.display import Say
+from host.errors import CommandError
+from host.paths import AgentPaths
+from host.running.start import Running, before_start, wait_until_running
+from host.running.watcher import last_words
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.settings import Settings
@@ -42,7 +41,7 @@ class Ship(NamedTuple):
 class Container:
     """The first process of a container, watched from before its start without asking podman again and again."""
 
-    def __init__(self, podman: Podman, home: Home, made: ContainerState) -> None:
+    def __init__(self, podman: Podman, home: AgentPaths, made: ContainerState) -> None:
         self._podman, self._home = podman, home
         self.pid = made.pid
         # It waits for its start and cannot have ended: this is no other process's number.
@@ -64,15 +63,21 @@ class Container:
 
 
 def up(
-    home: Home, settings: Settings, ship: Ship, keys: Mapping[str, str], names: Sequence[str], say: Say, seconds: float
+    home: AgentPaths,
+    settings: Settings,
+    ship: Ship,
+    keys: Mapping[str, str],
+    names: Sequence[str],
+    say: Say,
+    seconds: float,
 ) -> Running:
-    """Make and start the container, wait until its agent works. Raises Trouble.
+    """Make and start the container, wait until its agent works. Raises CommandError.
 
     `names` are those of all keys; the ones that `keys` lacks podman still holds, of the agent that just ended."""
     podman = ship.podman
     sealed = sealing(home, settings, ship.machine, ship.image, ship.root, names, ship.network)
     with control.alone(home):
-        before = starting.before_start(home)
+        before = before_start(home)
         try:
             container = make_and_start(podman, ship.machine, home, sealed, keys)
         except BaseException:
@@ -80,18 +85,18 @@ def up(
             raise
     say(f"container {sealed.name} started; waiting for the seal and for the agent to boot")
     try:
-        ended = starting.wait_until_running(home, container, before, seconds, say, in_container=True)
+        ended = wait_until_running(home, container, before, seconds, say, in_container=True)
     finally:
         container.close()
     if isinstance(ended, Running):
         return ended
     keep_output(podman, home)
     _clear(podman, home)
-    raise Trouble(Exit.FAILURE, f"the container ended at once with {ended}; {watching.last_words(home)}")
+    raise CommandError(Exit.FAILURE, f"the container ended at once with {ended}; {last_words(home)}")
 
 
-def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:
-    """End the agent and take container and key away; gives the pid it had. Raises Trouble, also when none ran."""
+def down(home: AgentPaths, podman: Podman, seconds: float, keep_key: bool, say: Say) -> int:
+    """End the agent and take container and key away; gives the pid it had. Raises CommandError, also when none ran."""
     with control.alone(home):
         found = control.look(podman, home)
         runs = found is not None and found.runs
@@ -106,12 +111,14 @@ def down(home: Home, podman: Podman, seconds: float, keep_key: bool, say: Say) -
             control.remove_secrets(podman, home)
     if not (found and runs):
         left = " (what was left of its container is removed)" if has_left else ""
-        raise Trouble(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running{left}; 'minifram up' starts it")
+        raise CommandError(Exit.NOT_RUNNING, f"agent {home.agent!r} is not running{left}; 'minifram up' starts it")
     return found.pid
 
 
-def make_and_start(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> Container:
-    """An earlier container that does not run is removed. Raises Trouble."""
+def make_and_start(
+    podman: Podman, machine: Machine, home: AgentPaths, sealed: Sealing, keys: Mapping[str, str]
+) -> Container:
+    """An earlier container that does not run is removed. Raises CommandError."""
     # Those of an earlier start with another provider.
     control.remove_secrets(podman, home, but={secret.name for secret in sealed.secrets})
     made = control.make(podman, machine, home, sealed, keys)
@@ -125,7 +132,7 @@ def make_and_start(podman: Podman, machine: Machine, home: Home, sealed: Sealing
     return container
 
 
-def keep_output(podman: Podman, home: Home) -> None:
+def keep_output(podman: Podman, home: AgentPaths) -> None:
     """What the container wrote to its streams, for `last_words` and the PM, before it is removed."""
     write_whole(home.watcher_output, control.output(podman, home).encode(), mode=0o600)
 
@@ -137,7 +144,7 @@ def facts_of(
     return Facts(held[0], held[1], verdict, is_begun)
 
 
-def _give_up_switch(podman: Podman, home: Home, named: ContainerState | None, seconds: float, say: Say) -> bool:
+def _give_up_switch(podman: Podman, home: AgentPaths, named: ContainerState | None, seconds: float, say: Say) -> bool:
     """Nothing stays of an upgrade that was cut short; the watcher's memory is that of before. Gives whether there was
     one. A container holds nothing that is not made again."""
     name = words.names(home.agent).aside
@@ -148,7 +155,7 @@ def _give_up_switch(podman: Podman, home: Home, named: ContainerState | None, se
         control.stop(podman, home, aside, seconds, say, name)
     try:
         journal = switch_files.read_journal(home)
-    except Trouble as trouble:
+    except CommandError as trouble:
         say(str(trouble))
         journal = None
     if journal and journal.memory is not None and switching.puts_memory_back(journal, facts_of(named, aside)):
@@ -159,7 +166,7 @@ def _give_up_switch(podman: Podman, home: Home, named: ContainerState | None, se
     return True
 
 
-def _clear(podman: Podman, home: Home) -> None:
+def _clear(podman: Podman, home: AgentPaths) -> None:
     """No agent, no key: also of a start that failed half-way."""
     found = control.look(podman, home)
     if found is None or not found.runs:

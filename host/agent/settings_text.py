@@ -40,7 +40,23 @@ class Entry(NamedTuple):
 def entries(settings: Settings, lines: dict[str, int], source: str) -> list[Entry]:
     """Every key with its value; `lines` says where the file set one."""
     meanings = _meanings()
-    return list(_entries(settings, Settings(), "", lines, source, meanings))
+
+    def of(section: Section, default: Section | None, where: str) -> Iterator[Entry]:
+        for field in msgspec.structs.fields(type(section)):
+            key = f"{where}{field.name}"
+            value = getattr(section, field.name)
+            standard = getattr(default, field.name) if default is not None else None
+            if isinstance(value, Section):
+                yield from of(value, standard, f"{key}.")
+            elif value and isinstance(value, dict) and isinstance(next(iter(value.values())), Section):
+                for name, inner in value.items():
+                    yield from of(inner, None, f"{key}.{name}.")
+            else:
+                origin = f"{source}:{lines[key]}" if key in lines else "default"
+                meaning = meanings.get((type(section).__name__, field.name), "")
+                yield Entry(key, _plain(value), _plain(standard), origin, _type_words(field.type), meaning)
+
+    return list(of(settings, Settings(), ""))
 
 
 def flat(settings: Settings) -> dict[str, Any]:
@@ -79,15 +95,6 @@ def set_lines(text: str) -> dict[str, int]:
     return dict(_lines(node, ""))
 
 
-def problems(text: str, source: str) -> list[str]:
-    """Everything that is wrong with a settings file, not only the first thing; empty when it is good."""
-    try:
-        parse_settings(text, source)
-    except SettingsError as error:
-        return str(error).splitlines()
-    return []
-
-
 def file_text(agent: str, chosen: dict[str, str]) -> str:
     """A whole `minifram.yaml`: `chosen` keys are set, all others are shown with their defaults."""
     lines = [
@@ -95,48 +102,20 @@ def file_text(agent: str, chosen: dict[str, str]) -> str:
         "# A key behind '# ' has the value shown: its default. To set it, take the '# ' away and change the value.",
         "# 'minifram config' shows every value and where it came from; 'minifram restart' puts changes into effect.",
     ]
-    known = entries(Settings(), {}, "")
     section = ""
-    for entry in known:
+    for entry in entries(Settings(), {}, ""):
         head, _, name = entry.key.rpartition(".")
         if head != section:
             section = head
             lines += ["", f"{head}:"]
         elif not head:
             lines.append("")
-        lines += _described(entry, name, "  " if head else "", chosen.get(entry.key))
+        value = yaml.safe_dump(chosen.get(entry.key, entry.default), default_flow_style=True, width=1000)
+        shown = value.removesuffix("\n").removesuffix("\n...")
+        indent, off = "  " if head else "", "" if entry.key in chosen else "# "
+        meaning = f"{entry.meaning} " if entry.meaning else ""
+        lines += [f"{indent}## {meaning}({entry.type})", f"{indent}{off}{name}: {shown}"]
     return "\n".join(lines) + "\n"
-
-
-def _described(entry: Entry, name: str, indent: str, chosen: str | None) -> list[str]:
-    meaning = f"## {entry.meaning} ({entry.type})" if entry.meaning else f"## ({entry.type})"
-    value = yaml.safe_dump(entry.default if chosen is None else chosen, default_flow_style=True, width=1000)
-    shown = value.removesuffix("\n").removesuffix("\n...")
-    off = "# " if chosen is None else ""
-    return [f"{indent}{meaning}", f"{indent}{off}{name}: {shown}"]
-
-
-def _entries(
-    section: Section,
-    default: Section | None,
-    where: str,
-    lines: dict[str, int],
-    source: str,
-    meanings: dict[tuple[str, str], str],
-) -> Iterator[Entry]:
-    for field in msgspec.structs.fields(type(section)):
-        key = f"{where}{field.name}"
-        value = getattr(section, field.name)
-        standard = getattr(default, field.name) if default is not None else None
-        if isinstance(value, Section):
-            yield from _entries(value, standard, f"{key}.", lines, source, meanings)
-        elif value and isinstance(value, dict) and isinstance(next(iter(value.values())), Section):
-            for name, inner in value.items():
-                yield from _entries(inner, None, f"{key}.{name}.", lines, source, meanings)
-        else:
-            origin = f"{source}:{lines[key]}" if key in lines else "default"
-            meaning = meanings.get((type(section).__name__, field.name), "")
-            yield Entry(key, _plain(value), _plain(standard), origin, _type_words(field.type), meaning)
 
 
 def _plain(value: Any) -> Any:

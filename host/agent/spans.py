@@ -1,26 +1,25 @@
 """A run as spans for tools that read OpenTelemetry: OTLP in JSON, one span a line, attributes by the conventions for
 generative AI (semantic-conventions v1.41, docs/gen-ai; all of them still in development there). Pure.
 
-Words, arguments and results stay out: the conventions leave them to whoever asks for them, and they are in the
+Words, arguments and results stay out: the conventions leave them to those who ask for them, and they are in the
 transcript."""
 
 from __future__ import annotations
 
-import calendar
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from host.agent.runs import Step
+from host.display import seconds_of
 
 INTERNAL, CLIENT = 1, 3
 """Kinds of spans, opentelemetry.proto.trace.v1."""
 FAILED = 2
 TEXT_CHARS = 200
 PROVIDER = "minifram"
-"""Who is asked: the model door. Which provider it asks is its own business."""
+"""What is asked: the model door. Which provider it asks is its own business."""
 
 _Attributes = dict[str, str | int | list[str]]
 
@@ -38,29 +37,27 @@ def spans(run: str, steps: Iterable[Step]) -> Iterator[str]:
         match step.kind:
             case "answered":
                 model = _text(facts.get("model"))
-                yield _line(
-                    run, _text(facts.get("step_id")), f"chat {model}", CLIENT, at, facts, _of_answer(run, facts)
-                )
+                yield _line(run, f"chat {model}", CLIENT, at, facts, _of_answer(facts, model))
             case "acted":
                 name = f"execute_tool {_text(facts.get('tool_name'))}"
-                yield _line(run, _text(facts.get("step_id")), name, INTERNAL, at, facts, _of_call(run, facts))
+                yield _line(run, name, INTERNAL, at, facts, _of_call(facts))
             case "ended":
                 why = _text(facts.get("end"))
-    whole = {"duration_ms": (ended - began) // 1_000_000}
-    attributes: _Attributes = {**_common(run, "invoke_agent"), "gen_ai.agent.name": "minifram"}
+    attributes: _Attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "minifram"}
     attributes |= {"gen_ai.request.model": model} if model else {}
     attributes |= {"minifram.run.end": why} if why else {}
-    yield _line(run, "", "invoke_agent minifram", INTERNAL, ended, whole, attributes)
+    whole = {"duration_ms": (ended - began) // 1_000_000}
+    yield _line(run, "invoke_agent minifram", INTERNAL, ended, whole, attributes)
 
 
-def _of_answer(run: str, facts: dict[str, Any]) -> _Attributes:
+def _of_answer(facts: dict[str, Any], model: str) -> _Attributes:
     counts = facts.get("usage")
     usage = counts if isinstance(counts, dict) else {}
     new, read, written = (_count(usage, f"{name}_tokens") for name in ("input", "cache_read", "cache_write"))
     return {
-        **_common(run, "chat"),
-        "gen_ai.request.model": _text(facts.get("model")),
-        "gen_ai.response.model": _text(facts.get("model")),
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": model,
+        "gen_ai.response.model": model,
         "gen_ai.response.finish_reasons": [_text(facts.get("stop_reason"))],
         "gen_ai.usage.input_tokens": new + read + written,
         "gen_ai.usage.output_tokens": _count(usage, "output_tokens"),
@@ -69,10 +66,10 @@ def _of_answer(run: str, facts: dict[str, Any]) -> _Attributes:
     }
 
 
-def _of_call(run: str, facts: dict[str, Any]) -> _Attributes:
+def _of_call(facts: dict[str, Any]) -> _Attributes:
     call = facts.get("call")
     found: _Attributes = {
-        **_common(run, "execute_tool"),
+        "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": _text(facts.get("tool_name")),
         "gen_ai.tool.type": "function",
         "gen_ai.tool.call.id": _text(call.get("id") if isinstance(call, dict) else None),
@@ -80,15 +77,9 @@ def _of_call(run: str, facts: dict[str, Any]) -> _Attributes:
     return found | ({"error.type": _text(facts.get("error_code"))} if facts.get("error_code") else {})
 
 
-def _common(run: str, operation: str) -> _Attributes:
-    return {
-        "gen_ai.operation.name": operation,
-        "gen_ai.provider.name": PROVIDER,
-        "gen_ai.conversation.id": run[:TEXT_CHARS],
-    }
-
-
-def _line(run: str, step: str, name: str, kind: int, ended: int, facts: dict[str, Any], attributes: _Attributes) -> str:
+def _line(run: str, name: str, kind: int, ended: int, facts: dict[str, Any], attributes: _Attributes) -> str:
+    step = _text(facts.get("step_id"))
+    attributes = {"gen_ai.provider.name": PROVIDER, "gen_ai.conversation.id": run[:TEXT_CHARS], **attributes}
     span: dict[str, Any] = {
         "traceId": _id(run, 32),
         "spanId": _id(f"{run} {step}", 16),
@@ -107,12 +98,9 @@ def _line(run: str, step: str, name: str, kind: int, ended: int, facts: dict[str
 
 
 def _value(value: str | int | list[str]) -> dict[str, Any]:
-    match value:
-        case str():
-            return {"stringValue": value}
-        case int():
-            return {"intValue": str(value)}
-    return {"arrayValue": {"values": [{"stringValue": item} for item in value]}}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [{"stringValue": item} for item in value]}}
+    return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
 
 
 def _id(of: str, digits: int) -> str:
@@ -129,9 +117,5 @@ def _count(facts: dict[str, Any], key: str) -> int:
 
 
 def _nanoseconds(at: str) -> int:
-    """Of `contract.clock.timestamp`; 0 for anything else."""
-    try:
-        seconds = calendar.timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S"))
-        return max(0, seconds * 1000 + int(at[20:23])) * 1_000_000
-    except ValueError:
-        return 0
+    """Of `clock.timestamp`; 0 for anything else."""
+    return max(0, round((seconds_of(at) or 0.0) * 1000)) * 1_000_000

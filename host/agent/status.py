@@ -1,7 +1,7 @@
-"""How an agent stands, gathered into one value for `minifram status`; works as well when it is down.
+"""The state of an agent, running or not, gathered into one value: for `minifram status` and whatever else shows it.
 
 Facts come from their owners: running or not from the lock, the rest of the supervision from `watcher.json`, what
-the runner is doing from its life file (its own claim), money from the ledger, words from COMMS.md."""
+the runner is doing from its own file (its own claim), money from the ledger, words from COMMS.md."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from host.agent import pins
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home
-from host.errors import Trouble as Unreadable
+from host.errors import CommandError, not_found
+from host.paths import AgentPaths
 from host.repository import approvals, review
-from host.repository import comms as talk
-from host.repository import open as bare
+from host.repository.comms import Report, reports
+from host.repository.open import open_repository
+from host.running.record import PODMAN, keys_in_use, sandbox_in_use
+from host.running.watcher import holder, known_state, orphan
 from infra.shared import comms, watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
-from infra.shared.exit_codes import Exit
 from infra.shared.model_settings import model_words
 from infra.shared.places import BODY, LIFE_FILE
 from infra.shared.repository.changes import changes_beyond_page
@@ -33,7 +32,8 @@ from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.signals import SignalName
 from infra.shared.status_file import SCHEMA as LIFE_SCHEMA
 from infra.shared.status_file import RunnerStatus
-from infra.shared.watcher_file import WatcherFile
+from infra.shared.verdicts import refs
+from infra.shared.watcher_file import BootRecord, Trouble, WatcherFile
 
 _T = TypeVar("_T")
 
@@ -42,21 +42,6 @@ REFUSAL = "refused.json"
 """In the keep's state: why the container could not be sealed, until it could (`infra.seal`)."""
 BOOTS_SHOWN = 5
 TROUBLES_SHOWN = 3
-
-
-class Boot(NamedTuple):
-    branch: str
-    commit: str
-    reason: str
-    started_at: str
-    ended_at: str
-    outcome: str
-    detail: str
-
-
-class Trouble(NamedTuple):
-    at: str
-    text: str
 
 
 class Waiting(NamedTuple):
@@ -81,7 +66,7 @@ class Spent(NamedTuple):
     exhausted: bool
 
 
-class Standing(NamedTuple):
+class Status(NamedTuple):
     agent: str
     running: bool
     """The truth of this moment: a watcher holds the lock."""
@@ -99,29 +84,30 @@ class Standing(NamedTuple):
     autonomy: str
     model: str
     is_led: bool
-    """A runner lives: `branch`, `commit` and `rung` are its. Else they are of the one that led last."""
+    """A runner lives: `branch`, `commit` and `rung` are its. Else they are of the one that ran last."""
     branch: str
     commit: str
     subject: str
     rung: str
-    """Of the ladder of who leads, or led last: `branch`, `main`, `last good`, `safe mode`; empty before the first
-    start."""
+    """What runs, or ran last: `branch`, `main`, `last good`, `safe mode`; empty before the first start."""
     main: str
     outdated: bool
-    """Main has other code than what runs; the runner makes way for it when its unit of work is done."""
+    """Main has other code than what runs; the runner makes way for it when its run is done."""
     make_way_by: str
     """When it is ended, if it has not made way by then; empty when it need not."""
     failures: int
     pins: tuple[pins.Pin, ...]
-    """Versions that failed and are not led again for now, newest first."""
+    """Versions that failed and are not started again for now, newest first."""
     retry_asked: bool
     """The PM has asked that they be tried again, and the watcher has not taken it yet."""
     untold: int
     """Reports of the watcher's that are not in COMMS.md yet."""
     life: RunnerStatus | None
-    boots: tuple[Boot, ...]
+    examining: tuple[str, ...]
+    """Branches whose examination was asked for, and is waiting or under way."""
+    boots: tuple[BootRecord, ...]
     """The last ones, newest first."""
-    last_report: talk.Report | None
+    last_report: Report | None
     open_directives: int
     awaiting_review: tuple[Waiting, ...]
     awaiting_approval: tuple[approvals.Asking, ...]
@@ -131,71 +117,77 @@ class Standing(NamedTuple):
     remote: str
 
 
-def standing(home: Home, now: float) -> Standing:
-    """Raises the trouble that keeps the repository from being opened; anything less is shown among the troubles."""
-    git = bare.open_repository(home)
+def read_status(home: AgentPaths, now: float) -> Status:
+    """Raises the CommandError that keeps the repository from being opened; anything less is one of the troubles."""
+    git = open_repository(home)
     problems: list[str] = []
-    settings = _or(problems, lambda: read_settings(home.settings), Settings())
-    state = _or(problems, lambda: watching.known_state(home), None) or WatcherFile()
-    in_container = running.sandbox_in_use(home) == running.PODMAN
-    pid = watching.holder(home.places.watcher_lock, in_container)
-    main = _or(problems, lambda: _main(git), "")
-    page = _or(problems, lambda: review.page_at(git, main), "") if main else ""
-    refusal = _refusal(home)
-    if os.path.lexists(home.switch_file):
-        problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
+
+    def read(what: Callable[[], _T], otherwise: _T) -> _T:
+        try:
+            return what()
+        except (OSError, ValueError, SettingsError, GitError, LookupError, CommandError) as error:
+            problems.append(str(error))
+            return otherwise
+
+    settings = read(lambda: read_settings(home.settings), Settings())
+    state = read(lambda: known_state(home), None) or WatcherFile()
+    sandbox = sandbox_in_use(home)
+    pid = holder(home.places.watcher_lock, sandbox == PODMAN)
     is_running = pid is not None
     is_led = is_running and bool(state.branch)
+    main = read(lambda: _main(git), "")
+    page = read(lambda: review.page_at(git, main), "") if main else ""
     last = state.boots[-1] if state.boots else None
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
-    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    pinned = _or(problems, lambda: pins.known(git, state, main), tuple[pins.Pin, ...]()) if main else ()
-    stands_in = pins.rung_of(state) in pins.STAND_INS and any(pin.is_main for pin in pinned)
-    keys = running.keys_in_use(home) if is_running else ()
-    return Standing(
+    rung = pins.rung_of(state)
+    pinned = read(lambda: pins.known(git, state, main), tuple[pins.Pin, ...]()) if main else ()
+    stands_in = rung in pins.STAND_INS and any(pin.is_main for pin in pinned)
+    if os.path.lexists(home.switch_file):
+        problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
+    found = Status(
         agent=home.agent,
         running=is_running,
         pid=pid or 0,
         # In a container nothing outlives its first process, and its pids are none of ours.
-        orphan=0 if is_running or in_container else watching.orphan(state),
+        orphan=0 if is_running or sandbox == PODMAN else orphan(state),
         phase=state.phase if is_running else "down",
         since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
         until=state.until if is_running else "",
         preparing=_prepared(state) if is_running and state.phase == watcher_file.PREPARING else "",
-        sandbox=(running.sandbox_in_use(home) if is_running else "") or settings.sandbox,
+        sandbox=(sandbox if is_running else "") or settings.sandbox,
         autonomy=settings.autonomy,
-        model=model_words(settings.model, keys),
+        model=model_words(settings.model, keys_in_use(home) if is_running else ()),
         is_led=is_led,
         branch=branch,
         commit=commit,
-        subject=_or(problems, lambda: _subject(git, commit), ""),
-        rung=pins.rung_of(state),
+        subject=read(lambda: _subject(git, commit), ""),
+        rung=rung,
         main=main or state.main.commit,
         outdated=bool(main and is_led and branch == MAIN and not stands_in)
-        and _or(problems, lambda: _differs(git, commit, main), False),
+        and read(lambda: _differs(git, commit, main), False),
         make_way_by=state.make_way_by if is_led else "",
         failures=state.failures,
         pins=pinned,
         retry_asked=pins.is_asked(home),
         untold=len(state.untold),
-        life=life_of(home, state) if is_running else None,
-        boots=tuple(_boot(record) for record in reversed(state.boots[-BOOTS_SHOWN:])),
-        last_report=_or(problems, lambda: next(reversed(talk.reports(git, main)), None), None) if main else None,
-        open_directives=_or(problems, lambda: len(comms.open_directives(page)), 0) if page else 0,
-        awaiting_review=_or(problems, lambda: _awaiting(git, main), ()) if main else (),
-        awaiting_approval=_or(problems, lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
-        budget=_or(problems, lambda: spent_today(home, settings, now), None),
-        troubles=tuple(
-            [Trouble(at, text) for text in dict.fromkeys(problems)]
-            + ([refusal] if refusal else [])
-            + [Trouble(item.at, item.text) for item in reversed(state.troubles[-TROUBLES_SHOWN:])]
-        ),
+        life=activity_of(home, state) if is_running else None,
+        examining=read(lambda: tuple(name for name, _ in refs.requests(git)), ()),
+        boots=tuple(reversed(state.boots[-BOOTS_SHOWN:])),
+        last_report=read(lambda: next(reversed(reports(git, main)), None), None) if main else None,
+        open_directives=read(lambda: len(comms.open_directives(page)), 0) if page else 0,
+        awaiting_review=read(lambda: _awaiting(git, main), ()) if main else (),
+        awaiting_approval=read(lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
+        budget=read(lambda: spent_today(home, settings, now), None),
+        troubles=(),
         remote=home.remote,
     )
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    unread = [Trouble(at=at, text=text) for text in dict.fromkeys(problems)]
+    return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
 
 
-def spent_today(home: Home, settings: Settings, now: float) -> Spent:
+def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:
     """What the ledger says about this UTC day; a day without a ledger cost nothing. Raises OSError."""
     # The ledger's own module counts, so that what the PM sees is what the model door enforces.
     from infra.keep.ledger.budget import Cost
@@ -223,13 +215,28 @@ def spent_today(home: Home, settings: Settings, now: float) -> Spent:
     )
 
 
-def _refusal(home: Home) -> Trouble | None:
+def activity_of(home: AgentPaths, state: WatcherFile) -> RunnerStatus | None:
+    """What the runner says that it does; None when its words are missing or make no sense."""
+    if problem_with_branch(state.branch):
+        return None
+    try:
+        raw: Any = json.loads(Below(home.places.bot).tail(f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(raw, dict) or raw.get("schema") != LIFE_SCHEMA:
+        return None
+    known = {key: raw[key] for key in RunnerStatus._fields if key in raw}
+    sound = all(isinstance(value, int if key == "steps" else str) for key, value in known.items())
+    return RunnerStatus(**known) if sound and {"doing", "since"} <= known.keys() else None
+
+
+def _refusal(home: AgentPaths) -> list[Trouble]:
     try:
         with opened_file(f"{home.state}/{REFUSAL}") as file:
             why, told_at = json.loads(file.read(LIFE_BYTES)), os.fstat(file.fileno()).st_mtime
     except (OSError, ValueError):
-        return None
-    return Trouble(timestamp(told_at), f"not sealed, not started: {why}")
+        return []
+    return [Trouble(at=timestamp(told_at), text=f"not sealed, not started: {why}")]
 
 
 def _prepared(state: WatcherFile) -> str:
@@ -244,46 +251,18 @@ def _awaiting(git: Git, main: str) -> tuple[Waiting, ...]:
     )
 
 
-def _boot(record: watcher_file.BootRecord) -> Boot:
-    return Boot(
-        branch=record.branch,
-        commit=record.commit,
-        reason=record.reason,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
-        outcome=record.outcome,
-        detail=record.detail,
-    )
-
-
-def life_of(home: Home, state: WatcherFile) -> RunnerStatus | None:
-    """The words of the runner that leads on what it does; None when they are missing or make no sense."""
-    if problem_with_branch(state.branch):
-        return None
-    try:
-        raw: Any = json.loads(Below(home.places.bot).tail(f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(raw, dict) or raw.get("schema") != LIFE_SCHEMA:
-        return None
-    known = {key: raw[key] for key in RunnerStatus._fields if key in raw}
-    sound = all(isinstance(value, int if key == "steps" else str) for key, value in known.items())
-    return RunnerStatus(**known) if sound and {"doing", "since"} <= known.keys() else None
-
-
 def _main(git: Git) -> str:
-    """The commit of main. Raises Unreadable when the branch is there and its commit is not, and for no branch."""
+    """The commit of main. Raises CommandError for no branch, and when the branch is there and its commit is not."""
     try:
         return review.main_commit(git)
-    except (Unreadable, GitError):
+    except (CommandError, GitError):
         named = git.raw("for-each-ref", "--format=%(objectname)", f"refs/heads/{MAIN}").decode().strip()
         if not named:
             raise
     put_back = f"git -C CLONE pack-objects --all --stdout </dev/null | git -C {git.directory} unpack-objects"
-    raise Unreadable(
-        Exit.NOT_FOUND,
+    raise not_found(
         f"main names commit {named[:12]}, which the repository does not hold or cannot read; put it back from a clone "
-        f"that has it: {put_back}",
+        f"that has it: {put_back}"
     )
 
 
@@ -295,12 +274,3 @@ def _subject(git: Git, commit: str) -> str:
 
 def _differs(git: Git, commit: str, main: str) -> bool:
     return resolve_commit(git, commit) is not None and changes_beyond_page(git, commit, main, *BODY)
-
-
-def _or(problems: list[str], read: Callable[[], _T], otherwise: _T) -> _T:
-    """What `read` gives; what it cannot read becomes a line of the status, which shows the rest all the same."""
-    try:
-        return read()
-    except (OSError, ValueError, SettingsError, GitError, LookupError, Unreadable) as error:
-        problems.append(str(error))
-        return otherwise

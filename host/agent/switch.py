@@ -1,6 +1,6 @@
 """One switch of an agent from an image to another, step by step: what `switching` chooses is done here.
 
-The caller holds the agent's lock. What does not serve goes again, and the PM reads why."""
+The context holds the agent's lock. What does not serve goes again, and the PM reads why."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from host.agent import sealed, switch_files
-from host.agent import start as starting
-from host.agent import up as running
-from host.agent import watcher as watching
-from host.agent.paths import Home, known_agents
 from host.agent.sealed import Container
-from host.agent.start import UP_SECONDS, Before, Running
 from host.agent.up import Readiness
-from host.agent.watcher import DOWN_SECONDS, POLL_SECONDS
 from host.container import control, switching
 from host.container.podman import Podman, PodmanError
 from host.container.switching import Journal, SwitchStep
 from host.container.words import Image, names, sealing
-from host.context import Caller, Say, as_option
-from host.errors import Trouble
-from host.repository import open as bare
+from host.context import Context, as_option
+from host.display import Say
+from host.errors import CommandError
+from host.paths import AgentPaths, known_agents
+from host.repository.open import open_repository
+from host.running.start import UP_SECONDS, Before, NotYet, Running, before_start, wait_until_running
+from host.running.watcher import DOWN_SECONDS, POLL_SECONDS, glimpse
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -54,9 +52,9 @@ class Timeouts(NamedTuple):
 class Switch:
     """One switch, step by step; its maker holds the agent's lock."""
 
-    def __init__(self, caller: Caller, ready: Readiness, journal: Journal, say: Say, timeouts: Timeouts) -> None:
-        assert ready.ship is not None  # noqa: S101 - the caller has one
-        self._caller, self._ready, self._journal, self._say, self._timeouts = caller, ready, journal, say, timeouts
+    def __init__(self, context: Context, ready: Readiness, journal: Journal, say: Say, timeouts: Timeouts) -> None:
+        assert ready.ship is not None  # noqa: S101 - the context has one
+        self._caller, self._ready, self._journal, self._say, self._timeouts = context, ready, journal, say, timeouts
         self._home, self._ship, self._podman = ready.home, ready.ship, ready.ship.podman
         self._name, self._aside = names(self._home.agent).container, names(self._home.agent).aside
         self._container: Container | None = None
@@ -118,7 +116,7 @@ class Switch:
             switch_files.write_memory(self._home, bring)
         try:
             self._make(self._journal.new)
-        except Trouble as error:
+        except CommandError as error:
             self._verdict = str(error)
 
     def _await_new(self) -> None:
@@ -131,7 +129,7 @@ class Switch:
         self._report_what_was_forgotten()
         control.remove(self._podman, home, self._aside)
         self._drop_older_images()
-        running.remember(self._ready)
+        self._ready.remember()
         switch_files.write_done(home, switch_files.Done(journal.at, journal.old, journal.new, journal.memory or ""))
 
     # back
@@ -163,7 +161,7 @@ class Switch:
             switch_files.write_memory(self._home, self._journal.memory)
 
     def _start_old(self) -> None:
-        self._before = starting.before_start(self._home)
+        self._before = before_start(self._home)
         self._watch(Container(self._podman, self._home, control.prepare(self._podman, self._name)))
         control.start(self._podman, self._home)
         self._say(f"{self._journal.old.name} is started again")
@@ -183,7 +181,7 @@ class Switch:
         self._verdict = None
         ship, ready = self._ship, self._ready
         seal = sealing(self._home, ready.settings, ship.machine, image, ship.root, ready.key_names, ship.network)
-        self._before = starting.before_start(self._home)
+        self._before = before_start(self._home)
         self._watch(sealed.make_and_start(self._podman, ship.machine, self._home, seal, ready.keys))
         self._say(f"a container of {image.name} is started; waiting for the seal and for the agent to boot")
 
@@ -197,10 +195,10 @@ class Switch:
         began = time.monotonic()
         self._running, self._verdict = None, ""
         try:
-            ended = starting.wait_until_running(
+            ended = wait_until_running(
                 self._home, self._container, self._before, self._timeouts.up, self._say, in_container=True
             )
-        except starting.NotYet as trouble:
+        except NotYet as trouble:
             self._verdict = trouble.what
             return
         if not isinstance(ended, Running):
@@ -257,11 +255,11 @@ class Switch:
     def _report(self, title: str, text: str) -> None:
         """Put a report onto the page, unless the last commits of main hold it."""
         try:
-            git = bare.open_repository(self._home, WATCHER)
+            git = open_repository(self._home, WATCHER)
             if self._journal.id not in reported(git, WATCHER):
                 entry = ReportEntry(timestamp(time.time()), title, text)
                 write_reports(git, f"COMMS: {title}", [entry], [self._journal.id], (), USUAL)
-        except (Trouble, GitError, TipBusy, OSError, comms.CommsError) as error:
+        except (CommandError, GitError, TipBusy, OSError, comms.CommsError) as error:
             self._say(f"this could not be written to {PAGE} ({error}): {title}: {text}")
 
     def _drop_older_images(self) -> None:
@@ -275,22 +273,22 @@ class Switch:
                     self._say(f"{each.name} stays: {error.said}")
 
 
-def _is_needed_by_others(caller: Caller, image: Image) -> bool:
-    for agent in known_agents(caller.environ):
+def _is_needed_by_others(context: Context, image: Image) -> bool:
+    for agent in known_agents(context.environ):
         try:
-            done = switch_files.read_done(caller._replace(agent=agent).home)
-        except Trouble:
+            done = switch_files.read_done(context._replace(agent=agent).home)
+        except CommandError:
             return True
-        if agent != caller.agent and done and image in (done.old, done.new):
+        if agent != context.agent and done and image in (done.old, done.new):
             return True
     return False
 
 
-def _last_words(podman: Podman, home: Home, since: str) -> str:
+def _last_words(podman: Podman, home: AgentPaths, since: str) -> str:
     """What the container said, and what its watcher met."""
     lines = control.output(podman, home).splitlines()
     try:
-        state = watching.glimpse(home)
+        state = glimpse(home)
     except (OSError, ValueError) as error:
         lines.append(str(error))
     else:
@@ -299,15 +297,15 @@ def _last_words(podman: Podman, home: Home, since: str) -> str:
     return f" Its last words:\n\n{shown}" if shown else " It left no words."
 
 
-def memory_at(home: Home) -> str:
+def memory_at(home: AgentPaths) -> str:
     try:
         return switch_files.read_memory(home)
     except ValueError as error:
-        raise Trouble(Exit.CONFLICT, f"the watcher's memory cannot be kept: {error}") from None
+        raise CommandError(Exit.CONFLICT, f"the watcher's memory cannot be kept: {error}") from None
 
 
-def state_at(home: Home) -> WatcherFile | None:
+def state_at(home: AgentPaths) -> WatcherFile | None:
     try:
-        return watching.glimpse(home)
+        return glimpse(home)
     except ValueError:  # of another schema, perhaps: the upgrade does not depend on it
         return None

@@ -8,10 +8,10 @@ import json
 import os
 from typing import Any, NamedTuple, TypeVar
 
-from host.agent.paths import Home
 from host.container.switching import Journal
 from host.container.words import Image
-from host.errors import Trouble
+from host.errors import CommandError
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 from infra.shared.files import sync_directory, write_whole
 from infra.shared.safe_files import MOST_WHOLE, whole_file
@@ -34,37 +34,37 @@ class Done(NamedTuple):
 T = TypeVar("T", Journal, Done)
 
 
-def is_under_way(home: Home) -> bool:
+def is_under_way(home: AgentPaths) -> bool:
     """Or was, when it was cut short."""
     return os.path.lexists(home.switch_file)
 
 
-def read_journal(home: Home) -> Journal | None:
-    """None when nothing is under way. Raises Trouble for what cannot be read."""
+def read_journal(home: AgentPaths) -> Journal | None:
+    """None when nothing is under way. Raises CommandError for what cannot be read."""
     return _read(home.switch_file, UNDER_WAY, Journal)
 
 
-def write_journal(home: Home, journal: Journal) -> None:
+def write_journal(home: AgentPaths, journal: Journal) -> None:
     _write(home.switch_file, UNDER_WAY, journal)
 
 
-def remove_journal(home: Home) -> None:
+def remove_journal(home: AgentPaths) -> None:
     """Also one that cannot be read."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(home.switch_file)
     sync_directory(home.data)
 
 
-def read_done(home: Home) -> Done | None:
-    """None when there was none. Raises Trouble for what cannot be read."""
+def read_done(home: AgentPaths) -> Done | None:
+    """None when there was none. Raises CommandError for what cannot be read."""
     return _read(home.switched_file, DONE, Done)
 
 
-def write_done(home: Home, done: Done) -> None:
+def write_done(home: AgentPaths, done: Done) -> None:
     _write(home.switched_file, DONE, done)
 
 
-def read_memory(home: Home) -> str:
+def read_memory(home: AgentPaths) -> str:
     """`watcher.json` byte for byte, empty when there is none. Raises OSError, and ValueError for no such file."""
     try:
         return whole_file(home.places.watcher_state).decode(errors="surrogateescape")
@@ -72,7 +72,7 @@ def read_memory(home: Home) -> str:
         return ""
 
 
-def write_memory(home: Home, memory: str) -> None:
+def write_memory(home: AgentPaths, memory: str) -> None:
     """The same back; nothing of the agent may run. The ledger and the logs only ever grow, and stay."""
     path = home.places.watcher_state
     if memory:
@@ -98,7 +98,7 @@ def _read(path: str, schema: str, kind: type[T]) -> T | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"{path} cannot be read ({error}), so its upgrade cannot go on: 'minifram down' gives that up, then "
             "'minifram up' starts the installed version; what the agent holds is not touched by either",

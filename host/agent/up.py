@@ -1,47 +1,42 @@
 """`up`, `down` and `restart`: what is checked before, what is left behind, what changed.
 
 Everything that can be wrong is found before anything is stopped or started. The models' keys pass from
-the PM's environment into files that only the model door reads, and go away with the agent."""
+the PM's environment into files that only the model door reads, and are removed with the agent."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host.agent import start as starting
-from host.agent import watcher as watching
-from host.agent.paths import Home, secure_directory, secure_run_directory
-from host.agent.watcher import Say
-from host.context import Caller
-from host.errors import Trouble
-from host.repository import mending
-from host.repository import open as bare
-from host.repository.guard import put_guard
-from infra.shared.exit_codes import Exit
+from host.agent.settings_text import flat
+from host.context import Context
+from host.display import Say
+from host.errors import failure, not_found, usage
+from host.paths import AgentPaths, missing_settings, secure_directory, secure_run_directory
+from host.repository.open import problem_with_repository
+from host.repository.repair import machine_started, put_hooks, repair
+from host.running import record
+from host.running.record import PODMAN
+from host.running.start import UP_SECONDS, Running, keep_environment, start
+from host.running.watcher import DOWN_SECONDS, already_running, holder, known_state, last_words, stop
 from infra.shared.files import write_whole
 from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
 from infra.shared.providers import KEYS, provider_with, variable_of
-from infra.shared.safe_files import whole_file
 from infra.shared.settings import Settings
 from infra.shared.settings_file import read_settings
-from infra.shared.settings_trust import Difference, needing_consent
 
 if TYPE_CHECKING:
     from host.agent.sealed import Ship
     from host.container.choice import Choice
 
-PODMAN, PROCESS = "podman", "process"
-UP_SCHEMA = "minifram.up/1"
-
 
 class Readiness(NamedTuple):
     """What `up` needs, all checked."""
 
-    home: Home
+    home: AgentPaths
     settings: Settings
     chosen: Choice
     keys: Mapping[str, str]
@@ -60,6 +55,14 @@ class Readiness(NamedTuple):
         """Of all keys that the models need."""
         return tuple(key for key in KEYS if key in self.keys or key in self.held)
 
+    def flat_settings(self) -> dict[str, Any]:
+        return flat(self.settings) | {"sandbox": self.sandbox}
+
+    def remember(self) -> None:
+        """With what the agent is started, for the commands that come later."""
+        sealed = self.sandbox == PODMAN or record.was_sealed(self.home)
+        record.write(self.home, self.sandbox, sealed, self.key_names, self.flat_settings())
+
 
 class Up(NamedTuple):
     agent: str
@@ -70,7 +73,7 @@ class Up(NamedTuple):
     commit: str
     seconds: float
     rung: str
-    """Who leads: `main`, or who stands in for it."""
+    """What runs: `main`, or what stands in for it."""
 
 
 class Down(NamedTuple):
@@ -86,315 +89,199 @@ class Restarted(NamedTuple):
     pid_before: int
     pid: int
     rung: str
-    """Who leads now."""
+    """As in `Up`."""
     settings_changed: dict[str, list[Any]]
     """Key -> [with what the agent was started last, with what it runs now]."""
 
 
-def make_ready(caller: Caller, sandbox: str | None, say: Say, goes_on: bool = False) -> Readiness:
+def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = False) -> Readiness:
     """Check all that `up` needs; with `goes_on`, the keys of the agent that runs now will do. What a power cut has
-    spoilt is mended, and hooks of ours that an earlier version had not are put in place. Raises Trouble and
-    SettingsError."""
+    damaged is repaired, and hooks of ours that are missing are put in place. Raises CommandError and SettingsError."""
     from host.container import choice
 
-    home = caller.initialised()
+    home = context.initialised()
     if not os.path.lexists(home.settings):
-        raise Trouble(
-            Exit.NOT_FOUND,
-            f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
-            "an empty file there means all defaults",
-        )
+        raise missing_settings(home)
     settings = read_settings(home.settings)
-    for done in mending.mend(home, mending.machine_started()):
+    for done in repair(home, machine_started()):
         say(done)
-    problem = bare.problem_with_repository(home)
-    if problem:
+    if problem := problem_with_repository(home):
         raise problem
-    put_guard(home.remote)
-    chosen = choice.choose(caller, sandbox or settings.sandbox, was_sealed(home))
-    out_of_reach = problem_in_sandbox(settings.model, chosen.sandbox)
-    if out_of_reach:
-        raise Trouble(Exit.USAGE, out_of_reach)
-    keys, held = _keys(caller, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
+    put_hooks(home.remote)
+    chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
+    if out_of_reach := problem_in_sandbox(settings.model, chosen.sandbox):
+        raise usage(out_of_reach)
+    keys, held = _keys(context, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
     return Readiness(home, settings, chosen, keys, held)
 
 
 def _keys(
-    caller: Caller, home: Home, settings: Settings, sandbox: str, goes_on: bool
+    context: Context, home: AgentPaths, settings: Settings, sandbox: str, goes_on: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The keys that the models need, and the names of those that podman holds. Raises Trouble."""
-    given = {key: caller.environ.get(variable_of(key), "") for key in KEYS}
+    """The keys that the models need, and the names of those that podman holds. Raises CommandError."""
+    given = {key: context.environ.get(variable_of(key), "") for key in KEYS}
     missing = [key for key in KEYS if not given[key]] if goes_on else []
     held: list[str] = []  # podman gives no key back, and need not
-    if missing and sandbox_in_use(home) == PODMAN:
-        held = [key for key in _keys_in_podman(caller, home) if key in missing]
-    elif missing:
-        given |= {key: _running_key(home, key) for key in missing}
+    if missing and record.sandbox_in_use(home) == PODMAN:
+        from host.container import choice, control
+
+        held = [key for key in control.keys_held(choice.podman_at_hand(context), home) if key in missing]
+    else:
+        for key in missing:
+            with (
+                contextlib.suppress(FileNotFoundError, UnicodeDecodeError),
+                open(home.key_file(key), encoding="utf-8") as file,
+            ):
+                given[key] = file.read().strip()
     needed = keys_needed(settings.model, [key for key in KEYS if given[key] or key in held])
     lost = [variable_of(key) for key in needed if key in held] if sandbox != PODMAN else []
     if lost:
-        raise Trouble(
-            Exit.NOT_FOUND, f"podman does not give the key back that the agent has: export it in {' and '.join(lost)}"
-        )
+        raise not_found(f"podman does not give the key back that the agent has: export it in {' and '.join(lost)}")
     return (
         {key: checked_key(key, given[key]) for key in needed if key not in held},
         tuple(key for key in needed if key in held),
     )
 
 
-def fit_out(caller: Caller, ready: Readiness, rebuild: bool, say: Say) -> Readiness:
-    """What takes long: for podman, the image is found or built. Raises Trouble."""
-    if ready.sandbox != PODMAN:
+def checked_key(name: str, key: str) -> str:
+    """The key as it can stand in an HTTP header. Raises CommandError; its text never holds the key."""
+    key, variable = key.strip(), variable_of(name)
+    if not key:
+        raise not_found(
+            f"model.provider or model.then is {provider_with(name)}, and {variable} is not set: "
+            "export your key in it and try again, or set 'provider: scripted'"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise usage(f"{variable} holds spaces, control characters or non-ASCII; expected the bare key")
+    return key
+
+
+def fit_out(context: Context, ready: Readiness, rebuild: bool, say: Say) -> Readiness:
+    """What takes long: for podman, the image is found or built. Raises CommandError."""
+    if ready.sandbox != PODMAN or ready.ship:
         return ready
     from host.agent.sealed import Ship
     from host.container import choice, image
 
     machine = ready.chosen.machine
     assert machine is not None  # noqa: S101 - what choosing podman means
-    podman = choice.podman_of(caller, machine)
+    podman = choice.podman_of(context, machine)
     base = ready.settings.podman.base
-    found = image.find_or_build(podman, machine, caller.environ, caller.root, base, rebuild, say)
-    return ready._replace(ship=Ship(podman, machine, found, caller.root, caller.network))
+    found = image.find_or_build(podman, machine, context.environ, context.root, base, rebuild, say)
+    return ready._replace(ship=Ship(podman, machine, found, context.root, context.network))
 
 
-def checked_key(name: str, key: str) -> str:
-    """The key as it can stand in an HTTP header. Raises Trouble; its text never holds the key."""
-    key, variable = key.strip(), variable_of(name)
-    if not key:
-        provider = provider_with(name)
-        raise Trouble(
-            Exit.NOT_FOUND,
-            f"model.provider or model.then is {provider}, and {variable} is not set: "
-            "export your key in it and try again, or set 'provider: scripted'",
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise Trouble(Exit.USAGE, f"{variable} holds spaces, control characters or non-ASCII; expected the bare key")
-    return key
-
-
-def up(caller: Caller, ready: Readiness, say: Say, seconds: float = starting.UP_SECONDS, rebuild: bool = False) -> Up:
-    """Start the agent and wait until it works. Raises Trouble."""
+def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = UP_SECONDS, rebuild: bool = False) -> Up:
+    """Start the agent and wait until it works. Raises CommandError."""
     home = ready.home
-    is_half_done = os.path.lexists(home.switch_file)
-    pid = watching.holder(home.places.watcher_lock, sandbox_in_use(home) == PODMAN)
-    if pid is not None and not is_half_done:
-        raise watching.already_running(home, pid)
-    secure_directory(home.state, caller.uid)
-    if is_half_done:
-        running = _up_by_ending_a_switch(caller, ready, say, seconds)
+    switching = os.path.lexists(home.switch_file)
+    pid = holder(home.places.watcher_lock, record.sandbox_in_use(home) == PODMAN)
+    if pid is not None and not switching:
+        raise already_running(home, pid)
+    secure_directory(home.state, context.uid)
+    if switching:
+        running = _finish_switch(context, ready, say, seconds)
     else:
-        ready = ready if ready.ship else fit_out(caller, ready, rebuild, say)
-        running = _up_in_container(ready, say, seconds) if ready.ship else _up_in_place(caller, ready, say, seconds)
-    model = model_words(ready.settings.model, ready.key_names)
-    version = (running.branch, running.commit, running.seconds, running.rung)
-    return Up(home.agent, ready.sandbox, model, running.pid, *version)
+        ready = fit_out(context, ready, rebuild, say)
+        running = _start(context, ready, say, seconds)
+    return Up(
+        agent=home.agent,
+        sandbox=ready.sandbox,
+        model=model_words(ready.settings.model, ready.key_names),
+        pid=running.pid,
+        branch=running.branch,
+        commit=running.commit,
+        seconds=running.seconds,
+        rung=running.rung,
+    )
 
 
-def _up_by_ending_a_switch(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
-    """An upgrade that was cut short: the agent runs again when that is at its end."""
-    from host.agent import upgrade
+def _finish_switch(context: Context, ready: Readiness, say: Say, seconds: float) -> Running:
+    """An upgrade that was interrupted: the agent runs again when that is at its end."""
     from host.agent.switch import Timeouts
+    from host.agent.upgrade import settle
 
-    ended = upgrade.settle(caller, ready, say, Timeouts(up=seconds))
+    ended = settle(context, ready, say, Timeouts(up=seconds))
     if ended.journal.why:
         say(f"the upgrade was taken back: {ended.journal.why}")
     if ended.running is None:
-        raise Trouble(Exit.FAILURE, f"the agent does not work; {watching.last_words(ready.home)}")
+        raise failure(f"the agent does not work; {last_words(ready.home)}")
     return ended.running
 
 
-def _up_in_container(ready: Readiness, say: Say, seconds: float) -> starting.Running:
-    from host.agent import sealed
-
-    assert ready.ship is not None  # noqa: S101 - only called with one
-    # Before the container: whatever happens then, `down` knows where to look.
-    remember(ready)
-    return sealed.up(ready.home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
-
-
-def _up_in_place(caller: Caller, ready: Readiness, say: Say, seconds: float) -> starting.Running:
+def _start(context: Context, ready: Readiness, say: Say, seconds: float) -> Running:
     home = ready.home
+    if ready.ship:
+        from host.agent import sealed
+
+        ready.remember()  # before the container: whatever happens then, `down` knows where to look
+        return sealed.up(home, ready.settings, ready.ship, ready.keys, ready.key_names, say, seconds)
     say(
         "WARNING: process sandbox: agent and keep run as your own user and are NOT isolated from each other "
         "or from your files; use it for development and demonstration only"
     )
     if ready.chosen.why:
         say(f"it was chosen because {ready.chosen.why}; 'minifram doctor' says more")
-    if os.path.isdir(home.places.bot) and os.stat(home.places.bot).st_uid != caller.uid:
-        _take_back(caller, home)
-    secure_run_directory(home, caller.uid)
-    _put_keys(home, ready.keys, caller.uid)
-    remember(ready)
+    if os.path.isdir(home.places.bot) and os.stat(home.places.bot).st_uid != context.uid:
+        from host.container import cell_tree, choice
+
+        # It still belongs to the user that the cell had in the container.
+        cell_tree.give_tree(choice.podman_at_hand(context), home, 0, context.uid)
+    secure_run_directory(home, context.uid)
+    _remove_keys(home)  # of an earlier start with another provider
+    if ready.keys:
+        secure_directory(home.places.secrets, context.uid)
+    for name, key in ready.keys.items():
+        write_whole(home.key_file(name), f"{key}\n".encode(), mode=0o600)
+    ready.remember()
     try:
-        environ = starting.keep_environment(caller.environ, caller.root)
-        return starting.start(home, caller.watcher, environ, seconds, say)
+        return start(home, context.watcher, keep_environment(context.environ, context.root), seconds, say)
     except BaseException:
-        if watching.holder(home.places.watcher_lock) is None:
+        if holder(home.places.watcher_lock) is None:
             _remove_keys(home)
         raise
 
 
-def _take_back(caller: Caller, home: Home) -> None:
-    """The cell's tree, from the user that it had in the container. Raises Trouble."""
-    from host.container import cell_tree, choice
-
-    cell_tree.give_tree(choice.podman_at_hand(caller), home, 0, caller.uid)
-
-
-def down(caller: Caller, say: Say, seconds: float = watching.DOWN_SECONDS, keep_key: bool = False) -> Down:
-    """End the agent and take its key away. Raises Trouble, also when it was not running."""
-    home = caller.initialised()
-    if sandbox_in_use(home) == PODMAN:
+def stop_agent(context: Context, say: Say, seconds: float = DOWN_SECONDS, keep_key: bool = False) -> Down:
+    """End the agent and take its key away. Raises CommandError, also when it was not running."""
+    home = context.initialised()
+    if record.sandbox_in_use(home) == PODMAN:
         from host.agent import sealed
         from host.container import choice
 
-        return Down(home.agent, sealed.down(home, choice.podman_at_hand(caller), seconds, keep_key, say))
-    earlier = home._replace(run=str(_remembered(home).get("run", home.run)))
+        return Down(home.agent, sealed.down(home, choice.podman_at_hand(context), seconds, keep_key, say))
+    earlier = home._replace(run=str(record.read(home).get("run", home.run)))
     try:
-        pid = watching.stop(home, seconds, say)
+        pid = stop(home, seconds, say)
     finally:
-        if watching.holder(home.places.watcher_lock) is None:
+        if holder(home.places.watcher_lock) is None:
             _remove_keys(home)
             _remove_keys(earlier)
     return Down(home.agent, pid)
 
 
-def restart(
-    caller: Caller, sandbox: str | None, say: Say, down_seconds: float, up_seconds: float, rebuild: bool = False
+def restart_agent(
+    context: Context, sandbox: str | None, say: Say, down_seconds: float, up_seconds: float, rebuild: bool = False
 ) -> Restarted:
     """`down`, if it runs, then `up`; nothing is stopped when `up` could not follow."""
-    home = caller.initialised()
-    ready = fit_out(caller, make_ready(caller, sandbox, say, goes_on=True), rebuild, say)
-    old_settings = _remembered(home).get("settings", {})
+    home = context.initialised()
+    ready = fit_out(context, make_ready(context, sandbox, say, goes_on=True), rebuild, say)
+    old = record.read(home).get("settings", {})
     before, pid_before = "", 0
-    if watching.holder(home.places.watcher_lock) is not None:
-        before = _version(home)
-        pid_before = down(caller, say, down_seconds, keep_key=bool(ready.held)).pid
-    started = up(caller, ready, say, up_seconds)
-    new_settings = _flat(ready)
-    changed = {
-        key: [old_settings.get(key), new_settings.get(key)]
-        for key in sorted(old_settings.keys() | new_settings.keys())
-        if old_settings and old_settings.get(key) != new_settings.get(key)
-    }
+    if holder(home.places.watcher_lock) is not None:
+        with contextlib.suppress(ValueError):  # the restart does not depend on what the watcher wrote
+            state = known_state(home)
+            before = f"{state.branch}@{state.commit}" if state and state.branch else ""
+        pid_before = stop_agent(context, say, down_seconds, keep_key=bool(ready.held)).pid
+    started = start_agent(context, ready, say, up_seconds)
+    new = ready.flat_settings()
+    changed = {key: [old.get(key), new.get(key)] for key in sorted(old.keys() | new.keys()) if old}
+    changed = {key: both for key, both in changed.items() if both[0] != both[1]}
     after = f"{started.branch}@{started.commit}"
     return Restarted(home.agent, before, after, pid_before, started.pid, started.rung, changed)
 
 
-def _version(home: Home) -> str:
-    """`branch@commit` that the watcher says it runs; empty when it does not say."""
-    try:
-        state = watching.known_state(home)
-    except ValueError:  # the restart does not depend on it
-        return ""
-    return f"{state.branch}@{state.commit}" if state and state.branch else ""
-
-
-def sandbox_in_use(home: Home) -> str:
-    """The sandbox that the last `up` chose; empty when there was none."""
-    return str(_remembered(home).get("sandbox", ""))
-
-
-def was_sealed(home: Home) -> bool:
-    """Whether the agent ever ran in the container, or came from an archive that the PM did not accept as unsealed. An
-    agent that has lived without a record of how counts as sealed."""
-    try:
-        found = json.loads(whole_file(home.started_file))
-    except FileNotFoundError:
-        return any(map(_holds_something, (home.places.bot, home.state)))
-    except ValueError:
-        return True
-    if not isinstance(found, dict):
-        return True
-    # Without the key, the record is of a version that knew the last start alone.
-    return found.get("sealed", found.get("sandbox") != PROCESS) is not False
-
-
-def _holds_something(directory: str) -> bool:
-    try:
-        return bool(os.listdir(directory))
-    except FileNotFoundError:
-        return False
-    except OSError:  # it belongs to a user of the container
-        return True
-
-
-def keys_in_use(home: Home) -> tuple[str, ...]:
-    """The names of the keys that the agent that runs was given."""
-    if sandbox_in_use(home) != PODMAN:
-        return tuple(key for key in KEYS if os.path.lexists(home.key_file(key)))
-    remembered = _remembered(home)
-    names = remembered.get("keys", KEYS[:1] if remembered.get("key") else [])  # before, there was one key alone
-    return tuple(key for key in KEYS if key in names)
-
-
-def _put_keys(home: Home, keys: Mapping[str, str], uid: int) -> None:
-    _remove_keys(home)  # of an earlier start with another provider
-    if keys:
-        secure_directory(home.places.secrets, uid)
-    for name, key in keys.items():
-        write_whole(home.key_file(name), f"{key}\n".encode(), mode=0o600)
-
-
-def _remove_keys(home: Home) -> None:
+def _remove_keys(home: AgentPaths) -> None:
     for name in KEYS:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(home.key_file(name))
-
-
-def _running_key(home: Home, name: str) -> str:
-    try:
-        with open(home.key_file(name), encoding="utf-8") as file:
-            return file.read().strip()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return ""
-
-
-def _keys_in_podman(caller: Caller, home: Home) -> list[str]:
-    from host.container import choice, control
-
-    return control.keys_held(choice.podman_at_hand(caller), home)
-
-
-def remember(ready: Readiness) -> None:
-    """With what the agent is started, for the commands that come later."""
-    remembered = {
-        "schema": UP_SCHEMA,
-        "sandbox": ready.sandbox,
-        "sealed": ready.sandbox == PODMAN or was_sealed(ready.home),
-        "run": ready.home.run,
-        "keys": ready.key_names,
-        "settings": _flat(ready),
-    }
-    write_whole(ready.home.started_file, json.dumps(remembered, indent=1).encode(), mode=0o600)
-
-
-def remember_restored(home: Home, sealed: bool) -> None:
-    """For an agent that was not started here yet."""
-    record = {"schema": UP_SCHEMA, "sandbox": "", "sealed": sealed, "settings": {}}
-    write_whole(home.started_file, json.dumps(record, indent=1).encode(), mode=0o600)
-
-
-def settings_needing_consent(home: Home, settings: Settings, sandbox: str) -> tuple[Difference, ...]:
-    """What minifram.yaml sets to another value than at the last start, and may give the agent more. A default is of
-    minifram itself, also one that another version changed."""
-    from host.agent.settings_text import flat
-
-    defaults = flat(Settings())
-    found = needing_consent(flat(settings) | {"sandbox": sandbox}, defaults | _remembered(home).get("settings", {}))
-    return tuple(each for each in found if each.value != defaults.get(each.key))
-
-
-def _remembered(home: Home) -> dict[str, Any]:
-    """With what the last `up` started; empty when that is not known (a convenience, never a condition)."""
-    try:
-        found = json.loads(whole_file(home.started_file))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and isinstance(found.get("settings"), dict) else {}
-
-
-def _flat(ready: Readiness) -> dict[str, Any]:
-    from host.agent.settings_text import flat
-
-    return flat(ready.settings) | {"sandbox": ready.sandbox}

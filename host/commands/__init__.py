@@ -1,2 +1,3 @@
-"""One module for each verb: parse, call one function that returns a value, print it. Each defines `verb`, and
-imports what it needs inside it, so that asking for help or for another verb costs nothing."""
+"""The commands: each parses, makes one call that returns a value, and prints that.
+
+They import what they need inside, so that help and other commands do not pay for it."""

@@ -1,26 +1,44 @@
-"""Options that many verbs share, and the one class of all verbs."""
+"""What all commands share: how one is declared, its context and screen, and the options that several have."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from host.agent.paths import known_agents, problem_with_agent_name
-from host.context import Caller
+from host.context import Context
 from host.display import Screen
+from host.paths import known_agents, problem_with_agent_name
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+
+def command(function: Callable[..., int | None], has_json: bool = True) -> click.Command:
+    """A command of `minifram`: `function(context, screen, **parameters)`, whose docstring is the help.
+
+    It takes `--agent` after its own name as well as before it, and `--json`; what it returns is the exit code."""
+
+    @functools.wraps(function)
+    def run(as_json: bool = False, **values: Any) -> int | None:
+        ctx = click.get_current_context()
+        screen: Screen = ctx.meta["minifram.screen"]
+        return function(context_of(ctx), screen._replace(schema=function.__name__ if as_json else ""), **values)
+
+    made = click.command(function.__name__)(run)
+    if has_json:
+        made.params.append(click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."))
+    made.params.append(agent_option())
+    return made
 
 
-class Verb(click.Command):
-    """A verb of `minifram`: takes `--agent` after its own name as well as before it."""
+command_without_json = functools.partial(command, has_json=False)
 
-    def __init__(self, name: str, **attributes: Any) -> None:
-        super().__init__(name, **attributes)
-        self.params.append(agent_option())
+
+def context_of(ctx: click.Context) -> Context:
+    found = ctx.obj
+    assert isinstance(found, Context)  # noqa: S101 - `cli.main` sets it
+    return found
 
 
 def agent_option() -> click.Option:
@@ -34,55 +52,51 @@ def agent_option() -> click.Option:
     )
 
 
-def json_option(function: _F) -> _F:
-    return click.option("--json", "as_json_", is_flag=True, help="Print the result as JSON.")(function)
+sandbox_option = click.option(
+    "--sandbox", type=click.Choice(["auto", "podman", "process"]), help="Instead of the settings' sandbox."
+)
+rebuild_option = click.option(
+    "--rebuild", is_flag=True, help="podman: make base and image again, with today's Debian packages."
+)
 
 
-def accept_option(help: str) -> Callable[[_F], _F]:
+def accept_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option("--accept", is_flag=True, help=help)
 
 
-def caller_of(ctx: click.Context) -> Caller:
-    """Who calls; the top level put it there."""
-    found = ctx.obj
-    assert isinstance(found, Caller)  # noqa: S101 - `cli.main` sets it for every context
-    return found
-
-
-def screen_of(ctx: click.Context) -> Screen:
-    found = ctx.meta["minifram.screen"]
-    assert isinstance(found, Screen)  # noqa: S101 - as above
-    return found
+def timeout_option(seconds: float, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option("--timeout", type=click.FloatRange(min=0), default=seconds, show_default=True, help=help)
 
 
 def complete_branch(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Branches that await review, for the shell; nothing when they cannot be told.
+    """Branches that await review, for the shell; nothing when they cannot be read.
 
     The shell takes a completed word as if it had been typed: a name like `$(…)` would run. So only plain ones."""
-    from host.errors import as_trouble
-    from host.repository import open as bare
-    from host.repository import review
+    from host.errors import as_command_error
+    from host.repository.open import open_repository
+    from host.repository.review import main_commit, unmerged
     from infra.shared.branches import problem_with_branch
 
     try:
-        git = bare.open_repository(caller_of(ctx).initialised())
-        names = [name for name, _ in review.unmerged(git, review.main_commit(git))]
+        git = open_repository(context_of(ctx).initialised())
+        names = [name for name, _ in unmerged(git, main_commit(git))]
     except Exception as error:
-        if as_trouble(error) is None:
+        if as_command_error(error) is None:
             raise
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and not problem_with_branch(name)]
 
 
+branch_argument = click.argument("branch", shell_complete=complete_branch)
+
+
 def _choose_agent(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
     if name is None:
         return
-    problem = problem_with_agent_name(name)
-    if problem:
+    if problem := problem_with_agent_name(name):
         raise click.BadParameter(problem, ctx=ctx, param=param)
-    ctx.obj = caller_of(ctx)._replace(agent=name)
+    ctx.obj = context_of(ctx)._replace(agent=name)
 
 
 def _complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    names = known_agents(caller_of(ctx).environ)
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in known_agents(context_of(ctx).environ) if name.startswith(incomplete)]

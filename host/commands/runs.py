@@ -1,28 +1,37 @@
-"""`minifram runs`."""
+"""Commands on the agent's runs and on what it and the keep recorded."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import command
+from host.context import Context
+from host.display import Screen, counted, harmless, harmless_lines, one_line, plain
+from host.errors import conflict
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
+    from host.agent.egress import Egress
+    from host.agent.logs import Line
     from host.agent.runs import Step
+    from infra.cell.loop.replay import Replay
+    from infra.keep.ledger.chain import Checked
 
 TEXT_CHARS = 400
+DIFFERENCE_CHARS = 300
 
 
-@click.command("runs", cls=Verb)
+@command
 @click.argument("run", required=False)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many runs.")
 @click.option("--spans", "as_spans", is_flag=True, help="RUN as OpenTelemetry spans: OTLP in JSON, one a line.")
-@json_option
-@click.pass_context
-def verb(ctx: click.Context, run: str | None, number: int, as_spans: bool, as_json_: bool) -> int:
-    """The agent's runs, each one unit of work; with RUN (the beginning of its name is enough) all steps of that one.
+def runs(context: Context, screen: Screen, run: str | None, number: int, as_spans: bool) -> None:
+    """The agent's runs, the newest last; with RUN (the beginning of its name is enough) all steps of that one.
 
     They are the agent's own record in its clones, 'logs/transcripts'; what has the shape of a key is not shown.
 
@@ -33,42 +42,35 @@ def verb(ctx: click.Context, run: str | None, number: int, as_spans: bool, as_js
       minifram runs 2026-01-31T10 --json
       minifram runs 2026-01-31T10 --spans > spans.jsonl
     """
-    from host.agent import runs
-    from host.display import as_json, counted, one_line, plain
+    from host.agent.runs import last_runs, steps_of
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
-    home = caller.initialised()
+    home = context.initialised()
     if as_spans:
         from host.agent.spans import spans
 
-        if run is None or as_json_:
+        if run is None or screen.schema:
             raise click.UsageError("--spans shows one run: name it, and leave out --json")
-        for line in spans(run, runs.steps(home, run)):
-            screen.result(line)
-        return Exit.OK
-    if run is not None:
-        for step in runs.steps(home, run):
-            screen.result(as_json("run-step", step) if as_json_ else shown(step))
-        return Exit.OK
-    found = runs.runs(home, number)
-    if as_json_:
-        screen.result(as_json("runs", {"runs": plain(found)}))
-        return Exit.OK
-    for each in found:
-        how = one_line(f"{each.end or 'goes on, or was cut short'} {each.failure}".strip(), TEXT_CHARS)
-        name, branch = screen.strong(one_line(each.run, 80)), one_line(each.branch, 60)
-        screen.result(f"{name}  {branch}  {counted(each.steps, 'step')}  {how}")
-    if not found:
-        screen.progress("no run yet; 'minifram tell' gives the agent something to do")
-    return Exit.OK
+        screen.show(None, spans(run, steps_of(home, run)))
+    elif run is not None:
+        for step in steps_of(home, run):
+            screen.show(step, shown(step), "run-step")
+    else:
+        found = last_runs(home, number)
+        screen.show(
+            {"runs": plain(found)},
+            (
+                f"{screen.strong(one_line(each.run, 80))}  {one_line(each.branch, 60)}  {counted(each.steps, 'step')}  "
+                + one_line(f"{each.end or 'goes on, or was cut short'} {each.failure}".strip(), TEXT_CHARS)
+                for each in found
+            ),
+        )
+        if not found:
+            screen.advise("no run yet; 'minifram tell' gives the agent something to do")
 
 
 def shown(step: Step) -> str:
-    import json
-
-    from host.display import one_line
-
     facts = step.facts
+    tokens = f"{facts.get('tokens_before', '?')} -> {facts.get('tokens_after', '?')} tokens"
     match step.kind:
         case "answered":
             parts = facts.get("content")
@@ -80,11 +82,9 @@ def shown(step: Step) -> str:
             given = json.dumps(call.get("input") if isinstance(call, dict) else None, ensure_ascii=False)
             words = f"{facts.get('tool_name', '')} {given} -> {facts.get('error_code') or facts.get('status', '')}"
         case "shortened":
-            words = f"{facts.get('blocks', 0)} texts, {_tokens(facts)}"
+            words = f"{facts.get('blocks', 0)} texts, {tokens}"
         case "summed_up":
-            words = (
-                f"for {facts.get('for', '')}, by {facts.get('by', '')}, {_tokens(facts)}: {facts.get('content', '')}"
-            )
+            words = f"for {facts.get('for', '')}, by {facts.get('by', '')}, {tokens}: {facts.get('content', '')}"
         case "ended":
             words = f"{facts.get('end', '')} {facts.get('failure', '')}"
         case _:
@@ -93,5 +93,187 @@ def shown(step: Step) -> str:
     return one_line(f"{step.at} {step.kind:<8} {facts.get('step_id') or ''!s:<6}{took} {words}".rstrip(), TEXT_CHARS)
 
 
-def _tokens(facts: dict[str, Any]) -> str:
-    return f"{facts.get('tokens_before', '?')} -> {facts.get('tokens_after', '?')} tokens"
+@command
+@click.argument("run")
+def replay(context: Context, screen: Screen, run: str) -> int:
+    """Play a run again through the installed loop, with the answers and results that are on record; 8 when
+    something goes another way. No provider is asked, and nothing that the run did is done.
+
+    RUN is the beginning of its name, as 'minifram runs' shows it. A difference means that the installed version would
+    treat the same answers in another way than the version that ran, or that the record was changed.
+
+    \b
+    Examples:
+      minifram replay 2026-01-31T10
+      minifram replay 2026-01-31T10 --json
+    """
+    from host.agent.runs import replayed
+
+    name, found = replayed(context.initialised(), run)
+    screen.show({"run": name, **plain(found)}, _replayed(name, found, screen))
+    return Exit.FINDINGS if found.differences else Exit.OK
+
+
+def _replayed(name: str, found: Replay, screen: Screen) -> Iterator[str]:
+    for each in found.differences:
+        yield screen.bad(one_line(each.where, 20))
+        yield f"  recorded  {one_line(each.recorded, DIFFERENCE_CHARS)}"
+        yield f"  replayed  {one_line(each.replayed, DIFFERENCE_CHARS)}"
+    different = counted(len(found.differences), "difference") if found.differences else screen.good("all as recorded")
+    yield f"{one_line(name, 80)}: {counted(found.events, 'event')}, {different}"
+
+
+@command
+@click.argument("run")
+@click.argument("text", default="")
+@click.option("--from", "step", type=click.IntRange(min=1), help="The step to continue from; the last if not given.")
+@click.option("--model", help="The model that is asked first, of those in your settings.")
+def resume(context: Context, screen: Screen, run: str, text: str, step: int | None, model: str | None) -> None:
+    """Have the agent resume a run behind one of its steps, as a new run: the same conversation up to there, and then
+    another way. TEXT says what to do differently.
+
+    It is a directive like any other, so you can write it by hand: 'Go on from run RUN after step 7.' What the run did
+    after that step stays done; the model is told to look.
+
+    \b
+    Examples:
+      minifram resume 2026-01-31T10 --from 7 "leave the parser as it is"
+      minifram resume 2026-01-31T10 --model claude-opus-5-5
+    """
+    from host.agent.runs import resuming
+    from host.repository.comms import add_directive
+    from host.repository.open import open_as_pm
+
+    words = resuming(context.initialised(), run, step, model, text)
+    directive = add_directive(open_as_pm(context), words)
+    screen.show(directive, f"told  {directive.commit[:12]} directive {directive.id}")
+
+
+@command
+@click.option("-f", "--follow", is_flag=True, help="Print new lines as they come; end with Ctrl-C.")
+@click.option(
+    "--source",
+    type=click.Choice(["watcher", "doors", "runner", "boot", "all"]),
+    default="all",
+    help="Whose lines (default: all).",
+)
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="How many at first.")
+def logs(context: Context, screen: Screen, follow: bool, source: str, lines: int) -> None:
+    """What watcher and agent wrote, in order of time.
+
+    'watcher' and 'doors' are the keep's own logs; 'runner' is what each version of the agent wrote to its streams,
+    'boot' what it said about its boots. With -f --json each line is a JSON object of its own.
+
+    \b
+    Examples:
+      minifram logs -n 20
+      minifram logs -f --source watcher
+    """
+    from host.agent.logs import follow_lines, last_lines
+
+    places = context.initialised().places
+    if follow:
+        for line in follow_lines(places, source, lines):
+            screen.show(line, _line(line, screen), "log-line")
+        return
+    found = last_lines(places, source, lines)
+    screen.show({"lines": plain(found)}, (_line(line, screen) for line in found))
+    if not found:
+        screen.advise("no log lines yet; 'minifram up' starts the agent")
+
+
+_ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}")
+"""Boot ids and commits: twelve digits are enough for people."""
+_ENVELOPE = ("timestamp", "time", "at", "event", "level")
+
+
+def _line(line: Line, screen: Screen) -> str:
+    whose = f"{line.source} {line.branch}".strip()
+    if line.event is not None and "event" in line.event:
+        text = _event_text({key: value for key, value in line.event.items() if value != line.branch})
+    else:
+        text = line.text.removeprefix(f"{line.time} ")
+    return f"{screen.faint(line.time)} {screen.mark(f'{harmless(whose):<14}')} {chr(10).join(harmless_lines(text))}"
+
+
+def _event_text(event: dict[str, Any]) -> str:
+    """A structured line for people: `level event key=value …`."""
+    pairs = (f"{key}={_value(value)}" for key, value in event.items() if key not in _ENVELOPE)
+    level = str(event.get("level", ""))
+    head = f"{level} {event['event']}" if level not in ("", "info") else str(event["event"])
+    return " ".join([head, *pairs]).replace("\n", "\n    ")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str) and _ID.fullmatch(value):
+        return value[:12]
+    return value if isinstance(value, str) and value and " " not in value else json.dumps(value, ensure_ascii=False)
+
+
+@command
+@click.argument("what", type=click.Choice(["verify"]))
+def ledger(context: Context, screen: Screen, what: str) -> int:
+    """Check that nothing in the book of model calls was changed, put in or taken out; 8 when something was.
+
+    Each line carries a hash over itself and the line before it. Lines taken from the end leave no trace in the file:
+    note the head that this prints, and look for it later ('grep').
+
+    \b
+    Examples:
+      minifram ledger verify
+      minifram ledger verify --json
+    """
+    from host.agent.ledger import verify
+
+    home = context.initialised()
+    file, found = home.places.ledger, verify(home)
+    screen.show({"agent": home.agent, "file": file, **found._asdict()}, _verified(file, found, screen))
+    return Exit.FINDINGS if found.findings else Exit.OK
+
+
+def _verified(file: str, found: Checked, screen: Screen) -> Iterator[str]:
+    yield f"{screen.strong('ledger')}   {file}: {counted(found.lines, 'line')}, {counted(found.calls, 'call')}"
+    for count, words in ((found.unlinked, "from before lines had a hash"), (found.torn, "cut short, passed over")):
+        if count:
+            yield f"         {counted(count, 'line')} {words}"
+    yield from (f"{screen.bad('finding')}  {one_line(finding, 300)}" for finding in found.findings)
+    if not found.findings:
+        yield f"{screen.good('whole')}    head {found.head or 'none: no line yet'}"
+
+
+@command
+@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many names.")
+def egress(context: Context, screen: Screen, number: int) -> None:
+    """What the agent in its container asked of the network: names, and what the rules stopped.
+
+    A name that carries much in many questions may be a tunnel. Rules are explained in nftables/egress.nft.
+    """
+    from host.agent.egress import read_egress
+    from host.container.choice import podman_at_hand
+    from host.running.record import PODMAN, is_running, sandbox_in_use
+
+    home = context.initialised()
+    if sandbox_in_use(home) != PODMAN:
+        raise conflict(f"agent {home.agent!r} was not started in a container, and nothing else counts what it sends")
+    found = read_egress(home, podman_at_hand(context) if is_running(home) else None, number)
+    screen.show(found, _egress(found, screen))
+
+
+def _egress(found: Egress, screen: Screen) -> Iterator[str]:
+    yield (
+        f"{screen.strong('names')}: {counted(found.total.questions, 'question')}, {found.total.sent} went out, "
+        f"with {found.total.bytes} bytes in front of the registered names"
+    )
+    if found.names:
+        yield screen.faint(f"  {'name':<40} {'asked':>7} {'sent':>7} {'bytes':>9}")
+    for name, asked in found.names.items():
+        yield f"  {one_line(name, 60):<40} {asked.questions:>7} {asked.sent:>7} {asked.bytes:>9}"
+    if found.rejected is None:
+        yield f"{screen.strong('rejected')}: not known: {one_line(found.why_unknown, 200)}"
+        return
+    packets = sum(count.packets for count in found.rejected.values())
+    yield f"{screen.strong('rejected')}: {counted(packets, 'packet')} since the container was started"
+    if found.rejected:
+        yield screen.faint(f"  {'rule':<40} {'packets':>7} {'bytes':>17}")
+    for rule, count in found.rejected.items():
+        yield f"  {one_line(rule, 60):<40} {count.packets:>7} {count.bytes:>17}"

@@ -1,96 +1,66 @@
-"""`minifram status`."""
+"""Commands that look at an agent and at this machine, and `demo` and `completion`, which need no agent."""
 
 from __future__ import annotations
 
+import importlib
+import json
+import os
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from host.commands.options import Verb, caller_of, json_option, screen_of
+from host.commands.options import command, command_without_json
+from host.context import Context
+from host.display import Screen, counted, duration, harmless, one_line, plain, seconds_of, since
+from host.errors import not_found, usage
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
-    from host.agent.status import Standing
-    from host.display import Screen
+    from host.agent.settings_text import Entry
+    from host.agent.status import Status
+
+SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("status", cls=Verb)
-@json_option
-@click.pass_context
-def verb(ctx: click.Context, as_json_: bool) -> int:
-    """How an agent stands, on one screen. Ends with 3 when it is not running, and prints all the same."""
-    from host.agent.status import standing
-    from host.display import as_json
+@command
+def status(context: Context, screen: Screen) -> int:
+    """The state of an agent, on one screen. Ends with 3 when it is not running, and prints it too."""
+    from host.agent.status import read_status
 
-    caller, screen = caller_of(ctx), screen_of(ctx)
     now = time.time()
-    found = standing(caller.initialised(), now)
-    if as_json_:
-        screen.result(as_json("status", found))
-    else:
-        for name, text in _lines(found, now, screen):
-            screen.result(f"{screen.faint(f'{name:<11}')}{text}")
+    found = read_status(context.initialised(), now)
+    lines = (f"{screen.faint(f'{name:<11}')}{text}" for name, text in _status(found, now, screen))
+    screen.show(found, lines)
     return Exit.OK if found.running else Exit.NOT_RUNNING
 
 
-def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, str]]:
-    from host.display import counted, duration, one_line, seconds_of, since
-    from infra.shared.watcher_file import SAFE_LEVEL
-
+def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, str]]:
     open_zone = " (not isolated)" if found.sandbox == "process" else ""
     yield (
         "agent",
         f"{screen.strong(found.agent)} · {found.sandbox} sandbox{open_zone} · "
         f"autonomy {found.autonomy} · {found.model} model",
     )
-    age = since(found.since, now)
-    state = screen.good(found.phase) if found.phase == "running" else screen.bad(found.phase)
-    if found.preparing:
-        state = screen.mark(f"preparing {one_line(found.preparing, 60)}: its environment or its rehearsal")
-    if found.running:
-        state += f" for {age}" if age else ""
-        until = seconds_of(found.until)
-        state += f", next launch in {duration(until - now)}" if until else ""
-        state += f" · watcher pid {found.pid}" if found.pid else " · watcher's pid is not known: 'minifram doctor'"
-    else:
-        state += f" for {age}" if age else ""
-        state += (
-            screen.bad(f", but its runner (pid {found.orphan}) lives on, unwatched") + " · 'minifram up' takes it over"
-            if found.orphan
-            else " · 'minifram up' starts it"
-        )
-    yield "state", state
-    if found.branch:
-        ran = "" if found.is_led else "last: "
-        newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated or found.make_way_by else ""
-        newer += f", at {one_line(found.make_way_by, 24)} at the latest" if found.make_way_by else ""
-        subject = one_line(found.subject, 60)
-        version = f"{one_line(found.branch)} @ {found.commit[:12]} {subject}"
-        if found.rung == SAFE_LEVEL:
-            version = f"{found.rung}: the code of this program, in the clone of {one_line(found.branch)}"
-        yield "version", f"{ran}{version}{newer}"
-    else:
-        yield "version", f"main @ {found.main[:12]} (never started)"
+    yield "state", _state(found, now, screen)
+    yield "version", _version(found)
     yield from _ladder(found, screen)
-    if found.life:
-        life = found.life
-        doing = one_line(life.doing, 20)
-        doing += f" for {since(life.since, now)}" if since(life.since, now) else ""
-        doing += f", {counted(life.steps, 'step')}" if life.steps else ""
-        doing += f", until {one_line(life.until, 24)}" if life.until else ""
-        yield "unit", f"{one_line(life.unit)} · {doing}" if life.unit else doing
-        if life.last_error:
-            yield "last error", screen.bad(one_line(life.last_error, 160))
+    for branch in found.examining:
+        yield "examining", screen.mark(f"{one_line(branch, 60)}, asked for or under way")
+    if doing := found.life:
+        text = one_line(doing.doing, 20)
+        text += f" for {since(doing.since, now)}" if since(doing.since, now) else ""
+        text += f", {counted(doing.steps, 'step')}" if doing.steps else ""
+        text += f", until {one_line(doing.until, 24)}" if doing.until else ""
+        yield "unit", f"{one_line(doing.unit)} · {text}" if doing.unit else text
+        if doing.last_error:
+            yield "last error", screen.bad(one_line(doing.last_error, 160))
     for index, boot in enumerate(found.boots):
         outcome = screen.bad(boot.outcome) if boot.outcome in ("failed", "died") else boot.outcome
         why = f" · {one_line(boot.detail, 80)}" if boot.detail else ""
-        yield (
-            "" if index else "boots",
-            f"{boot.started_at} {one_line(boot.branch, 40)}@{boot.commit[:12]} {outcome} · "
-            f"{one_line(boot.reason, 60)}{why}",
-        )
+        version = f"{one_line(boot.branch, 40)}@{boot.commit[:12]}"
+        yield "" if index else "boots", f"{boot.started_at} {version} {outcome} · {one_line(boot.reason, 60)}{why}"
     report = found.last_report
     yield "report", f"{one_line(report.time, 24)} {one_line(report.title, 120)}" if report else "none yet"
     yield "directives", f"{found.open_directives} open"
@@ -100,27 +70,53 @@ def _lines(found: Standing, now: float, screen: Screen) -> Iterator[tuple[str, s
     yield "review", ", ".join(waiting) if waiting else "nothing awaits you"
     for index, ask in enumerate(found.awaiting_approval):
         how = f"since {one_line(ask.at, 24)}: 'minifram approve {ask.id}' or 'minifram deny {ask.id} WHY'"
-        yield "" if index else "approval", f"{screen.bad(f'{one_line(ask.tool, 40)} waits')} {how}"
         word = "" if ask.recorded else "the agent's own word: "
+        yield "" if index else "approval", f"{screen.bad(f'{one_line(ask.tool, 40)} waits')} {how}"
         yield "", screen.faint(f"{word}{one_line(ask.call, 120)}")
-    if found.budget:
-        spent = found.budget
+    if spent := found.budget:
         used_up = f" · {screen.bad('used up')}" if spent.exhausted else ""
         yield (
             "budget",
             f"today ${spent.usd:.2f} of ${spent.daily_usd:.2f} · {spent.tokens:,} of {spent.daily_tokens:,} tokens · "
             f"{counted(spent.calls, 'call')}{used_up}",
         )
-    for index, trouble in enumerate(found.troubles):
-        yield "" if index else "troubles", f"{trouble.at} {one_line(trouble.text, 200)}"
+    for index, incident in enumerate(found.troubles):
+        yield "" if index else "troubles", f"{incident.at} {one_line(incident.text, 200)}"
 
 
-def _ladder(found: Standing, screen: Screen) -> Iterator[tuple[str, str]]:
-    """Who leads and why, and what may not."""
-    from host.agent import pins
-    from host.display import one_line
+def _state(found: Status, now: float, screen: Screen) -> str:
+    state = screen.good(found.phase) if found.phase == "running" else screen.bad(found.phase)
+    if found.preparing:
+        state = screen.mark(f"preparing {one_line(found.preparing, 60)}: its environment or its rehearsal")
+    age = since(found.since, now)
+    state += f" for {age}" if age else ""
+    if not found.running:
+        lost = f", but its runner (pid {found.orphan}) lives on, unwatched"
+        then = " · 'minifram up' takes it over" if found.orphan else " · 'minifram up' starts it"
+        return state + (screen.bad(lost) if found.orphan else "") + then
+    until = seconds_of(found.until)
+    state += f", next launch in {duration(until - now)}" if until else ""
+    return state + (f" · watcher pid {found.pid}" if found.pid else " · watcher's pid is not known: 'minifram doctor'")
 
-    stands_in = found.rung in pins.STAND_INS
+
+def _version(found: Status) -> str:
+    from infra.shared.watcher_file import SAFE_LEVEL
+
+    if not found.branch:
+        return f"main @ {found.main[:12]} (never started)"
+    newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated or found.make_way_by else ""
+    newer += f", at {one_line(found.make_way_by, 24)} at the latest" if found.make_way_by else ""
+    version = f"{one_line(found.branch)} @ {found.commit[:12]} {one_line(found.subject, 60)}"
+    if found.rung == SAFE_LEVEL:
+        version = f"{found.rung}: the code of this program, in the clone of {one_line(found.branch)}"
+    return f"{'' if found.is_led else 'last: '}{version}{newer}"
+
+
+def _ladder(found: Status, screen: Screen) -> Iterator[tuple[str, str]]:
+    """What runs and why, and what may not."""
+    from host.agent.pins import STAND_INS, shown
+
+    stands_in = found.rung in STAND_INS
     leads = f"branch {one_line(found.branch, 60)}" if found.rung == "branch" else found.rung
     of_main = next((pin for pin in found.pins if pin.is_main), None)
     if stands_in and of_main:
@@ -130,10 +126,92 @@ def _ladder(found: Standing, screen: Screen) -> Iterator[tuple[str, str]]:
         leads += ": main is led when it is started next"
     if leads:
         yield "leads", ("" if found.is_led else "last: ") + (screen.bad(leads) if stands_in else leads)
-    for index, line in enumerate(pins.shown(found.pins)):
+    for index, line in enumerate(shown(found.pins)):
         yield "" if index else "pinned", line
     if found.retry_asked:
-        when = "when the watcher looks next" if found.running else "at the next start"
-        yield "retry", f"asked for, taken {when}"
+        yield "retry", f"asked for, taken {'when the watcher looks next' if found.running else 'at the next start'}"
     elif found.pins:
         yield "", "until main holds another version, or 'minifram retry'"
+
+
+@command
+def doctor(context: Context, screen: Screen) -> int:
+    """Check this machine and the agent's places. Ends with 8 when something was found, 4 when there is no agent.
+
+    It repairs only what a power cut damaged in the repository and can be put right without a guess; it says so.
+    """
+    from host.agent.doctor import diagnose
+
+    found = diagnose(context)
+    paints = {"ok": screen.good, "note": screen.faint}
+    lines = (
+        f"{paints.get(each.level, screen.bad)(f'{each.level:<5}')} {each.check:<16} {harmless(each.text)}"
+        for each in found.results
+    )
+    screen.show(plain(found) | {"findings": found.findings}, lines)
+    screen.advise(counted(found.findings, "finding") if found.findings else "nothing found")
+    if found.findings:
+        return Exit.FINDINGS
+    return Exit.OK if found.initialised else Exit.NOT_FOUND
+
+
+@command
+@click.argument("key", required=False)
+def config(context: Context, screen: Screen, key: str | None) -> None:
+    """Each setting: its value, where that came from, its type and meaning. KEY is one, or a section of them.
+
+    \b
+    Examples:
+      minifram config
+      minifram config limits.bash_seconds
+    """
+    from host.agent.settings_text import chosen, explained, unknown_key
+
+    home = context.initialised()
+    known = explained(home.settings)
+    found = chosen(known, key)
+    if not found:
+        raise not_found(unknown_key(known, key or ""))
+    lines = (line for entry in found for line in _setting(entry, screen))
+    screen.show({"file": home.settings, "settings": plain(found)}, lines)
+
+
+def _setting(entry: Entry, screen: Screen) -> Iterator[str]:
+    origin = "default" if entry.origin == "default" else f"set in {entry.origin}, default {_shown(entry.default)}"
+    yield f"{screen.strong(entry.key)}: {harmless(_shown(entry.value))}   {screen.faint(origin)}"
+    yield f"    {entry.meaning + ' ' if entry.meaning else ''}({entry.type})"
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+@command_without_json
+@click.option("--sandbox", type=click.Choice(["process", "podman"]), default="process", help="Default: process.")
+@click.option("--keep-at", metavar="DIR", help="Leave everything there to look at afterwards.")
+def demo(context: Context, screen: Screen, sandbox: str, keep_at: str | None) -> int:
+    """Watch an agent live, improve itself, fail and recover: real programs, a scripted model, no key, no network."""
+    run_demo = importlib.import_module("host.agent.demo").run_demo
+    return int(run_demo(keep_at, sandbox, screen.out))
+
+
+@command_without_json
+@click.argument("shell", required=False, type=click.Choice(SHELLS))
+def completion(context: Context, screen: Screen, shell: str | None) -> None:
+    """Print the completion script of your shell (default: the one in $SHELL).
+
+    \b
+    Examples:
+      minifram completion bash > ~/.local/share/bash-completion/completions/minifram
+      minifram completion zsh > ~/.zfunc/_minifram
+      minifram completion fish > ~/.config/fish/completions/minifram.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    name = shell or os.path.basename(context.environ.get("SHELL", ""))
+    kind = get_completion_class(name) if name in SHELLS else None
+    if kind is None:
+        raise usage(f"there is no completion for shell {name!r}; give one of {', '.join(SHELLS)}")
+    # `source_template` and not `source()`: that one runs bash to look at its version.
+    made = kind(click.get_current_context().find_root().command, {}, "minifram", "_MINIFRAM_COMPLETE")
+    screen.show(None, made.source_template % made.source_vars())

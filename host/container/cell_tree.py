@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import os
 
-from host.agent.paths import Home
 from host.container.podman import Podman, PodmanError
-from host.errors import Trouble
+from host.errors import CommandError
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 
 HAND_OVER_SECONDS = 600.0
 
 
-def give_tree(podman: Podman, home: Home, uid: int, host_uid: int) -> None:
+def give_tree(podman: Podman, home: AgentPaths, uid: int, host_uid: int) -> None:
     """The cell's tree belongs to `uid` of the user namespace, which is `host_uid` outside; all may read it. From the
-    leaves up, never through a link; the top last, since its owner says that all is done. Raises Trouble."""
+    leaves up, never through a link; the top last, since its owner says that all is done. Raises CommandError."""
     bot = home.places.bot
     if os.lstat(bot).st_uid == host_uid:
         return
@@ -29,7 +29,7 @@ def give_tree(podman: Podman, home: Home, uid: int, host_uid: int) -> None:
     try:
         podman("unshare", "sh", "-c", script, bot, seconds=HAND_OVER_SECONDS)
     except PodmanError as error:
-        raise Trouble(
+        raise CommandError(
             Exit.FAILURE,
             f"{bot} could not be given to {'the cell' if uid else 'you'}: {error.said}; is there something in it that "
             "belongs to another user?",

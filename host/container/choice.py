@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from host.container.machine import Lack, Machine, fatal, look
 from host.container.podman import Podman, environment
-from host.context import Caller
-from host.errors import Trouble
+from host.context import Context
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
 AUTO, PODMAN, PROCESS = "auto", "podman", "process"
@@ -26,19 +26,19 @@ class Choice(NamedTuple):
 
 
 def choose(
-    caller: Caller, asked: str, was_sealed: bool, look_at: Callable[[Mapping[str, str], int], Machine] = look
+    context: Context, asked: str, was_sealed: bool, look_at: Callable[[Mapping[str, str], int], Machine] = look
 ) -> Choice:
-    """Raises Trouble."""
+    """Raises CommandError."""
     if asked == PROCESS:
         return Choice(PROCESS)
-    machine = look_at(caller.environ, caller.uid)
+    machine = look_at(context.environ, context.uid)
     missing = fatal(machine)
     if not missing:
         return Choice(PODMAN, machine=machine)
     if asked == PODMAN:
         raise _unusable(machine, missing)
     if was_sealed:
-        raise Trouble(
+        raise CommandError(
             Exit.DENIED,
             "this agent ran in the sealed container before, or was restored from an archive, and podman cannot be "
             f"used now: {missing[0].text}. Mend that; only with --sandbox process is it started without isolation",
@@ -46,23 +46,25 @@ def choose(
     return Choice(PROCESS, missing[0].what)
 
 
-def podman_of(caller: Caller, machine: Machine) -> Podman:
-    return Podman(machine.podman, environment(caller.environ), machine.words)
+def podman_of(context: Context, machine: Machine) -> Podman:
+    return Podman(machine.podman, environment(context.environ), machine.words)
 
 
-def podman_at_hand(caller: Caller) -> Podman:
-    """For a container that is there already. Raises Trouble when podman is gone."""
-    machine = look(caller.environ, caller.uid)
+def podman_at_hand(context: Context) -> Podman:
+    """For a container that is there already. Raises CommandError when podman is gone."""
+    machine = look(context.environ, context.uid)
     if not machine.podman or machine.refusal:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             f"the agent lives in a container, and podman cannot be used: {machine.refusal or 'it is not installed'}; "
             "mend that, 'minifram doctor' checks it",
         )
-    return podman_of(caller, machine)
+    return podman_of(context, machine)
 
 
-def _unusable(machine: Machine, missing: list[Lack]) -> Trouble:
+def _unusable(machine: Machine, missing: list[Lack]) -> CommandError:
     code = Exit.USAGE if machine.uid == 0 else Exit.NOT_FOUND if not machine.podman else Exit.FAILURE
     reasons = "\n".join(f"  {lack.text}" for lack in missing)
-    return Trouble(code, f"the podman sandbox cannot be used here:\n{reasons}\nWithout it there is --sandbox process")
+    return CommandError(
+        code, f"the podman sandbox cannot be used here:\n{reasons}\nWithout it there is --sandbox process"
+    )

@@ -15,7 +15,6 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from host.agent.paths import Home
 from host.container.cell_tree import give_tree
 from host.container.inspection import ContainerState, differences, state_of
 from host.container.machine import Machine
@@ -33,8 +32,9 @@ from host.container.words import (
     volume_options,
     volume_words,
 )
-from host.context import Say
-from host.errors import Trouble
+from host.display import Say
+from host.errors import CommandError
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 
@@ -42,9 +42,9 @@ LOG_LINES = 40
 KILLED = 128 + signal.SIGKILL
 
 
-def look(podman: Podman, home: Home, name: str = "") -> ContainerState | None:
-    """The agent's container, or its other one of this `name`; None when there is none. Raises Trouble when the name is
-    taken by another's."""
+def look(podman: Podman, home: AgentPaths, name: str = "") -> ContainerState | None:
+    """The agent's container, or its other one of this `name`; None when there is none. Raises CommandError when
+    the name is taken by another's."""
     name = name or names(home.agent).container
     shown = _inspected(podman, name)
     if shown is None:
@@ -52,7 +52,7 @@ def look(podman: Podman, home: Home, name: str = "") -> ContainerState | None:
     found = state_of(shown)
     if found.agent != home.agent or found.home != home.data:
         whose = f"the agent at {found.home}" if found.home else "something that minifram did not make"
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"the container name {name} is taken by {whose}; give this agent another name, or remove that container "
             f"yourself: podman rm {name}",
@@ -60,13 +60,15 @@ def look(podman: Podman, home: Home, name: str = "") -> ContainerState | None:
     return found
 
 
-def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Mapping[str, str]) -> ContainerState:
+def make(
+    podman: Podman, machine: Machine, home: AgentPaths, sealed: Sealing, keys: Mapping[str, str]
+) -> ContainerState:
     """Make secrets, volumes and container, all but started; an earlier container of this agent is removed.
 
-    A key of the sealing that `keys` lacks is left to the secret that is there. Raises Trouble."""
+    A key of the sealing that `keys` lacks is left to the secret that is there. Raises CommandError."""
     left = look(podman, home)
     if left and left.runs:
-        raise Trouble(
+        raise CommandError(
             Exit.CONFLICT,
             f"the container {sealed.name} is running though no watcher holds its lock (yet); wait a moment, or end it "
             "with 'minifram down'",
@@ -82,7 +84,7 @@ def make(podman: Podman, machine: Machine, home: Home, sealed: Sealing, keys: Ma
     return _create(podman, home, sealed)
 
 
-def start(podman: Podman, home: Home) -> None:
+def start(podman: Podman, home: AgentPaths) -> None:
     """Let its first process begin. Raises PodmanError."""
     podman("start", names(home.agent).container)
 
@@ -95,7 +97,7 @@ def prepare(podman: Podman, name: str) -> ContainerState:
     return state_of(_inspected(podman, name) or {})
 
 
-def stop(podman: Podman, home: Home, running: ContainerState, seconds: float, say: Say, name: str = "") -> None:
+def stop(podman: Podman, home: AgentPaths, running: ContainerState, seconds: float, say: Say, name: str = "") -> None:
     """Ask the container to end, wait, end it at the deadline. Raises PodmanError."""
     say(f"asked the container (pid {running.pid}) to end; it has {seconds:g} s")
     name = name or names(home.agent).container
@@ -106,7 +108,7 @@ def stop(podman: Podman, home: Home, running: ContainerState, seconds: float, sa
         say(f"it had not ended after {seconds:g} s and was killed; nothing that was pushed is lost")
 
 
-def output(podman: Podman, home: Home) -> str:
+def output(podman: Podman, home: AgentPaths) -> str:
     """The last that the container wrote to its streams; empty when that is not known."""
     try:
         return podman.everything("logs", f"--tail={LOG_LINES}", names(home.agent).container)
@@ -114,34 +116,34 @@ def output(podman: Podman, home: Home) -> str:
         return ""
 
 
-def remove(podman: Podman, home: Home, name: str = "") -> None:
+def remove(podman: Podman, home: AgentPaths, name: str = "") -> None:
     """The container and what podman copied of the key into it. Raises PodmanError."""
     podman("rm", "--force", "--time=0", "--ignore", name or names(home.agent).container)
 
 
-def remove_secrets(podman: Podman, home: Home, but: Collection[str] = ()) -> None:
+def remove_secrets(podman: Podman, home: AgentPaths, but: Collection[str] = ()) -> None:
     """All keys of this agent but the secrets with these names. Raises PodmanError."""
     for name in (secret_name(home.agent, key) for key in keys_held(podman, home)):
         if name not in but:
             podman("secret", "rm", name)
 
 
-def keys_held(podman: Podman, home: Home) -> list[str]:
+def keys_held(podman: Podman, home: AgentPaths) -> list[str]:
     """The names of the keys that podman holds for this agent. Raises PodmanError."""
     there = podman("secret", "ls", "--format={{.Name}}").split()
     return [key for key in KEYS if secret_name(home.agent, key) in there]
 
 
 @contextlib.contextmanager
-def alone(home: Home) -> Iterator[None]:
-    """Hold the lock on changes to the agent's container. Raises Trouble when another command holds it."""
+def alone(home: AgentPaths) -> Iterator[None]:
+    """Hold the lock on changes to the agent's container. Raises CommandError when another command holds it."""
     path = f"{home.data}/container.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Trouble(
+            raise CommandError(
                 Exit.TRY_AGAIN, f"another minifram command works on the container of {home.agent!r}; try again"
             ) from None
         yield
@@ -162,7 +164,7 @@ def _inspected(podman: Podman, name: str) -> dict[str, Any] | None:
     return dict(shown[0])
 
 
-def _prepare_repository(home: Home, uid: int) -> None:
+def _prepare_repository(home: AgentPaths, uid: int) -> None:
     """What is bound of the repository is there, and ours: the keep writes it with the PM's rights alone."""
     packed = f"{home.remote}/packed-refs"
     with contextlib.suppress(FileExistsError):
@@ -176,19 +178,19 @@ def _prepare_repository(home: Home, uid: int) -> None:
         try:
             status = os.lstat(path)
         except FileNotFoundError:
-            raise Trouble(Exit.NOT_FOUND, f"{path} is missing; put the repository back from a copy") from None
+            raise CommandError(Exit.NOT_FOUND, f"{path} is missing; put the repository back from a copy") from None
         is_right = stat.S_ISDIR(status.st_mode) if name in directories else stat.S_ISREG(status.st_mode)
         if not is_right:
-            raise Trouble(Exit.DENIED, f"{path} is no plain file or directory; see 'minifram doctor'")
+            raise CommandError(Exit.DENIED, f"{path} is no plain file or directory; see 'minifram doctor'")
         if status.st_uid != uid:
-            raise Trouble(
+            raise CommandError(
                 Exit.CONFLICT,
                 f"{path} belongs to uid {status.st_uid}, not to you (uid {uid}): the container could not write the "
                 f"repository. As root: chown -R {uid} {home.remote}",
             )
 
 
-def _make_volume(podman: Podman, volume: Volume, home: Home) -> None:
+def _make_volume(podman: Podman, volume: Volume, home: AgentPaths) -> None:
     """A volume is only a name for a directory of the host's: one that stands for another place is replaced."""
     try:
         shown = podman.json("volume", "inspect", volume.name)[0]
@@ -198,7 +200,7 @@ def _make_volume(podman: Podman, volume: Volume, home: Home) -> None:
     else:
         labels, options = shown.get("Labels") or {}, shown.get("Options") or {}
         if labels.get(AGENT) != home.agent:
-            raise Trouble(
+            raise CommandError(
                 Exit.CONFLICT,
                 f"the volume name {volume.name} is taken by something that minifram did not make; rename or remove "
                 f"that volume, or give this agent another name",
@@ -209,11 +211,11 @@ def _make_volume(podman: Podman, volume: Volume, home: Home) -> None:
             podman("volume", "rm", volume.name)
         except PodmanError as error:
             text = f"the volume {volume.name} stands for another directory and is in use: {error.said}"
-            raise Trouble(Exit.CONFLICT, text) from None
+            raise CommandError(Exit.CONFLICT, text) from None
     podman(*volume_words(volume, home.agent, home.data))
 
 
-def _make_secret(podman: Podman, home: Home, key: str, value: str) -> None:
+def _make_secret(podman: Podman, home: AgentPaths, key: str, value: str) -> None:
     """Over stdin: a key in an argument or a variable could be read by others."""
     name = secret_name(home.agent, key)
     if key in keys_held(podman, home):
@@ -221,22 +223,22 @@ def _make_secret(podman: Podman, home: Home, key: str, value: str) -> None:
     podman(*secret_words(name, home.agent), stdin=value.encode())
 
 
-def _create(podman: Podman, home: Home, sealed: Sealing) -> ContainerState:
+def _create(podman: Podman, home: AgentPaths, sealed: Sealing) -> ContainerState:
     try:
         podman(*create_words(sealed))
     except PodmanError as error:
         if "no such secret" in error.said or "no secret with name" in error.said:
-            raise Trouble(
+            raise CommandError(
                 Exit.NOT_FOUND,
                 f"podman lacks one of the secrets {', '.join(secret.name for secret in sealed.secrets)}: "
                 "export the key again and run 'minifram up'",
             ) from None
         if "already in use" in error.said:
-            raise Trouble(Exit.CONFLICT, f"another command made {sealed.name} at this moment; try again") from None
+            raise CommandError(Exit.CONFLICT, f"another command made {sealed.name} at this moment; try again") from None
         raise
     made = prepare(podman, sealed.name)
     if wrong := _wrong_orders(sealed, made):
-        raise Trouble(
+        raise CommandError(
             Exit.DENIED,
             "podman made the container otherwise than it was asked to, so it is not started: "
             f"{'; '.join(wrong)}. Look into your containers.conf",

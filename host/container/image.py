@@ -21,8 +21,8 @@ from typing import NamedTuple
 from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError, call, environment, telling
 from host.container.words import VERSION, Image
-from host.context import Say
-from host.errors import Trouble
+from host.display import Say
+from host.errors import CommandError
 from host.project import Source, files_of, image_files, text_of
 from infra.shared.exit_codes import Exit
 
@@ -67,7 +67,7 @@ def find_or_build(
 ) -> Image:
     """The image of the project at `root`, on the base `named` by the settings if any; `rebuild` makes both again.
 
-    Raises Trouble and PodmanError."""
+    Raises CommandError and PodmanError."""
     cache = cache_of(environ)
     os.makedirs(cache, mode=0o700, exist_ok=True)
     name = named or base_name(root)
@@ -76,7 +76,7 @@ def find_or_build(
         try:
             _pull(podman, named, environ, say)
         except PodmanError as error:
-            raise Trouble(
+            raise CommandError(
                 Exit.NOT_FOUND,
                 f"the base image {named} (podman.base) is not here and cannot be pulled: {error.said}; "
                 "name one that can, or leave podman.base out to have one made",
@@ -87,7 +87,7 @@ def find_or_build(
             _make_base(podman, name, machine, environ, root, cache, say)
         base = look(podman, name)
     if base is None:
-        raise Trouble(Exit.FAILURE, f"the base image {name} is gone though it was just there; try again")
+        raise CommandError(Exit.FAILURE, f"the base image {name} is gone though it was just there; try again")
     inputs = inputs_of(root, base)
     if rebuild or look(podman, inputs.image.name) is None:
         _build(podman, environ, root, cache, inputs, say)
@@ -95,7 +95,8 @@ def find_or_build(
 
 
 def known(podman: Podman, root: str, named: str | None) -> Image | None:
-    """What `find_or_build` would give, built or not; None when its base is not here. Raises Trouble and PodmanError."""
+    """What `find_or_build` would give, built or not; None when its base is not here. Raises CommandError and
+    PodmanError."""
     base = look(podman, named or base_name(root))
     return inputs_of(root, base).image if base else None
 
@@ -103,7 +104,7 @@ def known(podman: Podman, root: str, named: str | None) -> Image | None:
 def look(podman: Podman, name: str) -> Base | None:
     """The local image of this name; None when there is none. Raises PodmanError."""
     if name.startswith("-") or re.search(r"\s", name):
-        raise Trouble(Exit.USAGE, f"podman.base is {name!r}; expected the name of an image")
+        raise CommandError(Exit.USAGE, f"podman.base is {name!r}; expected the name of an image")
     try:
         shown = podman("image", "inspect", f'--format={{{{index .Labels "{MADE_HERE}"}}}}|{{{{.RootFS.Layers}}}}', name)
     except PodmanError as error:
@@ -122,7 +123,7 @@ def cache_of(environ: Mapping[str, str]) -> str:
 
 
 def inputs_of(root: str, base: Base) -> Inputs:
-    """Raises Trouble when the project lacks a part."""
+    """Raises CommandError when the project lacks a part."""
     files = image_files(root)
     digest = hashlib.sha256()
     for source in [*files_of(root, RECIPE), *files]:
@@ -143,7 +144,7 @@ def base_name(root: str) -> str:
 
 
 def packages(root: str) -> list[str]:
-    """Debian's packages in the image, as the Containerfile lists them. Raises Trouble."""
+    """Debian's packages in the image, as the Containerfile lists them. Raises CommandError."""
     found = re.search(r'^ARG PACKAGES="(.*)"$', text_of(root, RECIPE), re.MULTILINE)
     return found[1].split() if found else []
 
@@ -168,7 +169,7 @@ def _make_base(
     podman: Podman, name: str, machine: Machine, environ: Mapping[str, str], root: str, cache: str, say: Say
 ) -> None:
     if not machine.mmdebstrap:
-        raise Trouble(
+        raise CommandError(
             Exit.NOT_FOUND,
             "there is no base image to build on: podman knows no registry that has Debian's, and mmdebstrap, which "
             "makes one, is not installed. As root: apt-get install mmdebstrap; or name an image in podman.base",
@@ -185,7 +186,7 @@ def _make_base(
                 meanwhile=telling(say, "installing Debian packages"),
             )
         except PodmanError as error:
-            raise Trouble(
+            raise CommandError(
                 Exit.FAILURE,
                 f"mmdebstrap could not make the base image: {error.said[-600:]}\nSee whether 'apt-get update' works "
                 "on this machine; or name an image in podman.base",
@@ -216,7 +217,7 @@ def _build(podman: Podman, environ: Mapping[str, str], root: str, cache: str, in
                 meanwhile=telling(say, "building"),
             )
         except PodmanError as error:
-            raise Trouble(Exit.FAILURE, f"the image could not be built: {error.said[-1500:]}") from None
+            raise CommandError(Exit.FAILURE, f"the image could not be built: {error.said[-1500:]}") from None
     size = int(podman("image", "inspect", "--format={{.Size}}", inputs.image.name))
     say(f"built {inputs.image.name}: {size / 1e6:.0f} MB, after {time.monotonic() - began:.0f} s")
 
@@ -237,7 +238,7 @@ def build_command(recipe: str, context: str, wheels: str, inputs: Inputs) -> lis
 
 def _fetch_wheels(lock: str, cache: str, environ: Mapping[str, str], say: Say) -> str:
     """The directory with the wheels of `lock`, checked by hash now and again when they are installed. They are fetched
-    outside the build, which so needs no network. Raises Trouble."""
+    outside the build, which so needs no network. Raises CommandError."""
     with open(lock, "rb") as file:
         content = file.read()
     key = hashlib.sha256(b"\0".join([content, platform.machine().encode(), PYTHON.encode()])).hexdigest()[:16]
@@ -259,7 +260,7 @@ def _fetch_wheels(lock: str, cache: str, environ: Mapping[str, str], say: Say) -
                 )
             except PodmanError as error:
                 text = f"the packages of {lock} could not be fetched: {error.said[-600:]}\nOften it is the network"
-                raise Trouble(Exit.FAILURE, text) from None
+                raise CommandError(Exit.FAILURE, text) from None
         try:
             os.rename(new, place)
         except OSError:

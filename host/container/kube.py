@@ -14,7 +14,7 @@ import yaml
 
 from host.container.words import AGENT, Sealing, Secret, create_words
 from host.context import as_option
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import variable_of
 
@@ -32,9 +32,9 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def manifest(sealed: Sealing) -> str:
-    """The whole file. Raises Trouble for an agent whose name no pod can have."""
+    """The whole file. Raises CommandError for an agent whose name no pod can have."""
     if not _NAME.fullmatch(sealed.name):
-        raise Trouble(
+        raise CommandError(
             Exit.USAGE,
             f"a pod cannot be named {sealed.name!r}: only letters, digits and '-' within; "
             "such an agent runs by 'minifram up' or as a quadlet unit",

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from host.context import Say
-from host.errors import Trouble
+from host.display import Say
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
 HANDED_ON = frozenset(
@@ -40,7 +40,7 @@ TELL_SECONDS = 10.0
 """How often a long piece of work shows that it goes on."""
 
 
-class PodmanError(Trouble):
+class PodmanError(CommandError):
     """podman, or a program that works for it, did not do what it was asked; carries what it said."""
 
     def __init__(self, words: tuple[str, ...], status: int, said: str) -> None:

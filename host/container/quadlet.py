@@ -11,7 +11,7 @@ import re
 from host.container.podman import Podman
 from host.container.words import Sealing, create_words, volume_words
 from host.context import as_option
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
 NEEDED = (5, 0)
@@ -40,7 +40,7 @@ def name(agent: str) -> str:
 
 
 def unit(sealed: Sealing, podman: Podman) -> str:
-    """The whole file, for the podman that `up` calls. Raises Trouble for what no unit can say."""
+    """The whole file, for the podman that `up` calls. Raises CommandError for what no unit can say."""
     own = as_option(sealed.agent)
     options = create_words(sealed)[1 : -1 - len(sealed.command)]
     lines = [
@@ -78,9 +78,9 @@ def unit(sealed: Sealing, podman: Podman) -> str:
 def quoted(word: str, doubled: str = "%$") -> str:
     """One word as systemd reads it back; `doubled` are the characters that it would put something else for.
 
-    Raises Trouble for control characters and bytes that are no text: systemd and its generators differ on them."""
+    Raises CommandError for control characters and bytes that are no text: systemd and its generators differ on them."""
     if not word.isprintable():
-        raise Trouble(
+        raise CommandError(
             Exit.USAGE, f"a unit cannot hold {word!a}: it has control characters or is no UTF-8; rename that place"
         )
     for character in doubled:

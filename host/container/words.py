@@ -11,8 +11,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from host.agent.paths import Home
 from host.container.machine import IDS_NEEDED, Machine
+from host.paths import AgentPaths
 from infra.shared.places import CONTAINER
 from infra.shared.settings import Settings
 
@@ -165,7 +165,13 @@ class Image(NamedTuple):
 
 
 def sealing(
-    home: Home, settings: Settings, machine: Machine, image: Image, root: str, keys: Sequence[str], network: str = ""
+    home: AgentPaths,
+    settings: Settings,
+    machine: Machine,
+    image: Image,
+    root: str,
+    keys: Sequence[str],
+    network: str = "",
 ) -> Sealing:
     """The container of `home` on `machine`, with the keys of these names; `network`, if given, instead of the way out
     that this machine has."""

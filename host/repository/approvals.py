@@ -1,7 +1,7 @@
 """The PM's answers to what the agent asks: a line under Directives for each, as a commit of the PM's.
 
-What an answer is for is read from the keep's record, never from the page. An agent of before keeps no record: what it
-says on the page is all there is, and is shown as its own word."""
+What an answer is for is read from the keep's record, never from the page. An older agent's keep has no record: what
+the page says is all there is, and is shown as the agent's own word."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import json
 import os
 from typing import NamedTuple
 
-from host.agent.paths import Home
 from host.display import harmless, one_line
-from host.errors import Trouble
-from host.repository import comms as talk
+from host.errors import conflict, not_found
+from host.paths import AgentPaths
+from host.repository.comms import Directive, add_directive
 from host.repository.review import main_commit, page_at
 from infra.shared import approvals, comms, questions
 from infra.shared.approvals import State
-from infra.shared.exit_codes import Exit
 from infra.shared.questions import Question
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git
@@ -43,63 +42,59 @@ class Asking(NamedTuple):
     """By the keep. False: the agent's own word, from its page."""
 
 
-class Answered(NamedTuple):
-    told: talk.Told
-    asking: Asking
-
-
-def waiting(home: Home, page: str) -> list[Asking]:
+def waiting(home: AgentPaths, page: str) -> list[Asking]:
     """What waits for the PM, oldest first. Raises CommsError, OSError, and ValueError for a record that is none."""
     held = _held(home)
     states = approvals.states(page, tuple(question.id for question in held))
     recorded = [_asking(home, question) for question in held if states[question.id][0] is State.WAITING]
-    return recorded + [_on_page(asked) for asked in approvals.unanswered_on_page(page)]
+    return recorded + [
+        Asking(asked.id, asked.tool, asked.at, harmless(asked.report)[:SHOWN_CHARS], "", "", recorded=False)
+        for asked in approvals.unanswered_on_page(page)
+    ]
 
 
-def listed(git: Git, home: Home) -> list[Asking]:
-    """What waits on main now. Raises Trouble."""
+def listed(git: Git, home: AgentPaths) -> list[Asking]:
+    """What waits on main now. Raises CommandError."""
     return _look(git, home)[1]
 
 
-def answer(git: Git, home: Home, id: str, approved: bool, why: str = "") -> Answered:
-    """Write `approve ID` or `deny ID: why`. Raises Trouble for an id that waits for no answer."""
+def answer(git: Git, home: AgentPaths, id: str, approved: bool, why: str = "") -> tuple[Directive, Asking]:
+    """Write `approve ID` or `deny ID: why`. Raises CommandError for an id that waits for no answer."""
     id = id.strip("[]`").lower()
     said, found = _look(git, home)
     if id in said:
         now = "approved" if said[id].approved else "denied"
-        raise Trouble(Exit.CONFLICT, f"call {id} is {now} already; to change that, edit the line in COMMS.md")
+        raise conflict(f"call {id} is {now} already; to change that, edit the line in COMMS.md")
     asking = next((each for each in found if each.id == id), None)
     if asking is None:
         known = ", ".join(f"{each.id} ({one_line(each.tool, 40)})" for each in found) or "nothing"
-        raise Trouble(Exit.NOT_FOUND, f"no call with id {one_line(id, 40)} waits for an answer; waiting: {known}")
+        raise not_found(f"no call with id {one_line(id, 40)} waits for an answer; waiting: {known}")
     words = " ".join(why.split())
     text = f"approve {id}" if approved else f"deny {id}" + (f": {words}" if words else "")
-    return Answered(talk.tell(git, text), asking)
+    return add_directive(git, text), asking
 
 
-def _look(git: Git, home: Home) -> tuple[dict[str, approvals.Decision], list[Asking]]:
-    """What the PM says now, and what waits for it. Raises Trouble."""
+def _look(git: Git, home: AgentPaths) -> tuple[dict[str, approvals.Decision], list[Asking]]:
+    """What the PM says now, and what waits for it. Raises CommandError."""
     page = page_at(git, main_commit(git))
     try:
         return approvals.open_answers(page), waiting(home, page)
     except comms.CommsError as error:
-        raise Trouble(Exit.NOT_FOUND, f"{error}; nothing was answered") from None
+        raise not_found(f"{error}; nothing was answered") from None
     except ValueError as error:
-        raise Trouble(Exit.CONFLICT, f"{error}; nothing was answered") from None
+        raise conflict(f"{error}; nothing was answered") from None
 
 
 def shown(asking: Asking) -> list[str]:
     """The call, for the screen."""
-    whose = (
-        f"asked by {one_line(asking.version, 80)}"
-        if asking.recorded
-        else "the agent's own word; the keep has no record"
-    )
+    whose = f"asked by {one_line(asking.version, 80)}"
+    if not asking.recorded:
+        whose = "the agent's own word; the keep has no record"
     why = f", because of {one_line(asking.why, 120)}" if asking.why else ""
     return [f"{asking.id}  {one_line(asking.tool, 40)}  {whose}{why}, {one_line(asking.at, 24)}", f"  {asking.call}"]
 
 
-def _held(home: Home) -> list[Question]:
+def _held(home: AgentPaths) -> list[Question]:
     """The keep's records, oldest first. Raises OSError, ValueError."""
     directory = home.places.questions
     try:
@@ -115,7 +110,7 @@ def _held(home: Home) -> list[Question]:
     return sorted(found, key=lambda question: question.asked_at)
 
 
-def _asking(home: Home, question: Question) -> Asking:
+def _asking(home: AgentPaths, question: Question) -> Asking:
     whole = json.dumps(question.input)
     call = json.dumps(redacted_value(question.input))
     file = f"{home.places.questions}/{questions.file_name(question.id)}"
@@ -128,7 +123,3 @@ def _asking(home: Home, question: Question) -> Asking:
     call += left_out
     name = version(question.branch, question.commit)
     return Asking(question.id, question.tool, question.asked_at, call, name, question.why, recorded=True)
-
-
-def _on_page(asked: approvals.Asked) -> Asking:
-    return Asking(asked.id, asked.tool, asked.at, harmless(asked.report)[:SHOWN_CHARS], "", "", recorded=False)

@@ -4,13 +4,13 @@ A directive is a commit on main like any push of the PM's; it survives every rac
 
 from __future__ import annotations
 
+import contextlib
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import CommandError, usage
 from host.repository.open import GIT_SECONDS
 from host.repository.review import main_commit, page_at
 from infra.shared import comms, report_titles
@@ -21,10 +21,10 @@ from infra.shared.repository.tip import BareTip, advance, edit_file
 
 POLL_SECONDS = 0.25
 MAX_BYTES = 1 << 20
-"""Of a directive: it is read by a model, with the rest of the page, at each unit of work."""
+"""Of a directive: it is read by a model, with the rest of the page, in each run."""
 
 
-class Told(NamedTuple):
+class Directive(NamedTuple):
     """A directive that stands in COMMS.md."""
 
     commit: str
@@ -41,21 +41,21 @@ class Report(NamedTuple):
     """The whole report, heading first."""
 
 
-class AlreadyTold(Trouble):
+class AlreadyTold(CommandError):
     """The same words stand there as an open directive."""
 
     def __init__(self, id: str) -> None:
         super().__init__(Exit.CONFLICT, f"the same words are already an open directive ({id}); nothing was added")
 
 
-def tell(git: Git, text: str) -> Told:
-    """Add an open directive to main's COMMS.md. Raises Trouble for words that cannot be one, or already are."""
+def add_directive(git: Git, text: str) -> Directive:
+    """Add an open directive to main's COMMS.md. Raises CommandError for words that cannot be one, or already are."""
     if "\0" in text:
-        raise Trouble(Exit.USAGE, "the directive holds a zero byte; give plain text")
+        raise usage("the directive holds a zero byte; give plain text")
     if len(text) > MAX_BYTES:
-        raise Trouble(Exit.USAGE, f"the directive is over {MAX_BYTES:,} bytes; put the rest into a file and push that")
+        raise usage(f"the directive is over {MAX_BYTES:,} bytes; put the rest into a file and push that")
     if not text.strip():
-        raise Trouble(Exit.USAGE, "the directive is empty; say what the agent should do")
+        raise usage("the directive is empty; say what the agent should do")
     main_commit(git)
     put_back, added = False, ""
 
@@ -67,10 +67,9 @@ def tell(git: Git, text: str) -> Told:
         new = comms.add_directive(whole, text)
         more = Counter(item.id for item in comms.open_directives(new)) - before
         if more.total() != 1:
-            raise Trouble(
-                Exit.USAGE,
+            raise usage(
                 "these words would not read back as one open directive: to COMMS.md, '~~…~~' is a directive that is "
-                "done, and '<!-- … -->' a comment; say it in other words",
+                "done, and '<!-- … -->' a comment; say it in other words"
             )
         (added,) = more
         if added in before:  # the two would be done as one
@@ -78,7 +77,7 @@ def tell(git: Git, text: str) -> Told:
         return new
 
     commit = advance(BareTip(git), edit_file(git, PAGE, edit, f"directive: {report_titles.first_line(text)}"))
-    return Told(commit, added, text.strip(), put_back)
+    return Directive(commit, added, text.strip(), put_back)
 
 
 def reports(git: Git, commit: str = "") -> list[Report]:
@@ -87,63 +86,43 @@ def reports(git: Git, commit: str = "") -> list[Report]:
 
 
 def new_reports(git: Git, seen: list[Report], pause: Callable[[], bool]) -> Iterator[Report]:
-    """Reports as they come, beside those `seen`; between two looks `pause` says whether to go on."""
-    known = set(seen)
-    at = ""
+    """Reports as they come, beside those `seen`; between two looks `pause` says whether to continue."""
+    known, looked_at = set(seen), ""
     while True:
         look = git.afresh(GIT_SECONDS)
-        now_at = main_commit(look)
-        if now_at != at:
-            at = now_at
-            for report in _reports_or_none(look, at):
-                if report not in known:
-                    known.add(report)
-                    yield report
+        main = main_commit(look)
+        found: list[Report] = []
+        if main != looked_at:
+            looked_at = main
+            with contextlib.suppress(comms.CommsError):  # somebody is between two edits of the page
+                found = [report for report in reports(look, main) if report not in known]
+        known.update(found)
+        yield from found
         if not pause():
             return
 
 
-def is_open(git: Git, told: Told) -> bool:
+def is_open(git: Git, directive: Directive) -> bool:
     """Whether the directive still awaits the agent: neither ticked nor struck nor taken off the page."""
     look = git.afresh(GIT_SECONDS)
     page = page_at(look, main_commit(look))
     try:
-        return told.id in {item.id for item in comms.open_directives(page)}
+        return directive.id in {item.id for item in comms.open_directives(page)}
     except comms.CommsError:
         return False
 
 
-def is_about(report: Report, told: Told) -> bool:
-    """Whether the agent's report ends a unit of work on this directive."""
-    heading = comms.report_heading(f"done: {report_titles.first_line(told.text)}", "-")
+def is_about(report: Report, directive: Directive) -> bool:
+    """Whether the agent's report ends a run on this directive."""
+    heading = comms.report_heading(f"done: {report_titles.first_line(directive.text)}", "-")
     return report.title.endswith(heading.removeprefix("### - "))
-
-
-def pause_until(deadline: float) -> Callable[[], bool]:
-    """A `pause` that ends at `deadline` (monotonic seconds)."""
-
-    def pause() -> bool:
-        time.sleep(POLL_SECONDS)
-        return time.monotonic() < deadline
-
-    return pause
 
 
 def directive_text(words: str, read_stdin: Callable[[], bytes]) -> str:
     """The directive that was given on the command line; `-` reads it from standard input."""
-    if words != "-":
-        return words
-    return os.fsdecode(read_stdin())
+    return os.fsdecode(read_stdin()) if words == "-" else words
 
 
 def _report(text: str) -> Report:
-    heading = text.split("\n", 1)[0].removeprefix("### ")
-    moment, _, title = heading.partition(" ")
+    moment, _, title = text.split("\n", 1)[0].removeprefix("### ").partition(" ")
     return Report(moment, title, text)
-
-
-def _reports_or_none(git: Git, commit: str) -> list[Report]:
-    try:
-        return reports(git, commit)
-    except comms.CommsError:  # somebody is between two edits of the page
-        return []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from host.agent import pins
-from host.agent.paths import Home
+from host.paths import AgentPaths
 from host.repository import review
+from host.running import record
 from infra.shared.repository.git import Git
 from infra.shared.verdicts import refs
 from infra.shared.verdicts.verdict import Verdict
@@ -26,13 +26,13 @@ class Examined(NamedTuple):
     verdict: Verdict | None = None
 
 
-def examine(home: Home, git: Git, name: str, seconds: float) -> Examined:
-    """Ask, and wait until the request is taken away, as long as a watcher runs. Raises Trouble, GitError."""
+def examine_branch(home: AgentPaths, git: Git, name: str, seconds: float) -> Examined:
+    """Ask, and wait until the request is taken away, as long as a watcher runs. Raises CommandError, GitError."""
     commit, main = review.branch_commit(git, name), review.main_commit(git)
     asked_at = time.time()
     refs.ask(git, name, commit)
     deadline = time.monotonic() + seconds
-    is_running = pins.runs(home)
+    is_running = record.is_running(home)
     while is_running and time.monotonic() < deadline:
         if (name, commit) not in refs.requests(git):
             found = review.examination(git, main, commit)
@@ -42,5 +42,5 @@ def examine(home: Home, git: Git, name: str, seconds: float) -> Examined:
             if commit != review.branch_commit(git, name) or main != review.main_commit(git):
                 return Examined(name, commit, True, review.NOT_EXAMINED)
         time.sleep(POLL_SECONDS)
-        is_running = pins.runs(home)
+        is_running = record.is_running(home)
     return Examined(name, commit, is_running)

@@ -9,18 +9,19 @@ import re
 import shlex
 from typing import NamedTuple
 
-from host.errors import Trouble
+from host.errors import conflict, denied, not_found, usage
 from host.repository import review
-from host.repository.comms import AlreadyTold, tell
+from host.repository.comms import AlreadyTold, add_directive
 from infra.shared.branches import problem_with_branch, problem_with_ref
 from infra.shared.control import REJECTED
-from infra.shared.exit_codes import Exit
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict, merge_commit
 from infra.shared.repository.tip import BareTip, advance, resolve_object, rollback_commit
 
+_SHORTENED, _HEX = re.compile(r"[0-9a-f]{7,40}"), re.compile(r"[0-9A-Fa-f]{4,40}")
+_FULL_ID = 40
 LIST_SECONDS = 3.0
 """For listing what has changed, after the deed."""
 
@@ -60,16 +61,15 @@ class RolledBack(NamedTuple):
     """As in `Merged`."""
 
 
-def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
-    """Merge `BRANCH@COMMIT` into main. Raises Trouble: a conflict, a branch that has moved, or a commit that the keep
-    has not examined, or not passed."""
+def merge_branch(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
+    """Merge `BRANCH@COMMIT` into main. Raises CommandError: a conflict, a branch that has moved, or a commit that
+    the keep has not examined, or not passed."""
     name, reviewed = branch_and_commit(named, agent_option)
     commit = review.branch_commit(git, name)
     if not commit.startswith(reviewed):
-        raise Trouble(
-            Exit.CONFLICT,
+        raise conflict(
             f"{name} is at {commit[:12]} now, not at {reviewed[:12]}; nothing was merged. "
-            f"Look what it holds now: minifram review {name}{agent_option}",
+            f"Look what it holds now: minifram review {name}{agent_option}"
         )
     seen_last = review.main_commit(git)
     if git.ok("merge-base", "--is-ancestor", commit, seen_last):
@@ -77,11 +77,10 @@ def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
     found = review.examination(git, seen_last, commit)
     if found.standing not in (review.PASSED, review.NEEDS_WORD, review.CONFLICT) and not unexamined:
         why = f": {found.verdict.why}" if found.verdict else ""
-        raise Trouble(
-            Exit.DENIED,
+        raise denied(
             f"{name}@{commit[:12]} is {found.standing}{why[:500]}. 'minifram examine {name}{agent_option}' has the "
             f"keep examine it, 'minifram review {name}{agent_option}' shows it; if you want it all the same, add "
-            "--unexamined",
+            "--unexamined"
         )
     main_before = ""
 
@@ -92,12 +91,11 @@ def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
 
     try:
         moved = advance(BareTip(git), next_commit)
-    except MergeConflict as conflict:
-        both = ", ".join(conflict.files)
-        raise Trouble(
-            Exit.CONFLICT,
+    except MergeConflict as found_both:
+        both = ", ".join(found_both.files)
+        raise conflict(
             f"{name} and main both changed {both}; main is as it was. Ask the agent to merge main into {name} "
-            f"and push it, or do it in a clone: git clone {shlex.quote(git.directory)}",
+            f"and push it, or do it in a clone: git clone {shlex.quote(git.directory)}"
         ) from None
     undo = f"minifram rollback {main_before}{agent_option}"
     files, unseen = _changed(git, main_before, moved, "--name-only")
@@ -105,26 +103,22 @@ def merge(git: Git, named: str, unexamined: bool, agent_option: str) -> Merged:
 
 
 def branch_and_commit(named: str, agent_option: str) -> tuple[str, str]:
-    """What `BRANCH@COMMIT` names. Raises Trouble."""
+    """What `BRANCH@COMMIT` names. Raises CommandError."""
     name, at, commit = named.rpartition("@")
     problem = problem_with_branch(name if at else named)
     if problem:
-        raise Trouble(Exit.USAGE, problem)
+        raise usage(problem)
     if not at or not _SHORTENED.fullmatch(commit):
         name = name if at else named
-        raise Trouble(
-            Exit.USAGE,
+        raise usage(
             f"say which commit of {name} you have reviewed, so that no other is merged: "
-            f"'minifram review {name}{agent_option}' ends with the whole command",
+            f"'minifram review {name}{agent_option}' ends with the whole command"
         )
     return name, commit
 
 
-_SHORTENED = re.compile(r"[0-9a-f]{7,40}")
-
-
-def reject(git: Git, name: str, because: str) -> Rejected:
-    """Take a branch away, keep its commit, tell the agent. Raises Trouble when the branch moved meanwhile."""
+def reject_branch(git: Git, name: str, because: str) -> Rejected:
+    """Take a branch away, keep its commit, tell the agent. Raises CommandError when the branch moved meanwhile."""
     commit = review.branch_commit(git, name)
     kept_as = f"{REJECTED}/{name}/{commit[:12]}"
     try:
@@ -134,10 +128,9 @@ def reject(git: Git, name: str, because: str) -> Rejected:
         if now == commit:
             raise
         found = f"it is at {now[:12]}" if now else "it is gone"
-        raise Trouble(
-            Exit.CONFLICT,
+        raise conflict(
             f"{name} was at {commit[:12]}, and now {found} ({error.stderr.strip()}); "
-            f"nothing was rejected: see 'minifram review {name}'",
+            f"nothing was rejected: see 'minifram review {name}'"
         ) from None
     reason = f": {because.strip()}" if because.strip() else "."
     words = (
@@ -145,28 +138,30 @@ def reject(git: Git, name: str, because: str) -> Rejected:
         f"remove its clone. The commit is kept as {kept_as}."
     )
     undo = f"git -C {shlex.quote(git.directory)} update-ref refs/heads/{name} {commit}"
-    told = _tell_or_say(git, words, name, undo)
-    return Rejected(name, commit, kept_as, told, undo)
+    try:
+        directive = add_directive(git, words).commit
+    except AlreadyTold:  # rejected before, and pushed again: the open directive says it all
+        directive = review.main_commit(git)
+    except Exception as error:
+        error.add_note(f"the branch {name} is rejected all the same, the agent was not told; undo: {undo}")
+        raise
+    return Rejected(name, commit, kept_as, directive, undo)
 
 
 def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
-    """Give main the tree of `ref`, COMMS.md kept, as a new commit. Raises Trouble for what names no version."""
-    problem = problem_with_ref(ref)
-    if problem:
-        raise Trouble(Exit.USAGE, problem)
+    """Give main the tree of `ref`, COMMS.md kept, as a new commit. Raises CommandError for what names no version."""
+    if problem := problem_with_ref(ref):
+        raise usage(problem)
     # Once: `main~1` must not come to mean another commit when a race is lost.
     target = named_commit(git, ref)
     if target is None:
-        raise Trouble(
-            Exit.NOT_FOUND,
-            f"{ref!r} names no commit in {git.directory}; "
-            f"see 'git -C {shlex.quote(git.directory)} log --oneline --all'",
+        raise not_found(
+            f"{ref!r} names no commit in {git.directory}; see 'git -C {shlex.quote(git.directory)} log --oneline --all'"
         )
     if resolve_object(git, f"{target}:infra/runner.py") is None:
-        raise Trouble(
-            Exit.DENIED,
+        raise denied(
             f"{ref} ({target[:12]}) holds no infra/runner.py: it is no version of the agent, and nothing could start "
-            "from it. Name a commit of main's history",
+            "from it. Name a commit of main's history"
         )
     main_before = review.main_commit(git)
 
@@ -185,7 +180,7 @@ def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
 
 
 def named_commit(git: Git, ref: str) -> str | None:
-    """The commit that `ref` means to a person; None when there is none. Raises Trouble when it could be several.
+    """The commit that `ref` means to a person; None when there is none. Raises CommandError when it could be several.
 
     git itself would prefer a branch to the commit whose shortened id is the branch's name: the agent could push one
     named like the commit that the PM is about to return to."""
@@ -199,27 +194,12 @@ def named_commit(git: Git, ref: str) -> str | None:
     found = {each: commit for each in names if (commit := resolve_commit(git, f"{each}{steps}"))}
     if len(set(found.values())) > 1:
         meant = " or ".join(f"{each}{steps} ({commit[:12]})" for each, commit in found.items())
-        raise Trouble(Exit.CONFLICT, f"{ref!r} could be {meant}; nothing was done, say which by its full name or id")
+        raise conflict(f"{ref!r} could be {meant}; nothing was done, say which by its full name or id")
     return next(iter(found.values()), None)
 
 
-_HEX = re.compile(r"[0-9A-Fa-f]{4,40}")
-_FULL_ID = 40
-
-
-def _tell_or_say(git: Git, words: str, name: str, undo: str) -> str:
-    """Tell the agent; when that fails, the PM must know that the branch is gone all the same."""
-    try:
-        return tell(git, words).commit
-    except AlreadyTold:  # rejected before, and pushed again: the open directive says it all
-        return review.main_commit(git)
-    except Exception as error:
-        error.add_note(f"the branch {name} is rejected all the same, the agent was not told; undo: {undo}")
-        raise
-
-
 def _changed(git: Git, old: str, new: str, form: str) -> tuple[tuple[str, ...], str]:
-    """The files that differ, and why they cannot be listed: main has moved all the same."""
+    """The files that differ, and why they cannot be listed: main has moved."""
     try:
         listed = git.within(LIST_SECONDS)("diff", "--no-renames", form, old, new)
     except GitError as error:

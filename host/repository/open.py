@@ -1,8 +1,8 @@
 """Opening the bare repository of an agent: it is looked over before any git works in it.
 
-What is opened is bare, ours, holds nothing but files and directories where git looks (`openings` says what is looked
-at), and names no programs in its configuration: git would run them as the PM. What is given is a git with little
-time, room for answers, and memory, because what the commits hold is the agent's."""
+What is opened is bare, ours, holds nothing but files and directories where git looks (`audit` says what is looked at),
+and names no programs in its configuration: git would run them as the PM. What is given is a git with little time,
+room for answers, and memory, because what the commits hold is the agent's."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import os
 import re
 from collections.abc import Mapping
 
-from host.agent.paths import Home
-from host.errors import Trouble
-from host.repository import mending, openings
-from infra.shared.exit_codes import Exit
+from host.context import Context
+from host.errors import CommandError, denied, not_found
+from host.paths import AgentPaths
+from host.repository import audit, repair
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import EXPECTED_KEYS, MARKER
 from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError, GitLimits
 
 GIT_SECONDS = 20.0
-"""For all git calls of one look at the repository; a command that goes on looking has as much for each look."""
+"""For all git calls of one look at the repository; a command that continues to look has as much for each look."""
 LIMITS = GitLimits(answer_bytes=64 << 20, memory_bytes=2 << 30)
 SHOWN = 3
-"""Openings that an error names; `minifram doctor` names all."""
+"""Findings that an error names; `minifram doctor` names all."""
 
 _HARMLESS = re.compile(
     r"(user|author|committer)\.(name|email)|gc\.(auto|autopacklimit|autodetach|\w*expire\w*|aggressive\w+)"
@@ -35,12 +35,17 @@ _HARMLESS = re.compile(
 """Further keys that a PM may well set. With no `protocol.*` beside it, the url of a remote runs nothing."""
 
 
-def open_repository(home: Home, person: Person | None = None) -> Git:
-    """Git on the agent's bare repository. Raises Trouble when it is missing, not bare, not ours, or tampered with."""
-    trouble = problem_with_repository(home)
-    if trouble:
-        raise trouble
+def open_repository(home: AgentPaths, person: Person | None = None) -> Git:
+    """Git on the agent's bare repository. Raises CommandError when it is missing, not bare, not ours, or tampered
+    with."""
+    if problem := problem_with_repository(home):
+        raise problem
     return git_on(home.remote, person).within(GIT_SECONDS)
+
+
+def open_as_pm(context: Context) -> Git:
+    """The same for the agent that the command names, with the PM as the author of commits."""
+    return open_repository(context.initialised(), pm_of(context.environ))
 
 
 def git_on(remote: str, person: Person | None = None) -> Git:
@@ -49,77 +54,64 @@ def git_on(remote: str, person: Person | None = None) -> Git:
     return Git(remote, person, {"GIT_DIR": remote, "GIT_ATTR_SOURCE": EMPTY_TREE}, limits=LIMITS)
 
 
-def problem_with_repository(home: Home) -> Trouble | None:
+def problem_with_repository(home: AgentPaths) -> CommandError | None:
     """Why this is not the repository that `minifram init` made for this agent; None when it is."""
     remote = home.remote
     if not os.path.isdir(remote) or os.path.islink(remote):
-        return Trouble(Exit.NOT_FOUND, f"{remote} is no directory; expected the bare repository of {home.agent!r}")
-    planted = list(itertools.islice(openings.quick(remote, os.geteuid()), SHOWN + 1))
-    if planted:
-        return _tampered_with(remote, planted)
-    if spoilt := mending.emptied(remote):
-        return Trouble(
-            Exit.NOT_FOUND,
-            f"{remote}/{spoilt[0]} is empty, as a power cut can leave it: "
-            "'minifram up' writes it again, and so does 'minifram doctor'",
+        return not_found(f"{remote} is no directory; expected the bare repository of {home.agent!r}")
+    if found := list(itertools.islice(audit.quick(remote, os.geteuid()), SHOWN + 1)):
+        return tampered_with(remote, found, "minifram does not work in it")
+    if emptied := repair.emptied(remote):
+        return not_found(
+            f"{remote}/{emptied[0]} is empty, as a power cut can leave it: "
+            "'minifram up' writes it again, and so does 'minifram doctor'"
         )
     try:
         config = configuration(remote)
     except GitError as error:
         if error.status == CANNOT_START:
             raise
-        return Trouble(
-            Exit.NOT_FOUND,
+        return not_found(
             f"{remote} is no git repository (its config cannot be read: {error.stderr.strip()}); "
-            "put it back from a copy, or move it away and run 'minifram init'",
+            "put it back from a copy, or move it away and run 'minifram init'"
         )
     if config.get("core.bare") != "true":
-        return Trouble(
-            Exit.NOT_FOUND,
+        return not_found(
             f"{remote} is not a bare repository (core.bare is {config.get('core.bare', 'not set')}, expected true); "
-            "minifram works only on the one that 'minifram init' made; 'minifram doctor' says what else is different",
+            "minifram works only on the one that 'minifram init' made; 'minifram doctor' says what else is different"
         )
-    owner = config.get(MARKER)
-    if owner != home.agent:
-        found = "is not set" if owner is None else f"is {owner!r}"
-        return Trouble(
-            Exit.NOT_FOUND,
-            f"{remote} is not the repository of agent {home.agent!r}: {MARKER} in its config {found}; "
-            "give the right --agent, or move it away and run 'minifram init'",
+    if (owner := config.get(MARKER)) != home.agent:
+        found_owner = "is not set" if owner is None else f"is {owner!r}"
+        return not_found(
+            f"{remote} is not the repository of agent {home.agent!r}: {MARKER} in its config {found_owner}; "
+            "give the right --agent, or move it away and run 'minifram init'"
         )
-    programs = sorted(key for key in config if names_a_program(key))
-    if programs:
-        return Trouble(
-            Exit.DENIED,
+    if programs := sorted(key for key in config if names_a_program(key)):
+        return denied(
             f"{remote}/config names programs, other files, or what minifram does not know ({', '.join(programs)}); "
             "'minifram init' never wrote that, and git would run programs as you. See 'minifram doctor', then remove "
-            "these keys",
+            "these keys"
         )
     try:
         git_on(remote).within(GIT_SECONDS)("rev-parse", "--git-dir")
     except GitError as error:
-        return Trouble(
-            Exit.NOT_FOUND, f"{remote} is no whole git repository ({error.stderr.strip()}); put it back from a copy"
-        )
+        return not_found(f"{remote} is no whole git repository ({error.stderr.strip()}); put it back from a copy")
     return None
 
 
-def _tampered_with(remote: str, planted: list[openings.Opening]) -> Trouble:
-    shown = "; ".join(f"{remote}/{each.path}".rstrip("/") + f" {each.what}: {each.remedy}" for each in planted[:SHOWN])
-    more = ", and more" if len(planted) > SHOWN else ""
-    return Trouble(
-        Exit.DENIED,
-        f"the repository has been tampered with or is damaged, so minifram does not work in it: {shown}{more}. "
-        "'minifram down' first, so that nobody writes there meanwhile; 'minifram doctor' lists everything",
+def tampered_with(remote: str, found: list[audit.Finding], so: str) -> CommandError:
+    shown = "; ".join(audit.in_words(remote, each) for each in found[:SHOWN])
+    more = ", and more" if len(found) > SHOWN else ""
+    return denied(
+        f"the repository has been tampered with or is damaged, so {so}: {shown}{more}. "
+        "'minifram down' first, so that nobody writes there meanwhile; 'minifram doctor' lists everything"
     )
 
 
 def configuration(remote: str) -> dict[str, str]:
     """The repository's own settings, as written; files that they include are not followed. Raises GitError."""
     git = Git("/", limits=LIMITS).within(GIT_SECONDS)
-    listed = git.raw("config", "--file", f"{remote}/config", "--no-includes", "--list", "-z")
-    pairs = (item.partition("\n") for item in listed.decode(errors="replace").split("\0") if item)
-    return {key: value for key, _, value in pairs}
+    return _pairs(git.raw("config", "--file", f"{remote}/config", "--no-includes", "--list", "-z"))
 
 
 def names_a_program(key: str) -> bool:
@@ -146,18 +138,16 @@ def _own_settings(environ: Mapping[str, str], keys: str) -> dict[str, str]:
     """Those of the PM's own git configuration whose key matches the regular expression."""
     home, xdg = environ.get("HOME", ""), environ.get("XDG_CONFIG_HOME", "")
     in_order = [f"{xdg or f'{home}/.config'}/git/config", f"{home}/.gitconfig"]
-    files = [environ["GIT_CONFIG_GLOBAL"]] if environ.get("GIT_CONFIG_GLOBAL") else in_order
     found: dict[str, str] = {}
-    for path in files:
+    for path in [environ["GIT_CONFIG_GLOBAL"]] if environ.get("GIT_CONFIG_GLOBAL") else in_order:
         if os.path.isfile(path):
-            found |= _settings_in(path, keys)
+            try:
+                found |= _pairs(Git("/").raw("config", "--file", path, "--includes", "-z", "--get-regexp", keys))
+            except GitError:  # not set there, or a file that git itself will complain about
+                continue
     return found
 
 
-def _settings_in(path: str, keys: str) -> dict[str, str]:
-    try:
-        listed = Git("/")("config", "--file", path, "--includes", "-z", "--get-regexp", keys)
-    except GitError:  # not set there, or a file that git itself will complain about
-        return {}
-    pairs = (item.partition("\n") for item in listed.split("\0") if item)
-    return {key: value for key, _, value in pairs}
+def _pairs(listed: bytes) -> dict[str, str]:
+    parts = (item.partition("\n") for item in listed.decode(errors="replace").split("\0") if item)
+    return {key: value for key, _, value in parts}

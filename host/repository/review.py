@@ -6,18 +6,16 @@ of tests is not read."""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from host.errors import Trouble
+from host.errors import not_found, usage
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
-from infra.shared.exit_codes import Exit
-from infra.shared.repository.git import CANNOT_START, Git, GitError, resolve_commit
+from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import file_at, read_file
@@ -95,39 +93,36 @@ class Review(NamedTuple):
 def awaiting(git: Git) -> list[Branch]:
     """All branches that await review, the newest first."""
     main = main_commit(git)
-    return [_branch(git, main, name, commit) for name, commit in unmerged(git, main)]
+    found = unmerged(git, main)
+    return [_branch(git, main, name, commit, examination(git, main, commit).standing) for name, commit in found]
 
 
 def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
     """Name and commit of each branch with commits that main lacks: neither the mind nor what was rescued."""
-    listed = git(
-        "for-each-ref",
-        f"--no-merged={main}",
-        "--sort=-committerdate",
-        "--format=%(refname:lstrip=2) %(objectname)",
-        "refs/heads/",
-    )
+    form = "--format=%(refname:lstrip=2) %(objectname)"
+    listed = git("for-each-ref", f"--no-merged={main}", "--sort=-committerdate", form, "refs/heads/")
     # Cut at newlines alone: a ref's name may hold what else Unicode calls the end of a line.
-    pairs = [(line.rpartition(" ")[0], line.rpartition(" ")[2]) for line in listed.split("\n") if line]
-    return [(name, commit) for name, commit in pairs if name not in (MAIN, MIND) and not name.startswith(RESCUE)]
+    parts = (line.rpartition(" ") for line in listed.split("\n") if line)
+    return [(name, id) for name, _, id in parts if name not in (MAIN, MIND) and not name.startswith(RESCUE)]
 
 
 def one(git: Git, name: str) -> Review:
-    """One branch with its commits and changes. Raises Trouble when there is no such branch."""
+    """One branch with its commits and changes. Raises CommandError when there is no such branch."""
     main = main_commit(git)
     commit = branch_commit(git, name)
-    branch = _branch(git, main, name, commit)
+    examined = examination(git, main, commit)
+    branch = _branch(git, main, name, commit, examined.standing)
     base, stat, diff = "", "", ""
     commits: tuple[Commit, ...] = ()
     if not branch.unseen:
         try:
             base = _base(git, main, commit)
             commits = tuple(_commits(git, main, commit))
-            against = base or _empty_tree(git)
+            against = base or EMPTY_TREE
             stat, diff = _diff(git, ("--stat",), against, commit), _patch(git, against, commit)
         except GitError as error:
             branch = branch._replace(unseen=_why(error))
-    return Review(branch, main, base, commits, stat, diff, examination(git, main, commit).verdict)
+    return Review(branch, main, base, commits, stat, diff, examined.verdict)
 
 
 def page_at(git: Git, commit: str) -> str:
@@ -136,9 +131,7 @@ def page_at(git: Git, commit: str) -> str:
     entry = file_at(git, commit, PAGE)
     size = int(git("cat-file", "-s", entry.id)) if entry else 0
     page = (read_file(git, commit, PAGE) or "") if size <= MOST_READ else ""
-    if size <= PAGE_BYTES:
-        return page
-    return _ends_of(page)
+    return page if size <= PAGE_BYTES else _ends_of(page)
 
 
 def _ends_of(page: str) -> str:
@@ -154,36 +147,36 @@ def _ends_of(page: str) -> str:
 def main_commit(git: Git) -> str:
     commit = resolve_commit(git, f"refs/heads/{MAIN}")
     if commit is None:
-        raise Trouble(
-            Exit.NOT_FOUND,
-            f"the repository {git.directory} has no branch main; push one, or find it: git fsck --lost-found",
+        raise not_found(
+            f"the repository {git.directory} has no branch main; push one, or find it: git fsck --lost-found"
         )
     return commit
 
 
 def branch_commit(git: Git, name: str) -> str:
-    """The commit of a branch that the PM named. Raises Trouble."""
-    problem = problem_with_branch(name)
-    if problem:
-        raise Trouble(Exit.USAGE, problem)
+    """The commit of a branch that the PM named. Raises CommandError."""
+    if problem := problem_with_branch(name):
+        raise usage(problem)
     if name == MAIN:
-        raise Trouble(Exit.USAGE, "main is what branches are judged against; name another (see 'minifram review')")
+        raise usage("main is what branches are judged against; name another (see 'minifram review')")
     commit = resolve_commit(git, f"refs/heads/{name}")
     if commit is None:
         heads = git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").split("\n")
         near = difflib.get_close_matches(name, heads, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minifram review' for what there is"
-        raise Trouble(Exit.NOT_FOUND, f"there is no branch {name!r} in {git.directory}; {hint}")
+        raise not_found(f"there is no branch {name!r} in {git.directory}; {hint}")
     return commit
 
 
 def examination(git: Git, main: str, commit: str) -> Examination:
     """The keep's verdict on what merging this commit would make of main now; not examined, when that cannot be told."""
-    from infra.shared.verdicts import records, trees  # slow to load, and most verbs do without
+    from infra.shared.verdicts import records, trees  # slow to load, and most commands do without
 
     git = git.within(BRANCH_SECONDS)
     try:
-        with _writing_nothing(git) as scratch:
+        with tempfile.TemporaryDirectory(prefix="minifram-review-") as objects:  # for new ones: nothing is written
+            there = f"{git.directory}/objects"
+            scratch = git.with_env(GIT_OBJECT_DIRECTORY=objects, GIT_ALTERNATE_OBJECT_DIRECTORIES=there)
             key = trees.key_of(scratch, trees.merged(scratch, main, commit))
         verdict = records.find(git, key)
     except MergeConflict:
@@ -198,24 +191,16 @@ def examination(git: Git, main: str, commit: str) -> Examination:
     return Examination(NEEDS_WORD if verdict.needs_word else PASSED, verdict)
 
 
-@contextlib.contextmanager
-def _writing_nothing(git: Git) -> Iterator[Git]:
-    """The same git, with new objects in a directory that goes again."""
-    with tempfile.TemporaryDirectory(prefix="minifram-review-") as objects:
-        there = f"{git.directory}/objects"
-        yield git.with_env(GIT_OBJECT_DIRECTORY=objects, GIT_ALTERNATE_OBJECT_DIRECTORIES=there)
-
-
-def _branch(git: Git, main: str, name: str, commit: str) -> Branch:
+def _branch(git: Git, main: str, name: str, commit: str, standing: str) -> Branch:
     """What can be said about a branch in a few seconds."""
-    branch = Branch(name, commit, examination(git, main, commit).standing)
+    branch = Branch(name, commit, standing)
     git = git.within(BRANCH_SECONDS)
     try:
         tip = _commits(git, None, commit, limit=1)[0]
         branch = branch._replace(subject=tip.subject, author=tip.author, committed_at=tip.committed_at)
-        counts = git("rev-list", "--left-right", "--count", f"{main}...{commit}").split()
-        branch = branch._replace(ahead=int(counts[1]), behind=int(counts[0]))
-        base = _base(git, main, commit) or _empty_tree(git)
+        behind, ahead = git("rev-list", "--left-right", "--count", f"{main}...{commit}").split()
+        branch = branch._replace(ahead=int(ahead), behind=int(behind))
+        base = _base(git, main, commit) or EMPTY_TREE
         names = git("diff", "--name-only", "-z", base, commit, "--", ".", f":(exclude,top){PAGE}")
     except GitError as error:
         return branch._replace(unseen=_why(error))
@@ -243,13 +228,9 @@ def _base(git: Git, main: str, commit: str) -> str:
     return git("merge-base", main, commit) if git.ok("merge-base", main, commit) else ""
 
 
-def _empty_tree(git: Git) -> str:
-    return git("hash-object", "-t", "tree", "--stdin", stdin=b"")
-
-
 def _patch(git: Git, old: str, new: str) -> str:
     """All changes as text; only large files that git takes for binary are just named. A NUL byte makes a file binary to
-    git, and a shell runs it all the same."""
+    git, and a shell runs it."""
     large = _large_binaries(git, old, new)
     if len(large) > MOST_PATHS:
         return _diff(git, ("--patch",), old, new)
@@ -272,18 +253,18 @@ def _large_binaries(git: Git, old: str, new: str) -> list[str]:
             binary.append(field.removeprefix("-\t-\t"))
     asked = [(path, id) for path in binary for id in ids.get(path, ())]
     sizes = git("cat-file", "--batch-check=%(objectsize)", stdin="".join(f"{id}\n" for _, id in asked).encode())
-    large = {path for (path, _), size in zip(asked, sizes.split("\n"), strict=False) if not _is_small(size)}
+    large = {
+        path
+        for (path, _), size in zip(asked, sizes.split("\n"), strict=False)
+        if not (size.isdecimal() and int(size) <= BINARY_BYTES)
+    }
     return [path for path in binary if path in large]
-
-
-def _is_small(size: str) -> bool:
-    return size.isdecimal() and int(size) <= BINARY_BYTES
 
 
 def _diff(git: Git, form: tuple[str, ...], old: str, new: str, *but: str, paths: Sequence[str] = (".",)) -> str:
     # No attributes: the agent writes them, and `-diff` hides changes. Some newer gits read those of HEAD here.
     return git(
-        *("-c", f"attr.tree={_empty_tree(git)}"),
+        *("-c", f"attr.tree={EMPTY_TREE}"),
         *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-M", *form, old, new),
         *("--", *paths, f":(exclude){PAGE}", *but),
     )

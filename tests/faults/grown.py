@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from host.agent.paths import Home
-from host.agent.status import Standing, standing
+from host.agent.status import Status, read_status
+from host.paths import AgentPaths
 from infra.shared.repository.bare_config import MARKER, SETTINGS
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
@@ -75,11 +75,11 @@ def rung(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> Wa
     return within(seconds, look, f"{name} serving; now {agent.state()}")
 
 
-def shown(agent: Agent) -> Standing:
+def shown(agent: Agent) -> Status:
     """What `minifram status` says."""
     data = str(agent.directory)
-    home = Home("agent", data, agent.places.var, agent.places.run, str(agent.settings))
-    return standing(home, time.time())
+    home = AgentPaths("agent", data, agent.places.var, agent.places.run, str(agent.settings))
+    return read_status(home, time.time())
 
 
 def kill_runner(agent: Agent) -> WatcherFile:

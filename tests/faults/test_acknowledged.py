@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from host.repository.mending import machine_started, mend
+from host.repository.repair import machine_started, repair
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.shared_main import SharedMain
 from infra.shared.repository import durable_refs
@@ -66,7 +66,7 @@ def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
     needs mending, and it starts."""
     desk.done("init", "--sandbox", "process")
     cut(disk)
-    assert list(mend(desk.home(), machine_started())) == []
+    assert list(repair(desk.home(), machine_started())) == []
     found = desk.run("doctor", "--json").json["results"]
     assert [each for each in found if each["level"] in ("warn", "fail") and each["check"] != "disk"] == []
     assert desk.git()("fsck", "--strict", "--no-dangling") == ""
@@ -82,7 +82,7 @@ def test_an_agent_that_was_restored_is_there(agent: Desk, disk: Ext4) -> None:
     cut(disk)
     agent.done("restore", archive, "--agent", "b")
     cut(disk)
-    assert list(mend(agent.home("b"), machine_started())) == []
+    assert list(repair(agent.home("b"), machine_started())) == []
     assert agent.main("b") == agent.main()
     assert agent.git("b")("fsck", "--strict") == ""
     assert os.path.getsize(agent.home("b").settings)

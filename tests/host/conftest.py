@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.sealed.rootless import Rootless
-from host.agent import watcher as watching
+from host.running import watcher as watching
 from tests.host.container_desk import Workshop
 from tests.host.desk import Desk, wait_for
 from tests.sealed.fixtures import user

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.sealed.rootless import Rootless
-from host.agent.paths import Home, home_of
 from host.container.image import packages
 from host.container.machine import Machine
 from host.container.words import names, secret_name
+from host.paths import AgentPaths, paths_of
 from host.project import image_files
-from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
-from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
+from tests.host.desk import FILES, HERE, PROJECT, Ended
 
 ENTRYPOINT = "podman/entrypoint"
 CONTAINERFILE = """\
@@ -114,8 +113,8 @@ class ContainerDesk:
         }
 
     @property
-    def home(self) -> Home:
-        return home_of(self.agent, self.environ, self.user.uid)
+    def home(self) -> AgentPaths:
+        return paths_of(self.agent, self.environ, self.user.uid)
 
     def spawn(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         launcher = str(self.workshop.code / "tests/host/launcher.py")
@@ -203,9 +202,8 @@ def a_desk(workshop: Workshop) -> Iterator[ContainerDesk]:
     """A desk with an initialised agent, cleared away afterwards."""
     desk = ContainerDesk(workshop)
     try:
-        # Other tests of this user's make agents, too: one at a time.
-        words = ("init", "--sandbox", "podman", "--model", "scripted")
-        wait_for(lambda: desk.call(*words).code != Exit.TRY_AGAIN, WAIT_SECONDS)
+        with desk.user.alone("init"):  # which refuses while another of this user's agents is made
+            desk.done("init", "--sandbox", "podman", "--model", "scripted")
         assert os.path.exists(desk.home.settings)
         yield desk
     finally:

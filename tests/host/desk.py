@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from host.agent.paths import Home
 from host.cli import main
-from host.context import Caller
+from host.context import Context
+from host.paths import AgentPaths
 from host.repository import open as bare
 from infra.shared import comms
 from infra.shared.people import AGENT
@@ -95,20 +95,20 @@ class Desk:
         for path in other.root.iterdir():
             shutil.copytree(path, self.root / path.name, symlinks=True, dirs_exist_ok=True)
 
-    def caller(self, watcher: str = "works", **environ: str) -> Caller:
+    def context(self, watcher: str = "works", **environ: str) -> Context:
         program = (sys.executable, "-s", "-P", str(HERE / "stand_in.py"), watcher)
         given = self.environ | environ
-        return Caller(given, os.getuid(), str(self.project), program, given.get("MINIFRAM_AGENT") or "agent")
+        return Context(given, os.getuid(), str(self.project), program, given.get("MINIFRAM_AGENT") or "agent")
 
-    def home(self, agent: str = "agent") -> Home:
-        return self.caller()._replace(agent=agent).home
+    def home(self, agent: str = "agent") -> AgentPaths:
+        return self.context()._replace(agent=agent).home
 
     def run(self, *words: str, **environ: str) -> Ended:
         """The command in this process; its output is no terminal. `NAME@TIP` stands for the branch at its commit."""
         words = tuple(self.at_tip(word) for word in words)
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main(words, self.caller(**environ))
+            code = main(words, self.context(**environ))
         return Ended(int(code), out.getvalue(), err.getvalue())
 
     def done(self, *words: str, **environ: str) -> Ended:

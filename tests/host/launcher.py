@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from host.cli import main  # noqa: E402
-from host.context import Caller  # noqa: E402
+from host.context import Context  # noqa: E402
 
 
 def proof_by(script: str, *_: object) -> None:
@@ -42,6 +42,6 @@ if __name__ == "__main__":
     network = os.environ.get("LAUNCH_WITH_NETWORK", "")
     script = os.environ.get("LAUNCH_WITH_PROOF", "")
     proof = functools.partial(proof_by, script) if script else None
-    caller = Caller(dict(os.environ), os.getuid(), project, program, agent, network, proof)
-    steady = float(os.environ.get("LAUNCH_WITH_STEADY", caller.steady))
-    sys.exit(main(words, caller._replace(steady=steady)))
+    context = Context(dict(os.environ), os.getuid(), project, program, agent, network, proof)
+    steady = float(os.environ.get("LAUNCH_WITH_STEADY", context.steady))
+    sys.exit(main(words, context._replace(steady=steady)))

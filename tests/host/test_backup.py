@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host.agent import backup
-from host.agent import watcher as watching
-from host.agent.paths import Home
+from host.paths import AgentPaths
 from host.repository import open as bare
+from host.running import watcher as watching
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
 from infra.shared.people import AGENT
 from infra.shared.providers import KEYS
@@ -636,7 +636,7 @@ def _restored(desk: Desk, content: bytes) -> Ended:
         path.unlink()
 
 
-def _forget(home: Home) -> None:
+def _forget(home: AgentPaths) -> None:
     for place in (home.data, home.state, home.run):
         shutil.rmtree(place, ignore_errors=True)
     shutil.rmtree(os.path.dirname(home.settings), ignore_errors=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from host.agent import init as birth
-from host.errors import Trouble
+from host.errors import CommandError
 from host.project import first_files
 from host.repository import open as bare
 from infra.shared.people import Person
@@ -199,9 +199,9 @@ def test_two_inits_at_once_make_one_agent(bare_desk: Desk) -> None:
     def make() -> None:
         home = bare_desk.home()
         try:
-            birth.give_birth(home, str(bare_desk.project), None, "{}\n", Person("PM", "pm@x"), os.getuid())
+            birth.init_agent(home, str(bare_desk.project), None, "{}\n", Person("PM", "pm@x"), os.getuid())
             codes.append(0)
-        except Trouble as trouble:
+        except CommandError as trouble:
             codes.append(trouble.code)
 
     threads = [threading.Thread(target=make) for _ in range(4)]

@@ -11,17 +11,17 @@ import time
 
 import pytest
 
-from host.cli import VERBS
+from host.cli import COMMANDS
 from infra.shared.exit_codes import Exit
 from tests.host.desk import HERE, PROJECT, Desk
 
 READING = ("status", "reports", "review", "config", "doctor", "logs")
 
 
-def test_every_verb_has_help_and_a_line_in_the_list(bare_desk: Desk) -> None:
+def test_every_command_has_help_and_a_line_in_the_list(bare_desk: Desk) -> None:
     """Help needs no agent, and is a result: it goes to stdout."""
     ended = bare_desk.done("--help")
-    for verb, summary in VERBS.items():
+    for verb, (_, summary) in COMMANDS.items():
         assert summary in ended.out
         shown = bare_desk.done(verb, "--help")
         assert f"minifram {verb}" in shown.out

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from host.agent import up as running
-from host.agent.consent import require
+from host.agent.consent import changed_settings, require
 from host.agent.settings_text import flat
-from host.errors import Trouble
+from host.errors import CommandError
+from host.running import record
 from infra.shared.exit_codes import Exit
 from infra.shared.settings import Settings
 from infra.shared.settings_file import parse_settings
@@ -133,7 +134,7 @@ def test_accept_takes_all_but_the_process_sandbox(desk: Desk) -> None:
 
     assert _values(desk).keys() == (LOOSER | TIGHTER.keys()) - {"sandbox"}
     assert [each["key"] for each in ended.json["not_taken"]] == ["sandbox"]
-    assert running.was_sealed(desk.home("second"))
+    assert record.was_sealed(desk.home("second"))
 
 
 def test_odd_names_in_an_archive_add_no_lines_to_the_settings(desk: Desk) -> None:
@@ -160,10 +161,10 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
     words = ("--accept",) if accept else ()
     desk.done("restore", str(_archive(desk, "", **manifest)), "--agent", "second", *words)
 
-    assert running.was_sealed(desk.home("second")) is sealed
-    root = desk.caller()._replace(uid=0, agent="second")  # whom podman does not seal
+    assert record.was_sealed(desk.home("second")) is sealed
+    root = desk.context()._replace(uid=0, agent="second")  # whom podman does not seal
     if sealed:
-        with pytest.raises(Trouble, match="without isolation") as refused:
+        with pytest.raises(CommandError, match="without isolation") as refused:
             running.make_ready(root, None, print)
         assert refused.value.code == Exit.DENIED
     else:
@@ -172,7 +173,7 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
 
 
 @pytest.mark.parametrize(
-    ("record", "sealed"),
+    ("written", "sealed"),
     [
         ({"sandbox": "podman", "settings": {}}, True),
         ({"sandbox": "process", "settings": {}}, False),
@@ -182,15 +183,15 @@ def test_what_was_sealed_stays_sealed(desk: Desk, manifest: dict[str, Any], acce
         (None, True),
     ],
 )
-def test_the_record_of_how_an_agent_lived(desk: Desk, record: object, sealed: bool) -> None:
+def test_the_record_of_how_an_agent_lived(desk: Desk, written: object, sealed: bool) -> None:
     """That of the version before counts; one that makes no sense, or was lost, is of a sealed agent."""
     home = desk.home()
-    assert not running.was_sealed(home), "it has not lived yet"
+    assert not record.was_sealed(home), "it has not lived yet"
     Path(home.places.bot, "main").mkdir()
-    if record is not None:
-        Path(home.started_file).write_text(json.dumps(record))
+    if written is not None:
+        Path(home.started_file).write_text(json.dumps(written))
 
-    assert running.was_sealed(home) is sealed
+    assert record.was_sealed(home) is sealed
 
 
 def test_a_start_without_isolation_does_not_forget_the_container(desk: Desk) -> None:
@@ -200,8 +201,8 @@ def test_a_start_without_isolation_does_not_forget_the_container(desk: Desk) -> 
     Path(home.settings).write_text("")
     assert desk.call("up", "--sandbox", "process").code == 0
 
-    assert running.sandbox_in_use(home) == "process"
-    assert running.was_sealed(home)
+    assert record.sandbox_in_use(home) == "process"
+    assert record.was_sealed(home)
     desk.done("backup", str(desk.root / "saved.tar.gz"))
     with tarfile.open(desk.root / "saved.tar.gz") as archive:
         manifest = archive.extractfile("manifest.json")
@@ -250,7 +251,7 @@ def test_upgrade_and_generate_take_no_changed_settings_unasked(desk: Desk) -> No
     assert heard == []
 
     looser = parse_settings("budget: {daily_usd: 99}\nmodel: {provider: openai, base_url: 'https://x.example/v1'}\n")
-    with pytest.raises(Trouble, match=r"budget\.daily_usd.*--accept") as refused:
+    with pytest.raises(CommandError, match=r"budget\.daily_usd.*--accept") as refused:
         require(home, looser, "podman", "generate", consent)
     assert refused.value.code == Exit.DENIED
     assert "https://x.example/v1" in heard[0]
@@ -269,7 +270,7 @@ def test_a_default_that_another_version_changed_needs_no_consent(desk: Desk) -> 
     started = flat(Settings()) | {"sandbox": "podman", "budget.daily_usd": 3.0}
     Path(desk.home().started_file).write_text(json.dumps({"sandbox": "podman", "settings": started}))
 
-    assert running.settings_needing_consent(desk.home(), Settings(), "podman") == ()
+    assert changed_settings(desk.home(), Settings(), "podman") == ()
 
 
 def test_no_archive_has_another_history_shown_than_there_is(desk: Desk) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from host.container.choice import Choice, choose, podman_at_hand
 from host.container.podman import PodmanError, call, environment
-from host.context import Caller
-from host.errors import Trouble
+from host.context import Context
+from host.errors import CommandError
 from tests.host.desk import Desk
 from tests.host.test_container_machine import GOOD, INFO, a_podman
 
@@ -18,39 +18,39 @@ PM = 1001
 
 
 @pytest.fixture
-def usable(tmp_path: Path) -> Caller:
+def usable(tmp_path: Path) -> Context:
     """A PM whose podman can be used."""
     return _caller(tmp_path / "usable", json.dumps(INFO | {"store": {"graphDriverName": "overlay"}}))
 
 
 @pytest.fixture
-def unusable(tmp_path: Path) -> Caller:
+def unusable(tmp_path: Path) -> Context:
     """A PM whose podman does not work."""
     return _caller(tmp_path / "unusable", "Error: no such luck", 125)
 
 
-def _caller(directory: Path, says: str, status: int = 0) -> Caller:
+def _caller(directory: Path, says: str, status: int = 0) -> Context:
     environ = a_podman(directory, says, status)
     # So that what podman needs beside itself is there wherever this test runs.
     for program in ("runc", "slirp4netns"):
         (directory / program).write_text("#!/bin/sh\n")
         (directory / program).chmod(0o755)
-    return Caller(environ, PM, str(directory), ("never",))
+    return Context(environ, PM, str(directory), ("never",))
 
 
-def test_the_process_sandbox_asks_podman_nothing(unusable: Caller) -> None:
+def test_the_process_sandbox_asks_podman_nothing(unusable: Context) -> None:
     """Whatever came before."""
     assert choose(unusable, "process", True).sandbox == "process"
 
 
-def test_auto_is_podman_where_it_works(usable: Caller) -> None:
+def test_auto_is_podman_where_it_works(usable: Context) -> None:
     """And asking for it is the same."""
     for asked in ("auto", "podman"):
         assert choose(usable, asked, False, lambda *_: GOOD) == Choice("podman", machine=GOOD)
         assert choose(usable, asked, True, lambda *_: GOOD).sandbox == "podman"
 
 
-def test_auto_says_why_it_is_less(unusable: Caller) -> None:
+def test_auto_says_why_it_is_less(unusable: Context) -> None:
     """The PM should know what stands between the agent and its container."""
     chosen = choose(unusable, "auto", False)
 
@@ -58,34 +58,34 @@ def test_auto_says_why_it_is_less(unusable: Caller) -> None:
     assert "no such luck" in chosen.why
 
 
-def test_auto_never_starts_unsealed_what_was_sealed(unusable: Caller) -> None:
+def test_auto_never_starts_unsealed_what_was_sealed(unusable: Context) -> None:
     """What is in the agent's tree was written by somebody who is not to be trusted with the PM's rights."""
-    with pytest.raises(Trouble, match="ran in the sealed container before") as refused:
+    with pytest.raises(CommandError, match="ran in the sealed container before") as refused:
         choose(unusable, "auto", True)
     assert refused.value.code == 5
     assert choose(unusable, "auto", False).sandbox == "process"
 
 
-def test_who_asks_for_podman_and_cannot_have_it_is_told_all_that_is_missing(unusable: Caller, usable: Caller) -> None:
+def test_who_asks_for_podman_and_cannot_have_it_is_told_all_that_is_missing(unusable: Context, usable: Context) -> None:
     """With an exit code for each kind."""
-    with pytest.raises(Trouble, match="no such luck") as refused:
+    with pytest.raises(CommandError, match="no such luck") as refused:
         choose(unusable, "podman", False)
     assert refused.value.code == 1
 
     old = INFO | {"version": {"Version": "3.4.1"}, "host": {**INFO["host"], "idMappings": None}}
     (Path(usable.environ["PATH"]) / "podman.words").write_text(json.dumps(old))
-    with pytest.raises(Trouble, match=r"podman is 3\.4(.|\n)*--add-subuids"):
+    with pytest.raises(CommandError, match=r"podman is 3\.4(.|\n)*--add-subuids"):
         choose(usable, "podman", False)
 
-    with pytest.raises(Trouble, match="you are root") as refused:
+    with pytest.raises(CommandError, match="you are root") as refused:
         choose(usable._replace(uid=0), "podman", False)
     assert refused.value.code == 2
 
 
-def test_an_agent_in_a_container_cannot_be_ended_without_podman(unusable: Caller, usable: Caller) -> None:
+def test_an_agent_in_a_container_cannot_be_ended_without_podman(unusable: Context, usable: Context) -> None:
     """The words say what has to be mended."""
     assert podman_at_hand(usable).program.startswith(usable.environ["PATH"])
-    with pytest.raises(Trouble, match="lives in a container") as refused:
+    with pytest.raises(CommandError, match="lives in a container") as refused:
         podman_at_hand(unusable)
     assert refused.value.code == 4
 
@@ -135,8 +135,8 @@ def test_a_long_call_says_that_it_goes_on_and_takes_its_input_once() -> None:
 
 def test_up_as_root_takes_the_process_sandbox_or_refuses(desk: Desk) -> None:
     """Root in a container of root's would be root outside; for anybody else this test asks nothing of podman."""
-    root = desk.caller()._replace(uid=0)
+    root = desk.context()._replace(uid=0)
 
     assert choose(root, "auto", False).sandbox == "process"
-    with pytest.raises(Trouble, match="ordinary user"):
+    with pytest.raises(CommandError, match="ordinary user"):
         choose(root, "podman", False)

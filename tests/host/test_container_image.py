@@ -13,7 +13,7 @@ import pytest
 
 from host.container.image import Base, Inputs, build_command, cache_of, fetch_command, inputs_of, packages
 from host.container.words import CELL_UID
-from host.errors import Trouble
+from host.errors import CommandError
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import HERE, PROJECT
 
@@ -47,7 +47,7 @@ def test_a_project_that_lacks_a_part_is_not_built(tmp_path: Path) -> None:
     (tmp_path / "podman/seccomp.json").unlink()
     (tmp_path / "podman/entrypoint").unlink()
     (tmp_path / "podman").rmdir()
-    with pytest.raises(Trouble, match="podman is missing"):
+    with pytest.raises(CommandError, match="podman is missing"):
         inputs_of(str(tmp_path), BASE)
 
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from hypothesis import given
 
-from host.agent.paths import Home
 from host.container.kube import PLAYED, manifest, options, play_words
 from host.container.words import Image, Sealing, sealing
-from host.errors import Trouble
+from host.errors import CommandError
+from host.paths import AgentPaths
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
 from tests.host.desk import Desk
@@ -127,7 +127,7 @@ def test_what_is_mounted_is_what_up_mounts(sealed: Sealing) -> None:
 @given(place=printable, config=printable)
 def test_odd_characters_in_paths_stay_as_they_are(place: str, config: str) -> None:
     """YAML has a way to say each of them."""
-    home = Home("blue", f"/{place}/blue", f"/s{place}/blue", "/run/blue", f"/{config}/minifram.yaml")
+    home = AgentPaths("blue", f"/{place}/blue", f"/s{place}/blue", "/run/blue", f"/{config}/minifram.yaml")
     sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/project", KEYS[:1])
     found, _ = pod(sealed)
 
@@ -138,12 +138,12 @@ def test_odd_characters_in_paths_stay_as_they_are(place: str, config: str) -> No
 @pytest.mark.parametrize(("agent", "allowed"), [("blue-2", True), ("a_b", False), ("a-", False)])
 def test_a_name_that_no_pod_can_have_is_refused(agent: str, allowed: bool) -> None:
     """An agent may have one that Kubernetes does not know; there are other ways to run it."""
-    home = Home(agent, "/d", "/s", "/r", "/c/minifram.yaml")
+    home = AgentPaths(agent, "/d", "/s", "/r", "/c/minifram.yaml")
     sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/project", KEYS[:1])
     if allowed:
         assert pod(sealed)[0]["metadata"]["name"] == f"minifram-{agent}"
         return
-    with pytest.raises(Trouble, match="a pod cannot be named"):
+    with pytest.raises(CommandError, match="a pod cannot be named"):
         manifest(sealed)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from host.agent import watcher as watching
 from host.container.control import alone
-from host.errors import Trouble
+from host.errors import CommandError
+from host.running import watcher as watching
 from tests.host.desk import Desk
 
 HOLDS = (
@@ -38,7 +38,7 @@ def test_a_watcher_in_a_container_is_found_by_the_lock_it_holds(tmp_path: Path) 
 def test_one_command_at_a_time_changes_a_container(desk: Desk) -> None:
     """The other is told to try again, and can once the first is done."""
     home = desk.home()
-    with alone(home), pytest.raises(Trouble, match="try again") as refused, alone(home):
+    with alone(home), pytest.raises(CommandError, match="try again") as refused, alone(home):
         pass
     assert refused.value.code == 75
     with alone(home):

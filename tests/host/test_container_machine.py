@@ -11,8 +11,8 @@ import pytest
 
 from host.container.choice import choose
 from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, with_info
-from host.context import Caller
-from host.errors import Trouble
+from host.context import Context
+from host.errors import CommandError
 
 PM = 1001
 GOOD = Machine(
@@ -231,8 +231,8 @@ def test_a_path_that_podman_would_read_as_more_is_refused(tmp_path: Path, variab
 
     assert variable in found.text
     assert repr(path) in found.text
-    with pytest.raises(Trouble, match=variable):
-        choose(Caller(environ | {variable: path}, PM, "/project", ()), "podman", False)
+    with pytest.raises(CommandError, match=variable):
+        choose(Context(environ | {variable: path}, PM, "/project", ()), "podman", False)
 
 
 def test_a_runtime_directory_of_somebody_else_is_told(tmp_path: Path) -> None:

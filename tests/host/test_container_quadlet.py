@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from host.agent.generate import unit_path
-from host.agent.paths import Home
 from host.container.podman import Podman
 from host.container.quadlet import quoted, unit
 from host.container.words import Image, Sealing, create_words, sealing, volume_words
-from host.errors import Trouble
+from host.errors import CommandError
+from host.paths import AgentPaths
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
@@ -83,7 +83,7 @@ def test_every_word_of_podman_create_is_in_the_unit(sealed: Sealing) -> None:
 @example(place='a b,"c"', root="100%", config="$HOME\\'x'")
 def test_odd_characters_in_paths_change_nothing(place: str, root: str, config: str) -> None:
     """Spaces, quotes, commas, percent and dollar signs reach podman as they are."""
-    home = Home("blue", f"/{place}/blue", f"/s{place}/blue", "/run/blue", f"/{config}/minifram.yaml")
+    home = AgentPaths("blue", f"/{place}/blue", f"/s{place}/blue", "/run/blue", f"/{config}/minifram.yaml")
     sealed = sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), f"/{root}", KEYS[:1])
 
     assert_nothing_is_lost(sealed)
@@ -106,8 +106,8 @@ def test_quoted_words_are_read_back(words: list[str]) -> None:
 @pytest.mark.parametrize("odd", ["a\nb", "a\x00b", "a\x80b", "a\udcffb", "a\u202eb", "\t"])
 def test_what_a_unit_cannot_say_is_refused(odd: str) -> None:
     """Control characters and bytes that are no text; the control: an umlaut and a space are said."""
-    home = Home("blue", f"/{odd}/blue", "/s/blue", "/run/blue", "/c/minifram.yaml")
-    with pytest.raises(Trouble, match=r"a unit cannot hold .* rename that place"):
+    home = AgentPaths("blue", f"/{odd}/blue", "/s/blue", "/run/blue", "/c/minifram.yaml")
+    with pytest.raises(CommandError, match=r"a unit cannot hold .* rename that place"):
         unit(sealing(home, Settings(), GOOD, Image("localhost/minifram:v1", "v1"), "/p", KEYS[:1]), PODMAN)
     assert quoted("/ä b") == '"/ä b"'
 
@@ -139,9 +139,9 @@ def test_podman_finds_what_up_made() -> None:
 def test_a_unit_lies_where_systemd_looks(tmp_path: Path) -> None:
     """Below XDG_CONFIG_HOME, which has to be absolute, or else .config."""
     desk = Desk(tmp_path)
-    assert unit_path(desk.caller(), "blue") == f"{tmp_path}/config/containers/systemd/minifram-blue.container"
-    caller = desk.caller(XDG_CONFIG_HOME="not/absolute")
-    assert unit_path(caller, "blue") == f"{tmp_path}/pm/.config/containers/systemd/minifram-blue.container"
+    assert unit_path(desk.context(), "blue") == f"{tmp_path}/config/containers/systemd/minifram-blue.container"
+    context = desk.context(XDG_CONFIG_HOME="not/absolute")
+    assert unit_path(context, "blue") == f"{tmp_path}/pm/.config/containers/systemd/minifram-blue.container"
 
 
 def test_an_agent_that_podman_never_ran_gets_no_unit(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host.agent import switch_files
-from host.agent.paths import problem_with_agent_name
 from host.container.switching import (
     Facts,
     Held,
@@ -23,7 +22,8 @@ from host.container.switching import (
     was_forgotten,
 )
 from host.container.words import Image, names
-from host.errors import Trouble
+from host.errors import CommandError
+from host.paths import problem_with_agent_name
 from tests.host.desk import Desk
 
 OLD, NEW = Image("localhost/minifram:old", "old"), Image("localhost/minifram:new", "new")
@@ -257,7 +257,7 @@ def test_journal_and_note_read_back_as_they_were_written(desk: Desk) -> None:
     for content in ("{", "[]", '{"schema": "minifram.switch/9"}', '{"schema": "minifram.switch/1", "old": 1}'):
         with open(home.switch_file, "w") as text:
             text.write(content)
-        with pytest.raises(Trouble, match="minifram down"):
+        with pytest.raises(CommandError, match="minifram down"):
             switch_files.read_journal(home)
     assert "upgrade" in desk.run("status").out
     switch_files.remove_journal(home)

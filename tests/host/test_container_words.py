@@ -10,7 +10,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.agent.paths import Home
 from host.container.machine import Machine
 from host.container.words import (
     NETWORKS,
@@ -24,11 +23,12 @@ from host.container.words import (
     volume_options,
     volume_words,
 )
+from host.paths import AgentPaths
 from infra.shared.providers import KEYS
 from infra.shared.settings import PodmanSettings, Settings
 from tests.host.test_container_machine import GOOD
 
-HOME = Home("blue", "/data/blue", "/state/blue", "/run/blue", "/config/blue/minifram.yaml")
+HOME = AgentPaths("blue", "/data/blue", "/state/blue", "/run/blue", "/config/blue/minifram.yaml")
 IMAGE = Image("localhost/minifram:v1", "v1")
 
 

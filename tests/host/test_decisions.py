@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from host.errors import Trouble
+from host.errors import CommandError
 from host.repository import comms as talk
 from host.repository import merge as decisions
 from infra.shared import comms
@@ -125,10 +125,10 @@ def test_a_merge_meets_directives_that_come_meanwhile(desk: Desk) -> None:
     """Main moves under the merge: nobody's commit is lost."""
     commit = desk.branch("improve", {"src/a.py": "1\n"})
     desk.validated("improve", commit)
-    threads = [threading.Thread(target=talk.tell, args=(desk.git(), f"d {number}")) for number in range(6)]
+    threads = [threading.Thread(target=talk.add_directive, args=(desk.git(), f"d {number}")) for number in range(6)]
     for thread in threads:
         thread.start()
-    decisions.merge(desk.git(), f"improve@{commit}", False, "")
+    decisions.merge_branch(desk.git(), f"improve@{commit}", False, "")
     for thread in threads:
         thread.join()
 
@@ -187,8 +187,8 @@ def test_a_branch_that_moved_is_not_rejected_unseen(desk: Desk) -> None:
 
     moving = Moving(git.directory)
     moving._env = git._env
-    with pytest.raises(Trouble, match="nothing was rejected") as caught:
-        decisions.reject(moving, "improve", "")
+    with pytest.raises(CommandError, match="nothing was rejected") as caught:
+        decisions.reject_branch(moving, "improve", "")
 
     assert caught.value.code == Exit.CONFLICT
     assert git.ok("show-ref", "--verify", "--quiet", "refs/heads/improve")

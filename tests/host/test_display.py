@@ -98,7 +98,7 @@ def test_nothing_that_is_printed_steers_a_terminal() -> None:
     for colour in (True, False):
         screen = Screen(io.StringIO(), io.StringIO(), colour)
         text = f"{screen.good('fine')} \x1b]0;owned\x07\u202e\x9b1m\x1b[5m\tkept\nkept"
-        screen.result(text)
+        screen.show(None, text)
         screen.progress(text)
         for stream in (screen.out, screen.err):
             assert isinstance(stream, io.StringIO)

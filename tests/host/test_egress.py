@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from host.agent.egress import egress
-from host.agent.paths import Home
+from host.agent.egress import read_egress
 from host.container.counters import Count
 from host.container.podman import Podman
 from host.container.query_log import Asked
+from host.paths import AgentPaths
 from tests.host.desk import Desk
 
 QUESTIONS = """\
@@ -26,8 +26,8 @@ COUNTERS = {
 }
 
 
-def a_home(tmp_path: Path) -> Home:
-    return Home("blue", f"{tmp_path}/data", str(tmp_path), f"{tmp_path}/run", f"{tmp_path}/minifram.yaml")
+def a_home(tmp_path: Path) -> AgentPaths:
+    return AgentPaths("blue", f"{tmp_path}/data", str(tmp_path), f"{tmp_path}/run", f"{tmp_path}/minifram.yaml")
 
 
 def a_podman(tmp_path: Path, script: str) -> Podman:
@@ -43,7 +43,7 @@ def test_names_and_rejections(tmp_path: Path) -> None:
     (tmp_path / "resolver.log").write_text("dnsmasq[9]: query[A] other.example from 127.0.0.1\n" + "x" * 5000)
     podman = a_podman(tmp_path, f'[ "$4" = nft ] && [ "$3" = minifram-blue ] && echo \'{json.dumps(COUNTERS)}\'')
 
-    found = egress(a_home(tmp_path), podman, 20)
+    found = read_egress(a_home(tmp_path), podman, 20)
 
     assert found.total == Asked(questions=3, sent=1, bytes=6)
     assert found.names == {"example.org": Asked(2, 1, 6), "other.example": Asked(1, 0, 0)}
@@ -52,9 +52,9 @@ def test_names_and_rejections(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     """The names are shown all the same; an agent that never asked has none."""
-    failing = egress(a_home(tmp_path), a_podman(tmp_path, "echo no such container >&2; exit 125"), 20)
-    garbled = egress(a_home(tmp_path), a_podman(tmp_path, "echo '[]'"), 20)
-    down = egress(a_home(tmp_path), None, 20)
+    failing = read_egress(a_home(tmp_path), a_podman(tmp_path, "echo no such container >&2; exit 125"), 20)
+    garbled = read_egress(a_home(tmp_path), a_podman(tmp_path, "echo '[]'"), 20)
+    down = read_egress(a_home(tmp_path), None, 20)
 
     assert (failing.rejected, garbled.rejected, down.rejected) == (None, None, None)
     assert "no such container" in failing.why_unknown

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.agent.paths import home_of, known_agents, problem_with_agent_name, problem_with_directory, secure_directory
-from host.errors import Trouble
+from host.errors import CommandError
+from host.paths import known_agents, paths_of, problem_with_agent_name, problem_with_directory, secure_directory
 from infra.shared.exit_codes import Exit
 
 HOME = {"HOME": "/home/pm"}
@@ -19,7 +19,7 @@ HOME = {"HOME": "/home/pm"}
 
 def test_without_xdg_variables_the_defaults_of_the_specification_hold() -> None:
     """Data, state and settings lie below the home directory, sockets below /tmp in a directory of this uid."""
-    home = home_of("scout", HOME, 1000)
+    home = paths_of("scout", HOME, 1000)
 
     assert home.remote == "/home/pm/.local/share/minifram/scout/remote.git"
     assert home.places.bot == "/home/pm/.local/share/minifram/scout/bot"
@@ -32,7 +32,7 @@ def test_without_xdg_variables_the_defaults_of_the_specification_hold() -> None:
 def test_xdg_variables_win_and_relative_ones_are_ignored() -> None:
     """The XDG specification calls a relative path invalid."""
     given_paths = {"XDG_DATA_HOME": "/d", "XDG_STATE_HOME": "relative", "XDG_RUNTIME_DIR": "/run/user/5"}
-    home = home_of("a", HOME | given_paths, 5)
+    home = paths_of("a", HOME | given_paths, 5)
 
     assert home.data == "/d/minifram/a"
     assert home.state == "/home/pm/.local/state/minifram/a"
@@ -41,8 +41,8 @@ def test_xdg_variables_win_and_relative_ones_are_ignored() -> None:
 
 def test_without_a_home_directory_the_trouble_names_it() -> None:
     """An agent that cannot be found is a usage error, not a directory called None."""
-    with pytest.raises(Trouble, match="HOME is ''") as caught:
-        home_of("a", {}, 1)
+    with pytest.raises(CommandError, match="HOME is ''") as caught:
+        paths_of("a", {}, 1)
     assert caught.value.code == Exit.USAGE
 
 
@@ -50,7 +50,7 @@ def test_without_a_home_directory_the_trouble_names_it() -> None:
 def test_good_names_are_good(name: str) -> None:
     """Lower-case letters, digits, '-' and '_', beginning with a letter or digit, up to 41 characters."""
     assert problem_with_agent_name(name) is None
-    assert home_of(name, HOME, 1).data.endswith(f"/minifram/{name}")
+    assert paths_of(name, HOME, 1).data.endswith(f"/minifram/{name}")
 
 
 @given(st.text())
@@ -89,7 +89,7 @@ def test_a_directory_that_others_prepared_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o770)
 
     for name, words in (("link", "no directory"), ("file", "no directory"), ("open", "mode 0770")):
-        with pytest.raises(Trouble, match=words) as caught:
+        with pytest.raises(CommandError, match=words) as caught:
             secure_directory(str(tmp_path / name), os.getuid())
         assert caught.value.code == Exit.CONFLICT
     assert "belongs to uid" in str(problem_with_directory(str(tmp_path / "real"), os.getuid() + 1))

@@ -59,7 +59,7 @@ def test_many_long_logs_are_never_all_in_memory(desk: Desk) -> None:
     tracemalloc.start()
     try:
         assert len(logs.last_lines(places, "runner", 5)) == 5
-        one = next(iter(logs.follow(places, "runner", 5)))
+        one = next(iter(logs.follow_lines(places, "runner", 5)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -166,7 +166,7 @@ def _taken(desk: Desk, rounds: list[None], act: dict[int, object]) -> list[Line]
 
     found: list[Line] = []
     try:
-        for line in logs.follow(desk.home().places, "all", 2, pause):
+        for line in logs.follow_lines(desk.home().places, "all", 2, pause):
             found.append(line)
     except Enough:
         pass

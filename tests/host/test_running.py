@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from host.agent import watcher as watching
+from host.running import watcher as watching
 from infra.shared.providers import KEYS
 from infra.shared.watcher_file import STOPPED
 from tests.host.desk import Desk, wait_for

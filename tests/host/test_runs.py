@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from host.agent import runs
-from host.agent.replaying import replayed
+from host.agent.runs import replayed
 from host.agent.spans import spans
 from host.commands.runs import shown
 from host.display import as_json
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Answered, End, Outcome
 from infra.cell.loop.registry import Reply
@@ -134,7 +134,7 @@ def test_what_somebody_wrote_to_keep_us_busy_is_passed_over(desk: Desk) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b'\n{"kind": "third", "end": "\\ud800"}\n')
     began = time.process_time()
-    found = list(runs.steps(desk.home(), "busy"))
+    found = list(runs.steps_of(desk.home(), "busy"))
     assert [step.kind for step in found] == ["first", "second", "third"]
     assert time.process_time() - began < 10
     assert as_json("run-step", found[-1])
@@ -232,11 +232,11 @@ def test_no_line_makes_it_fail(desk: Desk, facts: object, kind: str) -> None:
     place.mkdir(parents=True, exist_ok=True)
     line = {**facts, "kind": kind} if isinstance(facts, dict) else facts
     (place / "odd.jsonl").write_text(json.dumps(line) + "\n")
-    [run] = runs.runs(desk.home(), 5)
+    [run] = runs.last_runs(desk.home(), 5)
     assert run.steps >= 0
-    for step in runs.steps(desk.home(), "odd"):
+    for step in runs.steps_of(desk.home(), "odd"):
         assert "\n" not in shown(step)
         assert as_json("run-step", step)
-    assert list(spans("odd", runs.steps(desk.home(), "odd")))
-    with contextlib.suppress(Trouble):
+    assert list(spans("odd", runs.steps_of(desk.home(), "odd")))
+    with contextlib.suppress(CommandError):
         replayed(desk.home(), "odd")

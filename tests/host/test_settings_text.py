@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.agent.settings_text import entries, explained, file_text, problems, set_lines
+from host.agent.settings_text import entries, explained, file_text, set_lines
 from infra.shared.section import Section
 from infra.shared.settings import Settings
 from infra.shared.settings_file import SettingsError, parse_settings
@@ -57,6 +57,15 @@ def test_a_set_key_names_its_line() -> None:
     assert (found["budget.daily_usd"].value, found["budget.daily_usd"].origin) == (3.0, "m.yaml:3")
     assert found["budget.daily_tokens"].origin == "default"
     assert found["model.prices.other.input"].origin == "m.yaml:4"
+
+
+def problems(text: str, source: str) -> list[str]:
+    """A line for each thing that is wrong; empty when nothing is."""
+    try:
+        parse_settings(text, source)
+    except SettingsError as error:
+        return str(error).splitlines()
+    return []
 
 
 def test_all_that_is_wrong_is_named_at_once() -> None:

@@ -44,6 +44,7 @@ KEYS = {
     "retry_asked",
     "untold",
     "life",
+    "examining",
     "boots",
     "last_report",
     "open_directives",
@@ -98,6 +99,17 @@ def test_a_new_agent_is_down_and_says_what_comes_next(desk: Desk) -> None:
     assert "none yet" in ended.out
 
 
+def test_an_examination_that_is_asked_for_is_shown_until_its_verdict(desk: Desk) -> None:
+    """The keep takes the request away when it is done."""
+    commit = desk.branch("improve", {"src/a.py": "1\n"})
+    desk.git()("update-ref", "refs/minifram/examine/improve", commit)
+    assert "examining improve, asked for or under way" in " ".join(desk.run("status").out.split())
+    assert desk.run("status", "--json").json["examining"] == ["improve"]
+
+    desk.git()("update-ref", "-d", "refs/minifram/examine/improve")
+    assert desk.run("status", "--json").json["examining"] == []
+
+
 def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     """Branch, commit, phase and since when, last boots, unit, report, branches, budget, troubles."""
     assert desk.call("up").code == 0
@@ -149,7 +161,7 @@ def test_after_a_killed_watcher_the_last_that_is_known_is_shown(desk: Desk) -> N
     """The lock is the truth: a file that says running makes nothing run."""
     _remember(desk, troubles=(Trouble(at=AT, text="first"), Trouble(at=AT, text="second")))
 
-    found = standing.standing(desk.home(), NOW)
+    found = standing.read_status(desk.home(), NOW)
 
     assert (found.running, found.phase, found.branch) == (False, "down", "main")
     assert found.life is None
@@ -189,7 +201,7 @@ def test_a_life_file_that_makes_no_sense_is_left_out(desk: Desk) -> None:
         "[" * 10_000,
     ):
         desk.log("main", "life.json", "").write_text(content)
-        assert standing.standing(desk.home(), NOW).life is None, content
+        assert standing.read_status(desk.home(), NOW).life is None, content
     assert desk.run("status").code == 0
 
 

@@ -130,7 +130,7 @@ def test_no_directive_and_no_report_is_lost_in_a_race(desk: Desk) -> None:
         git = bare.open_repository(desk.home(), Person(name, "pm@x"))
         try:
             for number in range(4):
-                talk.tell(git, f"{name} {number}")
+                talk.add_directive(git, f"{name} {number}")
         except Exception as error:
             failed.append(error)
 
@@ -305,6 +305,6 @@ def test_a_page_without_reports_section_is_not_found(desk: Desk) -> None:
 def test_standard_input_that_is_no_utf8_survives(desk: Desk) -> None:
     """Bytes come as they were or as a mark, never as a crash."""
     words = talk.directive_text("-", lambda: io.BytesIO(b"caf\xe9").read())
-    told = talk.tell(desk.git(), words)
+    told = talk.add_directive(desk.git(), words)
     assert told.commit == desk.main()
     assert len(comms.open_directives(desk.page())) == 1

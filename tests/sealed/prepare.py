@@ -17,7 +17,7 @@ from bench.sealed.rootless import Rootless, Unprepared, prepared
 from host.container import image
 from host.container.machine import Machine, look
 from host.container.podman import FETCHING, Podman, call, environment
-from host.errors import Trouble
+from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 
 MINUTES = 30
@@ -61,18 +61,18 @@ def here() -> int:
     try:
         image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
         unpack_newer(machine, Path(os.environ["HOME"], PLACE), say)
-    except Trouble as trouble:
+    except CommandError as trouble:
         say(str(trouble))
         return 1
     return 0
 
 
 def unpack_newer(machine: Machine, place: Path, say: Callable[[str], None]) -> None:
-    """A directory that one can change the root to; nothing is installed or set up. Raises Trouble."""
+    """A directory that one can change the root to; nothing is installed or set up. Raises CommandError."""
     if place.exists():
         return
     if not machine.mmdebstrap:
-        raise Trouble(Exit.NOT_FOUND, "mmdebstrap, which unpacks it, is not installed: apt-get install mmdebstrap")
+        raise CommandError(Exit.NOT_FOUND, "mmdebstrap, which unpacks it, is not installed: apt-get install mmdebstrap")
     say(f"unpacking {', '.join(PACKAGES)} of Debian's {NEWER} into {place}")
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="newer-", dir=place.parent) as name:

@@ -12,10 +12,10 @@ import pytest
 from bench.sealed.agent import SealedAgent, born, until
 from bench.sealed.project import Project
 from bench.sealed.rootless import Rootless
-from host.agent.paths import Home
 from host.container.podman import Podman
 from host.container.quadlet import unit
 from host.container.words import Image, Sealing, create_words, names, sealing
+from host.paths import AgentPaths
 from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
 from infra.shared.settings import Settings
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 REJECTED = "EHOSTUNREACH"
 PODMAN = Podman("/usr/bin/podman", {"XDG_DATA_HOME": "/a b/100%"}, ("--runtime=runc",))
 NEWER = GOOD._replace(version=(5, 4), pasta="/usr/bin/pasta", networks=("93.184.216.0/24",))
-ODD_HOME = Home("blue", '/d "a", b/$HOME/100%t/é/blue', "/s\\x20/'s'/blue", "/run/blue", "/c;d #e/minifram.yaml")
+ODD_HOME = AgentPaths("blue", '/d "a", b/$HOME/100%t/é/blue', "/s\\x20/'s'/blue", "/run/blue", "/c;d #e/minifram.yaml")
 ODD = sealing(ODD_HOME, Settings(), NEWER, Image("localhost/minifram:v1", "v1"), "/pro ject", KEYS[:1])
 SAME = {"-v": "--volume", "--volume": "--volume"}
 SECCOMP = "--security-opt=seccomp"

@@ -13,9 +13,9 @@ import pytest
 from bench.sealed.agent import SealedAgent, born, until
 from bench.sealed.project import Project
 from bench.sealed.rootless import Ended
-from host.agent.paths import home_of
 from host.agent.proof import scratch_of
 from host.container.words import names
+from host.paths import paths_of
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]
 
@@ -117,7 +117,7 @@ def test_an_agent_moves_to_a_new_image_only_when_it_lives_there(agent: SealedAge
     assert second != first
     assert is_settled(agent)
     assert boots(agent)[: len(lived)] == lived
-    assert not Path(home_of(scratch, agent.user.environ, agent.user.uid).data).exists()
+    assert not Path(paths_of(scratch, agent.user.environ, agent.user.uid).data).exists()
 
     Path(agent.home.state, "choke").touch()
     lived = boots(agent)

@@ -36,7 +36,7 @@ def problems(remote: str) -> Iterator[str]:
             yield f"{remote}/config has keys that 'minifram init' does not write: {', '.join(strange)[:500]}"
     for name in PLANTED:
         if os.path.lexists(f"{remote}/{name}"):
-            yield f"{remote}/{name} is there; nobody but an intruder puts it there"
+            yield f"{remote}/{name} is there; nothing of minifram puts it there"
     if os.path.lexists(f"{remote}/hooks"):
         yield f"{remote}/hooks can be reached from the container; expected on the host alone, where git runs it"
     yield from _odd_files(remote, "refs")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Capability(IntEnum):
-    """Those that the keep has to do with; numbers of linux/capability.h."""
+    """Those that the keep uses; numbers of linux/capability.h."""
 
     KILL = 5
     SETGID = 6
@@ -22,7 +22,7 @@ class Capability(IntEnum):
 
 
 FOR_SEALING = frozenset(Capability)
-"""What the container starts with (DESIGN §4)."""
+"""What the container starts with (`spec/ARCHITECTURE.md`)."""
 FOR_WATCHING = frozenset({Capability.KILL, Capability.SETGID, Capability.SETUID})
 """What is left: to be the cell where its files are touched, and to end its processes."""
 

@@ -14,8 +14,8 @@ SECONDS = 10.0
 
 
 def answer_at_once(ip: Sequence[str] = ("ip",)) -> None:
-    """Acknowledge without delay on lo (ip-route(8), quickack); needs CAP_NET_ADMIN. Slower is all that comes of a
-    failure, so there is none."""
+    """Acknowledge without delay on lo (ip-route(8), quickack); needs CAP_NET_ADMIN. A failure only makes pushes slower,
+    so it is ignored."""
     for route in ROUTES:
         words = f"route change table local {route} dev lo proto kernel scope host src 127.0.0.1 quickack 1"
         try:

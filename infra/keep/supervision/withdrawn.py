@@ -6,24 +6,29 @@ can rewrite main), or when it came in by a branch that is kept as rejected."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.keep.supervision.versions import version_of
-from infra.shared.control import GOODS, REJECTED
+from infra.shared.control import GOODS, REFS, REJECTED
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.places import VERSION
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below, Entry, Unseen
 from infra.shared.watcher_file import Version
 
 LOOK_SECONDS = 10.0
+TICK_SECONDS = 0.1
+DEPTH, MOST_REFS = 20, 2000
+_REFS, _PROBES = REFS.rpartition("/")[0], REFS
 LOOKED_BACK = 500
 """Changes of version."""
 MOST = 100
 """The newest are named."""
 
 
-class Held(NamedTuple):
+class HeldVersion(NamedTuple):
     """A change of main's version, as main's own line of history has it."""
 
     commit: str
@@ -34,11 +39,11 @@ class Held(NamedTuple):
     """This commit, and those that it merged in."""
 
 
-def left_behind(line: Iterable[Held], rejected: frozenset[str] = frozenset()) -> list[str]:
+def left_behind(line: Iterable[HeldVersion], rejected: frozenset[str] = frozenset()) -> list[str]:
     """A commit of each version that the PM has taken back, the latest last; `line` begins with the oldest.
 
     What main was given again afterwards is not among them."""
-    held: list[Held] = []
+    held: list[HeldVersion] = []
     gone: dict[tuple[str, ...], str] = {}
     for step in line:
         contents = [each.content for each in held]
@@ -62,17 +67,35 @@ class Withdrawals:
         self._seen = Version()
         self._refs = ""
         self._known: tuple[str, ...] = ()
+        self._stamped: tuple[object, ...] = ()
 
     def look(self, main: Version) -> tuple[str, ...]:
         """Ids of the versions that the PM has taken back, with this main. Raises GitError."""
+        stamp = self._stamp()
+        if stamp and (main, stamp) == (self._seen, self._stamped):
+            return self._known
         git = self._git.afresh(LOOK_SECONDS)
         refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
         # Reports move main all day, and take nothing back.
         if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
             rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}/" in line)
             self._known = _found(git, main.commit, rejected)
-        self._seen, self._refs = main, refs
+        self._seen, self._refs, self._stamped = main, refs, stamp
         return self._known
+
+    def _stamp(self) -> tuple[object, ...]:
+        """Another one when a ref of ours is another one: each launch asks, and git costs a process. Empty when that
+        cannot be told: a file of this very moment may change again within one tick of the clock."""
+        below = Below(self._git.directory)
+        found = list(below.walk(_REFS, depth=DEPTH, most=MOST_REFS, enter=lambda entry: entry.path != _PROBES))
+        packed = below.status("packed-refs")
+        statuses = [each.status for each in found if isinstance(each, Entry) and each.path != _PROBES]
+        statuses += [packed] if packed else []
+        if not statuses or any(isinstance(each, Unseen) for each in found):
+            return ()
+        if max(status.st_mtime for status in statuses) > time.time() - TICK_SECONDS:
+            return ()
+        return tuple((status.st_ino, status.st_mtime_ns) for status in statuses)
 
     def _goes_on(self, git: Git, main: str) -> bool:
         try:
@@ -90,14 +113,14 @@ def _found(git: Git, main: str, rejected: frozenset[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(version_of(git, commit).id for commit in found[-MOST:]))
 
 
-def _line(git: Git, main: str) -> list[Held]:
+def _line(git: Git, main: str) -> list[HeldVersion]:
     """Main's own line, the oldest first. NUL divides the answer, which no commit can hold. Raises GitError."""
     words = ("--first-parent", "--reverse", f"--max-count={LOOKED_BACK}", "--format=%H%x00%P%x00%ce%x00")
     fields = git.raw("log", *words, main, "--", *VERSION).decode(errors="replace").split("\0")
     commits = [commit.removeprefix("\n") for commit in fields[0:-1:3]]
     others = (AGENT.email, WATCHER.email)
     return [
-        Held(commit, content, email.lower() not in others, (commit, *parents.split(" ")[1:]))
+        HeldVersion(commit, content, email.lower() not in others, (commit, *parents.split(" ")[1:]))
         for commit, parents, email, content in zip(
             commits, fields[1::3], fields[2::3], _contents(git, commits), strict=True
         )

@@ -222,7 +222,7 @@ FETCHING_KEYS: list[tuple[str, Plant, Control, str]] = [
         runs(f"cat-file -e {MISSING}"),
         RUNS,
     ),
-    # git takes these two from the caller's own settings alone, or does not know them yet.
+    # git takes these two from the context's own settings alone, or does not know them yet.
     ("uploadpack.packObjectsHook", setting(("uploadpack.packObjectsHook", "PROGRAM")), _cloning, NOTHING),
     (
         "bundle-uri",

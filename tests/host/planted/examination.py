@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from host.agent import up as running
-from host.errors import Trouble
+from host.errors import CommandError
 from tests.host.desk import Desk, Ended
 from tests.host.planted import above, below, content
 from tests.host.planted.acts import ACTS, Act
@@ -109,8 +109,8 @@ def _refusal(vector: Vector, words: str) -> str:
 def _up(vector: Vector, site: Site) -> str:
     """What `minifram up` finds before it starts anything."""
     try:
-        running.make_ready(site.desk.caller(), "process", lambda _: None)
-    except Trouble as trouble:
+        running.make_ready(site.desk.context(), "process", lambda _: None)
+    except CommandError as trouble:
         return _refusal(vector, str(trouble)) or str(trouble)
     return WORKS
 

@@ -48,11 +48,11 @@ if __name__ == "__main__":
         sys.exit(subprocess.run(["true", "indeed"]).returncode)
 
     from host.cli import main
-    from host.context import Caller
+    from host.context import Context
 
     agent = os.environ.get("MINIFRAM_AGENT") or "agent"
-    caller = Caller(dict(os.environ), os.getuid(), project, ("false",), agent)
-    ended = {" ".join(words): int(main(words, caller)) for words in commands}
+    context = Context(dict(os.environ), os.getuid(), project, ("false",), agent)
+    ended = {" ".join(words): int(main(words, context)) for words in commands}
     with open(record, "a") as file:
         print(json.dumps(["loaded", *loaded_files()]), file=file)
     wrong = {words: code for words, code in ended.items() if code not in DONE}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from host.agent.up import make_ready
-from host.repository.guard import HOOKS, NAME, is_guard, put_guard
+from host.repository.repair import HOOKS, PRE_RECEIVE, is_hook, put_hooks
 from tests.host.planted.site import Said, Site
 from tests.host.planted.vector import HARMFUL, outside
 
@@ -23,7 +23,7 @@ def test_a_push_through_a_planted_link_is_refused(site: Site) -> None:
     assert "refs/heads" in refused.text
     assert "minifram doctor" in refused.text
     assert not (target / "mine").exists()
-    (site.remote / NAME).unlink()
+    (site.remote / PRE_RECEIVE).unlink()
     assert push(site).status == 0
     assert (target / "mine").exists(), "the control: there was nothing to guard against"
 
@@ -48,9 +48,9 @@ def test_the_pm_s_own_hook_stays(site: Site, name: str) -> None:
     """Where the PM has one, it is not ours to replace; doctor asks."""
     hook = site.remote / name
     hook.write_text("#!/bin/sh\nexit 0\n")
-    put_guard(str(site.remote))
+    put_hooks(str(site.remote))
     assert hook.read_text() == "#!/bin/sh\nexit 0\n"
-    assert not is_guard(str(site.remote), name)
+    assert not is_hook(str(site.remote), name)
     assert "remove it unless you put it there" in site.desk.run("doctor").out
 
 
@@ -63,7 +63,7 @@ def test_missing_guards_are_found_and_put_back(site: Site) -> None:
     assert ended.code == 8
     for name, hook in HOOKS.items():
         assert f"{site.remote}/{name} is missing, so {hook.without}: 'minifram up' puts it there" in ended.out
-    make_ready(site.desk.caller(), "process", lambda _: None)
+    make_ready(site.desk.context(), "process", lambda _: None)
     assert {name: (site.remote / name).read_text() for name in HOOKS} == {n: hook.script for n, hook in HOOKS.items()}
     assert site.desk.run("doctor").code == 0
 
@@ -74,13 +74,13 @@ def test_a_guard_with_another_mode_is_found_and_put_right(site: Site, mode: int)
     for name in HOOKS:
         (site.remote / name).chmod(mode)
     assert site.desk.run("doctor").code == 8
-    put_guard(str(site.remote))
-    assert all(is_guard(str(site.remote), name) for name in HOOKS)
+    put_hooks(str(site.remote))
+    assert all(is_hook(str(site.remote), name) for name in HOOKS)
 
 
 def test_it_is_not_in_the_way_of_the_command(site: Site) -> None:
     """The verbs look for themselves, and run no hook."""
-    (site.remote / NAME).write_text(f"#!/bin/sh\ntouch '{site.mark}'\nexit 1\n")
+    (site.remote / PRE_RECEIVE).write_text(f"#!/bin/sh\ntouch '{site.mark}'\nexit 1\n")
     assert site.desk.run("tell", "do this").code == 0
     assert site.desk.run("merge", "improve@TIP").code == 0
     assert not site.mark.exists()

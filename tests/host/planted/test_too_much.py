@@ -54,11 +54,11 @@ def test_what_is_planted_after_the_look_is_met_by_the_limits(site: Site, verb: s
     site.fifo("refs/heads/main")
     site.fifo("refs/heads/improve")
     acts: dict[str, Callable[[], object]] = {
-        "tell": lambda: talk.tell(git, "do this"),
+        "tell": lambda: talk.add_directive(git, "do this"),
         "reports": lambda: talk.reports(git),
         "review": lambda: review.awaiting(git),
-        "merge": lambda: decisions.merge(git, site.desk.at_tip("improve@TIP"), True, ""),
-        "reject": lambda: decisions.reject(git, "improve", ""),
+        "merge": lambda: decisions.merge_branch(git, site.desk.at_tip("improve@TIP"), True, ""),
+        "reject": lambda: decisions.reject_branch(git, "improve", ""),
         "rollback": lambda: decisions.roll_back(git, "improve", ""),
     }
     began = time.monotonic()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
 from infra.keep.supervision.main_branch import roll_back
 from infra.keep.supervision.versions import version_of
-from infra.keep.supervision.withdrawn import Held, Withdrawals, left_behind
+from infra.keep.supervision.withdrawn import HeldVersion, Withdrawals, left_behind
 from infra.shared.control import GOODS, REJECTED
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.places import Places
 from infra.shared.repository.git import Git
+from tests.keep.supervision.agents import within
 
 PM = Person("PM", "pm@example.invalid")
 
@@ -71,6 +73,34 @@ def test_what_the_pm_rolls_back_from_is_withdrawn_until_main_holds_it_again(repo
     assert repository.id(first) not in repository.withdrawn()
 
 
+def test_git_is_asked_again_when_a_ref_is_another_one(tmp_path: Path) -> None:
+    """In a bare repository whose refs and main stay as they are, looking costs no process of git's."""
+    made = Repository(tmp_path / "made")
+    commit = made.version("one")
+    bare = Git(str(tmp_path / "bare"), PM)
+    made.pm("clone", "-q", "--mirror", str(made.directory), bare.directory)
+    asked: list[str] = []
+
+    class Counted(Git):
+        def afresh(self, seconds: float) -> Git:
+            asked.append("git")
+            return super().afresh(seconds)
+
+    withdrawals, main = Withdrawals(Counted(bare.directory, PM)), version_of(bare, commit)
+
+    def look(expected: tuple[str, ...]) -> int:
+        asked.clear()
+        assert withdrawals.look(main) == expected
+        return len(asked)
+
+    expected: tuple[str, ...] = ()
+    for ref in (f"{GOODS}/{main.id}", f"{REJECTED}/better/{commit[:12]}"):
+        bare("update-ref", ref, commit)
+        expected = (main.id,) if ref.startswith(REJECTED) else ()
+        assert look(expected) == 1
+        within(5.0, functools.partial(lambda known: look(known) == 0, expected), "a look that asks nothing")
+
+
 def test_a_revert_by_plain_git_is_a_rollback(repository: Repository) -> None:
     """No command of ours took part in it."""
     repository.version("one")
@@ -124,9 +154,14 @@ def test_what_a_rejected_branch_brought_is_withdrawn(repository: Repository) -> 
 def test_a_version_that_stays_on_main_is_not_left_behind() -> None:
     """What the PM went back to a second time by another way is held all the same."""
     one, two = ("1",), ("2",)
-    line = [Held("a", one, False), Held("b", two, False), Held("c", one, False), Held("d", two, True)]
+    line = [
+        HeldVersion("a", one, False),
+        HeldVersion("b", two, False),
+        HeldVersion("c", one, False),
+        HeldVersion("d", two, True),
+    ]
     assert left_behind(line) == []
-    assert left_behind([*line, Held("e", one, True)]) == ["b"]
+    assert left_behind([*line, HeldVersion("e", one, True)]) == ["b"]
 
 
 def test_the_agent_does_not_roll_main_back_to_what_the_pm_took_back(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.keep.seal.capabilities import FOR_SEALING, FOR_WATCHING, Held, bits, held, names, parse_status
-from infra.keep.seal.surroundings import Mount, Seen, problems
+from infra.keep.seal.surroundings import Mount, Surroundings, problems
 from infra.shared.places import CONTAINER
 
 DIRECTORY, FILE = stat.S_IFDIR, stat.S_IFREG
@@ -16,7 +16,7 @@ REMOTE = CONTAINER.remote
 SECRET = "/run/secrets/anthropic_api_key"
 
 
-def right(**changes: Any) -> Seen:
+def right(**changes: Any) -> Surroundings:
     """A container as `minifram up` makes it, but for these changes."""
     rights = Held(0, bits(FOR_SEALING), bits(FOR_SEALING), bits(FOR_SEALING), 0, no_new_privileges=True, seccomp=True)
     mounts: dict[str, Mount | None] = {
@@ -32,7 +32,7 @@ def right(**changes: Any) -> Seen:
         f"{REMOTE}/packed-refs": Mount(6, True, FILE | 0o644, 0),
         f"{REMOTE}/objects/info": Mount(6, True, DIRECTORY | 0o755, 0),
     }
-    seen = Seen(0, 1, rights, mounts, {SECRET: Mount(7, False, FILE | 0o400, 0)})
+    seen = Surroundings(0, 1, rights, mounts, {SECRET: Mount(7, False, FILE | 0o400, 0)})
     if "held" in changes:
         seen = seen._replace(held=rights._replace(**changes.pop("held")))
     if "mounts" in changes:
@@ -76,7 +76,7 @@ def test_what_is_right_passes() -> None:
 
 
 @pytest.mark.parametrize(("seen", "words"), WRONG.values(), ids=WRONG)
-def test_one_thing_wrong_is_named(seen: Seen, words: str) -> None:
+def test_one_thing_wrong_is_named(seen: Surroundings, words: str) -> None:
     """The problem, in words that name the thing; the whole directory in one piece is wrong in each of its parts."""
     found = list(problems(seen, CONTAINER))
     assert len(found) == (6 if "top level" in words else 1)

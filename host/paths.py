@@ -1,6 +1,6 @@
 """Where one agent lives on the host, and which names an agent can have.
 
-A `Home` is computed from an environment that is handed in; nothing here reads the process's own, and nothing
+They are computed from an environment that is handed in; nothing here reads the process's own, and nothing
 looks at the disk except `secure_directory` and `known_agents`."""
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import stat
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from host.errors import Trouble
-from infra.shared.exit_codes import Exit
+from host.errors import CommandError, conflict, not_found, usage
 from infra.shared.files import sync_directory
 from infra.shared.places import Places
 from infra.shared.text import cut
@@ -21,7 +20,7 @@ DEFAULT_AGENT = "agent"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 
 
-class Home(NamedTuple):
+class AgentPaths(NamedTuple):
     """Absolute paths of one agent."""
 
     agent: str
@@ -71,6 +70,13 @@ class Home(NamedTuple):
         return f"{self.data}/upgraded.json"
 
 
+def missing_settings(home: AgentPaths) -> CommandError:
+    return not_found(
+        f"the settings of agent {home.agent!r} are missing: expected {home.settings}; "
+        "an empty file there means all defaults"
+    )
+
+
 def problem_with_agent_name(name: str) -> str | None:
     if _NAME.fullmatch(name):
         return None
@@ -81,12 +87,12 @@ def problem_with_agent_name(name: str) -> str | None:
     )
 
 
-def home_of(agent: str, environ: Mapping[str, str], uid: int) -> Home:
+def paths_of(agent: str, environ: Mapping[str, str], uid: int) -> AgentPaths:
     """The home of `agent` under the XDG base directories. Raises ValueError for a name that cannot be."""
     problem = problem_with_agent_name(agent)
     if problem:
         raise ValueError(problem)
-    return Home(
+    return AgentPaths(
         agent=agent,
         data=f"{_base(environ, 'XDG_DATA_HOME', '.local/share')}/{agent}",
         state=f"{_base(environ, 'XDG_STATE_HOME', '.local/state')}/{agent}",
@@ -106,7 +112,7 @@ def known_agents(environ: Mapping[str, str]) -> list[str]:
 
 
 def secure_directory(path: str, uid: int) -> None:
-    """Make `path` and what is missing above it, for this user alone. Raises Trouble when it is somebody else's.
+    """Make `path` and what is missing above it, for this user alone. Raises CommandError when it is another user's.
 
     `/tmp` is open to all: a directory that another user put there in advance must not get our sockets and keys."""
     parent = os.path.dirname(path)
@@ -118,11 +124,11 @@ def secure_directory(path: str, uid: int) -> None:
     except FileExistsError:
         problem = problem_with_directory(path, uid)
         if problem:
-            raise Trouble(Exit.CONFLICT, problem) from None
+            raise conflict(problem) from None
 
 
-def secure_run_directory(home: Home, uid: int) -> None:
-    """The same for the run directory, with the one above it: whoever owns that could swap ours for another."""
+def secure_run_directory(home: AgentPaths, uid: int) -> None:
+    """The same for the run directory, with the one above it: its owner could swap ours for another."""
     secure_directory(os.path.dirname(home.run), uid)
     secure_directory(home.run, uid)
 
@@ -140,7 +146,7 @@ def problem_with_directory(path: str, uid: int) -> str | None:
 
 
 def _base(environ: Mapping[str, str], variable: str, below_home: str) -> str:
-    # The XDG specification says that a relative path is to be ignored.
+    # The XDG specification says that a relative path must be ignored.
     given = environ.get(variable, "")
     if not os.path.isabs(given):
         given = os.path.join(_user_home(environ), below_home)
@@ -155,5 +161,5 @@ def _run_base(environ: Mapping[str, str], uid: int) -> str:
 def _user_home(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "")
     if not os.path.isabs(home):
-        raise Trouble(Exit.USAGE, f"HOME is {home!r}; expected an absolute path, so that the agent can be found")
+        raise usage(f"HOME is {home!r}; expected an absolute path, so that the agent can be found")
     return home

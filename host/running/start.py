@@ -11,17 +11,18 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from host.agent.paths import Home
-from host.agent.watcher import POLL_SECONDS, UNKNOWN, Say, already_running, glimpse, holder, last_words
-from host.errors import Trouble
+from host.display import Say
+from host.errors import CommandError, failure
+from host.paths import AgentPaths
+from host.running.watcher import POLL_SECONDS, UNKNOWN, already_running, glimpse, holder, last_words
 from infra.shared import arguments, watcher_file
 from infra.shared.exit_codes import Exit
-from infra.shared.watcher_file import Pin, WatcherFile
+from infra.shared.watcher_file import BRANCH_LEVEL, MAIN_LEVEL, SAFE_LEVEL, Pin, WatcherFile
 
 UP_SECONDS = 90.0
 GIVEN_UP_AFTER = 3
 """Failed launches in a row after which `up` stops waiting for one that works; each version that is pinned meanwhile
-gives as many to whoever leads in its place."""
+gives as many to the next in its place."""
 
 
 class Running(NamedTuple):
@@ -32,25 +33,20 @@ class Running(NamedTuple):
     commit: str
     boot_id: str
     seconds: float
-    rung: str = watcher_file.MAIN_LEVEL
-
-    @property
-    def version(self) -> str:
-        """What runs, in words."""
-        return version_words(self.branch, self.commit, self.rung)
+    rung: str = MAIN_LEVEL
 
 
 def version_words(branch: str, commit: str, rung: str) -> str:
     """`branch@commit`, unless nothing of the repository's runs."""
     at = f"{branch}@{commit[:12]}"
-    if rung == watcher_file.SAFE_LEVEL:
+    if rung == SAFE_LEVEL:
         return f"{rung} in place of {at}"
-    return at if rung in _OWN else f"{at} ({rung})"
+    return at if rung in (BRANCH_LEVEL, MAIN_LEVEL) else f"{at} ({rung})"
 
 
 def exit_of(rung: str) -> Exit:
     """An agent of which only safe mode is left works, and needs its PM."""
-    return Exit.FINDINGS if rung == watcher_file.SAFE_LEVEL else Exit.OK
+    return Exit.FINDINGS if rung == SAFE_LEVEL else Exit.OK
 
 
 class Started(Protocol):
@@ -61,13 +57,13 @@ class Started(Protocol):
         """As we count processes."""
 
     def poll(self) -> int | None:
-        """How it ended; None while it has not."""
+        """Its exit status; None while it runs."""
 
 
-class NotYet(Trouble):
-    """The watcher is at work, and its agent does not work; carries what was seen."""
+class NotYet(CommandError):
+    """The watcher is at work, and its agent does not work; `what` was seen."""
 
-    def __init__(self, home: Home, pid: int, what: str) -> None:
+    def __init__(self, home: AgentPaths, pid: int, what: str) -> None:
         super().__init__(
             Exit.FAILURE,
             f"{what}; the watcher (pid {pid}) goes on trying. See 'minifram logs'; "
@@ -84,13 +80,13 @@ class Before(NamedTuple):
     pins: frozenset[Pin]
 
 
-def before_start(home: Home) -> Before:
+def before_start(home: AgentPaths) -> Before:
     stamp = _stamp(home)
     try:
-        state = glimpse(home)
-    except ValueError:  # the watcher sets such a file aside and begins anew
-        state = None
-    return Before(stamp, state.failures if state else 0, frozenset(state.pins if state else ()))
+        state = glimpse(home) or WatcherFile()
+    except ValueError:  # the watcher sets such a file aside and starts without it
+        state = WatcherFile()
+    return Before(stamp, state.failures, frozenset(state.pins))
 
 
 def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
@@ -99,10 +95,10 @@ def keep_environment(environ: Mapping[str, str], root: str) -> dict[str, str]:
     return {"LANG": "C.UTF-8"} | kept | {"PYTHONPATH": root}
 
 
-def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds: float, say: Say) -> Running:
+def start(home: AgentPaths, program: tuple[str, ...], environ: dict[str, str], seconds: float, say: Say) -> Running:
     """Start `program` as the agent's watcher, in a session of its own, and wait until its agent works.
 
-    Raises Trouble; a watcher that is at work but not successful yet is left to go on trying."""
+    Raises CommandError; a watcher that is at work but not successful yet is left to its attempts."""
     for _ in range(2):
         before = before_start(home)
         process = _spawn(home, program, environ)
@@ -111,15 +107,15 @@ def start(home: Home, program: tuple[str, ...], environ: dict[str, str], seconds
         if isinstance(ended, Running):
             return ended
         pid = holder(home.places.watcher_lock)
-        if ended == Exit.CONFLICT and pid is None:
-            continue  # it met another command's glance at the lock, which is over now
-        break
+        if ended != Exit.CONFLICT or pid is not None:
+            break
+        # It met another command's glance at the lock, which is over now.
     if ended == Exit.CONFLICT:
         raise already_running(home, pid)
-    raise Trouble(Exit.FAILURE, f"the watcher ended at once with {ended}; {last_words(home)}")
+    raise failure(f"the watcher ended at once with {ended}; {last_words(home)}")
 
 
-def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(home: AgentPaths, program: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     output = os.open(home.watcher_output, flags, 0o600)
     try:
@@ -137,46 +133,33 @@ def _spawn(home: Home, program: tuple[str, ...], environ: dict[str, str]) -> sub
 
 
 def wait_until_running(
-    home: Home, process: Started, before: Before, seconds: float, say: Say, in_container: bool = False
+    home: AgentPaths, process: Started, before: Before, seconds: float, say: Say, in_container: bool = False
 ) -> Running | int:
-    """Running, or the watcher's exit status. Raises Trouble when it takes too long or fails too often."""
-    # A container's name is its agent's alone: whoever holds the lock while it runs is in it.
+    """Running, or the watcher's exit status. Raises CommandError when it takes too long or fails too often."""
+    # A container's name is its agent's alone: what holds the lock while it runs is in it.
     ours = (process.pid, UNKNOWN) if in_container else (process.pid,)
-    began = time.monotonic()
-    told = ""
-    while True:
-        status = process.poll()
-        if status is not None:
-            return status
+    began, told = time.monotonic(), ""
+    while (status := process.poll()) is None:
         # A file from an earlier watcher, or from one that another command starts now, is not this one's word.
         state = glimpse(home) if _stamp(home) != before.stamp else None
         if state is not None and holder(home.places.watcher_lock, in_container) in ours:
-            told = _tell(state, told, say)
+            failed = f", {state.failures} failed so far" if state.failures else ""
+            version = f" {version_words(state.branch, state.commit, state.level)}" if state.branch else ""
+            if told != (text := f"{state.phase}{version}{failed}"):
+                say(told := text)
             if state.phase == watcher_file.RUNNING:
                 spent = time.monotonic() - began
                 return Running(process.pid, state.branch, state.commit, state.boot_id, spent, state.level)
-            failed = state.failures if state.failures < before.failures else state.failures - before.failures
-            pinned = len({*state.pins} - before.pins)
-            if failed >= GIVEN_UP_AFTER * (1 + pinned):
-                raise NotYet(home, process.pid, f"the agent failed to boot {failed} times in a row")
+            since = state.failures if state.failures < before.failures else state.failures - before.failures
+            if since >= GIVEN_UP_AFTER * (1 + len({*state.pins} - before.pins)):
+                raise NotYet(home, process.pid, f"the agent failed to boot {since} times in a row")
         if time.monotonic() - began > seconds:
             raise NotYet(home, process.pid, f"the agent has not booted within {seconds:g} s")
         time.sleep(POLL_SECONDS)
+    return status
 
 
-def _tell(state: WatcherFile, told: str, say: Say) -> str:
-    at = f" {version_words(state.branch, state.commit, state.level)}" if state.branch else ""
-    failed = f", {state.failures} failed so far" if state.failures else ""
-    text = f"{state.phase}{at}{failed}"
-    if text != told:
-        say(text)
-    return text
-
-
-_OWN = (watcher_file.BRANCH_LEVEL, watcher_file.MAIN_LEVEL)
-
-
-def _stamp(home: Home) -> object:
+def _stamp(home: AgentPaths) -> object:
     """Another value whenever the watcher has written its state again: it replaces the file."""
     try:
         status = os.stat(home.places.watcher_state)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from host.repository.openings import DEPTH, quick, thorough
+from host.repository.audit import DEPTH, quick, thorough
 from tests.host.desk import Desk
 
 US = os.geteuid()

@@ -9,7 +9,7 @@ import pytest
 
 from host.agent.up import make_ready
 from host.repository import open as bare
-from host.repository.mending import machine_started, mend
+from host.repository.repair import machine_started, repair
 from infra.shared.repository import bare_config
 from tests.host.desk import Desk
 
@@ -30,7 +30,7 @@ def test_an_emptied_file_is_told_and_written_again(desk: Desk, name: str, left: 
         assert "'minifram doctor'" in refused.err
         said: list[str] = []
         if verb == "up":
-            make_ready(desk.caller(), "process", said.append)
+            make_ready(desk.context(), "process", said.append)
         else:
             said.append(desk.done("doctor").out)
         assert f"{path} was empty, as a power cut can leave it; it is written again" in said[0]
@@ -54,7 +54,7 @@ def test_locks_of_before_the_start_are_removed_and_others_stay(desk: Desk) -> No
     locks = [remote / name for name in ("packed-refs.lock", "config.lock", "refs/heads/main.lock")]
     for lock in locks:
         lock.touch()
-    assert list(mend(desk.home(), machine_started())) == []
+    assert list(repair(desk.home(), machine_started())) == []
     for lock in locks:
         os.utime(lock, (0, machine_started() - 60))
     assert "main.lock" in desk.run("tell", "x").err
@@ -68,8 +68,8 @@ def test_what_is_no_repository_is_left_alone(desk: Desk) -> None:
     remote = Path(desk.home().remote)
     (remote / "HEAD").unlink()
     (remote / "HEAD").symlink_to("elsewhere")
-    assert list(mend(desk.home(), 0.0)) == []
+    assert list(repair(desk.home(), 0.0)) == []
     (remote / "HEAD").unlink()
     (remote / "refs").rename(remote / "away")
-    assert list(mend(desk.home(), 0.0)) == []
+    assert list(repair(desk.home(), 0.0)) == []
     assert not (remote / "HEAD").exists()
