@@ -1,4 +1,4 @@
-"""The model door: completes a conversation within the day's budget, over HTTP on a unix socket (DESIGN §1).
+"""The model door: completes a conversation within the day's budget, over HTTP on a unix socket.
 
 It alone holds the providers' keys. Every call is checked, reserved, written to the ledger, made, and settled, in this
 order; so no call costs more than the PM allows, whatever the runner asks and whenever anything dies. With one model it

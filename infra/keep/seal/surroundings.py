@@ -25,7 +25,7 @@ class Mount(NamedTuple):
     uid: int
 
 
-class Seen(NamedTuple):
+class Surroundings(NamedTuple):
     """The container from inside, before the seal."""
 
     uid: int
@@ -37,11 +37,11 @@ class Seen(NamedTuple):
     """By path."""
 
 
-def look(places: Places, secrets: list[str]) -> Seen:
+def look(places: Places, secrets: list[str]) -> Surroundings:
     """Raises OSError, ValueError."""
     paths = ["/", places.bot, places.var, places.run, places.remote]
     paths += [f"{places.remote}/{name}" for name in (*INNER, *OUTER)]
-    return Seen(
+    return Surroundings(
         os.getuid(),
         os.getpid(),
         held(),
@@ -60,7 +60,7 @@ def _mount(path: str) -> Mount | None:
         return None
 
 
-def problems(seen: Seen, places: Places) -> Iterator[str]:
+def problems(seen: Surroundings, places: Places) -> Iterator[str]:
     """Each demand that is not met, in words; nothing when the seal may be put on."""
     if seen.uid != 0:
         yield f"it runs as uid {seen.uid}; expected 0, the keep's"

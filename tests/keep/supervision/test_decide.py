@@ -552,7 +552,7 @@ def test_stop_ends_a_row_of_failures() -> None:
 
 
 def test_delays_grow_to_a_minute_with_a_tenth_of_jitter() -> None:
-    """0, 1, 2, 4 … 60 s (DESIGN §5)."""
+    """0, 1, 2, 4 … 60 s."""
     assert [delay_seconds(n, "0000") for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 99)] == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert delay_seconds(9, "ffff") == pytest.approx(66.0)
     assert [n for n in range(20) if worth_reporting(n)] == [1, 2, 4, 8, 16]
