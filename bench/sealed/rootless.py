@@ -118,10 +118,16 @@ class Rootless:
     def once(self, name: str, make: Callable[[], object]) -> None:
         """Call `make`, unless somebody who shares the scratch directory has done so."""
         done = self.scratch / f"{name}.made"
-        with _locked(self.scratch / f"{name}.lock"):
+        with self.alone(name):
             if not done.exists():
                 make()
                 done.touch()
+
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """One at a time of those who share the scratch directory."""
+        with _locked(self.scratch / f"{name}.lock"):
+            yield
 
     def limits(self, *, nofile: int = 4096, nproc: int = 4096) -> list[str]:
         """Words for `podman run`: podman's own defaults lie above what an unprivileged caller may set."""

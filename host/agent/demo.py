@@ -230,8 +230,7 @@ def _follow_refusal(agent: DemoAgent, story: Narration, branch: str) -> None:
     """The branch is never launched: its rehearsal shows that it cannot live."""
 
     def refused() -> Trouble | None:
-        words = f"{branch}@"
-        found = [each for each in state_of(agent).troubles if each.text.startswith(words)]
+        found = [each for each in state_of(agent).troubles if f"{branch}@" in each.text]
         return found[-1] if found else None
 
     trouble = until(90, refused, f"{branch} refused", agent)

@@ -21,7 +21,7 @@ class Exit(IntEnum):
     BUDGET = 7
     FINDINGS = 8
     UNAVAILABLE = 69
-    """A door did not answer: says nothing against the code (DESIGN §5)."""
+    """A door did not answer: says nothing against the code."""
     TRY_AGAIN = 75
     CONFIG = 78
     """Settings or the boot value could not be understood."""

@@ -1,4 +1,4 @@
-"""Where things lie (DESIGN §3). All paths hang off one value, so that the same programs run in the
+"""Where things lie. All paths hang off one value, so that the same programs run in the
 container and in a plain directory."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Signals from the cell to the watcher (seed 001, Signal Mechanism; DESIGN §5): a file in `/bot/.signal/` named
+"""Signals from the cell to the watcher (seed 001, Signal Mechanism): a file in `/bot/.signal/` named
 after what is asked, holding one line. The cell writes it whole, the watcher claims and deletes it."""
 
 from __future__ import annotations

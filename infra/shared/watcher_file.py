@@ -16,7 +16,7 @@ ENDING, WAITING, STOPPED = "ending", "waiting", "stopped"
 """Phases: no runner yet; its environment is made, or it is rehearsed; launched, not yet seen to be well; it serves;
 asked to end; to be launched later; the watcher left."""
 BRANCH_LEVEL, MAIN_LEVEL, GOOD_LEVEL, SAFE_LEVEL = "branch", "main", "last good", "safe mode"
-"""Who leads: the branch that was asked for; main; an earlier main; the image's own runner."""
+"""What runs: the branch that was requested; main; an earlier main; the image's own runner."""
 LIVED = ("success", "left", "died")
 """Outcomes of a boot that came to SUCCESS."""
 
@@ -32,7 +32,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """A version that is not led again until main holds another or the PM says so (`minifram retry`)."""
+    """A version that is not started again until main holds another or the PM says so (`minifram retry`)."""
 
     version: str
     commit: str
@@ -40,7 +40,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     at: str
     proven: bool = False
-    """Another version has lived since, so it was this one's fault."""
+    """Another version has served its probation since, so it was this one's fault."""
 
 
 class VersionFailures(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class VersionFailures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of one runner and what came of it."""
+    """One start of one runner, and its outcome."""
 
     id: str
     branch: str
@@ -64,7 +64,7 @@ class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class SignalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A signal that was claimed and is not yet carried out."""
 
     name: str
@@ -79,10 +79,10 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What the PM is still to be told in COMMS.md."""
+    """What COMMS.md does not hold yet."""
 
     id: str
-    """In the message of the commit that tells it, so that it is told once."""
+    """In the message of the commit that appends it, so that it is appended once."""
     at: str
     title: str
     text: str
@@ -91,7 +91,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     """What survives the watcher's own death as it is."""
 
-    request: Request | None = msgspec.field(default=None, name="pending")
+    request: SignalRequest | None = msgspec.field(default=None, name="pending")
     """The signal to carry out once no runner is alive."""
     handled: str = ""
     """Identity of the last signal that was carried out."""

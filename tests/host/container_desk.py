@@ -23,9 +23,8 @@ from host.container.machine import Machine
 from host.container.words import names, secret_name
 from host.paths import AgentPaths, paths_of
 from host.project import image_files
-from infra.shared.exit_codes import Exit
 from infra.shared.providers import KEYS
-from tests.host.desk import FILES, HERE, PROJECT, Ended, wait_for
+from tests.host.desk import FILES, HERE, PROJECT, Ended
 
 ENTRYPOINT = "podman/entrypoint"
 CONTAINERFILE = """\
@@ -203,9 +202,8 @@ def a_desk(workshop: Workshop) -> Iterator[ContainerDesk]:
     """A desk with an initialised agent, cleared away afterwards."""
     desk = ContainerDesk(workshop)
     try:
-        # Other tests of this user's make agents, too: one at a time.
-        words = ("init", "--sandbox", "podman", "--model", "scripted")
-        wait_for(lambda: desk.call(*words).code != Exit.TRY_AGAIN, WAIT_SECONDS)
+        with desk.user.alone("init"):  # which refuses while another of this user's agents is made
+            desk.done("init", "--sandbox", "podman", "--model", "scripted")
         assert os.path.exists(desk.home.settings)
         yield desk
     finally:

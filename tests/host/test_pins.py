@@ -20,7 +20,7 @@ from infra.shared import watcher_file
 from infra.shared.control import RETRY_REF
 from infra.shared.repository.git import Git
 from infra.shared.signals import Signal, SignalName, write_signal
-from infra.shared.watcher_file import BootRecord, Request, Version, WatcherFile
+from infra.shared.watcher_file import BootRecord, SignalRequest, Version, WatcherFile
 from tests.host.desk import PROJECT, Desk, Ended, wait_for
 from tests.keep.supervision.agents import RUNNER
 
@@ -261,7 +261,7 @@ def test_a_commit_that_is_gone_or_none_pins_nothing_that_is_there(desk: Desk) ->
 def test_what_is_prepared_is_named(desk: Desk) -> None:
     """The branch that was asked for; who waits is told when the next try is."""
     assert desk.call("up").code == 0
-    asked = Request(name=SignalName.BOOTSTRAP.value, target="improve", identity="1")
+    asked = SignalRequest(name=SignalName.BOOTSTRAP.value, target="improve", identity="1")
     remember(desk, phase="preparing", request=asked)
     assert "preparing improve: its environment or its rehearsal" in desk.done("status").out
     assert desk.done("status", "--json").json["preparing"] == "improve"

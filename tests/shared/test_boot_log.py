@@ -36,7 +36,7 @@ def a_line(**overrides: object) -> BootLine:
 
 
 def test_the_form_is_the_one_that_people_read() -> None:
-    """Time, word, branch, commit, boot id, details, apart by one space (DESIGN §5)."""
+    """Time, word, branch, commit, boot id, details, apart by one space."""
     line = a_line(details={"why": "no such file: /bot/a b\n"})
     written = f"2026-01-31T10:42:12.345Z SUCCESS main {'c' * 40} {'0' * 32} why=no%20such%20file:%20/bot/a%20b%0A\n"
     assert format_line(line) == written

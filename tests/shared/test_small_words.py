@@ -14,7 +14,7 @@ from infra.shared import arguments, report_titles, watcher_file
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.places import CONTAINER, Places
-from infra.shared.watcher_file import BootRecord, Request, Trouble, WatcherFile, decode, encode
+from infra.shared.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
 
 
 @given(st.integers(0, 4_102_444_800_000))
@@ -71,7 +71,7 @@ STATES = st.builds(
     runner_pid=NUMBERS,
     runner_started=st.floats(allow_nan=False, allow_infinity=False),
     failures=NUMBERS,
-    request=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
+    request=st.none() | st.builds(SignalRequest, name=TEXT, target=TEXT, identity=TEXT),
     boots=st.lists(RECORDS, max_size=2).map(tuple),
     troubles=st.lists(st.builds(Trouble, at=TEXT, text=TEXT), max_size=2).map(tuple),
 )
@@ -162,3 +162,26 @@ def test_what_the_runner_imports_first_is_cheap() -> None:
     """The start of the runner is measured: these leaves bring in nothing that costs more than they do."""
     assert imported(*(f"infra.shared.{name}" for name in CHEAP.split())) & set(COSTLY.split()) == set()
     assert {"argparse", "subprocess"} <= imported("infra.shared.arguments", "infra.shared.repository.git")
+
+
+def test_the_watcher_s_file_keeps_its_spelling() -> None:
+    """An agent's file is read by the version before and the one after: words that changed keep their names in it."""
+    old = {
+        "schema": watcher_file.SCHEMA,
+        "rung": "last good",
+        "led_for": "v1",
+        "goods": [{"commit": "c", "id": "v0"}],
+        "strikes": [{"version": "v1", "count": 1}],
+        "forgiven": 2,
+        "pending": {"name": "bootstrap", "target": "main", "identity": "1"},
+        "boots": [{"id": "b", "branch": "main", "commit": "c", "reason": "start", "started_at": "t", "rung": "main"}],
+    }
+    state = decode(json.dumps(old).encode())
+    assert (state.level, state.launched_for, state.safe_mode_failures) == ("last good", "v1", 2)
+    assert (state.known_good[0].id, state.version_failures[0].count, state.boots[0].level) == ("v0", 1, "main")
+    assert state.request == SignalRequest(name="bootstrap", target="main", identity="1")
+    written = json.loads(encode(state))
+    assert {name: written[name] for name in ("rung", "led_for", "forgiven", "pending")} == {
+        name: old[name] for name in ("rung", "led_for", "forgiven", "pending")
+    }
+    assert (written["goods"][0]["id"], written["strikes"][0]["version"]) == ("v0", "v1")

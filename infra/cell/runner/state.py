@@ -5,6 +5,7 @@ change then stays in memory and is written with the next one."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import Any, NamedTuple
@@ -87,7 +88,8 @@ class State:
             return Memory()
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             self._log.error("state.not_readable", path=self._path, error=repr(error), moved_to=f"{self._path}.bad")
-            os.rename(self._path, f"{self._path}.bad")
+            with contextlib.suppress(OSError):
+                os.rename(self._path, f"{self._path}.bad")
             return Memory()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import Any, NamedTuple
@@ -39,7 +40,8 @@ def read(bot: str, checkout: str, log: Log) -> Before:
                 found.files.append(path)
             except (OSError, ValueError, KeyError, TypeError) as error:
                 log.error("report.not_readable", path=path, error=repr(error), moved_to=f"{path}.bad")
-                os.rename(path, f"{path}.bad")
+                with contextlib.suppress(OSError):
+                    os.rename(path, f"{path}.bad")
     for path in (os.path.join(bot, AWAITING), *(os.path.join(checkout, name) for name in (MADE_WAY, FORKED))):
         try:
             text = _text(path)

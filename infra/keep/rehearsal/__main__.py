@@ -52,6 +52,7 @@ def rehearse(version: RehearsedVersion, given: argparse.Namespace) -> RehearsalV
     if not os.path.isabs(version.python) or not os.path.isfile(version.python):
         raise Outage(f"{version.python!r} is no program by its absolute path; --python names an interpreter")
     made = scratch.begin(given.scratch)
+    os.environ["TMPDIR"] = made.temporary  # of the doors and the candidate
     try:
         with opened(made) as doors:
             rehearsal = Rehearsal(made, version, doors, given.seconds)

@@ -20,7 +20,7 @@ from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
 from infra.keep.rehearsal.verdict import ending
 from infra.keep.services import children, processes
 from infra.shared.boot import Boot, Limits
-from infra.shared.boot_files import boot_words, last_words, make_home, open_error_log
+from infra.shared.boot_files import boot_words, last_words, open_error_log
 from infra.shared.boot_log import FAILED, BootLine
 from infra.shared.places import BOOT_LOG, ERROR_LOG
 from infra.shared.safe_files import Below, Entry
@@ -92,19 +92,10 @@ def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str,
     )
     boot = Boot(secrets.token_hex(16), "main", commit, reason, places.remote, "merge", places, limits)
     with as_outage("the candidate's runner cannot be started"):
-        bot = Below(places.bot)
-        make_home(bot, places.home(boot.id))
-        errors, _ = open_error_log(bot, places.main_checkout, ROTATE_OVER)
+        errors, _ = open_error_log(Below(places.bot), places.main_checkout, ROTATE_OVER)
         try:
-            process = subprocess.Popen(
-                [*bounded(seconds), *children.runner_command(version.python)],
-                cwd=places.main_checkout,
-                env=children.cell_environment(boot, version.python) | {"TMPDIR": scratch.temporary},
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                start_new_session=True,
-            )
+            command = children.runner_command(version.python)
+            process = children.spawn(boot, command, errors, under=bounded(seconds))
         finally:
             os.close(errors)
         return CandidateRunner(boot, process, os.pidfd_open(process.pid))

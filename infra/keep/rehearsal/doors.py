@@ -26,8 +26,6 @@ class Doors:
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self._all = self._git, self._model = doors(scratch.settings_path, scratch.places)
-        for service in self._all:
-            service.env = service.env | {"TMPDIR": scratch.temporary}
 
     def open_model(self) -> None:
         """It takes longest to come, and needs only its script. Raises Outage."""

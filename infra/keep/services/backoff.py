@@ -1,4 +1,4 @@
-"""When to try again after failures in a row: at once, then 1, 2, 4 … 60 s, for ever (DESIGN §5)."""
+"""When to try again after failures in a row: at once, then 1, 2, 4 … 60 s, for ever."""
 
 from __future__ import annotations
 

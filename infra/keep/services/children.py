@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 from infra.shared import boot as boot_contract
@@ -145,12 +145,15 @@ def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]
     } | ({"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {})
 
 
-def spawn(boot: Boot, command: list[str], error_log: int, cell: Identity = OURS) -> subprocess.Popen[bytes]:
-    """Start the runner of `boot` as the cell, in its checkout and a session of its own. Raises OSError."""
+def spawn(
+    boot: Boot, command: list[str], error_log: int, cell: Identity = OURS, under: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """Start the runner of `boot` as the cell, in its checkout and a session of its own, by the words `under` (such as
+    prlimit's). Raises OSError."""
     make_home(Below(boot.places.bot, cell), boot.places.home(boot.id))
     with cell.acting():  # it may be alone in being allowed into its directory
         process = subprocess.Popen(
-            command,
+            [*under, *command],
             cwd=boot.places.checkout(boot.branch),
             env=cell_environment(boot, command[0]),
             stdin=subprocess.DEVNULL,

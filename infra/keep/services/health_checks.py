@@ -33,7 +33,7 @@ class Question(NamedTuple):
 
 
 OF_GIT_DOOR = Question(b"", re.compile(rb"main [^\n]*\n"))
-"""It says where main is to whoever connects."""
+"""It tells every caller where main is."""
 OF_MODEL_DOOR = Question(
     f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: model-door\r\nConnection: close\r\n\r\n".encode(),
     re.compile(rb"HTTP/1\.1 200 "),

@@ -144,7 +144,7 @@ class Services:
         return told
 
     def _ask(self, service: Service, process: subprocess.Popen[bytes], check: HealthCheck, now: float) -> None:
-        """A door that nobody can reach, or that does not answer, is replaced: whoever needs it waits for that alone."""
+        """A door that nobody can reach, or that does not answer, is replaced: its callers wait for that alone."""
         silent = check.look(now)
         stopped = service.stopped.looks(now, silent > 0.0 and processes.is_stopped(process.pid))
         if silent > UNEASY_SECONDS or stopped > 0.0:
@@ -258,8 +258,8 @@ class Services:
     def _bury(self, service: Service, how: str, now: float) -> None:
         if service.pidfd >= 0:
             os.close(service.pidfd)
-        anew = service.is_replaced or now - service.started >= HEALTHY_SECONDS
-        service.deaths, service.is_replaced = (1 if anew else service.deaths + 1), False
+        is_first = service.is_replaced or now - service.started >= HEALTHY_SECONDS
+        service.deaths, service.is_replaced = (1 if is_first else service.deaths + 1), False
         self._stop_asking(service)
         service.process, service.pidfd = None, -1
         service.due = math.inf if service.once else now + delay_seconds(service.deaths, service.seed)

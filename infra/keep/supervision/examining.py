@@ -2,7 +2,7 @@
 (`examination.__main__`), and while the candidate's code runs in one of them, everything of the cell's is held.
 
 The request goes when its verdict is kept. So a watcher that is killed in between leaves the request, and the next one
-begins anew."""
+repeats the examination."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Examining:
     ) -> None:
         self._settings, self._zones, self._log = settings, zones, log
         self._is_fit = is_fit
-        """Whether a branch's commit has lived through its rehearsal."""
+        """Whether a branch's commit has passed its rehearsal."""
         self._keep_pids = keep_pids
         """Of the keep's other processes."""
         self._git = Git(zones.places.remote, WATCHER, {"GIT_DIR": zones.places.remote})

@@ -136,8 +136,8 @@ class Following:
         return Died(runner.boot_id, how, last_words, served=boot_log.SUCCESS in words, outside=outside)
 
     def missing(self) -> Died | None:
-        """The check by the process table (seed 001). The pidfd holds the pid, so whoever has it is the runner; its
-        start time would move with the clock."""
+        """The check by the process table (seed 001). The pidfd holds the pid, so the process that has it is the
+        runner; its start time would move with the clock."""
         tracked = self._tracked
         if tracked is None or processes.start_time(tracked.runner.pid) is not None:
             return None

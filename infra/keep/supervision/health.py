@@ -36,7 +36,7 @@ class Pace(NamedTuple):
     patience: float = 15.0
     """For an answer: a busy machine is slow at everything."""
     stopped: float = 10.0
-    """So long it may be stopped by SIGSTOP: whoever stops it to look at it goes on soon."""
+    """How long it may be stopped by SIGSTOP: a person who stops it to look at it resumes it soon."""
 
 
 class Health:

@@ -16,7 +16,7 @@ from infra.shared.identity import OURS, Identity
 from infra.shared.safe_files import Below
 from infra.shared.safe_steps import NotPlain
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
-from infra.shared.watcher_file import Request
+from infra.shared.watcher_file import SignalRequest
 
 ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
 """Rollback beats bootstrap, so it is looked at first."""
@@ -35,7 +35,7 @@ SETTLED_SECONDS = 1.0
 class Claimed(NamedTuple):
     path: str
     """Of the claimed file; `forget` it once the outcome is remembered."""
-    request: Request | None
+    request: SignalRequest | None
     refusal: str
     """Why it is no request; empty when it is one."""
     identity: str
@@ -164,4 +164,4 @@ def _read(files: Below, name: SignalName, path: str, wall: float) -> Claimed | N
         signal = read_signal(name, content)
     except ValueError as error:
         return Claimed(path, None, str(error), identity)
-    return Claimed(path, Request(name=name.value, target=signal.target, identity=identity), "", identity)
+    return Claimed(path, SignalRequest(name=name.value, target=signal.target, identity=identity), "", identity)

@@ -28,7 +28,7 @@ from infra.shared import boot_files
 from infra.shared.active import Level, Runner
 from infra.shared.boot import Boot
 from infra.shared.places import ROOT
-from infra.shared.repository.git import GitError
+from infra.shared.repository.git import MACHINE_WORDS, GitError
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings, runner_limits, runner_policy
 
@@ -153,8 +153,7 @@ class Launcher:
 
 
 _OUTAGE = re.compile(
-    "No space left|quota exceeded|Cannot allocate memory|Too many open files|Connection refused|hung up|timed out"
-    "|ran out of time|Permission denied|maximum recursion depth|Could not read from remote|unable to connect"
-    "|Input/output error|Read-only file system"
+    f"{MACHINE_WORDS}|Connection refused|hung up|timed out|ran out of time|Permission denied"
+    "|maximum recursion depth|Could not read from remote|unable to connect"
 )
 """In git's words: nothing that a version could be to blame for."""

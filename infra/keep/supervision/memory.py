@@ -56,7 +56,7 @@ def _remembered(of: Remembered) -> dict[str, Any]:
     return {name: getattr(of, name) for name in Remembered.__struct_fields__}
 
 
-class Memory:
+class WatcherMemory:
     """`watcher.json` over time; written only when it would say something new."""
 
     def __init__(self, path: str, reports: Reports, log: structlog.stdlib.BoundLogger) -> None:

@@ -20,7 +20,7 @@ from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import Request
+from infra.shared.watcher_file import SignalRequest
 
 LOOK_AGAIN_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 3600.0
@@ -217,7 +217,7 @@ class Observer:
             parts.enqueue(refused, claimed=claimed)
         parts.wake.on_files_in(parts.places.signals, inbox.NAMES, at)
 
-    def _lacking(self, request: Request) -> str:
+    def _lacking(self, request: SignalRequest) -> str:
         """Why this signal cannot succeed, so that it must not end the active runner; empty when it is worth a try."""
         if request.name != SignalName.BOOTSTRAP.value or request.target == MAIN:
             return ""

@@ -33,7 +33,7 @@ from infra.keep.supervision.following import Following, brief
 from infra.keep.supervision.health import Health
 from infra.keep.supervision.launching import Launcher
 from infra.keep.supervision.limit_watch import LimitWatch
-from infra.keep.supervision.memory import Memory
+from infra.keep.supervision.memory import WatcherMemory
 from infra.keep.supervision.preparation import Preparation
 from infra.keep.supervision.reports import Reports
 from infra.keep.supervision.shared_main import SharedMain
@@ -84,7 +84,7 @@ class Parts:
         self.inbox = inbox.Inbox(zones.places.signals, zones.cell)
         self.following = Following(zones.places, log, zones.cell)
         self.reports = Reports(zones.places, log, PageBounds(settings.comms.keep_reports, settings.comms.page_bytes))
-        self.memory = Memory(zones.places.watcher_state, self.reports, log)
+        self.memory = WatcherMemory(zones.places.watcher_state, self.reports, log)
         self.preparation = Preparation(zones.places, zones.cell, log)
         self.launcher = Launcher(settings, zones, self.services, self.preparation)
         longest = longest_promise(runner_limits(settings))

@@ -56,19 +56,19 @@ def put_challenge(places: Places) -> Challenge:
     """Raises GitError, OSError.
 
     A ref's name is the secret, so no object is made that nobody would ever remove. It is durable before the next one
-    is: a ref that a power cut left empty would trouble whoever lists them all."""
+    is: a ref that a power cut left empty is an error for every program that lists them all."""
     challenge = Challenge(*(secrets.token_hex(16) for _ in Challenge._fields))
     git = Git(places.remote, WATCHER).within(CHALLENGE_SECONDS)
     try:
         git("update-ref", f"{REFS}/{challenge.git}", f"refs/heads/{MAIN}")
-    except GitError:  # main is nowhere, or its commit is: safe mode leads then, and is asked all the same
+    except GitError:  # there is no main, or no commit of it: safe mode runs then, and is asked as well
         nothing = git("hash-object", "-w", "--stdin", stdin=b"")
         git("update-ref", f"{REFS}/{challenge.git}", nothing)
     directory = f"{places.remote}/{REFS}"
     for name in os.listdir(directory):  # by hand, as git does not delete a ref that is broken
         if name != challenge.git:
             os.unlink(f"{directory}/{name}")
-    # Not durable: what a power cut takes or empties is written anew for the next question.
+    # Not durable: what a power cut takes or empties is written again for the next question.
     with open(f"{places.probe}.new", "w", encoding="ascii") as file:
         file.write(challenge.model)
     os.rename(f"{places.probe}.new", places.probe)
@@ -128,7 +128,7 @@ class Probe:
             self._end(trouble="it does not listen on its control socket")
             return
         self._connected = True
-        # Of whoever called listen(2): nobody else can have come between a name and its owner.
+        # Of the process that called listen(2): no other can have come between a name and its owner.
         pid = memoryview(wire.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)).cast("i")[0]
         if pid != self.runner.pid:
             self._end(trouble=f"process {pid} listens on its control socket; expected {self.runner.pid}")

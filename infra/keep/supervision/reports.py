@@ -1,7 +1,7 @@
-"""What the watcher has to tell the PM: appended to COMMS.md at once, and kept until that has come about.
+"""The watcher's reports to the PM: appended to COMMS.md at once, and kept until they are there.
 
-A report is kept in `watcher.json` with the decision that it tells of, and its id stands in the commit that tells it:
-whenever the watcher is killed, each is told once."""
+A report is kept in `watcher.json` with the decision that it is about, and the commit that appends it names its id:
+whenever the watcher is killed, each report is sent once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Reports:
         """Words on how often this came about; None when it is counted only."""
         kind = report_titles.kind_of(title)
         if kind != title:
-            # The agent chooses the names: each is told, until there are more of them than anyone would read.
+            # The agent chooses the names: each is reported, until there are more of them than anyone would read.
             alike = self._trouble.again(kind, wall)
             if alike is None and self._trouble.count(kind) > DIFFERENT_NAMES:
                 return None

@@ -16,7 +16,7 @@ from watchdog.events import FileCreatedEvent, FileMovedEvent, FileSystemEvent, F
 from watchdog.observers import Observer
 
 RENEW_SECONDS = 1.0
-"""A directory that is replaced without rest is watched anew at most so often."""
+"""A directory that is replaced without rest is watched again at most so often."""
 UNAVAILABLE_SECONDS = 60.0
 
 
@@ -59,8 +59,8 @@ class Wake:
             signal.signal(number, lambda *_: None)
 
     def on_files_in(self, directory: str, names: Collection[str], at: float) -> None:
-        """Ring when a file of one of these names comes into `directory`; called again at each look, it begins anew when
-        the directory is another one by now, or the thread that watches it is gone. Without inotify the poll must do."""
+        """Ring when a file of one of these names comes into `directory`. Called at each look: it watches again when the
+        directory was replaced, or its thread has ended. Without inotify the poll has to do."""
         if at < self._next or (self._watched and self._watched == _identity(directory) and self._is_watching()):
             return
         self._next = at + RENEW_SECONDS

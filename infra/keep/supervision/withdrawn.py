@@ -28,7 +28,7 @@ MOST = 100
 """The newest are named."""
 
 
-class Held(NamedTuple):
+class HeldVersion(NamedTuple):
     """A change of main's version, as main's own line of history has it."""
 
     commit: str
@@ -39,11 +39,11 @@ class Held(NamedTuple):
     """This commit, and those that it merged in."""
 
 
-def left_behind(line: Iterable[Held], rejected: frozenset[str] = frozenset()) -> list[str]:
+def left_behind(line: Iterable[HeldVersion], rejected: frozenset[str] = frozenset()) -> list[str]:
     """A commit of each version that the PM has taken back, the latest last; `line` begins with the oldest.
 
     What main was given again afterwards is not among them."""
-    held: list[Held] = []
+    held: list[HeldVersion] = []
     gone: dict[tuple[str, ...], str] = {}
     for step in line:
         contents = [each.content for each in held]
@@ -113,14 +113,14 @@ def _found(git: Git, main: str, rejected: frozenset[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(version_of(git, commit).id for commit in found[-MOST:]))
 
 
-def _line(git: Git, main: str) -> list[Held]:
+def _line(git: Git, main: str) -> list[HeldVersion]:
     """Main's own line, the oldest first. NUL divides the answer, which no commit can hold. Raises GitError."""
     words = ("--first-parent", "--reverse", f"--max-count={LOOKED_BACK}", "--format=%H%x00%P%x00%ce%x00")
     fields = git.raw("log", *words, main, "--", *VERSION).decode(errors="replace").split("\0")
     commits = [commit.removeprefix("\n") for commit in fields[0:-1:3]]
     others = (AGENT.email, WATCHER.email)
     return [
-        Held(commit, content, email.lower() not in others, (commit, *parents.split(" ")[1:]))
+        HeldVersion(commit, content, email.lower() not in others, (commit, *parents.split(" ")[1:]))
         for commit, parents, email, content in zip(
             commits, fields[1::3], fields[2::3], _contents(git, commits), strict=True
         )

@@ -104,14 +104,14 @@ class GitError(Exception):
     @property
     def is_machines(self) -> bool:
         """The machine was short of something, or we stopped git: this says nothing about the objects it worked on."""
-        return self.status in (None, CANNOT_START) or self.status < 0 or bool(_OF_THE_MACHINE.search(self.stderr))
+        return self.status in (None, CANNOT_START) or self.status < 0 or bool(re.search(MACHINE_WORDS, self.stderr))
 
 
-_OF_THE_MACHINE = re.compile(
+MACHINE_WORDS = (
     "No space left|[Qq]uota exceeded|Disk quota|Input/output error|Read-only file system|Too many open files"
     "|Cannot allocate|[Oo]ut of memory|Resource temporarily unavailable"
 )
-"""Words of the kernel in git's own."""
+"""Words of the kernel in git's own, as a pattern."""
 
 
 class TooMuch(GitError):

@@ -386,3 +386,13 @@ def test_ticks_meet_the_pms_edits(cell: Cell) -> None:
     person.join()
 
     assert cell.open() == ["two"]
+
+
+def test_a_state_that_cannot_be_moved_aside_ends_no_runner(cell: Cell) -> None:
+    """An agent may have put anything in its place; what is to be remembered then stays in memory."""
+    for name in (STATE_FILE, f"{STATE_FILE}.bad"):
+        os.makedirs(f"{cell.places.bot}/{name}/in-the-way")
+
+    assert cell.context().page.report("a title", "some text")
+
+    assert len(cell.reports()) == 1

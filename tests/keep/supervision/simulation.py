@@ -23,7 +23,7 @@ from infra.keep.supervision.decide.events import Event
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.keep.supervision.parts import ON_THE_WAY
 from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import Request, Version, WatcherFile
+from infra.shared.watcher_file import SignalRequest, Version, WatcherFile
 
 YEAR = 365 * 86400.0
 PATIENCE = Patience(boot=60.0, grace=10.0, probation=600.0)
@@ -319,7 +319,7 @@ class Play:
         # A signal whose file was not deleted is claimed again.
         for identity, target in list(self.asked.items()):
             name, _, words = target.partition(" ")
-            self.inbox.append(events.Asked(Request(name=name, target=words, identity=identity)))
+            self.inbox.append(events.Asked(SignalRequest(name=name, target=words, identity=identity)))
         self.inbox.append(events.Started(found, served, age, found.branch if found and not file.runner_pid else ""))
         self.inbox.append(events.MainSeen(self.main, withdrawn=self.withdrawn))
         self.outdated_since = None
@@ -327,7 +327,7 @@ class Play:
 
     # What happens by itself.
 
-    def note_request(self, request: Request) -> None:
+    def note_request(self, request: SignalRequest) -> None:
         """Claimed and decided upon: from now on the watcher's memory answers for it."""
         known = self.state.request
         pending = known is not None and known.identity == request.identity
@@ -341,7 +341,7 @@ class Play:
         self.serial += 1
         identity = f"1:{self.serial}:1"
         self.asked[identity] = f"{name} {target}"
-        self.inbox.append(events.Asked(Request(name=name, target=target, identity=identity)))
+        self.inbox.append(events.Asked(SignalRequest(name=name, target=target, identity=identity)))
         if leaves and self.alive and self.alive.served and self.chance.random() < 0.9:  # none signals before SUCCESS
             self.alive.ends_at = self.now + self.chance.uniform(0.0, 9.0)
 

@@ -14,7 +14,7 @@ from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import Event
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import BootRecord, Pin, Request, Version
+from infra.shared.watcher_file import BootRecord, Pin, SignalRequest, Version
 
 PAGE = Path(__file__).parents[3] / "spec/TABLE_SUPERVISION.md"
 NOW = Instant(1000.0, 1_800_000_000.0)
@@ -72,8 +72,8 @@ ROWS: tuple[tuple[str, Event], ...] = (
     ("not well", events.Probed(BOOT, "why")),
     ("a limit is exceeded, or SIGSTOP", events.MustEnd(BOOT, "why")),
     ("the runner died", events.Died(BOOT, "SIGKILL")),
-    ("bootstrap is asked for", events.Asked(Request(name="bootstrap", target="better", identity="1"))),
-    ("rollback is asked for", events.Asked(Request(name="rollback", target="main~1", identity="1"))),
+    ("bootstrap is asked for", events.Asked(SignalRequest(name="bootstrap", target="better", identity="1"))),
+    ("rollback is asked for", events.Asked(SignalRequest(name="rollback", target="main~1", identity="1"))),
     ("a signal is refused", events.SignalRefused("why")),
     ("rolled back", events.RolledBack("main~1", OTHER.commit)),
     ("rollback failed", events.RolledBack("main~1", problem="why")),

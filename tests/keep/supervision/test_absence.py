@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from infra.keep.services.elapsed import Elapsed
 from infra.keep.supervision.absence import Absence
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
-from infra.shared.watcher_file import Request
+from infra.shared.watcher_file import SignalRequest
 
 BOOTING = State(Phase.BOOTING, Instant(100.0, 0.0), Patience(60.0, 10.0), deadline=160.0)
 
@@ -46,7 +46,7 @@ def test_what_says_when_to_look_again_is_not_put_off() -> None:
     """A wait is over when it is over; whoever was asked to leave is given time."""
     waiting = replace(BOOTING, phase=Phase.WAITING)
     serving = replace(BOOTING, phase=Phase.RUNNING)
-    leaving = replace(serving, request=Request(name="bootstrap", target="x", identity="1"))
+    leaving = replace(serving, request=SignalRequest(name="bootstrap", target="x", identity="1"))
     for state, due in ((waiting, 160.0), (serving, 160.0), (leaving, 200.0)):
         absence = watching(state)
         absence.looks(140.5, 0.5)

@@ -39,7 +39,7 @@ from infra.keep.supervision.decide.events import (
 from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Patience, Phase, State
 from infra.shared import watcher_file
 from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import BootRecord, Pin, Request, Version, VersionFailures
+from infra.shared.watcher_file import BootRecord, Pin, SignalRequest, Version, VersionFailures
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
 
@@ -62,8 +62,8 @@ def a_state(**overrides: object) -> State:
     return replace(state, **overrides)
 
 
-def a_request(name: str = "bootstrap", target: str = "better", identity: str = "1:1:1") -> Request:
-    return Request(name=name, target=target, identity=identity)
+def a_request(name: str = "bootstrap", target: str = "better", identity: str = "1:1:1") -> SignalRequest:
+    return SignalRequest(name=name, target=target, identity=identity)
 
 
 def kinds(actions: list[Action]) -> list[type]:
@@ -105,7 +105,9 @@ def test_a_hand_over_that_waits_outlives_the_watcher() -> None:
 
 
 @pytest.mark.parametrize(("prepared", "left"), [("main", a_request()), ("better", None)])
-def test_a_preparation_that_lasts_too_long_fails_only_what_waits_for_it(prepared: str, left: Request | None) -> None:
+def test_a_preparation_that_lasts_too_long_fails_only_what_waits_for_it(
+    prepared: str, left: SignalRequest | None
+) -> None:
     """A bootstrap that came while main was being looked at is carried out after all."""
     state, _ = decide(State(Phase.STARTING, at(0), PATIENCE, request=a_request()), Preparing(prepared, 60.0), at(0))
     assert (state.phase, state.deadline) == (Phase.PREPARING, 60.0)
@@ -550,7 +552,7 @@ def test_stop_ends_a_row_of_failures() -> None:
 
 
 def test_delays_grow_to_a_minute_with_a_tenth_of_jitter() -> None:
-    """0, 1, 2, 4 … 60 s (DESIGN §5)."""
+    """0, 1, 2, 4 … 60 s."""
     assert [delay_seconds(n, "0000") for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 99)] == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert delay_seconds(9, "ffff") == pytest.approx(66.0)
     assert [n for n in range(20) if worth_reporting(n)] == [1, 2, 4, 8, 16]

@@ -9,7 +9,7 @@ import pytest
 
 from infra.keep.supervision.main_branch import roll_back
 from infra.keep.supervision.versions import version_of
-from infra.keep.supervision.withdrawn import Held, Withdrawals, left_behind
+from infra.keep.supervision.withdrawn import HeldVersion, Withdrawals, left_behind
 from infra.shared.control import GOODS, REJECTED
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.places import Places
@@ -154,9 +154,14 @@ def test_what_a_rejected_branch_brought_is_withdrawn(repository: Repository) -> 
 def test_a_version_that_stays_on_main_is_not_left_behind() -> None:
     """What the PM went back to a second time by another way is held all the same."""
     one, two = ("1",), ("2",)
-    line = [Held("a", one, False), Held("b", two, False), Held("c", one, False), Held("d", two, True)]
+    line = [
+        HeldVersion("a", one, False),
+        HeldVersion("b", two, False),
+        HeldVersion("c", one, False),
+        HeldVersion("d", two, True),
+    ]
     assert left_behind(line) == []
-    assert left_behind([*line, Held("e", one, True)]) == ["b"]
+    assert left_behind([*line, HeldVersion("e", one, True)]) == ["b"]
 
 
 def test_the_agent_does_not_roll_main_back_to_what_the_pm_took_back(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def odd_safe(name: str) -> str:
 def test_the_page_is_main_s_whatever_the_branch_did(
     git: Git, main: dict[str, Content], branch: dict[str, Content], expected: dict[str, tuple[str, str]]
 ) -> None:
-    """Changed, deleted, moved, made a link or a directory: a branch's copy of the page never counts (DESIGN §3)."""
+    """Changed, deleted, moved, made a link or a directory: a branch's copy of the page never counts."""
     base = commit(git, {"COMMS.md": "base", "a": "1"})
     theirs = commit(git, {**branch, "a": "2"}, base, branch="b")
     seen = commit(git, {**main, "a": "1"}, base)

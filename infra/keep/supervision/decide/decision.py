@@ -15,7 +15,7 @@ from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import Request
+from infra.shared.watcher_file import SignalRequest
 
 
 def decide(state: State, event: Event, now: Instant) -> Decision:
@@ -135,7 +135,7 @@ def _main(state: State, event: events.MainEvent, now: Instant) -> Decision:
 
 def _replaced(state: State, runner: Runner, identity: str, now: Instant) -> Decision:
     """By main."""
-    request = Request(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=identity)
+    request = SignalRequest(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=identity)
     return runs.end(replace(state, request=request), runner, now)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from infra.keep.supervision.decide.state import State
 from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import Request, Version
+from infra.shared.watcher_file import SignalRequest, Version
 
 
 # Boot: from a launch to the end of its runner.
@@ -98,7 +98,7 @@ class Observed(NamedTuple):
 
 # Signals.
 class Asked(NamedTuple):
-    request: Request
+    request: SignalRequest
 
 
 class SignalRefused(NamedTuple):

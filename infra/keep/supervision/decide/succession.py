@@ -16,7 +16,7 @@ from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import LIVED, Pin, Request, Version, VersionFailures
+from infra.shared.watcher_file import LIVED, Pin, SignalRequest, Version, VersionFailures
 
 UNWATCHED = "ended while no watcher was running"
 TRIES = 3
@@ -160,7 +160,7 @@ def first_launch(state: State, now: Instant) -> Decision:
     return state, [*actions, Tell(report_titles.watcher(f"{request.target} failed, main leads again"), f"{why}.")]
 
 
-def asked(state: State, request: Request, now: Instant) -> Decision:
+def asked(state: State, request: SignalRequest, now: Instant) -> Decision:
     """A signal. The last one counts, but a rollback comes before any bootstrap; the same file counts once."""
     waiting = state.request
     if request.identity == state.handled or (waiting and request.identity == waiting.identity):
@@ -190,7 +190,7 @@ def hopped(state: State, branch: str, now: Instant) -> State:
     return replace(state, hops=(*state.hops, (now.monotonic, branch, state.main.id))[-HOPS_KEPT:])
 
 
-def is_answered(request: Request | None, branch: str) -> bool:
+def is_answered(request: SignalRequest | None, branch: str) -> bool:
     """A launch of this branch is what was requested."""
     return request is not None and request.name == SignalName.BOOTSTRAP.value and request.target == branch
 
