@@ -62,8 +62,8 @@ bench: setup-dev setup-bench ## measure minifram beside its peers, and its seale
 	@$(python) -m bench
 
 picture: setup ## play the demo, and draw the picture that README opens with
-	@.venv/bin/minifram demo | scripts/picture >.venv/demo.svg
-	@mv .venv/demo.svg docs/demo.svg
+	@.venv/bin/minifram demo >.venv/demo.txt
+	@$(python) scripts/picture <.venv/demo.txt >docs/demo.svg
 
 setup: ## install what minifram needs to run, into .venv
 	@scripts/setup run

@@ -31,7 +31,7 @@ from infra.keep.model_door.background import load_all
 from infra.keep.model_door.bodies import Bodies, Calls, weight_of
 from infra.keep.model_door.incoming import read_request
 from infra.keep.model_door.model import Answer, Call, CallFailure, Model
-from infra.keep.model_door.providers import Surroundings, make_models, price_of
+from infra.keep.model_door.providers import ProviderContext, make_models, price_of
 from infra.keep.model_door.rotation import REFUSED_KEY, FailedTry, decisive, next_try
 from infra.keep.model_door.script import ScriptError
 from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, serve
@@ -63,7 +63,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         settings = read_settings(given.settings)
         directory = os.path.dirname(os.path.abspath(given.settings))
-        models = make_models(Surroundings(settings.model, places, directory))
+        models = make_models(ProviderContext(settings.model, places, directory))
         server = listen(places.model_socket)
     except (SettingsError, ScriptError, ValueError) as error:
         log.error("door.not_opened", reason=str(error))

@@ -113,7 +113,7 @@ def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, tim
 @command
 @timeout_option(60.0, "Seconds to wait for it.")
 def down(context: Context, screen: Screen, timeout: float) -> None:
-    """End an agent: its runner first, then the doors and the watcher. Its work stays where it is."""
+    """Stop an agent: its runner first, then the doors and the watcher. Its work stays where it is."""
     from host.agent.up import stop_agent
 
     ended = stop_agent(context, screen.progress, timeout)
@@ -125,7 +125,7 @@ def down(context: Context, screen: Screen, timeout: float) -> None:
 @rebuild_option
 @timeout_option(90.0, "Seconds for each half.")
 def restart(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, timeout: float) -> int:
-    """End an agent if it runs, start it again, and print what changed. Ends with 8 when only safe mode works.
+    """Stop an agent if it runs, start it again, and print what changed. Ends with 8 when only safe mode works.
 
     Settings, repository and key are checked first: when it could not be started again, nothing is stopped.
     """

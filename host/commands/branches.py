@@ -187,7 +187,7 @@ def _changed(done: Merged | RolledBack, changes: tuple[str, ...], screen: Screen
 @branch_argument
 @click.option("--because", default="", metavar="TEXT", help="Why; the agent reads it.")
 def reject(context: Context, screen: Screen, branch: str, because: str) -> None:
-    """Take a branch away, keep its commit, and tell the agent by a directive. Prints the undo."""
+    """Remove a branch, keep its commit, and tell the agent by a directive. Prints the undo."""
     from host.repository.merge import reject_branch
     from host.repository.open import open_as_pm
 

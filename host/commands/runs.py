@@ -96,8 +96,8 @@ def shown(step: Step) -> str:
 @command
 @click.argument("run")
 def replay(context: Context, screen: Screen, run: str) -> int:
-    """Play a run again through the installed loop, with the answers and results that are on record; 8 when
-    something goes another way. No provider is asked, and nothing that the run did is done.
+    """Play a run again through the installed loop, with the recorded answers and results; exits with 8 when
+    something differs. No provider is asked, and nothing that the run did is done again.
 
     RUN is the beginning of its name, as 'minifram runs' shows it. A difference means that the installed version would
     treat the same answers in another way than the version that ran, or that the record was changed.
@@ -129,7 +129,7 @@ def _replayed(name: str, found: Replay, screen: Screen) -> Iterator[str]:
 @click.option("--from", "step", type=click.IntRange(min=1), help="The step to continue from; the last if not given.")
 @click.option("--model", help="The model that is asked first, of those in your settings.")
 def resume(context: Context, screen: Screen, run: str, text: str, step: int | None, model: str | None) -> None:
-    """Have the agent resume a run behind one of its steps, as a new run: the same conversation up to there, and then
+    """Have the agent continue a run after one of its steps, as a new run: the same conversation up to there, and then
     another way. TEXT says what to do differently.
 
     It is a directive like any other, so you can write it by hand: 'Go on from run RUN after step 7.' What the run did
@@ -213,7 +213,7 @@ def _value(value: Any) -> str:
 @command
 @click.argument("what", type=click.Choice(["verify"]))
 def ledger(context: Context, screen: Screen, what: str) -> int:
-    """Check that nothing in the book of model calls was changed, put in or taken out; 8 when something was.
+    """Check that nothing in the ledger of model calls was changed, added or removed; exits with 8 when something was.
 
     Each line carries a hash over itself and the line before it. Lines taken from the end leave no trace in the file:
     note the head that this prints, and look for it later ('grep').

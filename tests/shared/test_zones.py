@@ -33,9 +33,14 @@ def imports() -> tuple[tuple[str, str], ...]:
     return tuple(_imports())
 
 
-def _imports() -> Iterator[tuple[str, str]]:
+@functools.cache
+def modules() -> dict[str, Path]:
     files = [path for top in ("infra", "host") for path in (ROOT / top).rglob("*.py")]
-    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+
+
+def _imports() -> Iterator[tuple[str, str]]:
+    names = modules()
     for name, path in names.items():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
@@ -82,3 +87,19 @@ def test_the_bench_imports_nothing_from_the_tests() -> None:
     """What both need lies in the bench, so that a figure is no hostage of a test's scaffolding."""
     named = re.compile(r"^\s*(from|import) tests\b", re.MULTILINE)
     assert [path for path in (ROOT / "bench").rglob("*.py") if named.search(path.read_text())] == []
+
+
+def test_no_two_public_classes_of_a_zone_have_one_name() -> None:
+    """One word, one meaning: a reader who knows a name knows which one it is."""
+    seen: dict[tuple[str, str], str] = {}
+    for module, path in modules().items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                first = seen.setdefault((zone(module), node.name), module)
+                assert first == module, f"{node.name} is a class of {first} and of {module}"
+
+
+def test_no_module_is_longer_than_a_reader_holds() -> None:
+    """At most 350 lines; a longer one has a second subject."""
+    long = {module: lines for module, path in modules().items() if (lines := path.read_text().count("\n")) > 350}
+    assert long == {}

@@ -16,12 +16,10 @@ from typing import NamedTuple
 
 from infra.shared.safe_files import Below
 
-LOG = "pip.log"
+LOG, OUTPUT = "pip.log", "pip.out"
 OUTPUT_BYTES = 256 * 1024
 LOOK_SECONDS = 0.25
 """The free space is looked at so often."""
-GRACE_SECONDS = 5.0
-"""Between the end of its words and its own."""
 
 _OPTIONS = ("--isolated", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-color")
 """pip's own cache is not used: it keeps no list of what an index has, so nothing is found in it without a network."""
@@ -60,33 +58,32 @@ def install_words(requirements: str, hashed: bool, wheels: str, interpreter: str
 
 def run(words: Sequence[str], environ: Mapping[str, str], directory: str, limits: PipLimits) -> None:
     """Raises PipFailed, and OSError when it cannot be started; no process of it is left then."""
-    # A new log for each run: only the log says why an index was passed over.
-    log = f"{directory}/{LOG}"
-    Below(directory).unlink(LOG)
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-m", "pip", f"--log={log}", *words],
-        cwd=directory,
-        env={name: value for name, value in environ.items() if not name.startswith("PYTHON")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    grace = 0.0
+    files = Below(directory)
+    files.unlink(LOG)  # a new one for each run: only the log says why an index was passed over
+    with open(f"{directory}/{OUTPUT}", "wb") as output_file:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-m", "pip", f"--log={directory}/{LOG}", *words],
+            cwd=directory,
+            env={name: value for name, value in environ.items() if not name.startswith("PYTHON")},
+            stdin=subprocess.DEVNULL,
+            stdout=output_file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
-        said, problem = _follow(process, limits)
-        grace = 0.0 if problem else GRACE_SECONDS
+        problem = _until_over(process.pid, limits)
     finally:
-        _end(process, grace)
-    output = said.decode(errors="replace")
+        # Reaped last: until then no other process can have its pid.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    output = files.tail(OUTPUT, OUTPUT_BYTES).decode(errors="replace")
     if problem:
         raise PipFailed(problem, output, outage=True)
     if process.returncode:
         how = f"signal {-process.returncode}" if process.returncode < 0 else f"status {process.returncode}"
-        told = next((line for line in output.splitlines() if line.startswith("ERROR: ")), f"pip ended with {how}")
-        raise PipFailed(
-            told.removeprefix("ERROR: "), output, process.returncode < 0 or is_outage(output, _passed_over(log))
-        )
+        error = next((line for line in output.splitlines() if line.startswith("ERROR: ")), f"pip ended with {how}")
+        outage = process.returncode < 0 or is_outage(output, _passed_over(files))
+        raise PipFailed(error.removeprefix("ERROR: "), output, outage)
 
 
 _OUT_OF_SPACE = re.compile(r"No space left on device|Disk quota exceeded|Errno (?:28|122)\b")
@@ -112,9 +109,9 @@ def is_outage(output: str, passed_over: str = "") -> bool:
     return not _TO_BLAME.search(output) and bool(_AWAY.search(output) or _AWAY.search(passed_over))
 
 
-def _passed_over(log: str) -> str:
+def _passed_over(files: Below) -> str:
     """Only these lines: the rest of the log names faults of the requirements in other words."""
-    lines = Below(os.path.dirname(log)).tail(LOG, OUTPUT_BYTES).decode(errors="replace").splitlines()
+    lines = files.tail(LOG, OUTPUT_BYTES).decode(errors="replace").splitlines()
     return "\n".join(line for line in lines if "Could not fetch URL" in line)
 
 
@@ -123,36 +120,18 @@ def is_short_of_space(directory: str, free_bytes: int) -> bool:
     return shutil.disk_usage(directory).free < free_bytes
 
 
-def _follow(process: subprocess.Popen[bytes], limits: PipLimits) -> tuple[bytes, str]:
-    """The end of its output, and why it must not go on; empty when it ended by itself."""
-    if process.stdout is None:
-        raise AssertionError("unreachable: it was started with a pipe")
-    said = b""
-    poll = select.poll()
-    poll.register(process.stdout, select.POLLIN)
-    while True:
-        left = limits.until - time.monotonic()
-        if left <= 0:
-            return said, "it took longer than it may (limits.install_seconds)"
-        if is_short_of_space(limits.disk, limits.free_bytes):
-            return said, f"fewer than {limits.free_bytes} bytes are free in {limits.disk}; make room"
-        if poll.poll(min(left, LOOK_SECONDS) * 1000):
-            part = os.read(process.stdout.fileno(), 65536)
-            if not part:
-                return said, ""
-            said = (said + part)[-OUTPUT_BYTES:]
-
-
-def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> None:
-    """End it with all that it started. It is reaped last: until then no other process can have its pid."""
-    if process.stdout:
-        process.stdout.close()
-    ended = os.pidfd_open(process.pid)
+def _until_over(pid: int, limits: PipLimits) -> str:
+    """Wait until it ends; why it must not go on, or nothing."""
+    pidfd = os.pidfd_open(pid)
     try:
         poll = select.poll()
-        poll.register(ended, select.POLLIN)
-        poll.poll(grace_seconds * 1000)
+        poll.register(pidfd, select.POLLIN)
+        while True:
+            if time.monotonic() >= limits.until:
+                return "it took longer than it may (limits.install_seconds)"
+            if is_short_of_space(limits.disk, limits.free_bytes):
+                return f"fewer than {limits.free_bytes} bytes are free in {limits.disk}; make room"
+            if poll.poll(LOOK_SECONDS * 1000):
+                return ""
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        os.close(ended)
+        os.close(pidfd)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.keep.model_door.anthropic_stream import AnthropicReply
 from infra.keep.model_door.connection import MAX_BYTES, http_client
-from infra.keep.model_door.errors import BrokenReply, Refused
+from infra.keep.model_door.errors import BrokenReply, CallRefused
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.streaming import Exchange, StreamingModel
 from infra.keep.model_door.thinking import Thoughts
@@ -77,7 +77,7 @@ class AnthropicModel(StreamingModel):
                 told = (error.type, error.error_code, error.api_message)  # as the provider sent it: of any type
                 *names, words = (part if isinstance(part, str) else "" for part in told)
                 names = [name for name in names if name]
-                return Refused(error.status_code, names, words or "no message", error.response.headers)
+                return CallRefused(error.status_code, names, words or "no message", error.response.headers)
             case anthropic.APIConnectionError() if isinstance(error.__cause__, httpx2.HTTPError | OSError | ValueError):
                 return error.__cause__
             case anthropic.AnthropicError():

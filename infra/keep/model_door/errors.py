@@ -68,7 +68,7 @@ class ProviderError(Exception):
         self.message = message
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """An answer that is no reply."""
 
     def __init__(self, status: int, names: Sequence[str], message: str, headers: Mapping[str, str]) -> None:

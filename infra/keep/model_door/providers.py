@@ -24,7 +24,7 @@ from infra.shared.settings import BudgetSettings
 FREE_OF_COST = frozenset([SCRIPTED, OLLAMA, MANUAL])
 
 
-class Surroundings(NamedTuple):
+class ProviderContext(NamedTuple):
     """What a model is made in."""
 
     settings: ModelSettings
@@ -36,7 +36,7 @@ class Surroundings(NamedTuple):
         return read_key(f"{self.places.secrets}/{PROVIDERS[provider].key}")
 
 
-def make_models(around: Surroundings) -> tuple[Model, ...]:
+def make_models(around: ProviderContext) -> tuple[Model, ...]:
     """The models that calls go to, in order. Raises ScriptError."""
     there = [key for key in KEYS if os.path.lexists(f"{around.places.secrets}/{key}")]
     return tuple(_MAKERS[choice.provider](choice, around) for choice in choices(around.settings, there))
@@ -49,13 +49,13 @@ def price_of(model: Model, settings: ModelSettings, budget: BudgetSettings) -> T
     return tariff(model.name, settings.prices) or (FREE if budget.unpriced else None)
 
 
-def _scripted(choice: Choice, around: Surroundings) -> Model:
+def _scripted(choice: Choice, around: ProviderContext) -> Model:
     script = around.settings.script
     path = os.path.join(around.settings_directory, script) if script else DEMO
     return ScriptedModel(choice.name, read_script(path), choice.max_tokens)
 
 
-_MAKERS: dict[str, Callable[[Choice, Surroundings], Model]] = {
+_MAKERS: dict[str, Callable[[Choice, ProviderContext], Model]] = {
     SCRIPTED: _scripted,
     ANTHROPIC: lambda choice, around: AnthropicModel(choice, around.settings.idle_seconds, around.key(ANTHROPIC)),
     OPENAI: lambda choice, around: OpenAIModel(choice, around.settings.idle_seconds, around.key(OPENAI)),

@@ -22,7 +22,7 @@ from infra.keep.model_door.connection import (
     problem_with_base_url,
     redirected,
 )
-from infra.keep.model_door.errors import ProviderError, Refused, retry_after_seconds, shortened, type_of_failure
+from infra.keep.model_door.errors import CallRefused, ProviderError, retry_after_seconds, shortened, type_of_failure
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import Answer, CallFailure
 from infra.keep.model_door.tool_calls import known_ids
@@ -177,7 +177,7 @@ def most_usage(body: dict[str, Any], max_tokens: int) -> Usage:
     return Usage(input_tokens=size + TOKENS_BESIDE_BYTES, output_tokens=max_tokens)
 
 
-def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
+def refusal(status: int, headers: Mapping[str, str], content: bytes) -> CallRefused:
     """An answer that is no reply: its error may be `{"error": "words"}` or `{"error": {"type", "code", "message"}}`."""
     try:
         raw = json.loads(content)
@@ -188,7 +188,7 @@ def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
     code, type, said = (
         told.get(key) if isinstance(told.get(key), str) else None for key in ("code", "type", "message")
     )
-    return Refused(status, tuple(filter(None, (code, type))), said or "no message", headers)
+    return CallRefused(status, tuple(filter(None, (code, type))), said or "no message", headers)
 
 
 def failure_of(error: Exception, reply: StreamedReply, idle_seconds: float) -> CallFailure | None:
@@ -199,7 +199,7 @@ def failure_of(error: Exception, reply: StreamedReply, idle_seconds: float) -> C
     match error:
         case CallFailure():
             return error
-        case Refused():
+        case CallRefused():
             return _refused(error)
         case TimeoutError():
             words = f"no new content from the provider for {idle_seconds:g} s; given up"
@@ -220,7 +220,7 @@ def failure_of(error: Exception, reply: StreamedReply, idle_seconds: float) -> C
     return None
 
 
-def _refused(error: Refused) -> CallFailure:
+def _refused(error: CallRefused) -> CallFailure:
     if error.status < 400:
         return redirected(error.status)
     name = error.names[0] if error.names else "no type"

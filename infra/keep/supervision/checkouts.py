@@ -200,17 +200,28 @@ def _replace(cell: Cell, wanted: str, now_wall: float, why: str, half: str = "")
     if git("rev-parse", "--verify", "HEAD") != wanted:  # main is not to lead, or has moved meanwhile
         _fetch(git, wanted)
         git("reset", "--quiet", "--hard", wanted)
-    aside = ""
     if os.path.lexists(checkout):
         aside = f"{checkout}.aside-{rescue.stamp(now_wall)}"
         aside += f"-{secrets.token_hex(4)}" if os.path.lexists(aside) else ""
         os.rename(checkout, aside)
-        # Runs go on, and the PM reads what happened, where the logs are. Nobody believes them more than before.
+        logs = f"{aside}/logs"
+    else:
+        aside, logs = _left_aside(cell)
+    # Runs go on, and the PM reads what happened, where the logs are. Nobody believes them more than before.
+    if cell.files.is_directory(logs):
         with contextlib.suppress(OSError):
-            if cell.files.is_directory(f"{aside}/logs"):
-                os.rename(f"{aside}/logs", f"{half}/logs")
+            os.rename(logs, f"{half}/logs")
     os.rename(half, checkout)
     return Ready(wanted, f"in {aside}, because {why}" if aside else "")
+
+
+def _left_aside(cell: Cell) -> tuple[str, str]:
+    """The clone that a watcher set aside when it was killed, and the logs, which it may have moved; empty for none."""
+    parent = os.path.dirname(cell.places.main_checkout)
+    names = sorted(name for name in cell.files.names(parent, 1000) if name.startswith("minifram.aside-"))
+    clones = [name for name in names if not name.startswith("minifram.aside-half-")]
+    logs = [path for name in names if cell.files.is_directory(path := f"{parent}/{name}/logs")]
+    return (f"{parent}/{clones[-1]}", logs[-1]) if clones and logs else ("", "")
 
 
 def _fetch(git: Git, wanted: str) -> None:

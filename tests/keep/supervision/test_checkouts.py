@@ -311,6 +311,25 @@ def test_the_logs_stay_with_main_when_its_clone_is_set_aside(main: Main, kind: s
     assert main.bring(WALL + 1).rescued == ""
 
 
+@pytest.mark.parametrize("logs_were_moved", [False, True])
+def test_a_watcher_that_is_killed_while_it_sets_aside_loses_no_logs(main: Main, logs_were_moved: bool) -> None:
+    """Fault: it renamed the old clone, and perhaps the logs; expected: the next launch brings them and tells of it."""
+    (main.path / "logs").mkdir(exist_ok=True)
+    (main.path / "logs/errors.log").write_text("words")
+    main.write(thought="THE WORK")
+    aside = main.path.rename(f"{main.path}.aside-20260131T104212345Z")
+    if logs_were_moved:
+        half = main.path.with_name("minifram.aside-half-01234567")
+        subprocess.run(["git", "clone", "-q", main.agent.places.remote, half], check=True)
+        (aside / "logs").rename(half / "logs")
+
+    assert f"in {aside}," in main.bring().rescued
+
+    assert (main.path / "logs/errors.log").read_text() == "words"
+    assert main.kept("THE WORK")
+    assert main.bring(WALL + 1).rescued == ""
+
+
 def test_another_work_tree_in_its_configuration_is_not_touched(main: Main) -> None:
     """`core.worktree` must not lead the reset of main's clone to other people's files."""
     other = Path(main.agent.places.bot, "other")
