@@ -129,7 +129,7 @@ KILLS_THE_DOOR = """
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read()
-        if b"infra.model_door" in words and here.boot.places.run.encode() in words:
+        if b"infra.model_door" in words and context.boot.places.run.encode() in words:
             os.kill(int(pid), signal.SIGKILL)
     time.sleep(600)
 """
