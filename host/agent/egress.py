@@ -39,16 +39,12 @@ def read_egress(home: AgentPaths, podman: Podman | None, most: int) -> Egress:
     counted, why = None, "the agent is not running"
     if podman:
         try:
-            counted, why = stopped(podman, home), ""
+            ask = ("nft", "-j", "list", "counters", "table", "inet", "minifram")
+            told = podman("exec", "--user=0:0", names(home.agent).container, *ask)
+            counted, why = rejected(parse_counters(told)), ""
         except (PodmanError, CountersError) as error:
             why = str(error)
     return Egress(log.total(), log.top(most), counted, why)
-
-
-def stopped(podman: Podman, home: AgentPaths) -> dict[str, Count]:
-    """Raises PodmanError, CountersError."""
-    ask = ("nft", "-j", "list", "counters", "table", "inet", "minifram")
-    return rejected(parse_counters(podman("exec", "--user=0:0", names(home.agent).container, *ask)))
 
 
 def _lines(home: AgentPaths) -> Iterator[str]:

@@ -1,8 +1,6 @@
-"""The book of model calls, held against itself."""
+"""The ledger of model calls, checked against its own hashes."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from host.errors import conflict
 from host.paths import AgentPaths
@@ -17,13 +15,9 @@ def verify(home: AgentPaths) -> Checked:
     """An agent that never asked a model has no ledger, and nothing wrong with it. Raises OSError, CommandError."""
     try:
         with opened_file(home.places.ledger) as file:
-            return check(_lines(iter(lambda: file.readline(MOST_LINE_BYTES), b"")))
+            pieces = iter(lambda: file.readline(MOST_LINE_BYTES), b"")
+            return check(piece.removesuffix(b"\n") for piece in pieces)
     except FileNotFoundError:
         return check(())
     except ValueError as error:
         raise conflict(str(error)) from None
-
-
-def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        yield piece.removesuffix(b"\n")

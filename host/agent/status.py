@@ -176,7 +176,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
         boots=tuple(reversed(state.boots[-BOOTS_SHOWN:])),
         last_report=read(lambda: next(reversed(reports(git, main)), None), None) if main else None,
         open_directives=read(lambda: len(comms.open_directives(page)), 0) if page else 0,
-        awaiting_review=read(lambda: _awaiting(git, main), ()) if main else (),
+        awaiting_review=tuple(read(lambda: _awaiting(git, main), [])) if main else (),
         awaiting_approval=read(lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
         budget=read(lambda: spent_today(home, settings, now), None),
         troubles=(),
@@ -244,11 +244,9 @@ def _prepared(state: WatcherFile) -> str:
     return asked.target if asked and asked.name == SignalName.BOOTSTRAP.value else state.branch or MAIN
 
 
-def _awaiting(git: Git, main: str) -> tuple[Waiting, ...]:
-    return tuple(
-        Waiting(name, commit, review.examination(git, main, commit).standing)
-        for name, commit in review.unmerged(git, main)
-    )
+def _awaiting(git: Git, main: str) -> list[Waiting]:
+    found = review.unmerged(git, main)
+    return [Waiting(name, commit, review.examination(git, main, commit).standing) for name, commit in found]
 
 
 def _main(git: Git) -> str:

@@ -47,7 +47,11 @@ def tell(context: Context, screen: Screen, text: str, wait: bool, timeout: float
 
     home = context.initialised()
     words = directive_text(text, lambda: sys.stdin.buffer.read(MAX_BYTES + 1))
-    settings = _settings(home) if wait else None
+    settings = None
+    if wait:
+        from infra.shared.settings_file import read_settings
+
+        settings = read_settings(home.settings)
     git = open_as_pm(context)
     directive = add_directive(git, words)
     if directive.sections_put_back:
@@ -66,12 +70,6 @@ def tell(context: Context, screen: Screen, text: str, wait: bool, timeout: float
         lines = [f"told  {directive.commit[:12]} directive {directive.id}"]
     screen.show(plain(directive) | {"report": plain(report)}, lines)
     return ended
-
-
-def _settings(home: AgentPaths) -> Settings:
-    from infra.shared.settings_file import read_settings
-
-    return read_settings(home.settings)
 
 
 def _wait(
