@@ -13,7 +13,7 @@ from host.paths import AgentPaths
 from host.running.watcher import holder
 from infra.shared.files import write_whole
 from infra.shared.providers import KEYS
-from infra.shared.safe_files import whole_file
+from infra.shared.safe_files import Below, whole_file
 
 PODMAN, PROCESS = "podman", "process"
 SCHEMA = "minifram.up/1"
@@ -78,7 +78,7 @@ def keys_in_use(home: AgentPaths) -> tuple[str, ...]:
 
 def _holds_something(directory: str) -> bool:
     try:
-        return bool(os.listdir(directory))
+        return bool(Below(directory).names("", 1))
     except FileNotFoundError:
         return False
     except OSError:  # it belongs to a user of the container

@@ -91,6 +91,8 @@ def glimpse(home: AgentPaths) -> WatcherFile | None:
     """`known_state`, and of a watcher of another version what runs, and no more.
 
     The command can be newer than the image that runs, and after an upgrade was taken back it is."""
+    import msgspec
+
     from infra.shared import watcher_file
 
     try:
@@ -103,7 +105,7 @@ def glimpse(home: AgentPaths) -> WatcherFile | None:
         if not isinstance(known, dict) or not str(known.get("schema", "")).startswith("minifram.watcher/"):
             raise
         found = {name: known[name] for name, kind in _OF_ANY_SCHEMA.items() if isinstance(known.get(name), kind)}
-        return watcher_file.WatcherFile(schema=str(known["schema"]), **found)
+        return msgspec.convert(found | {"schema": known["schema"]}, watcher_file.WatcherFile)  # by the file's names
 
 
 def orphan(state: WatcherFile) -> int:

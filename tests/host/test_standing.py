@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from host.agent import status as standing
+from host.running.watcher import glimpse
 from infra.shared import watcher_file
 from infra.shared.settings_file import read_settings
 from infra.shared.status_file import WORKING, RunnerStatus, write_status
@@ -269,3 +270,24 @@ def test_a_runner_that_outlived_its_watcher_is_shown(desk: Desk) -> None:
         assert f"its runner (pid {runner.pid}) lives on" in said
         assert "'minifram up' takes it over" in said
     assert another.json["orphan"] == 0
+
+
+def test_of_a_watcher_of_another_version_what_runs_is_known(desk: Desk) -> None:
+    """The command can be newer than the image: phase and level are read by the file's own names, and no more."""
+    kept = {
+        "phase": "running",
+        "branch": "main",
+        "commit": "c" * 40,
+        "boot_id": "b",
+        "rung": "last good",
+        "failures": 2,
+    }
+    path = Path(desk.home().places.watcher_state)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"schema": "minifram.watcher/9", "boots": "of another kind"} | kept))
+
+    found = glimpse(desk.home())
+
+    assert found is not None
+    assert (found.schema, found.phase, found.level, found.failures) == ("minifram.watcher/9", "running", "last good", 2)
+    assert found.boots == ()

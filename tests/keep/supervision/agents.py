@@ -20,6 +20,7 @@ from infra.shared.people import Person
 from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git
+from infra.shared.repository.page_text import ARCHIVE
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import Signal, SignalName, write_signal
 from infra.shared.watcher_file import WatcherFile
@@ -196,6 +197,10 @@ class Agent:
 
     def comms(self) -> str:
         return read_file(Git(self.places.remote), "refs/heads/main", "COMMS.md") or ""
+
+    def archive(self) -> str:
+        """Where reports go when there are more than the page keeps."""
+        return read_file(Git(self.places.remote), "refs/heads/main", ARCHIVE) or ""
 
     def told(self, words: str) -> str:
         return within(30.0, lambda: self.comms() if words in self.comms() else None, f"{words!r} in COMMS.md")

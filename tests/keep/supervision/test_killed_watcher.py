@@ -119,7 +119,7 @@ def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: Ma
     within(20.0, lambda: _begun(agent) > kills, "a last start")
     within(20.0, lambda: not any(os.path.lexists(signal_file.with_name(each)) for each in NAMES), "the last one taken")
     within(30.0, lambda: agent.state().phase == "running" and not agent.state().untold, "nothing left to tell")
-    words = agent.comms()
+    words = agent.comms() + agent.archive()
     told = {number: words.count(f"-no-branch-{number}-") for number in range(kills)}
     counted = "\n".join(line for line in agent.log().splitlines() if "report.counted" in line)
     # The third of a kind in one watcher's life is only counted: a start may find the one before, still claimed.
