@@ -16,7 +16,7 @@ from infra.shared.visible import spelled, spelled_name
 Say = Callable[[str], None]
 """Takes a line of progress."""
 LINE_CHARS = 4000
-"""Of a line of somebody else's text. A longer one is no text for people, and pushes what stands around it away."""
+"""Of a line of somebody else's text. A longer one is not text for people, and pushes what stands around it away."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z")
 _OURS = re.compile(r"(\x1b\[(?:0|1|2|31|32|36)m)")

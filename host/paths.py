@@ -134,10 +134,10 @@ def secure_run_directory(home: AgentPaths, uid: int) -> None:
 
 
 def problem_with_directory(path: str, uid: int) -> str | None:
-    """Why `path` is no directory of this user alone; None when it is."""
+    """Why `path` is not a directory of this user alone; None when it is."""
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
-        return f"{path} is no directory (expected one that only you can enter); move it away"
+        return f"{path} is not a directory (expected one that only you can enter); move it away"
     if status.st_uid != uid:
         return f"{path} belongs to uid {status.st_uid}, not to you (uid {uid}); remove it or set XDG_RUNTIME_DIR"
     if status.st_mode & 0o077:

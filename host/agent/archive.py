@@ -82,7 +82,7 @@ class Archive:
         """The first part."""
         name, size = self._next() or ("", 0)
         if name != MANIFEST:
-            raise self._bad(f"does not begin with {MANIFEST}: it is no backup of minifram's")
+            raise self._bad(f"does not begin with {MANIFEST}: it is not a backup of minifram's")
         if size > MANIFEST_BYTES:
             raise self._bad(f"is too large: its {MANIFEST} has {size:,} bytes")
         content = b"".join(self._content(size))
@@ -132,7 +132,7 @@ class Archive:
         except (tarfile.HeaderError, ValueError) as error:
             raise self._bad(f"is cut off or damaged ({error})") from None
         if entry.type != tarfile.REGTYPE:
-            raise self._bad(f"holds {entry.name[:80]!a} as a link or something else that is no plain file")
+            raise self._bad(f"holds {entry.name[:80]!a} as a link or something else that is not a plain file")
         if not 0 <= entry.size <= max(BOUNDS.values()):
             raise self._bad(f"is too large: {entry.name[:80]!a} has {entry.size:,} bytes")
         return entry.name, entry.size
@@ -154,7 +154,7 @@ class Archive:
         except EOFError:
             raise self._bad("is cut off") from None
         except (gzip.BadGzipFile, zlib.error) as error:
-            raise self._bad(f"is damaged, or no backup of minifram's ({error})") from None
+            raise self._bad(f"is damaged, or not a backup of minifram's ({error})") from None
 
     def _bad(self, why: str) -> CommandError:
         return failure(f"{self._file} {why}; nothing was restored, take another copy of it")
@@ -171,7 +171,7 @@ def opened(file: str) -> Iterator[Archive]:
         raise usage(f"{file} is a directory; give a file that 'minifram backup' made") from None
     with raw:
         if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
-            raise usage(f"{file} is no regular file; give one that 'minifram backup' made")
+            raise usage(f"{file} is not a regular file; give one that 'minifram backup' made")
         with gzip.GzipFile(fileobj=raw, mode="rb") as packed:
             yield Archive(file, packed)
 

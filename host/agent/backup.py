@@ -37,7 +37,7 @@ LEFT_OUT = ("work in clones that was not pushed", "logs", "the watcher's memory"
 GIT_SECONDS = 900.0
 """For all git calls of a backup, or of a restore."""
 _KEY_BYTES = 8
-"""What is shorter is no key, and may stand anywhere."""
+"""What is shorter is not a key, and may stand anywhere."""
 
 
 class BackedUp(NamedTuple):
@@ -110,7 +110,7 @@ def bundled_refs(path: str) -> dict[str, str]:
         if name.startswith("refs/"):
             refs[name] = id
         elif name != "HEAD":
-            raise ValueError(f"{name[:80]!r} is no ref")
+            raise ValueError(f"{name[:80]!r} is not a ref")
     return refs
 
 
@@ -135,7 +135,7 @@ def checked_settings(content: bytes, source: str) -> bytes:
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        raise usage(f"{source} is no text in UTF-8 ({error}); write it again") from None
+        raise usage(f"{source} is not text in UTF-8 ({error}); write it again") from None
     if len(content) > BOUNDS[SETTINGS]:
         raise usage(f"{source} has over {BOUNDS[SETTINGS]:,} bytes; settings are a page of text")
     parse_settings(text, source)
@@ -202,7 +202,7 @@ def _copy_ledger(home: AgentPaths, path: str) -> None:
         except FileNotFoundError:
             return
         except ValueError:
-            raise conflict(f"{home.places.ledger} is no regular file; find out what put it there") from None
+            raise conflict(f"{home.places.ledger} is not a regular file; find out what put it there") from None
 
 
 def _weighed(context: Context, home: AgentPaths, place: str) -> dict[str, Part]:

@@ -326,7 +326,7 @@ def _doors(context: Context, home: AgentPaths) -> Iterator[Result]:
         elif running:
             yield Result(name, OK, f"{path} answers")
         elif os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
-            yield Result(name, FAIL, f"{path} is no socket, and the door cannot open there; move it away")
+            yield Result(name, FAIL, f"{path} is not a socket, and the door cannot open there; move it away")
         elif not problem or not problem.startswith(_NOBODY):
             text = f"another program listens at {path} though the agent is down; find and end it: fuser {path}"
             yield Result(name, FAIL, text)

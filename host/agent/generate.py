@@ -138,11 +138,11 @@ def of_unit(context: Context, home: AgentPaths) -> Iterator[Result]:
 
 
 def _read(path: str) -> str | None:
-    """None when there is none. Raises CommandError for what is no text."""
+    """None when there is none. Raises CommandError for what is not text."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise CommandError(Exit.CONFLICT, f"{path} is no text ({error}); expected a file of ours") from None
+        raise CommandError(Exit.CONFLICT, f"{path} is not text ({error}); expected a file of ours") from None

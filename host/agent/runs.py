@@ -25,7 +25,7 @@ PIECE_BYTES = 1 << 20
 LINE_BYTES = 2 << 20
 """A longer line is passed over."""
 ODD_LINE_BYTES = 64 << 10
-"""The same of one that is no JSON any more once it is redacted as a whole."""
+"""The same of one that is not JSON any more once it is redacted as a whole."""
 MOST_BYTES = 256 << 20
 """Of one run."""
 MOST_DEPTH = 100
@@ -193,9 +193,9 @@ def resuming(home: AgentPaths, name: str, step: int | None, model: str | None, t
     words = f"Go on from run {whole} after step {steps[problems.index(None)]}{which}"
     found = GO_ON_FROM.fullmatch(words)
     if not GO_ON_FROM.fullmatch(f"Go on from run {whole} after step 1"):  # an agent's file may have any name
-        raise usage(f"{whole!r} is no name that a run is given; nothing was told")
+        raise usage(f"{whole!r} is not a name that a run is given; nothing was told")
     if not found or found[3] != model:
-        raise usage(f"{model!r} is no name of a model; expected one of those in 'minifram config'")
+        raise usage(f"{model!r} is not a name of a model; expected one of those in 'minifram config'")
     return f"{words}.\n\n{text}".strip()
 
 

@@ -87,7 +87,7 @@ def unknown_key(known: list[Entry], key: str) -> str:
 
 
 def set_lines(text: str) -> dict[str, int]:
-    """Key -> line of the settings file, for what it sets. Text that is no YAML mapping sets nothing."""
+    """Key -> line of the settings file, for what it sets. Text that is not a YAML mapping sets nothing."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:

@@ -181,7 +181,7 @@ def _prepare_repository(home: AgentPaths, uid: int) -> None:
             raise CommandError(Exit.NOT_FOUND, f"{path} is missing; put the repository back from a copy") from None
         is_right = stat.S_ISDIR(status.st_mode) if name in directories else stat.S_ISREG(status.st_mode)
         if not is_right:
-            raise CommandError(Exit.DENIED, f"{path} is no plain file or directory; see 'minifram doctor'")
+            raise CommandError(Exit.DENIED, f"{path} is not a plain file or directory; see 'minifram doctor'")
         if status.st_uid != uid:
             raise CommandError(
                 Exit.CONFLICT,

@@ -173,7 +173,7 @@ def _weaknesses(machine: Machine) -> Iterator[tuple[str, str]]:
             + ("" if machine.cgroups == 1 else " and delegate them (systemd: Delegate=yes for user@.service)"),
         )
     if not machine.is_shared:
-        yield "/ is no shared mount, podman warns of it", "as root: mount --make-rshared /"
+        yield "/ is not a shared mount, podman warns of it", "as root: mount --make-rshared /"
 
 
 _MENDED = {(1, 2): 8, (1, 3): 3}

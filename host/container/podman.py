@@ -67,7 +67,7 @@ class Podman(NamedTuple):
         return call((self.program, *self.words, *words), self.environ, merged=True)
 
     def json(self, *words: str, seconds: float = CALL_SECONDS) -> Any:
-        """What it prints, parsed. Raises PodmanError, also for what is no JSON."""
+        """What it prints, parsed. Raises PodmanError, also for what is not JSON."""
         said = self(*words, seconds=seconds)
         try:
             return json.loads(said)

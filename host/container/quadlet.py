@@ -81,7 +81,7 @@ def quoted(word: str, doubled: str = "%$") -> str:
     Raises CommandError for control characters and bytes that are no text: systemd and its generators differ on them."""
     if not word.isprintable():
         raise CommandError(
-            Exit.USAGE, f"a unit cannot hold {word!a}: it has control characters or is no UTF-8; rename that place"
+            Exit.USAGE, f"a unit cannot hold {word!a}: it has control characters or is not UTF-8; rename that place"
         )
     for character in doubled:
         word = word.replace(character, 2 * character)

@@ -100,7 +100,7 @@ def _look(remote: str, uid: int, most: int, every_object: bool) -> Iterator[Find
         yield Finding("", f"cannot be opened ({error.strerror})", _COPY)
         return
     if not stat.S_ISDIR(root.st_mode):
-        yield Finding("", "is no directory", _COPY)
+        yield Finding("", "is not a directory", _COPY)
         return
     if root.st_uid != uid:
         what = f"belongs to uid {root.st_uid}, expected you ({uid})"

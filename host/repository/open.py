@@ -58,7 +58,7 @@ def problem_with_repository(home: AgentPaths) -> CommandError | None:
     """Why this is not the repository that `minifram init` made for this agent; None when it is."""
     remote = home.remote
     if not os.path.isdir(remote) or os.path.islink(remote):
-        return not_found(f"{remote} is no directory; expected the bare repository of {home.agent!r}")
+        return not_found(f"{remote} is not a directory; expected the bare repository of {home.agent!r}")
     if found := list(itertools.islice(audit.quick(remote, os.geteuid()), SHOWN + 1)):
         return tampered_with(remote, found, "minifram does not work in it")
     if emptied := repair.emptied(remote):
@@ -72,7 +72,7 @@ def problem_with_repository(home: AgentPaths) -> CommandError | None:
         if error.status == CANNOT_START:
             raise
         return not_found(
-            f"{remote} is no git repository (its config cannot be read: {error.stderr.strip()}); "
+            f"{remote} is not a git repository (its config cannot be read: {error.stderr.strip()}); "
             "put it back from a copy, or move it away and run 'minifram init'"
         )
     if config.get("core.bare") != "true":
@@ -95,7 +95,7 @@ def problem_with_repository(home: AgentPaths) -> CommandError | None:
     try:
         git_on(remote).within(GIT_SECONDS)("rev-parse", "--git-dir")
     except GitError as error:
-        return not_found(f"{remote} is no whole git repository ({error.stderr.strip()}); put it back from a copy")
+        return not_found(f"{remote} is not a whole git repository ({error.stderr.strip()}); put it back from a copy")
     return None
 
 

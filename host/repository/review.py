@@ -27,7 +27,7 @@ BRANCH_SECONDS = 3.0
 """For what a list says about one branch: none may take the time of the others."""
 
 PAGE_BYTES = 4 << 20
-"""Of COMMS.md: more is no page for people, and a model reads no more either."""
+"""Of COMMS.md: more is not a page for people, and a model reads no more either."""
 _SECTION = re.compile(r"^#{1,2}[ \t]+(?:directives|reports)[ \t#]*$", re.IGNORECASE | re.MULTILINE)
 MOST_READ = 64 << 20
 """Beyond that it is not read into memory at all."""

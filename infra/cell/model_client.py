@@ -46,7 +46,7 @@ def complete(socket_path: str, request: Request, timeout_seconds: float) -> Comp
     try:
         return completion_from_dict(answer)
     except ValueError as error:
-        raise ModelFailure("unavailable", f"the model door's answer is no completion: {error}") from None
+        raise ModelFailure("unavailable", f"the model door's answer is not a completion: {error}") from None
 
 
 def health(socket_path: str, timeout_seconds: float) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def from_json(text: str) -> Boot:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _checked(raw: object, shape: type[Boot] | type[Places] | type[Limits], where: str) -> dict[str, Any]:

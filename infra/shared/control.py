@@ -116,14 +116,14 @@ def _object(line: bytes) -> dict[str, Any]:
     try:
         given = json.loads(line.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON ({error}): {brief(line)}") from None
+        raise ValueError(f"it is not JSON ({error}): {brief(line)}") from None
     if not isinstance(given, dict):
         raise ValueError(f"it is {brief(given)}; expected an object")
     return given
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _text(given: dict[str, Any], key: str) -> str:

@@ -27,7 +27,7 @@ def problem_with_host_name(name: str) -> str | None:
         return f"{shown} begins with a wildcard; a name stands for those below it as well: give {name.lstrip('*.')!r}"
     labels = name.split(".")
     if len(name) > MAX_LENGTH or not all(_LABEL.fullmatch(label) for label in labels):
-        return f"{shown} is no name of a host; expected something like 'pypi.org', in lower case"
+        return f"{shown} is not a name of a host; expected something like 'pypi.org', in lower case"
     if len(labels) == 1 and not readings(name):
         return f"{shown} is a single word; expected a whole name such as 'pypi.org'"
     if labels[-1].isdigit() or readings(name):

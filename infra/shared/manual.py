@@ -65,7 +65,7 @@ def _call(line: str, known: dict[str, ToolSpec]) -> tuple[str, dict[str, Any]]:
         raw = json.loads(line, parse_constant=_refuse)
     except ValueError as error:
         raise ValueError(
-            f"it begins with {{ and is no JSON ({error}); a tool call is one line, such as "
+            f"it begins with {{ and is not JSON ({error}); a tool call is one line, such as "
             '{"name": "bash", "input": {"command": "ls"}}'
         ) from None
     if not isinstance(raw, dict) or raw.keys() != {"name", "input"} or not isinstance(raw["input"], dict):

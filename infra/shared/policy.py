@@ -59,11 +59,11 @@ def from_text(text: str) -> Policy:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the policy is no JSON ({error})") from None
+        raise ValueError(f"the policy is not JSON ({error})") from None
     if not isinstance(raw, dict) or raw.keys() != set(Policy._fields):
         raise ValueError(f"the policy has other keys than {', '.join(Policy._fields)}")
     if raw["default"] not in DOINGS or raw["private_networks"] not in (ALLOW, DENY):
-        raise ValueError("the policy's default or private_networks is no word that is known here")
+        raise ValueError("the policy's default or private_networks is not a word that is known here")
     for problem in problems_with_rules(raw["rules"]):
         raise ValueError(f"the policy's {problem}")
     return Policy(raw["default"], raw["private_networks"], tuple(map(_rule, raw["rules"])))
@@ -119,17 +119,17 @@ def _problems_with_list(raw: Any, problem_with: Callable[[str], str | None]) -> 
         yield f"expected a list with at least one word; found {_shown(raw)}"
         return
     for item in raw:
-        problem = problem_with(item) if isinstance(item, str) else f"{_shown(item)} is no word; put it into quotes"
+        problem = problem_with(item) if isinstance(item, str) else f"{_shown(item)} is not a word; put it into quotes"
         if problem:
             yield problem
 
 
 def _problem_with_tool(name: str) -> str | None:
-    return None if _TOOL.fullmatch(name) else f"{_shown(name)} is no name of a tool, such as bash or write_file"
+    return None if _TOOL.fullmatch(name) else f"{_shown(name)} is not a name of a tool, such as bash or write_file"
 
 
 def _problem_with_effect(name: str) -> str | None:
-    return None if name in EFFECTS else f"{_shown(name)} is no class of effect; expected some of {', '.join(EFFECTS)}"
+    return None if name in EFFECTS else f"{_shown(name)} is not a class of effect; expected {', '.join(EFFECTS)}"
 
 
 def _problem_with_command(pattern: str) -> str | None:
@@ -141,7 +141,7 @@ def _problem_with_command(pattern: str) -> str | None:
 def _problem_with_path(pattern: str) -> str | None:
     parts = pattern.strip("/").split("/")
     if not pattern.strip("/") or pattern != pattern.strip() or any(part in ("", ".", "..") for part in parts):
-        return f"{_shown(pattern)} is no path from the checkout, such as infra/ or *.lock, nor an absolute one"
+        return f"{_shown(pattern)} is not a path from the checkout, such as infra/ or *.lock, nor an absolute one"
     return _problem_with_pattern(pattern)
 
 
@@ -167,7 +167,7 @@ def _problem_with_domain(name: str) -> str | None:
         ipaddress.ip_network(name)
     except ValueError as error:
         if re.fullmatch(r"[0-9a-fA-F:.]+(/[0-9]+)?", name) and (":" in name or name[-1:].isdigit()):
-            return f"{_shown(name)} is no address and no network ({str(error)[:200]})"
+            return f"{_shown(name)} is not an address or network ({str(error)[:200]})"
         return problem_with_host_name(name)
     return None
 

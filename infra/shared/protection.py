@@ -64,7 +64,7 @@ def _problem(pattern: str, expected: str) -> str | None:
     if pattern.startswith("!"):
         return f"{shown} begins with '!': no pattern takes back what another one protects; expected {expected}"
     if pattern.startswith("/") or any(part in (".", "..", "") for part in pattern.removesuffix("/").split("/")):
-        return f"{shown} is no path within a repository; expected {expected}"
+        return f"{shown} is not a path within a repository; expected {expected}"
     at = pattern.find("[")
     while at >= 0:
         # The first character of a set may be the one that otherwise ends it.

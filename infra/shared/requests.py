@@ -23,7 +23,7 @@ TITLE_CHARS, TEXT_CHARS = 500, 16_000
 
 
 class RequestError(ValueError):
-    """A line that is no request, or no reply; says which field is wrong and what was expected."""
+    """A line that is not a request, or no reply; says which field is wrong and what was expected."""
 
 
 class AgentReport(NamedTuple):
@@ -123,7 +123,7 @@ def _checked(name: str, value: Any) -> Any:
     """The value of a request's field. Raises RequestError."""
     match name:
         case "branch":
-            problem = problem_with_branch(value) if isinstance(value, str) else "the branch name is no text"
+            problem = problem_with_branch(value) if isinstance(value, str) else "the branch name is not text"
             if problem:
                 raise RequestError(problem)
         case "input":
@@ -215,7 +215,7 @@ def _object(line: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"the line is no JSON ({error}); expected one object on one line") from None
+        raise RequestError(f"the line is not JSON ({error}); expected one object on one line") from None
     if not _is_mapping(fields):
         raise RequestError(f"the line is {_shown(fields)}; expected a JSON object")
     return fields

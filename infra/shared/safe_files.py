@@ -64,13 +64,13 @@ class Below(Steps):
     # Reading
 
     def tail(self, path: str, most: int) -> bytes:
-        """The last `most` bytes; nothing for what is missing, cannot be read or is no regular file. Never raises."""
+        """The last `most` bytes; nothing for what is missing, cannot be read or is not a regular file. Never raises."""
         piece = self.piece(path, most)
         return piece.content if piece else b""
 
     def piece(self, path: str, most: int, start: int | None = None) -> Piece | None:
         """Up to `most` bytes from `start`, or from the beginning when the file is shorter by now; without `start`, the
-        last ones. None for what is missing, cannot be read or is no regular file. Never raises."""
+        last ones. None for what is missing, cannot be read or is not a regular file. Never raises."""
         try:
             with self.parent(path) as (directory, _):
                 descriptor = self.open_regular(directory, path, os.O_RDONLY)

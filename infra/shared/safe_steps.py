@@ -65,7 +65,7 @@ class Steps:
     def open_regular(self, directory: int, path: str, flags: int) -> int:
         """The regular file of the last part of `path` in that directory. Raises NotPlain for anything else."""
         not_plain = NotPlain(
-            f"{self.root}/{self.relative(path)} is no regular file, which minifram never puts there; find out what "
+            f"{self.root}/{self.relative(path)} is not a regular file, which minifram never puts there; find out what "
             "did, and remove it"
         )
         try:

@@ -12,7 +12,7 @@ MAX_PATH_BYTES = 107
 
 
 class SocketTaken(Exception):
-    """Another living program listens at this path, or something that is no socket stands there."""
+    """Another living program listens at this path, or something that is not a socket stands there."""
 
 
 def listen(path: str) -> socket.socket:
@@ -67,7 +67,7 @@ def control_address(boot_id: str) -> str:
 
 def _remove_dead(path: str) -> None:
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
-        raise SocketTaken(f"{path} is no socket; expected a socket or nothing there: move it away")
+        raise SocketTaken(f"{path} is not a socket; expected a socket or nothing there: move it away")
     try:
         connect(path, 1.0).close()
     except (ConnectionRefusedError, FileNotFoundError):

@@ -285,7 +285,7 @@ def _ranges() -> Iterator[Row]:
                 yield _row(attack, "keep", "tcp", str(middle), 8443, rule)
         payload = wire.udp_segment(4433)
         if rule == "v6_multicast":
-            first, middle = ipaddress.IPv6Address("ff02::1"), ipaddress.IPv6Address("ff0e::7")  # ff00:: is no group
+            first, middle = ipaddress.IPv6Address("ff02::1"), ipaddress.IPv6Address("ff0e::7")  # ff00:: is not a group
         for one in dict.fromkeys((first, middle, last)):
             yield _raw(attack, str(one), wire.UDP, payload, rule, "datagram by hand")
         # By IPv6 the first header that is neither TCP, UDP nor ICMPv6 is refused wherever it goes.

@@ -32,7 +32,7 @@ class Packet(NamedTuple):
 
 
 def read_packet(data: bytes) -> Packet | None:
-    """From the IP header on; None for what is no IP."""
+    """From the IP header on; None for what is not an IP."""
     version = data[0] >> 4 if data else 0
     if version == 4 and len(data) >= 20:
         header, protocol = (data[0] & 15) * 4, data[9]

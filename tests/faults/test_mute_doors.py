@@ -145,7 +145,7 @@ while True:
 @heavy
 def test_a_door_that_sleeps_and_does_not_answer_is_mute(tmp_path: Path) -> None:
     """Fault: a door takes connections and answers no more; expected: it is replaced within 10 s, and whatever died
-    meanwhile is no version's fault."""
+    meanwhile is not a version's fault."""
     path = str(tmp_path / "s")
     played = Played(
         Service("door", [sys.executable, "-c", MUTE, path], path, question=health_checks.OF_GIT_DOOR), tmp_path / "var"

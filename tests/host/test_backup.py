@@ -571,10 +571,10 @@ def _nameless(git: Git) -> str:
 HUGE = {"repository.bundle": {"bytes": 4 << 30, "sha256": "0" * 64}}
 BAD: dict[str, tuple[Callable[[Parts, Path], bytes], str]] = {
     "nothing": (lambda parts, at: b"", "begin with manifest.json|cut off"),
-    "text": (lambda parts, at: b"my diary", "no backup of minifram's"),
+    "text": (lambda parts, at: b"my diary", "not a backup of minifram's"),
     "packed text": (lambda parts, at: gzip.compress(b"my diary" * 100), "damaged"),
-    "another archive": (lambda parts, at: _packed([("README", b"hi")]), "no backup of minifram's"),
-    "no manifest": (lambda parts, at: _packed(list(parts.items())[1:]), "no backup of minifram's"),
+    "another archive": (lambda parts, at: _packed([("README", b"hi")]), "not a backup of minifram's"),
+    "no manifest": (lambda parts, at: _packed(list(parts.items())[1:]), "not a backup of minifram's"),
     "no JSON": (lambda parts, at: _packed([("manifest.json", b"{")]), "makes no sense"),
     "deep JSON": (lambda parts, at: _packed([("manifest.json", b"[" * 60000)]), "makes no sense"),
     "no object": (lambda parts, at: _packed([("manifest.json", b"[]")]), "makes no sense"),
@@ -614,7 +614,7 @@ BAD: dict[str, tuple[Callable[[Parts, Path], bytes], str]] = {
     "half a bundle": (lambda parts, at: _with_bundle(parts, parts["repository.bundle"][:-40]), "cannot be restored"),
     "a part of history": (lambda parts, at: _prerequisite(parts), "not expected"),
     "a ref twice": (lambda parts, at: _other_ref(parts, b"refs/heads/main"), "not expected"),
-    "a ref elsewhere": (lambda parts, at: _other_ref(parts, b"../config"), "no ref"),
+    "a ref elsewhere": (lambda parts, at: _other_ref(parts, b"../config"), "not a ref"),
     "a ref that climbs": (lambda parts, at: _other_ref(parts, b"refs/heads/../../config"), "all of its refs"),
     "a ref in the way": (lambda parts, at: _other_ref(parts, b"refs/heads/main/x"), "cannot be restored"),
     "another main": (lambda parts, at: _packed(_sealed(parts, main="1" * 40)), "another than the manifest's"),

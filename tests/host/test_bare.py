@@ -73,9 +73,9 @@ def _garbage(desk: Desk) -> None:
         (_not_bare, "not a bare repository"),
         (_not_ours, "minifram.agent in its config is not set"),
         (_another_agents, "minifram.agent in its config is 'other'"),
-        (_a_file, "no directory"),
-        (_empty, "no git repository"),
-        (_no_objects, "no whole git repository"),
+        (_a_file, "not a directory"),
+        (_empty, "not a git repository"),
+        (_no_objects, "not a whole git repository"),
         (_garbage, "cannot be read"),
     ],
 )

@@ -320,7 +320,7 @@ def test_a_lock_that_a_dead_git_left_is_try_again(desk: Desk) -> None:
 
 
 def test_an_examination_is_asked_for_by_a_ref(desk: Desk) -> None:
-    """With nobody there to make it, it stays asked for; what is no branch is refused."""
+    """With nobody there to make it, it stays asked for; what is not a branch is refused."""
     commit = desk.branch("improve", {"src/a.py": "1\n"})
 
     ended = desk.done("examine", "improve")

@@ -155,7 +155,7 @@ def _no_main(desk: Desk) -> None:
         (_settings("sandbx: 1\n"), "settings", "sandbx"),
         (_lock_file("click==0.0.1\nnosuchpackage==1\n"), "packages", "nosuchpackage"),
         (_stale_watcher, "watcher", "died in phase 'running'"),
-        (_plain_file_for_a_door, "git door", "is no socket"),
+        (_plain_file_for_a_door, "git door", "is not a socket"),
     ],
 )
 def test_each_thing_that_is_wrong_is_a_finding(

@@ -88,7 +88,7 @@ def test_a_directory_that_others_prepared_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o770)
 
-    for name, words in (("link", "no directory"), ("file", "no directory"), ("open", "mode 0770")):
+    for name, words in (("link", "not a directory"), ("file", "not a directory"), ("open", "mode 0770")):
         with pytest.raises(CommandError, match=words) as caught:
             secure_directory(str(tmp_path / name), os.getuid())
         assert caught.value.code == Exit.CONFLICT

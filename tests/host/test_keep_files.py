@@ -24,7 +24,7 @@ def test_what_is_no_file_is_named(tmp_path: Path, plant: Callable[[str], None]) 
     """At once, and with what to do; the control is a file."""
     path = str(tmp_path / "x")
     plant(path)
-    with pytest.raises(ValueError, match="is no regular file, which minifram never puts there"):
+    with pytest.raises(ValueError, match="is not a regular file, which minifram never puts there"):
         whole_file(path)
     (tmp_path / "y").write_bytes(b"words")
     assert whole_file(str(tmp_path / "y")) == b"words"
@@ -53,5 +53,5 @@ def test_the_command_does_not_wait_for_what_is_planted_in_the_state(
     told = desk.run("status")
     assert told.code == 3
     assert "directives" in told.out
-    assert "is no regular file" in told.out or name == "refused.json"
+    assert "is not a regular file" in told.out or name == "refused.json"
     assert desk.run("down").code == 3

@@ -46,6 +46,6 @@ def test_what_is_no_file_and_other_words_are_refused(desk: Desk) -> None:
     os.mkfifo(desk.home().places.ledger)
     piped = desk.run("ledger", "verify")
     assert piped.code == 6
-    assert "is no regular file" in piped.err
+    assert "is not a regular file" in piped.err
     assert desk.run("ledger", "burn").code == 2
     assert desk.run("ledger").code == 2

@@ -211,7 +211,7 @@ def test_a_branch_is_pinned_as_long_as_it_is_what_failed(desk: Desk) -> None:
 
 
 def test_a_pinned_stand_in_is_shown_while_it_is_passed_over(desk: Desk) -> None:
-    """That explains who leads; where main itself is led, it is no news."""
+    """That explains who leads; where main itself is led, it is not news."""
     good = Version(commit=desk.main(), id="good")
     of_good = pin(desk, "it died too", version="good")
     remember(desk, pins=(of_good, pin(desk)), known_good=(good,))

@@ -83,7 +83,7 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
 
 @pytest.mark.parametrize("text", ["a: [", "- a", "just words", "\t", "model: {prices: {x: 3}}"])
 def test_what_is_no_mapping_is_one_problem(text: str) -> None:
-    """A file that is no YAML, or no mapping, is refused in words."""
+    """A file that is not YAML, or no mapping, is refused in words."""
     assert len(problems(text, "m.yaml")) == 1
 
 

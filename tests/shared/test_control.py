@@ -65,20 +65,23 @@ GOOD: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b"", "no JSON"),
+        (b"", "not JSON"),
         (b"[]", "expected an object"),
-        (b"\xff", "no JSON"),
-        (b"[" * 60_000, "no JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 60_000, "not JSON"),
         (b" " * 70_000, "over 65536 bytes"),
         (json.dumps(GOOD | {"pid": True}).encode(), "pid is True"),
         (json.dumps(GOOD | {"pid": "7"}).encode(), "pid is '7'"),
         (json.dumps(GOOD | {"branch": None}).encode(), "branch is None; expected a text"),
         (json.dumps(GOOD | {"heart": 1}).encode(), "heart is 1"),
-        (json.dumps(GOOD | {"heart": {"doing": "x", "age": float("nan"), "within": 1}}).encode(), "NaN is no number"),
+        (
+            json.dumps(GOOD | {"heart": {"doing": "x", "age": float("nan"), "within": 1}}).encode(),
+            "NaN is not a number",
+        ),
         (json.dumps(GOOD | {"heart": {"doing": "x", "age": -1, "within": 1}}).encode(), "heart.age is -1"),
         (json.dumps(GOOD).replace("2.5", "1e999").encode(), "heart.within is inf"),
         (json.dumps(GOOD).replace("2.5", "1" * 400).encode(), "heart.within is 1111"),
-        (json.dumps(GOOD).replace("2.5", "1" * 5000).encode(), "no JSON"),
+        (json.dumps(GOOD).replace("2.5", "1" * 5000).encode(), "not JSON"),
         (json.dumps(GOOD).replace("2.5", "true").encode(), "heart.within is True"),
     ],
 )

@@ -75,11 +75,11 @@ policy:
     lines = [line.removeprefix("my.yaml: policy.") for line in str(refused.value).splitlines()]
     starts = [
         *("default is 'maybe'", "rules: rule 2: do is 'perhaps'", "rules: rule 2: tools: expected a list"),
-        *("rules: rule 2: effects: 'writing' is no class", "rules: rule 3: unknown key 'comands'"),
+        *("rules: rule 2: effects: 'writing' is not a class", "rules: rule 3: unknown key 'comands'"),
         *(
             "rules: rule 3: do is missing",
-            "rules: rule 3: tools: 'a b' is no name",
-            "rules: rule 3: tools: 3 is no word",
+            "rules: rule 3: tools: 'a b' is not a name",
+            "rules: rule 3: tools: 3 is not a word",
         ),
         *("rules: rule 4: has no condition", "rules: rule 5: must be a mapping", "rules: rule 6: commands: 'a  b' is"),
         *(
@@ -87,8 +87,8 @@ policy:
             "rules: rule 6: commands: '' is empty",
             "rules: rule 6: paths: '../x'",
         ),
-        *("rules: rule 6: paths: '/' is no path", "rules: rule 6: domains: 'https://x.org' is an address"),
-        *("rules: rule 6: domains: '10.0.0.300' is no address", "rules: rule 6: domains: 'word' is a single word"),
+        *("rules: rule 6: paths: '/' is not a path", "rules: rule 6: domains: 'https://x.org' is an address"),
+        *("rules: rule 6: domains: '10.0.0.300' is not an address", "rules: rule 6: domains: 'word' is a single word"),
         "rules: rule 7: why is 3",
     ]
     assert len(lines) == len(starts), lines

@@ -81,7 +81,7 @@ def test_a_file_that_asks_for_nothing_sensible_is_refused_with_a_reason(name: Si
 
 @pytest.mark.parametrize("content", [b"refs/heads/x\n", b"main~1\n", b"mind\n", b"c0ffee" * 6 + b"c0ff\n", b"HEAD\n"])
 def test_bootstrap_takes_the_short_name_of_a_branch_only(content: bytes) -> None:
-    """What is fine for a rollback is no branch to launch: full refs, ancestors, commits, the mind."""
+    """What is fine for a rollback is not a branch to launch: full refs, ancestors, commits, the mind."""
     assert read_signal(SignalName.ROLLBACK, content).target == content.decode().strip()
     with pytest.raises(ValueError, match="the bootstrap signal was refused"):
         read_signal(SignalName.BOOTSTRAP, content)

@@ -96,7 +96,7 @@ def test_what_is_no_socket_is_left_alone(run: Path, what: str) -> None:
             path.mkdir()
         case "link":
             path.symlink_to(mine)
-    with pytest.raises(SocketTaken, match="is no socket"):
+    with pytest.raises(SocketTaken, match="is not a socket"):
         listen(str(path))
     assert path.exists()
     assert mine.read_text() == "mine"

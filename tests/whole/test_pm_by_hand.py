@@ -1,6 +1,6 @@
 """The PM does all by plain git where autonomy is `propose`: asks, merges what was validated, takes it back.
 
-The page holds a byte that is no UTF-8, as pages do that came through an old editor."""
+The page holds a byte that is not UTF-8, as pages do that came through an old editor."""
 
 from __future__ import annotations
 

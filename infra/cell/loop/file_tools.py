@@ -57,7 +57,7 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, Tool]:
 def read_text(path: str, offset_lines: int, limit_lines: int | None, output_chars: int) -> str:
     """The text of a file, or the lines asked for, and a note when that is not all there is.
 
-    Raises ToolError for what is no text file, OSError."""
+    Raises ToolError for what is not a text file, OSError."""
     try:
         _refuse_unless_regular(path, os.stat(path))  # before opening it: opening a device may already do something
     except FileNotFoundError:

@@ -73,7 +73,7 @@ class Approvals:
             case Refused(reason):
                 return Verdict(False, f"the PM cannot be asked about this call: {reason}. {INSTEAD}", DENIED, (DENIED,))
             case other:
-                reason = other.why if isinstance(other, Later) else "the git door's reply is no answer to a question"
+                reason = other.why if isinstance(other, Later) else "the git door's reply is not an answer"
                 raise OSError(f"the PM could not be asked about this call: {reason}; try again later")
 
     def news(self, seen: PageSeen) -> str | None:

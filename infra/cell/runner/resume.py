@@ -18,7 +18,7 @@ from infra.cell.runner.transcript import GAPS, SUFFIX, machine_boot
 from infra.shared.safe_files import whole_file
 
 NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}(\.gaps)?\.jsonl")
-"""What `run_start` makes; a copy under another name is no run."""
+"""What `run_start` makes; a copy under another name is not a run."""
 MOST_TIMES = 3
 MOST_AGE_SECONDS = 86_400.0
 MOST_BYTES = 16 << 20
@@ -83,7 +83,7 @@ def read(directory: str, name: str) -> Recorded:
 
 def lines_of(path: str) -> Iterator[dict[str, Any]]:
     """All lines; a torn one is skipped at the end, and where a runner resumed behind it. Raises OSError, and
-    ValueError for what is no transcript."""
+    ValueError for what is not a transcript."""
     lines = whole_file(path, MOST_BYTES).split(b"\n")
     torn = False
     for number, line in enumerate(lines, 1):

@@ -56,7 +56,7 @@ class Wakes:
         return False
 
     def seen(self, commit: str) -> None:
-        """Main was looked at: that it is at `commit` is no news."""
+        """Main was looked at: that it is at `commit` is not news."""
         self._last = f"main {commit}".encode()
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class Exits(NamedTuple):
 
 
 def prelude(exits: Exits) -> str:
-    """The defines that `egress.nft` needs. Raises ValueError for what is no address."""
+    """The defines that `egress.nft` needs. Raises ValueError for what is not an address."""
     if not 0 < exits.resolver_uid < 2**32 - 1:
         raise ValueError(f"the resolver's uid is {exits.resolver_uid}; expected its own, not root's")
     upstreams = [_upstream(address) for address in exits.upstreams]

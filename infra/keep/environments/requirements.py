@@ -130,7 +130,7 @@ def _problem_with(line: str) -> str:
         if taken and _ARCHIVE.search(head.partition(";")[0]):
             return "the name of an archive, which is a local file to pip; name the package and its version"
         if taken and (" -" in head or not all(_HASH.fullmatch(f"--{option}") for option in options)):
-            return "an option that is no --hash=sha256:…; take it out"
+            return "an option that is not a --hash=sha256:…; take it out"
     if taken:
         return ""
     return next((why for pattern, why in _WHY_NOT if pattern.match(line)), "no package and version, such as name==1.0")

@@ -68,14 +68,14 @@ def interpreter_in(path: str) -> str:
 def read_requirements(bot: Below, checkout: str) -> tuple[str, bytes | None]:
     """The name and content of the file that counts; None when there is none. Raises BadRequirements and OSError."""
     if not bot.is_directory(checkout):
-        raise OSError(f"{checkout} is no directory, or cannot be reached")
+        raise OSError(f"{checkout} is not a directory, or cannot be reached")
     for name in NAMES:
         try:
             return name, bot.whole(f"{checkout}/{name}", MAX_BYTES)
         except FileNotFoundError:
             continue
         except NotPlain:
-            raise BadRequirements(f"{name} is no regular file of at most {MAX_BYTES} bytes; commit it as one") from None
+            raise BadRequirements(f"{name} is not a regular file of up to {MAX_BYTES} bytes; commit one") from None
         except PermissionError:
             raise BadRequirements(f"{name} may not be read; chmod it to 644") from None
     return "", None

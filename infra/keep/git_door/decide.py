@@ -179,7 +179,7 @@ def _problem_with_move(update: Update) -> str | None:
             "-d in the repository)"
         )
     if not update.names_commit:
-        return "it would point to something that is no commit; push a commit"
+        return "it would point to something that is not a commit; push a commit"
     if not update.descends:
         return (
             "the push would drop commits that are there, history only grows; bring them in "

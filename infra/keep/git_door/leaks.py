@@ -37,7 +37,7 @@ def _text_before(git: Git, base: str, path: str) -> bytes:
     """A file as the push found it: what the PM has in it, such as in a directive, is not the agent's to mend."""
     try:
         text = git.raw("cat-file", "blob", f"{base}:{path}")
-    except GitError:  # it is not there, or is no file, or larger than files are
+    except GitError:  # it is not there, or is not a file, or larger than files are
         return b""
     return text + text.replace(b"\0", b"") if b"\0" in text else text
 

@@ -80,7 +80,7 @@ def problem_with_repository(remote: str) -> str | None:
     try:
         bare = _git(remote)("rev-parse", "--is-bare-repository")
     except GitError as error:
-        return f"{remote} is no git repository ({error}); {what_next}"
+        return f"{remote} is not a git repository ({error}); {what_next}"
     return None if bare == "true" else f"{remote} is a repository with a work tree, expected a bare one; {what_next}"
 
 
@@ -102,7 +102,7 @@ def watch_files(remote: str, on_change: Callable[[], None]) -> Callable[[], None
     return end
 
 
-# Reading is no event here, or every look at the files would call for the next one.
+# Reading is not an event here, or every look at the files would call for the next one.
 _EVENTS: list[type[FileSystemEvent]] = [FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent]
 
 

@@ -39,7 +39,7 @@ class Clone(NamedTuple):
 
 
 class Thing(NamedTuple):
-    """Something in the agent's directory that is no branch's clone."""
+    """Something in the agent's directory that is not a branch's clone."""
 
     kind: Kind
     name: str

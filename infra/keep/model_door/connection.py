@@ -97,11 +97,11 @@ def problem_with_base_url(url: str, example: str = "https://api.anthropic.com", 
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
-        return f"model.base_url {url!r} is no address: {error}"
+        return f"model.base_url {url!r} is not an address: {error}"
     if any(not char.isprintable() or char in " \\" for char in url):
-        return f"model.base_url {url!r} is no address: it holds a character that no address has"
+        return f"model.base_url {url!r} is not an address: it holds a character that no address has"
     if not host or parts.scheme not in ("https", "http"):
-        return f"model.base_url {url!r} is no address; expected something like {example}"
+        return f"model.base_url {url!r} is not an address; expected something like {example}"
     if parts.username is not None or parts.query or parts.fragment:
         return "model.base_url holds a user, a query or a fragment; expected an address and nothing else"
     if has_key and parts.scheme == "http" and not _is_this_machine(host):

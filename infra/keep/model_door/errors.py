@@ -69,7 +69,7 @@ class ProviderError(Exception):
 
 
 class CallRefused(Exception):
-    """An answer that is no reply."""
+    """An answer that is not a reply."""
 
     def __init__(self, status: int, names: Sequence[str], message: str, headers: Mapping[str, str]) -> None:
         """`names`: what the provider calls the error, the most exact first."""

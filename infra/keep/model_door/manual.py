@@ -90,7 +90,7 @@ class ManualCall:
 
 
 def _read(path: str) -> str:
-    """Raises CallFailure for a file that is no text of a bearable size."""
+    """Raises CallFailure for a file that is not text of a bearable size."""
     try:
         return whole_file(path, MAX_ANSWER_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:

@@ -107,7 +107,7 @@ def _check(scene: Scene, source: str) -> None:
         try:
             re.compile(pattern or "")
         except re.error as error:
-            raise ScriptError(f"{source}: scene {scene.name!r}: when.{key} is no regular expression: {error}") from None
+            raise ScriptError(f"{source}: scene {scene.name!r}: when.{key} is not a regex: {error}") from None
     for place, reply in enumerate(scene.replies):
         if reply.error and reply != ScriptedReply(error=reply.error):
             raise ScriptError(

@@ -208,7 +208,7 @@ def failure_of(error: Exception, reply: StreamedReply, idle_seconds: float) -> C
             words = f"the provider broke off its reply: {error.type}: {shortened(error.message)}"
             return CallFailure(type_of_failure(200, (error.type,), error.message), words, None, most, measured)
         case httpx2.InvalidURL():
-            words = f"model.base_url is no address that can be asked: {shortened(str(error))}"
+            words = f"model.base_url is not an address that can be asked: {shortened(str(error))}"
             return CallFailure("unavailable", words)  # nothing was sent
         case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
             return CallFailure("unavailable", _lost(error))  # nothing was sent

@@ -52,7 +52,7 @@ def arguments_of(text: str, name: str) -> dict[str, Any]:
 
 
 def checked_arguments(found: Any, name: str) -> dict[str, Any]:
-    """Raises BrokenReply for what is no object, or nested deeper than anybody after the door goes down."""
+    """Raises BrokenReply for what is not an object, or nested deeper than anybody after the door goes down."""
     if not isinstance(found, dict):
         raise BrokenReply(f"the arguments of a call of {name[:80]!r} are no object")
     if is_too_deep(found):

@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
 def rehearse(version: RehearsedVersion, given: argparse.Namespace) -> RehearsalVerdict:
     """Raises Unfit with the transcript as a note, Outage, Stopped."""
     if not os.path.isabs(version.python) or not os.path.isfile(version.python):
-        raise Outage(f"{version.python!r} is no program by its absolute path; --python names an interpreter")
+        raise Outage(f"{version.python!r} is not a program by its absolute path; --python names an interpreter")
     made = scratch.begin(given.scratch)
     os.environ["TMPDIR"] = made.temporary  # of the doors and the candidate
     try:

@@ -65,7 +65,7 @@ class Doors:
                 while len(said) < 16 and (piece := door.recv(4096)):
                     said += piece
             if not question.answer.match(said):
-                raise Outage(f"the {service.name} answered {said[:80]!r}, which is no answer to {question.words!r}")
+                raise Outage(f"the {service.name} answered {said[:80]!r}, which is not an answer to {question.words!r}")
 
     def calls(self) -> int:
         """How often the model was asked."""

@@ -224,13 +224,13 @@ def _objects_of(version: RehearsedVersion) -> str:
     if problem:
         raise Outage(problem)
     if not re.fullmatch(r"[0-9a-f]{40}", version.commit):
-        raise Outage(f"{version.commit!r} is no commit's sha; the watcher names one")
+        raise Outage(f"{version.commit!r} is not a commit's sha; the watcher names one")
     if not os.path.isabs(checkout) or "\n" in checkout:
-        raise Outage(f"{checkout!r} is no absolute path of one line")
+        raise Outage(f"{checkout!r} is not an absolute path of one line")
     repository = f"{checkout}/.git"
     for path in (checkout, repository, f"{repository}/objects"):
         if not stat.S_ISDIR(_mode(path)):
-            raise Unfit(Stage.CLONE, f"{path} is no directory of its own (a link, or nothing); make a real clone there")
+            raise Unfit(Stage.CLONE, f"{path} is not a real directory (a link, or missing); make a clone there")
     if _mode(f"{repository}/objects/info/alternates"):
         raise Unfit(Stage.CLONE, f"{checkout} borrows its objects from elsewhere; clone without --shared")
     if _mode(f"{repository}/shallow"):

@@ -21,7 +21,7 @@ def problems(remote: str) -> Iterator[str]:
     """Each thing that was planted, in words. Raises OSError."""
     for name in ("HEAD", "config"):
         if not stat.S_ISREG(os.lstat(f"{remote}/{name}").st_mode):
-            yield f"{remote}/{name} is no regular file"
+            yield f"{remote}/{name} is not a regular file"
             return
     with open(f"{remote}/HEAD", "rb") as file:
         if file.read(100) != f"ref: refs/heads/{MAIN}\n".encode():

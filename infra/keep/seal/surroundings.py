@@ -72,7 +72,7 @@ def problems(seen: Surroundings, places: Places) -> Iterator[str]:
         if secret is None:
             continue
         if not stat.S_ISREG(secret.mode):
-            yield f"the secret {path} is no regular file"
+            yield f"the secret {path} is not a regular file"
         elif secret.uid != 0 or secret.mode & 0o077:
             mode = stat.S_IMODE(secret.mode)
             yield f"the secret {path} has mode {mode:04o} and owner {secret.uid}; expected 0400 and 0"
@@ -107,7 +107,7 @@ def _problems_with_mounts(mounts: dict[str, Mount | None], places: Places) -> It
     for name in INNER:
         inner = found[f"{places.remote}/{name}"]
         if inner.device == top.device:
-            yield f"{places.remote}/{name} is no mount of its own, so the repository's top level can be written"
+            yield f"{places.remote}/{name} is not a mount of its own, so the repository's top level can be written"
         elif inner.is_read_only:
             yield f"{places.remote}/{name} cannot be written, so nothing could be pushed"
     for name in OUTER:

@@ -71,7 +71,7 @@ def _entries(bot: Below) -> list[Entry]:
 def _clone(cell: Cell, bare: Git, branch: str, until: float) -> Clone:
     checkout = cell.places.checkout(branch) if not problem_with_branch(branch) else ""
     if not checkout:
-        return Clone(branch, 0.0, False, "its directory is no branch's")
+        return Clone(branch, 0.0, False, "its directory is not a branch's")
     watched = ("", ".git", ".git/HEAD", ".git/index", ".git/logs/HEAD", ".git/FETCH_HEAD", "logs")
     changed = max(_changed(cell, f"{checkout}/{name}") for name in watched)
     stays, commit = why_it_stays(cell, bare, checkout, until)
@@ -93,7 +93,7 @@ def why_it_stays(cell: Cell, bare: Git, checkout: str, until: float) -> tuple[st
         return "there was no time to look at it", ""
     files = cell.files
     if not files.is_directory(f"{checkout}/.git"):
-        return "it is no clone", ""
+        return "it is not a clone", ""
     if files.status(f"{checkout}/.git/worktrees") or files.status(f"{checkout}/.git/modules"):
         return "other work trees or repositories hang on it", ""
     git = cell.git(checkout).with_env(GIT_DIR=f"{checkout}/.git", GIT_WORK_TREE=checkout).within(left)

@@ -146,7 +146,7 @@ class Examining:
             return
         waiting = refs.requests(self._git)
         if not waiting:
-            self._next = at + AGAIN_SECONDS  # there is a file that is no request
+            self._next = at + AGAIN_SECONDS  # there is a file that is not a request
             return
         branch, commit = waiting[0]
         self._wanted = _Wanted(branch, commit, time.time())

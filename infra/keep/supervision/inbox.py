@@ -37,7 +37,7 @@ class Claimed(NamedTuple):
     """Of the claimed file; `forget` it once the outcome is remembered."""
     request: SignalRequest | None
     refusal: str
-    """Why it is no request; empty when it is one."""
+    """Why it is not a request; empty when it is one."""
     identity: str
     """Names this very file."""
 
@@ -94,7 +94,7 @@ class Inbox:
         return found
 
     def _sweep(self, wall: float, at: float) -> bool:
-        """Take away what is no signal, if there is much of it; a part at each look. True when something was."""
+        """Take away what is not a signal, if there is much of it; a part at each look. True when something was."""
         if at < self._next_sweep:
             return self.is_flooded
         self._next_sweep = at + 1.0

@@ -78,7 +78,7 @@ def _look(directory: str, remote_url: str, cell: Identity) -> Iterator[Tampering
     for name in ("refs", "logs"):
         for entry in _seen(git.walk(name, depth=_MOST_DEPTH, most=_MOST_ENTRIES)) if git.is_directory(name) else ():
             if not _is_plain(entry):
-                yield Tampering(f".git/{name}/…/{_shown(entry.path.rpartition('/')[2])}, which is no file")
+                yield Tampering(f".git/{name}/…/{_shown(entry.path.rpartition('/')[2])}, which is not a file")
     if b" refs/replace/" in _content(git, "packed-refs"):
         yield Tampering("a replaced object")
     for setting in _settings(_content(git, "config"), cell):
@@ -104,7 +104,7 @@ def _is_link(status: os.stat_result | None) -> bool:
 
 
 def _content(git: Below, path: str) -> bytes:
-    """Empty for what is not there. Raises OSError also for what is no regular file, or too long."""
+    """Empty for what is not there. Raises OSError also for what is not a regular file, or too long."""
     try:
         return git.whole(path)
     except FileNotFoundError:

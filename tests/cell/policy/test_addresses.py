@@ -1,4 +1,4 @@
-"""Private addresses are found however they are written; public ones, and what is no address, are not."""
+"""Private addresses are found however they are written; public ones, and what is not an address, are not."""
 
 from __future__ import annotations
 

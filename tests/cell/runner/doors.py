@@ -56,7 +56,7 @@ class Requests:
 
 
 class Refusal(NamedTuple):
-    """An answer of the model door that is no completion."""
+    """An answer of the model door that is not a completion."""
 
     type: str
     message: str = "as the test wants it"

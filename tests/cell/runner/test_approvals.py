@@ -160,7 +160,7 @@ def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell)
 
 
 def test_what_waits_is_not_tried_at_ticks_and_what_waits_no_more_is(cell: Cell) -> None:
-    """The clock is no answer; but once a unit ended otherwise, the same Directives are work like any other."""
+    """The clock is not an answer; but once a unit ended otherwise, the same Directives are work like any other."""
     cell.tell("make it")
     cell.model.replies += [calls(bash(TOUCH)), says("I wait for you.")]
     run = start(cell, limits=limits(work_seconds=0.2))

@@ -58,7 +58,7 @@ def test_a_move_of_main_wakes(cell: Cell, wakes: Wakes) -> None:
 
 
 def test_without_a_move_the_clock_wakes(cell: Cell, wakes: Wakes) -> None:
-    """Where main is known to be is no news, though the door says it at once."""
+    """Where main is known to be is not news, though the door says it at once."""
     wakes.seen(cell.main())
 
     assert not wakes.sleep(time.time() + 0.1)

@@ -278,7 +278,7 @@ def _no_text(cell: Cell) -> None:
     ("spoil", "words"),
     [
         (_no_file, "has no requirements file"),
-        (_a_pipe, "no regular file"),
+        (_a_pipe, "not a regular file"),
         (_included, "another file is included"),
         (_no_text, "not UTF-8"),
     ],

@@ -213,7 +213,7 @@ def test_a_strange_requirements_file_is_refused(bot: Bot, name: str, put: object
     (bot.checkout / name).unlink(missing_ok=True)
     assert callable(put)
     put(bot.checkout / name)
-    with pytest.raises(BadRequirements, match=f"{name} is no regular file"):
+    with pytest.raises(BadRequirements, match=f"{name} is not a regular file"):
         bot.look()
 
 

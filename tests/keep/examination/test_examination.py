@@ -154,7 +154,7 @@ def test_what_does_not_run_here_is_not_lost_unseen(scene: Scene) -> None:
 
 
 def test_code_that_has_a_test_skip_needs_the_pms_word(scene: Scene) -> None:
-    """The skip is in infra/: no test is changed. What main itself skips is no news."""
+    """The skip is in infra/: no test is changed. What main itself skips is not news."""
     skips = "import pytest\n\ndef test_skips():\n    pytest.skip('always')\n"
     scene.push("main", {"tests/test_skips.py": skips})
     scene.git("fetch", "-q", "origin")
@@ -188,7 +188,7 @@ def test_the_known_limit_code_within_pytest_can_forge_its_tests(scene: Scene) ->
     ids=["leaves at once", "kills the examiner", "exits"],
 )
 def test_code_that_ends_the_examination_does_not_pass(scene: Scene, code: str) -> None:
-    """No answer is no verdict in its favour."""
+    """No answer is not a verdict in its favour."""
     found = scene.examine({"infra/__init__.py": code})
 
     assert not found.passed

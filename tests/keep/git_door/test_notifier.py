@@ -373,10 +373,10 @@ def test_a_socket_path_that_is_too_long(world: World) -> None:
     ("what", "words"),
     [
         ("missing", "there is no repository at"),
-        ("empty", "is no git repository"),
+        ("empty", "is not a git repository"),
         ("a file", "there is no repository at"),
         ("work tree", "is a repository with a work tree, expected a bare one"),
-        ("inside another", "is no git repository"),
+        ("inside another", "is not a git repository"),
     ],
 )
 def test_what_is_no_bare_repository(world: World, what: str, words: str) -> None:

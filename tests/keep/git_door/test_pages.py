@@ -89,7 +89,7 @@ def test_a_change_in_passing_is_a_change(world: World) -> None:
 
 
 def test_an_old_page_cannot_be_played_again(world: World) -> None:
-    """A page that main once held is no page for a commit on top of a later main; on the old commit it is."""
+    """A page that main once held is not a page for a commit on top of a later main; on the old commit it is."""
     world.pm.commit({"COMMS.md": FORGED})
     world.pm.push("HEAD:main")
     old = str(world.main)

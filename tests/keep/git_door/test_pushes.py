@@ -188,12 +188,12 @@ def test_a_snapshot_stays_where_it_is(world: World) -> None:
 
 
 def test_a_snapshot_is_of_a_commit(world: World) -> None:
-    """A tag of something that is no commit would get round the rules for content."""
+    """A tag of something that is not a commit would get round the rules for content."""
     blob = world.agent.git("hash-object", "-w", "--stdin", stdin=BIG)
 
     said = world.agent.refused(f"{blob}:refs/tags/snapshot/blob")
 
-    assert "it would point to something that is no commit; push a commit" in said
+    assert "it would point to something that is not a commit; push a commit" in said
     world.agent.push("HEAD:refs/tags/snapshot/blob")
     world.pm.push(f"{world.pm.git('hash-object', '-w', '--stdin', stdin=BIG)}:refs/tags/snapshot/pm")
 
@@ -212,7 +212,7 @@ def test_a_rescue_branch_is_written_once(world: World) -> None:
 
 
 def test_logs_are_not_taken(world: World) -> None:
-    """Nothing under logs/ at the top is committed; a directory of that name elsewhere is no log."""
+    """Nothing under logs/ at the top is committed; a directory of that name elsewhere is not a log."""
     world.agent.git("checkout", "--quiet", "-b", "work")
     bad = world.agent.commit({"logs/errors.log": "boom\n"})
 

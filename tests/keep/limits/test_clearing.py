@@ -129,7 +129,7 @@ WORK = [
     (_hide, "uncommitted"),
     (_hang_a_work_tree_on_it, "hang on it"),
     (_break, "cannot be looked through"),
-    (_take_its_repository, "no clone"),
+    (_take_its_repository, "not a clone"),
 ]
 
 

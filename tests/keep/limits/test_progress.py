@@ -136,7 +136,7 @@ def test_what_cannot_be_read_is_raised(places: Places) -> None:
     """It is for the look to say that progress was not seen."""
     first = progress.look(places, None)
     os.mkdir(places.ledger)
-    with pytest.raises(OSError, match="is no regular file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         progress.look(places, first)
     os.rename(places.remote, f"{places.remote}.away")
     with pytest.raises(GitError):

@@ -121,7 +121,7 @@ def test_what_is_the_cells_is_looked_at_and_removed_as_the_cell(places: Places, 
     os.chmod(f"{places.bot}/idea", 0o700)
     cell = Cell(places, places.remote, user)
     found = {clone.branch: clone.stays for clone in look(cell, "main", False).clones}
-    assert found == {"main": "it is no clone", "idea": ""}
+    assert found == {"main": "it is not a clone", "idea": ""}
     (kept,) = remove([Removal(Kind.LEFTOVER, "keeps/minifram.removed-0")], cell)
     assert "Permission denied" in kept.problem
     assert Path(places.bot, "keeps/minifram.removed-0").is_dir()

@@ -228,7 +228,7 @@ def test_a_repeated_call_id_fails_the_reply() -> None:
 
 
 def test_an_empty_reply_fails_and_a_thoughtful_one_does_not() -> None:
-    """No block at all is no turn; thoughts alone are one, with nothing to say. A refusal needs no words."""
+    """No block at all is not a turn; thoughts alone are one, with nothing to say. A refusal needs no words."""
     with pytest.raises(BrokenReply, match="empty"):
         hear(Answer(()))
     assert hear(Answer((Think("sig"),))) == hear(Answer((Think("sig"), Say(" \n"))))

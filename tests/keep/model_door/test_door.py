@@ -71,7 +71,7 @@ def test_the_door_says_that_it_is_well(door: DoorProcess) -> None:
 
 
 def test_the_door_gives_out_what_the_watcher_wrote(tmp_path: Path) -> None:
-    """The last word is read anew each time; without one there is nothing to know; what is no word is a failure."""
+    """The last word is read anew each time; without one there is nothing to know; what is not a word is a failure."""
     with scripted(tmp_path / "door") as door:
         assert door.get("/v1/probe") == {"probe": ""}
         for word in ("0" * 32, "f" * 32):

@@ -211,7 +211,7 @@ def test_surroundings_that_cannot_be_are_no_verdict(bench: Bench) -> None:
         ({"scratch": "relative"}, "absolute path"),
         ({"python": f"{bench.scratch}/none"}, "--python names an interpreter"),
         ({"branch": "../up"}, "is not allowed"),
-        ({"commit": "HEAD"}, "no commit's sha"),
+        ({"commit": "HEAD"}, "not a commit's sha"),
         ({"checkout": "relative"}, "no absolute path"),
     )
     for given, words in cases:

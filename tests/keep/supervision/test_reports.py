@@ -107,7 +107,7 @@ def test_the_same_trouble_is_counted(agent: Agent) -> None:
     mine, before = reports(agent), commits(agent)
     size = len(agent.comms())
     for number in range(500):
-        mine.add(Tell("watcher: a signal was refused", "its text is no branch", f"file:{number}"), at(number / 20))
+        mine.add(Tell("watcher: a signal was refused", "its text is not a branch", f"file:{number}"), at(number / 20))
         mine.send(at(number / 20))
     assert commits(agent) - before == 9
     assert len(agent.comms()) - size < 2000

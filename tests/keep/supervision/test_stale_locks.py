@@ -87,7 +87,7 @@ def test_what_cannot_be_removed_is_tried_again(remote: Path, locks: StaleLocks) 
     """At the next look, without a failure of the watcher."""
     path = remote / LOCKS[0]
     path.unlink()
-    path.mkdir()  # a directory is no lock of git's, and not ours to remove
+    path.mkdir()  # a directory is not a lock of git's, and not ours to remove
     locks.look(100.0, 0.0)
     locks.look(100.0 + HELD_SECONDS, 0.0)
     assert there(remote) == {LOCKS[0]}

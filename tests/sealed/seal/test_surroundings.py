@@ -65,7 +65,7 @@ WRONG = {
     ),
     "secret for all": (right(secrets={SECRET: Mount(7, False, FILE | 0o444, 0)}), "mode 0444"),
     "secret of the cell": (right(secrets={SECRET: Mount(7, False, FILE | 0o400, 1000)}), "owner 1000"),
-    "secret that is a link": (right(secrets={SECRET: Mount(7, False, stat.S_IFLNK | 0o777, 0)}), "no regular file"),
+    "secret that is a link": (right(secrets={SECRET: Mount(7, False, stat.S_IFLNK | 0o777, 0)}), "not a regular file"),
 }
 
 

@@ -52,7 +52,7 @@ def git(tmp_path: Path) -> Git:
 
 
 def test_a_file_is_read_from_its_commit(git: Git) -> None:
-    """By name, also below directories; what is no file is not there."""
+    """By name, also below directories; what is not a file is not there."""
     at = commit(git, MIXED)
     assert read_file(git, at, "COMMS.md") == "page\n"
     assert read_file(git, "refs/heads/main", "deep/er/file") == "x"
@@ -77,7 +77,7 @@ def test_a_file_is_read_from_its_commit(git: Git) -> None:
     "content", [b"\xff\xfe\r\n", bytes(range(256)), b"\0\0\n\r\xe2\x80\xa8\xed\xa0\x80", b"\n\n"], ids=ascii
 )
 def test_any_bytes_survive_a_read_and_a_write_back(git: Git, content: bytes) -> None:
-    """Also what is no UTF-8, has zero bytes or other line ends: only what is edited changes."""
+    """Also what is not UTF-8, has zero bytes or other line ends: only what is edited changes."""
     at = commit(git, {"a": content})
     assert (read_file(git, at, "a") or "").encode(errors="surrogateescape") == content
     new = edit_file(git, "a", lambda text: text + "+", "m")(at)

@@ -44,7 +44,7 @@ def asked_for(messages: Sequence[Message], words: str) -> tuple[Message, ...]:
 
 
 def problem_with(completion: Completion) -> str:
-    """Why this reply is no summary; nothing when it is one."""
+    """Why this reply is not a summary; nothing when it is one."""
     if any(isinstance(block, ToolUse) for block in completion.content):
         return "called for a tool"
     if completion.stop_reason == MAX_TOKENS:
