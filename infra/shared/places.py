@@ -110,14 +110,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 
-_FORMER_BODY = ("infra/contract", "infra/repository", "infra/life", "infra/loop", "infra/policy")
-"""The same in an agent that was made before the tree had zones."""
-BODY = (
-    *("infra/__init__.py", "infra/runner.py", "infra/shared", "infra/cell", *_FORMER_BODY),
-    *("requirements.lock", "requirements.txt"),
-)
-"""In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over. The
-keep's code in a checkout runs nowhere: the image has its own."""
+BODY = ("infra", "requirements.lock", "requirements.txt")
+"""In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over.
+
+The whole of `infra`: the agent may have its runner import any of it, a new folder or one of the keep's, and a package
+`infra/runner` is run in the place of `infra/runner.py`. Named by one word, a tree is compared by its hash alone."""
 VERSION = (*BODY, "SYSTEM.md")
 """What a start can fail for: two commits that have the same of it are the same version."""
 HOMES = ".home-"
