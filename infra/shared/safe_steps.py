@@ -78,3 +78,13 @@ class Steps:
             os.close(descriptor)
             raise not_plain
         return descriptor
+
+    def open_up(self, directory: int, name: str) -> None:
+        """Give the owner of a directory its rights there, which the agent can take from itself."""
+        there = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            mode = stat.S_IMODE(os.fstat(there).st_mode)
+            if mode & stat.S_IRWXU != stat.S_IRWXU:
+                os.chmod(f"/proc/self/fd/{there}", mode | stat.S_IRWXU)
+        finally:
+            os.close(there)
