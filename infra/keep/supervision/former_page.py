@@ -24,8 +24,9 @@ ID = "former-page"
 SECONDS = 20.0
 MOST_TOLD = 20
 _BLAMED = re.compile(r"[0-9a-f]{40} [0-9]+ [0-9]+(?: [0-9]+)?")
-_AS_THE_WATCHER = re.compile(r"### \S+ [^\s@:]+: ")
-"""The watcher's reports begin with its name; the agent's with `<branch>@<commit>`."""
+_AS_THE_WATCHER = re.compile(r"###\s+(?:[^@]*watcher|(?:[0-9][0-9TZ:.+-]*\s+)?[^\s@:0-9][^@:]*:)", re.IGNORECASE)
+"""The watcher's reports begin with a time and its name, which other letters can look like; the agent's with
+`<branch>@<commit>`. As loose as markdown is: how many blanks there are makes no difference to a reader."""
 
 
 class Line(NamedTuple):
