@@ -296,8 +296,11 @@ class DoorFiles:
     def put(self) -> None:
         """Before anything is launched: without its configuration the agent's pushes would go past the door.
 
-        Written again only when it is not what was written. Raises OSError."""
+        The agent's directory is opened up, which a version before may have closed. The files are written again only
+        when they are not what was written. Raises OSError."""
         bot, config = Below(self._places.bot, self._cell), self._places.cell_git_config
+        with contextlib.suppress(FileNotFoundError):
+            bot.open_up()
         if self._written and self._written == _mark(bot.status(config)):
             return
         write_door_files(self._places, self._settings, self._cell, self._by_daemon)
