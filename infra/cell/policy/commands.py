@@ -101,7 +101,11 @@ def forms(command: tuple[str, ...]) -> Iterator[str]:
     yield " ".join(command)
     started = len(command) if command and _name(command[0]) in STARTERS else min(1, len(command))
     for at in range(started):
-        yield " ".join((_name(command[at]), *command[at + 1 :]))
+        # One word may be a whole command: `env -S 'rm /x'`.
+        yield from {" ".join((name, *command[at + 1 :])) for name in (_name(command[at]), _PATH.sub("", command[at]))}
+
+
+_PATH = re.compile(r"\A\S*/")
 
 
 def _is_plain(command: tuple[str, ...]) -> bool:

@@ -98,6 +98,7 @@ def test_what_bash_may_read_otherwise_is_forbidden_and_not_allowed(command: str)
     [
         *("timeout -s KILL 5 touch x", "env -u X touch x"),
         *("xargs -I {} touch {}", "sudo -u root touch x", "nice -n 5 /bin/touch x", "env -S 'touch x'"),
+        *("watch 'touch /x'", "su -c '/bin/touch /x'", "script -qc 'touch a/b c'"),
         *("find . -exec touch {} ';'", ">|o touch x", "timeout 5 nohup touch x"),
     ],
 )
