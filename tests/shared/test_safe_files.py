@@ -201,16 +201,17 @@ VERBS: dict[str, Callable[[Below, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("path", NOT_FILES)
-@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
-def test_what_is_no_file_below_the_root_is_refused_at_once(
-    bot: Path, verb: Callable[[Below, str], object], path: str
-) -> None:
+@pytest.mark.parametrize("name", VERBS)
+def test_what_is_no_file_below_the_root_is_refused_at_once(bot: Path, name: str) -> None:
     """Links on any step, pipes, directories, the way out and what is missing; what a link leads to stays as it was."""
-    if path == "none" and verb is VERBS["append"]:
-        pytest.skip("appending makes a file that is missing")
-    with pytest.raises(OSError, match=r"."):
-        verb(Below(str(bot)), path)
+    taken = []
+    for path in NOT_FILES:
+        try:
+            VERBS[name](Below(str(bot)), path)
+        except OSError:
+            continue
+        taken.append(path)
+    assert taken == (["none"] if name == "append" else []), "appending makes a file that is missing"
     assert (bot / "../keep/secret").read_text() == "secret"
 
 
