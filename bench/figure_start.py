@@ -181,7 +181,7 @@ class _Runner:
         while True:
             if not poller.poll(PATIENCE_SECONDS * 1000):
                 raise TimeoutError(
-                    f"the runner did not say SUCCESS within {PATIENCE_SECONDS:g} s: {self._last_words()}"
+                    f"the runner did not write SUCCESS within {PATIENCE_SECONDS:g} s: {self._last_words()}"
                 )
             seen = now()
             os.read(self._events, 65536)

@@ -26,11 +26,11 @@ COMMANDS = {
     "restart": ("agents", "stop an agent, start it again, show what changed"),
     "upgrade": ("agents", "move a contained agent to the installed version"),
     "status": ("status", "the state of an agent, on one screen"),
-    "logs": ("runs", "the logs of watcher and agent, in order of time"),
+    "logs": ("runs", "the logs of watcher and agent, in chronological order"),
     "runs": ("runs", "the agent's runs, and their steps"),
-    "replay": ("runs", "play a run again from its record: no model call, no effect"),
+    "replay": ("runs", "replay a run without model calls or side effects"),
     "resume": ("runs", "continue a run from one of its steps, in another way"),
-    "egress": ("runs", "what an agent in its container asked of the network"),
+    "egress": ("runs", "the network requests of an agent in its container"),
     "ledger": ("runs", "verify the ledger of model calls"),
     "tell": ("comms", "give the agent a directive"),
     "answer": ("comms", "be the model: show what the agent asks, and answer it"),
@@ -42,11 +42,11 @@ COMMANDS = {
     "merge": ("branches", "merge the reviewed commit of a branch into main"),
     "reject": ("branches", "remove a branch, keep its commit, tell the agent"),
     "rollback": ("branches", "give main the content of an earlier version"),
-    "retry": ("branches", "allow versions that failed to be tried again"),
+    "retry": ("branches", "retry versions that failed"),
     "backup": ("agents", "write an agent to one file"),
     "restore": ("agents", "make an agent from a backup"),
     "config": ("status", "each setting: value, origin, meaning"),
-    "doctor": ("status", "check this machine and the agent's places"),
+    "doctor": ("status", "check this machine and the agent's directories"),
     "generate": ("agents", "print a quadlet unit or kube manifest of an agent"),
     "demo": ("status", "watch an agent work, improve itself, fail and recover"),
     "completion": ("status", "print the completion script of your shell"),
@@ -57,7 +57,7 @@ EPILOG = """\b
 A first day:
   minifram init                       make an agent
   minifram up                         start it
-  minifram tell "write a haiku tool"  say what to do
+  minifram tell "write a haiku tool"  give a directive
   minifram reports -f                 watch it report
   minifram review                     see what awaits you
 
@@ -117,7 +117,7 @@ def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
 )
 @click.pass_context
 def minifram(ctx: click.Context) -> None:
-    """Agents that live in a sandbox, are spoken to only through git, and may rewrite themselves."""
+    """AI agents that run in a sandbox, communicate only through git, and may rewrite themselves."""
     environ = context_of(ctx).environ
     plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
     ctx.meta["minifram.screen"] = Screen(sys.stdout, sys.stderr, colour=sys.stdout.isatty() and not plain)

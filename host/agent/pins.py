@@ -154,15 +154,15 @@ def check_main(context: Context, home: AgentPaths) -> Iterator[Result]:
     pin = next((pin for pin in found if pin.is_main), None)
     if pin:
         good = good_of(state)
-        leads = f"{rung} leads" if stands_in else f"{GOOD_LEVEL if good else SAFE_LEVEL} is next"
-        back = f"'minifram rollback {good[:12]}{option}' (the last that lived), " if good else ""
+        active = f"{rung} is active" if stands_in else f"{GOOD_LEVEL if good else SAFE_LEVEL} is next"
+        back = f"'minifram rollback {good[:12]}{option}' (the last known-good one), " if good else ""
         text = (
-            f"at {pin.commit[:12]} it is pinned since {pin.at} because {one_line(pin.why, 160)}; {leads} in its place. "
-            f"Push one that is mended, {back}or have it tried again: 'minifram retry{option}'"
+            f"at {pin.commit[:12]} it is pinned since {pin.at} because {one_line(pin.why, 160)}; {active} instead. "
+            f"Push a fixed version, {back}or retry it: 'minifram retry{option}'"
         )
         yield Result("main", WARN, text)
     elif stands_in:
-        text = f"{rung} leads, though main is not pinned: 'minifram restart{option}' has main tried"
+        text = f"{rung} is active, though main is not pinned: run 'minifram restart{option}' to try main"
         yield Result("main", WARN if rung == SAFE_LEVEL else NOTE, text)
     else:
         yield Result("main", OK, "it is not pinned")

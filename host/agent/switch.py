@@ -294,7 +294,7 @@ def _last_words(podman: Podman, home: AgentPaths, since: str) -> str:
     else:
         lines += [trouble.text for trouble in state.troubles if trouble.at >= since] if state else []
     shown = "\n".join(f"    {line}" for line in lines[-REASON_LINES:])
-    return f" Its last words:\n\n{shown}" if shown else " It left no words."
+    return f" Its last output:\n\n{shown}" if shown else " It wrote no output."
 
 
 def memory_at(home: AgentPaths) -> str:

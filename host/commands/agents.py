@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 @click.option(
     "--sandbox",
     type=click.Choice(["auto", "podman", "process"]),
-    help="Where the agent will live (default: auto, a sealed container where podman works).",
+    help="Where the agent runs (default: auto, a sealed container where podman works).",
 )
-@click.option("--model", type=click.Choice(["auto", *PROVIDERS]), help="Who thinks (default: auto).")
+@click.option("--model", type=click.Choice(["auto", *PROVIDERS]), help="The model's provider (default: auto).")
 @click.option(
     "--autonomy",
     type=click.Choice(["merge", "propose", "frozen"]),
@@ -82,14 +82,14 @@ def _initialised(made: Initialised, screen: Screen) -> Iterator[str]:
 @rebuild_option
 @timeout_option(90.0, "Seconds to wait for it.")
 def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, timeout: float) -> int:
-    """Start an agent and wait until it works. Ends with 8 when only safe mode does.
+    """Start an agent and wait until it works. Exits with 8 when only safe mode works.
 
-    The watcher continues to run when this command has ended. With $ANTHROPIC_API_KEY set the agent runs on Claude,
-    else with $OPENAI_API_KEY on OpenAI's model, unless the settings name another 'model.provider'. The keys that it
-    needs are put where only the model door reads them, and 'minifram down' removes them.
+    The watcher continues to run after this command exits. With $ANTHROPIC_API_KEY set the agent runs on Claude,
+    else with $OPENAI_API_KEY on OpenAI's model, unless the settings name another 'model.provider'. Only the model
+    door can read the keys; 'minifram down' removes them.
 
-    The sandbox 'podman' is a sealed container; its image is built when it is missing, which takes some minutes the
-    first time. 'auto' takes it where 'minifram doctor' finds podman usable. --timeout counts from the start.
+    The sandbox 'podman' is a sealed container; a missing image is built, which takes some minutes. 'auto' selects it
+    when 'minifram doctor' finds podman usable. --timeout counts from the start.
     """
     from host.agent.up import make_ready, start_agent
     from host.running.start import exit_of, version_words
@@ -113,7 +113,7 @@ def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, tim
 @command
 @timeout_option(60.0, "Seconds to wait for it.")
 def down(context: Context, screen: Screen, timeout: float) -> None:
-    """Stop an agent: its runner first, then the doors and the watcher. Its work stays where it is."""
+    """Stop an agent: its runner first, then the doors and the watcher. Its work is kept."""
     from host.agent.up import stop_agent
 
     ended = stop_agent(context, screen.progress, timeout)
@@ -125,9 +125,9 @@ def down(context: Context, screen: Screen, timeout: float) -> None:
 @rebuild_option
 @timeout_option(90.0, "Seconds for each half.")
 def restart(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, timeout: float) -> int:
-    """Stop an agent if it runs, start it again, and print what changed. Ends with 8 when only safe mode works.
+    """Stop an agent if it runs, start it again, and print what changed. Exits with 8 when only safe mode works.
 
-    Settings, repository and key are checked first: when it could not be started again, nothing is stopped.
+    Settings, repository and key are checked first: an agent that could not be restarted is not stopped.
     """
     from host.agent.up import restart_agent
     from host.running.start import exit_of
@@ -150,7 +150,7 @@ def _restarted(done: Restarted, screen: Screen) -> Iterator[str]:
     for key, (old, new) in done.settings_changed.items():
         yield f"setting   {key}: {old} -> {new}"
     if exit_of(done.rung):
-        yield f"leads     {screen.bad(done.rung)}: 'minifram status' says why"
+        yield f"active    {screen.bad(done.rung)}: 'minifram status' says why"
 
 
 def _short(version: str) -> str:
@@ -159,26 +159,27 @@ def _short(version: str) -> str:
 
 
 @command
-@click.option("--back", is_flag=True, help="To the image before the last upgrade; it was proved when it came.")
+@click.option("--back", is_flag=True, help="To the image before the last upgrade, which was tested then.")
 @timeout_option(90.0, "Seconds to wait for each start.")
 @accept_option("Take settings that changed and concern isolation, keys, money or network.")
 def upgrade(context: Context, screen: Screen, back: bool, timeout: float, accept: bool) -> None:
     """Move an agent in its sealed container to the installed version of minifram, and back when it fails.
 
     \b
-    1. The new image is built, and proved: a scratch agent plays the whole of 'minifram demo' in it (a minute).
-       An image that fails is not taken, and the agent's container is not touched.
-    2. The old container is stopped and set aside, and the watcher's memory is copied.
+    1. The new image is built and tested: a scratch agent runs all of 'minifram demo' in it (a minute).
+       An image that fails is not used, and the agent's container is not touched.
+    2. The old container is stopped and set aside, and the watcher's state is copied.
     3. The new container is started on the same volumes, repository, settings and key.
     4. When the agent does not work in time, or does not continue to work for 5 s, the old container is back, with the
-       memory that its watcher had; COMMS.md and this command say why. Else the old container is removed; its image
+       state that its watcher had; COMMS.md and this command say why. Else the old container is removed; its image
        stays for --back.
 
     Settings that changed since the agent was started, may give it more, and concern isolation, keys, money or network
     are listed; without your answer or --accept nothing is done.
 
-    After an interruption at any moment, 'upgrade' and 'up' finish what was begun, and 'down' gives it up. 'up' and
-    'restart' take the installed version too, without proof and without return; after --back they would take it again.
+    After an interruption at any moment, 'upgrade' and 'up' finish the upgrade, and 'down' abandons it. 'up' and
+    'restart' also switch to the installed version, without a test and without a way back; after --back they would do
+    so again.
     """
     from host.agent import upgrade as upgrading
     from host.agent.consent import asking
@@ -198,7 +199,7 @@ def upgrade(context: Context, screen: Screen, back: bool, timeout: float, accept
 @command
 @click.argument("file", required=False, type=click.Path())
 def backup(context: Context, screen: Screen, file: str | None) -> None:
-    """Write an agent, running or not, to one file, from which 'minifram restore' makes it again.
+    """Write an agent, running or not, to one file, from which 'minifram restore' restores it.
 
     FILE (default: minifram-AGENT-TIME.tar.gz, here) must not exist yet. It holds the repository with all branches
     and tags, and so the mind; your settings; the ledger of model calls. It never holds the model's key, sockets, logs,
@@ -232,8 +233,8 @@ def _backed_up(made: BackedUp, screen: Screen) -> Iterator[str]:
 def restore(context: Context, screen: Screen, file: str, accept: bool) -> None:
     """Make an agent from FILE, which 'minifram backup' wrote: same history, COMMS.md, settings, money spent.
 
-    It gets the name that it had; another one with --agent or $MINIFRAM_AGENT. An existing agent is never
-    overwritten. The file is verified as a whole first; when anything is wrong with it, nothing is left behind.
+    It keeps its name, unless --agent or $MINIFRAM_AGENT gives another. An existing agent is never
+    overwritten. The whole file is verified first; if it is invalid, nothing is created.
 
     An archive may be somebody else's, or changed since you wrote it. Its settings that differ from the
     defaults and may give the agent more, in what concerns isolation, keys, money or network, are listed, and none of
@@ -292,10 +293,10 @@ def _is_named(ctx: click.Context) -> bool:
 )
 @accept_option("Take settings that changed and concern isolation, keys, money or network.")
 def generate(context: Context, screen: Screen, kind: str, install: bool, check: str | None, accept: bool) -> int:
-    """Print what runs the agent without this command: a quadlet unit for systemd, or a kube manifest.
+    """Print a quadlet unit for systemd, or a kube manifest, that runs the agent without this command.
 
-    Both describe the same container as 'minifram up' makes, which has to have run before: image and
-    directories are the ones it made. They need podman 5. After a change of settings or version, make them again.
+    Both describe the container that 'minifram up' makes. Run that first: they use its image and directories. They
+    need podman 5. Generate them again after a change of settings or version.
     Settings that changed since 'minifram up', may give the agent more, and concern isolation, keys, money or network
     need your answer or --accept.
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 def review(context: Context, screen: Screen, branch: str | None, stat: bool) -> None:
     """List the branches that await your decision, or show the commits, the changes and the examination of one.
 
-    The keep examines what merging would make of main: it rehearses that version and runs the tests. The verdict says
-    what ran and how it ended. The branch's own code runs within the tests, so it never says that a branch is safe.
+    The keep examines the result of the merge: it rehearses that version and runs the tests. The verdict lists the
+    tests and their results. The branch's own code runs inside the tests, so the verdict never proves that a branch is
+    safe.
     """
     from host.repository.open import open_repository
     from host.repository.review import NOT_EXAMINED, awaiting, one
@@ -122,9 +123,9 @@ def _coloured(line: str, screen: Screen) -> str:
 @command
 @branch_argument
 def examine(context: Context, screen: Screen, branch: str) -> int:
-    """Have the keep examine a branch: the version that merging it would make of main. Waits for the verdict.
+    """Have the keep examine a branch, merged into main. Waits for the verdict.
 
-    The keep of a running agent does it, and holds the agent meanwhile. Asked again, it examines again.
+    The keep of a running agent does this, and pauses the agent meanwhile. Each request starts a new examination.
     """
     from host.repository.examine import LONGEST_SECONDS, examine_branch
     from host.repository.open import open_as_pm
@@ -154,8 +155,8 @@ def examine(context: Context, screen: Screen, branch: str) -> int:
 def merge(context: Context, screen: Screen, branch: str, unexamined: bool, unvalidated: bool) -> None:
     """Merge the reviewed commit of a branch into main, by a merge commit of yours; main's COMMS.md stays as it is.
 
-    'minifram review BRANCH' prints the whole command. A branch that has moved since is not merged. By merging you agree
-    to what the verdict says needs your word. Prints the undo.
+    'minifram review BRANCH' prints the whole command. A branch that has moved since is not merged. By merging you
+    approve the changes that the verdict says need your approval. Prints how to undo it.
     """
     from host.repository.merge import merge_branch
     from host.repository.open import open_as_pm
@@ -187,7 +188,7 @@ def _changed(done: Merged | RolledBack, changes: tuple[str, ...], screen: Screen
 @branch_argument
 @click.option("--because", default="", metavar="TEXT", help="Why; the agent reads it.")
 def reject(context: Context, screen: Screen, branch: str, because: str) -> None:
-    """Remove a branch, keep its commit, and tell the agent by a directive. Prints the undo."""
+    """Remove a branch, keep its commit, and tell the agent by a directive. Prints how to undo it."""
     from host.repository.merge import reject_branch
     from host.repository.open import open_as_pm
 
@@ -207,8 +208,8 @@ def reject(context: Context, screen: Screen, branch: str, because: str) -> None:
 def rollback(context: Context, screen: Screen, ref: str) -> None:
     """Give main the content of an earlier version, as a new commit: history only grows, COMMS.md is kept.
 
-    REF is a commit, a branch or a tag, optionally with ~N or ^N. Prints what changed, and the undo. The watcher does
-    not fall back to the versions that you leave behind, until main holds them again or you run 'minifram retry'.
+    REF is a commit, a branch or a tag, optionally with ~N or ^N. Prints what changed, and how to undo it. The watcher
+    does not fall back to the versions that you revoke, until main holds them again or you run 'minifram retry'.
 
     \b
     Examples:
@@ -238,7 +239,7 @@ def _rolled_back(done: RolledBack, screen: Screen) -> Iterator[str]:
 
 @command
 def retry(context: Context, screen: Screen) -> int:
-    """Allow versions that failed, and were pinned for it, to be tried again. Waits until the watcher knows.
+    """Retry versions that failed and were pinned. Waits until the watcher has applied it.
 
     A version that fails to start is pinned: the watcher falls back to an older one, until main changes or you run this.
     Use it when the fault was not the version's. The watcher does not fall back to a version that you rolled back from
@@ -253,12 +254,12 @@ def retry(context: Context, screen: Screen) -> int:
     option = as_option(done.agent)
     screen.show(done, _retried(done, screen))
     if done.taken and done.rung in STAND_INS:
-        screen.progress(f"{done.rung} makes way, main is tried now: 'minifram status{option}' shows the result")
+        screen.progress(f"{done.rung} makes way, main is retried now: 'minifram status{option}' shows the result")
     elif done.asked and not done.running:
-        screen.progress(f"the agent is not running; this is taken at the next start: 'minifram up{option}'")
+        screen.progress(f"the agent is not running; this is applied at the next start: 'minifram up{option}'")
     elif done.asked and not done.taken:
         screen.progress(
-            f"the watcher has not taken it within {TAKEN_SECONDS:g} s; the request stays: "
+            f"the watcher has not applied it within {TAKEN_SECONDS:g} s; the request stays: "
             f"'minifram status{option}' shows what is pinned, 'minifram logs{option}' what the watcher does"
         )
         return Exit.TRY_AGAIN
@@ -273,9 +274,7 @@ def _retried(done: Retried, screen: Screen) -> Iterator[str]:
         return
     yield from (f"pinned  {pin}" for pin in shown(done.pins))
     for commit in done.taken_back:
-        yield f"back    main@{commit[:12]}, which you took back, may stand in for main again"
+        yield f"back    main@{commit[:12]}, which you revoked, may replace main again"
     yield (
-        f"{screen.good('taken')}   none of these is held back any more"
-        if done.taken
-        else "asked   they may be tried again"
+        f"{screen.good('taken')}   all of these may be started again" if done.taken else "asked   they will be retried"
     )

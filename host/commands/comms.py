@@ -34,7 +34,7 @@ _WHY = {
 def tell(context: Context, screen: Screen, text: str, wait: bool, timeout: float) -> int:
     """Give the agent a directive: a new open item in main's COMMS.md, as a commit of yours.
 
-    TEXT of '-' is read from standard input. A COMMS.md without its sections gets them back in the same commit.
+    With '-', TEXT is read from standard input. Missing sections of COMMS.md are restored in the same commit.
 
     \b
     Examples:
@@ -150,7 +150,7 @@ def reports(context: Context, screen: Screen, number: int, follow: bool) -> None
 def approve(context: Context, screen: Screen, id: str) -> None:
     """Let the agent make the call that it asked about, and show that call; without ID, show all that wait.
 
-    It is for that very call, as often as it is made, until the run that asked is done.
+    It applies to exactly that call, however often it is made, until the run that asked is done.
 
     \b
     Example:
@@ -192,14 +192,14 @@ def _answer(context: Context, screen: Screen, id: str, approved: bool, why: str)
 
 @command
 @click.argument("text", required=False)
-@click.option("--words", is_flag=True, help="TEXT is words alone: no line of it is a tool call.")
+@click.option("--words", is_flag=True, help="TEXT is plain text, without tool calls.")
 @click.option("--wait", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait until something is asked.")
 def answer(context: Context, screen: Screen, text: str | None, words: bool, wait: float) -> None:
     """Be the model: show what the agent asks, and answer it. For 'provider: manual'.
 
-    Without TEXT, what is new is shown, and on a terminal the answer is read, up to Ctrl-D; an empty one leaves the
-    question open. TEXT of '-' is read from standard input. A line that begins with '{' is a tool call, all others are
-    words:
+    Without TEXT, new messages are shown, and on a terminal the answer is read, up to Ctrl-D; an empty one leaves the
+    question open. With '-', TEXT is read from standard input. A line that begins with '{' is a tool call, all others
+    are text:
 
     \b
       {"name": "bash", "input": {"command": "ls"}}

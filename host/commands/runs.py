@@ -33,7 +33,7 @@ DIFFERENCE_CHARS = 300
 def runs(context: Context, screen: Screen, run: str | None, number: int, as_spans: bool) -> None:
     """The agent's runs, the newest last; with RUN (the beginning of its name is enough) all steps of that one.
 
-    They are the agent's own record in its clones, 'logs/transcripts'; what has the shape of a key is not shown.
+    They are the agent's own record in its clones, 'logs/transcripts'; strings in the format of a key are hidden.
 
     \b
     Examples:
@@ -96,11 +96,11 @@ def shown(step: Step) -> str:
 @command
 @click.argument("run")
 def replay(context: Context, screen: Screen, run: str) -> int:
-    """Play a run again through the installed loop, with the recorded answers and results; exits with 8 when
-    something differs. No provider is asked, and nothing that the run did is done again.
+    """Replay a run through the installed loop, with the recorded replies and results; exits with 8 when something
+    differs. No provider is called and no tool is executed.
 
-    RUN is the beginning of its name, as 'minifram runs' shows it. A difference means that the installed version would
-    treat the same answers in another way than the version that ran, or that the record was changed.
+    RUN is the beginning of its name, as 'minifram runs' shows it. A difference means that the installed version
+    handles the same replies differently from the version that ran, or that the transcript was changed.
 
     \b
     Examples:
@@ -129,11 +129,11 @@ def _replayed(name: str, found: Replay, screen: Screen) -> Iterator[str]:
 @click.option("--from", "step", type=click.IntRange(min=1), help="The step to continue from; the last if not given.")
 @click.option("--model", help="The model that is asked first, of those in your settings.")
 def resume(context: Context, screen: Screen, run: str, text: str, step: int | None, model: str | None) -> None:
-    """Have the agent continue a run after one of its steps, as a new run: the same conversation up to there, and then
-    another way. TEXT says what to do differently.
+    """Have the agent continue a run after one of its steps, as a new run: the same conversation up to there, then a
+    different continuation. TEXT says what to do differently.
 
-    It is a directive like any other, so you can write it by hand: 'Go on from run RUN after step 7.' What the run did
-    after that step stays done; the model is told to look.
+    This adds a directive, which you can also write by hand: 'Go on from run RUN after step 7.' Effects of later steps
+    remain; the model is told to check.
 
     \b
     Examples:
@@ -159,10 +159,10 @@ def resume(context: Context, screen: Screen, run: str, text: str, step: int | No
 )
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="How many at first.")
 def logs(context: Context, screen: Screen, follow: bool, source: str, lines: int) -> None:
-    """What watcher and agent wrote, in order of time.
+    """The logs of watcher and agent, in chronological order.
 
-    'watcher' and 'doors' are the keep's own logs; 'runner' is what each version of the agent wrote to its streams,
-    'boot' what it said about its boots. With -f --json each line is a JSON object of its own.
+    'watcher' and 'doors' are the keep's own logs; 'runner' is the output of each version of the agent, 'boot' its
+    boot log. With -f --json each line is a JSON object of its own.
 
     \b
     Examples:
@@ -213,10 +213,10 @@ def _value(value: Any) -> str:
 @command
 @click.argument("what", type=click.Choice(["verify"]))
 def ledger(context: Context, screen: Screen, what: str) -> int:
-    """Check that nothing in the ledger of model calls was changed, added or removed; exits with 8 when something was.
+    """Check that no line of the ledger of model calls was changed, added or removed; exits with 8 when one was.
 
-    Each line carries a hash over itself and the line before it. Lines taken from the end leave no trace in the file:
-    note the head that this prints, and look for it later ('grep').
+    Each line contains a hash over itself and the line before it. Removal of the last lines leaves no trace in the
+    file: note the head that this prints, and search for it later ('grep').
 
     \b
     Examples:
@@ -244,9 +244,9 @@ def _verified(file: str, found: Checked, screen: Screen) -> Iterator[str]:
 @command
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many names.")
 def egress(context: Context, screen: Screen, number: int) -> None:
-    """What the agent in its container asked of the network: names, and what the rules stopped.
+    """The network requests of the agent in its container: names, and packets that the rules rejected.
 
-    A name that carries much in many questions may be a tunnel. Rules are explained in nftables/egress.nft.
+    A name with many bytes in many queries may be a tunnel. Rules are explained in nftables/egress.nft.
     """
     from host.agent.egress import read_egress
     from host.container.choice import podman_at_hand

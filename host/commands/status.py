@@ -26,7 +26,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 @command
 def status(context: Context, screen: Screen) -> int:
-    """The state of an agent, on one screen. Ends with 3 when it is not running, and prints it too."""
+    """The state of an agent, on one screen. Exits with 3 when it is not running, and still prints it."""
     from host.agent.status import read_status
 
     now = time.time()
@@ -117,28 +117,28 @@ def _ladder(found: Status, screen: Screen) -> Iterator[tuple[str, str]]:
     from host.agent.pins import STAND_INS, shown
 
     stands_in = found.rung in STAND_INS
-    leads = f"branch {one_line(found.branch, 60)}" if found.rung == "branch" else found.rung
+    active = f"branch {one_line(found.branch, 60)}" if found.rung == "branch" else found.rung
     of_main = next((pin for pin in found.pins if pin.is_main), None)
     if stands_in and of_main:
-        leads += f": main at {one_line(of_main.commit[:12])} is pinned since {one_line(of_main.at, 24)}"
-        leads += f" because {one_line(of_main.why, 120)}"
+        active += f": main at {one_line(of_main.commit[:12])} is pinned since {one_line(of_main.at, 24)}"
+        active += f" because {one_line(of_main.why, 120)}"
     elif stands_in and found.is_led:
-        leads += ": main is led when it is started next"
-    if leads:
-        yield "leads", ("" if found.is_led else "last: ") + (screen.bad(leads) if stands_in else leads)
+        active += ": main becomes active at its next start"
+    if active:
+        yield "active", ("" if found.is_led else "last: ") + (screen.bad(active) if stands_in else active)
     for index, line in enumerate(shown(found.pins)):
         yield "" if index else "pinned", line
     if found.retry_asked:
-        yield "retry", f"asked for, taken {'when the watcher looks next' if found.running else 'at the next start'}"
+        yield "retry", f"requested, applied {'when the watcher looks next' if found.running else 'at the next start'}"
     elif found.pins:
         yield "", "until main holds another version, or 'minifram retry'"
 
 
 @command
 def doctor(context: Context, screen: Screen) -> int:
-    """Check this machine and the agent's places. Ends with 8 when something was found, 4 when there is no agent.
+    """Check this machine and the agent's directories. Exits with 8 on findings, with 4 when there is no agent.
 
-    It repairs only what a power cut damaged in the repository and can be put right without a guess; it says so.
+    It repairs only damage by a power cut to the repository that needs no guess, and reports it.
     """
     from host.agent.doctor import diagnose
 
@@ -188,9 +188,9 @@ def _shown(value: object) -> str:
 
 @command_without_json
 @click.option("--sandbox", type=click.Choice(["process", "podman"]), default="process", help="Default: process.")
-@click.option("--keep-at", metavar="DIR", help="Leave everything there to look at afterwards.")
+@click.option("--keep-at", metavar="DIR", help="Keep all files there for inspection.")
 def demo(context: Context, screen: Screen, sandbox: str, keep_at: str | None) -> int:
-    """Watch an agent live, improve itself, fail and recover: real programs, a scripted model, no key, no network."""
+    """Watch an agent work, improve itself, fail and recover: real programs, a scripted model, no key, no network."""
     run_demo = importlib.import_module("host.agent.demo").run_demo
     return int(run_demo(keep_at, sandbox, screen.out))
 

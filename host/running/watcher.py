@@ -189,7 +189,7 @@ def last_words(home: AgentPaths) -> str:
         lines += [f"{trouble.at} {trouble.text}" for trouble in state.troubles[-3:]] if state else []
     lines += _complaints_of_doors(home)
     lines += _end_of(home.watcher_output)[-15:]
-    shown = "\n".join(f"  {line}" for line in lines) if lines else "  it left no words"
+    shown = "\n".join(f"  {line}" for line in lines) if lines else "  it wrote no output"
     return f"its last words (more in {home.watcher_output} and {home.places.watcher_log}):\n{shown}"
 
 

@@ -1,5 +1,5 @@
-"""The first words of reports, in one place, because people's tools look for them: `minifram review` finds the
-evidence for a branch by these words and the commit in them."""
+"""Titles of reports, in one place because tools match them: `minifram review` finds the verdict on a branch by these
+words and the commit in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from infra.shared.text import cut
 
 
 def version(branch: str, commit: str) -> str:
-    """`branch@0123456789ab`: a branch at a commit, as reports name it."""
+    """`branch@0123456789ab`: a branch at a commit, the form that reports use."""
     return f"{branch}@{commit[:12]}"
 
 
@@ -19,7 +19,7 @@ def done(branch: str, commit: str, directive: str) -> str:
 
 
 def stopped(branch: str, commit: str, directive: str, why: str) -> str:
-    """A unit that ended without the model's own end; its directive stays open."""
+    """A run that the model did not end itself; its directive stays open."""
     return f"{version(branch, commit)} stopped ({why}): {first_line(directive)}"
 
 
@@ -36,7 +36,7 @@ def merged(branch: str, commit: str, into: str) -> str:
 
 
 def verdict_against(reports: Sequence[str], branch: str, commit: str) -> str | None:
-    """The heading of the newest report by which this very commit has already failed; None when there is none."""
+    """The heading of the newest report of a failure of exactly this commit; None when there is none."""
     name = version(branch, commit)
     for report in reversed(reports):
         heading = report.partition("\n")[0]
@@ -46,12 +46,13 @@ def verdict_against(reports: Sequence[str], branch: str, commit: str) -> str | N
 
 
 def kind_of(title: str) -> str:
-    """A title of the watcher's without the name in it that the agent has chosen."""
+    """A watcher's title without the name in it that the agent chose."""
     return _CHOSEN.sub("…", title)
 
 
-_CHOSEN = re.compile(
-    r"(?<=watcher: )\S+(?= failed, main leads| leads nowhere)|(?<=watcher: rollback to )\S+(?= failed)"
+_CHOSEN = re.compile(  # "leads": how the version before this one worded it, as a queued report may still
+    r"(?<=watcher: )\S+(?= failed, main (?:is active|leads)| hopped too often| leads nowhere)"
+    r"|(?<=watcher: rollback to )\S+(?= failed)"
 )
 
 

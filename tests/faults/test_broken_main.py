@@ -36,7 +36,7 @@ def test_main_dies_again_and_again(make_agent: MakeAgent, way: str) -> None:
     agent, good = grown(make_agent)
     bad = behave(agent, behaviour)
     rung(agent, "last good", good)
-    comms = agent.told("is pinned, an earlier version leads")
+    comms = agent.told("is pinned, an earlier version is active")
     assert why in comms
     seen = shown(agent)
     assert (seen.rung, [pin.is_main for pin in seen.pins]) == ("last good", [True])
@@ -51,7 +51,7 @@ def test_main_without_its_files(make_agent: MakeAgent) -> None:
     lead(agent, "no infra")
     rung(agent, "last good", good)
     assert os.path.exists(f"{agent.places.main_checkout}/infra/runner.py")
-    assert "infra" in agent.told("is pinned, an earlier version leads")
+    assert "infra" in agent.told("is pinned, an earlier version is active")
     assert shown(agent).pins[0].is_main
 
 
@@ -78,7 +78,7 @@ def test_main_without_its_prompt(make_agent: MakeAgent, spoil: Callable[[Path], 
     spoil(agent.clone / "SYSTEM.md")
     lead(agent, "spoiled prompt")
     rung(agent, "last good", good)
-    assert "it said: SYSTEM.md" in agent.told("is pinned, an earlier version leads")
+    assert "it said: SYSTEM.md" in agent.told("is pinned, an earlier version is active")
     assert "SYSTEM.md" in shown(agent).pins[0].why
 
 

@@ -123,7 +123,7 @@ def test_the_memory_cannot_be_read(make_agent: MakeAgent, damage: str) -> None:
     agent.serving("better", but=first.boot_id)
     assert Path(f"{path}.unreadable").read_bytes() == damaged
     assert not is_alive(first.runner_pid, first.runner_started), "two runners at once"
-    agent.told("its memory could not be read")
+    agent.told("its state file could not be read")
     if damage == "cut in half":
         behave(agent, "raise SystemExit(3)")
         rung(agent, "last good", good)

@@ -96,7 +96,7 @@ def test_a_stopped_runner_is_seen_in_the_process_table(make_agent: MakeAgent) ->
     first = agent.serving()
     psutil.Process(first.runner_pid).suspend()
     agent.serving(but=first.boot_id, seconds=30.0)
-    assert "had to end: it was stopped (SIGSTOP)" in agent.told("main failed (1 in a row)")
+    assert "was ended: it was stopped (SIGSTOP)" in agent.told("main failed (1 in a row)")
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def test_a_runner_that_goes_on_as_another_process(make_agent: MakeAgent) -> None
     assert (state.level, state.commit) == ("last good", good)
     pids = _daemons(agent.places.main_checkout, 2)
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
-    assert "exit status 0" in agent.told("is pinned, an earlier version leads")
+    assert "exit status 0" in agent.told("is pinned, an earlier version is active")
 
 
 def test_an_endless_line(make_agent: MakeAgent) -> None:
@@ -84,7 +84,7 @@ def test_an_endless_line(make_agent: MakeAgent) -> None:
     wild = agent.serving(but=first.boot_id)
     agent.serving(but=wild.boot_id, seconds=40.0)
     assert not is_alive(wild.runner_pid, wild.runner_started)
-    assert "took too much" in agent.told("main failed (1 in a row)")
+    assert "exceeded a limit" in agent.told("main failed (1 in a row)")
     events = agent.log()
     assert events.index('"remedy": "trim log"') < events.index('"remedy": "end"')
     size = sum(path.stat().st_size for path in Path(agent.places.main_checkout, "logs").iterdir())

@@ -66,7 +66,7 @@ def test_with_nothing_pinned_retry_says_so_and_changes_nothing(desk: Desk) -> No
 def test_with_nobody_running_it_is_taken_at_the_next_start(desk: Desk) -> None:
     """The ref is made at main's commit, also where one lies packed, which no watcher sees; status tells of it."""
     remember(desk, pins=(pin(desk),))
-    assert "asked for" not in desk.run("status").out
+    assert "requested, applied" not in desk.run("status").out
     for _ in range(2):
         ended = desk.done("retry")
         assert f"pinned  main@{desk.main()[:12]} since {AT}: it died" in ended.out
@@ -75,7 +75,7 @@ def test_with_nobody_running_it_is_taken_at_the_next_start(desk: Desk) -> None:
         desk.git()("pack-refs", "--all")
         assert not Path(desk.home().remote, RETRY_REF).exists()
     desk.done("retry")
-    assert "asked for, taken at the next start" in desk.run("status").out
+    assert "requested, applied at the next start" in desk.run("status").out
 
     found = desk.done("retry", "--json").json
     assert found.keys() == {"schema", *pins.Retried._fields}
@@ -164,14 +164,14 @@ def test_status_says_who_leads_instead_of_a_pinned_main(desk: Desk) -> None:
     remember(desk, pins=(pin(desk),), **(leading | {"level": "safe mode"}))
     assert f"safe mode: {because}" in desk.done("status").out
     remember(desk, **leading)
-    assert "last good: main is led when it is started next" in desk.done("status").out
+    assert "last good: main becomes active at its next start" in desk.done("status").out
     remember(desk, **(leading | {"level": "main"}))
     plain = desk.done("status").out
-    assert "leads      main\n" in plain
+    assert "active     main\n" in plain
     assert "pinned" not in plain
     assert "not in COMMS.md" not in plain
     remember(desk, **(leading | {"level": "branch", "branch": "improve"}))
-    assert "leads      branch improve\n" in desk.done("status").out
+    assert "active     branch improve\n" in desk.done("status").out
 
 
 def test_a_main_that_holds_another_version_is_not_pinned(desk: Desk) -> None:
@@ -229,7 +229,7 @@ def test_what_the_pm_took_back_is_asked_for_by_retry(desk: Desk) -> None:
     assert "nothing is pinned" in desk.done("retry").out
     remember(desk, known_good=(good,), withdrawn=("good",))
     ended = desk.done("retry")
-    assert f"back    main@{'a' * 12}, which you took back" in ended.out
+    assert f"back    main@{'a' * 12}, which you revoked" in ended.out
     assert pins.is_asked(desk.home())
 
 
@@ -302,7 +302,7 @@ def test_doctor_warns_of_a_pinned_main_and_of_safe_mode(desk: Desk) -> None:
     assert desk.call("up").code == 0
     leading = {"branch": "main", "commit": desk.main(), "boot_id": "0" * 32, "level": "safe mode"}
     remember(desk, pins=(pin(desk),), known_good=(good,), **leading)
-    assert "safe mode leads in its place" in warned(desk)[0]
+    assert "safe mode is active instead" in warned(desk)[0]
     remember(desk, **leading)
     assert "minifram restart" in warned(desk)[0]
     remember(desk, **(leading | {"level": "last good"}))
@@ -365,7 +365,7 @@ def test_the_real_watcher_takes_it(living: Desk) -> None:
 
     assert ended.code == 0, ended
     assert "taken" in ended.out
-    assert "main is tried now" in ended.err
+    assert "main is retried now" in ended.err
     assert not os.path.exists(f"{living.home().remote}/{RETRY_REF}")
     assert "nothing is pinned" in real(living, "retry").out
 

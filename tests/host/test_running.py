@@ -171,7 +171,7 @@ def test_safe_mode_is_no_success(desk: Desk) -> None:
     assert f"safe mode in place of main@{desk.main()[:12]}" in up.out
     again = desk.call("restart", watcher="safe")
     assert again.code == 8, again
-    assert "leads     safe mode" in again.out
+    assert "active    safe mode" in again.out
 
 
 def test_failures_of_an_earlier_watcher_do_not_count(desk: Desk) -> None:

@@ -35,7 +35,7 @@ def test_the_demo_shows_every_step_and_leaves_nothing_running(tmp_path: Path) ->
         r"the watcher rehearsed and launched report-duration@[0-9a-f]{12}",
         r"the keep examined the new version \(rehearsed, \d+ of main's tests passed",
         r"This took \d",
-        r"cannot-start@[0-9a-f]{12} was not launched: it did not live through its rehearsal",
+        r"cannot-start@[0-9a-f]{12} was not launched: it failed its rehearsal",
         r"starts-then-dies@[0-9a-f]{12} died after SUCCESS: exit status 1",
         r"every report is still there: (\d+) of \1",
         r"git log --graph --oneline --all",

@@ -126,7 +126,7 @@ def _trouble(lines: list[Any], status: int, late: bool, seconds: float, scratch:
         return ""
     if any(isinstance(line, dict) and "broken" in line for line in lines):
         return ""  # the file's own line says so
-    return f"pytest: {how_it_ended(status)}. Its last words: {_last_words(scratch)}"
+    return f"pytest: {how_it_ended(status)}. Its last output: {_last_words(scratch)}"
 
 
 def _last_words(scratch: str) -> str:

@@ -66,9 +66,9 @@ def _text(remedy: Remedy, volume: Volume, seconds: float, limits: LimitSettings)
     owner = "agent's" if volume.name == BOT else "keep's"
     text = f"The disk of the {owner} directory has {volume.free} bytes free (limits.free_bytes is {limits.free_bytes})"
     if volume.inodes:
-        text += f" and room for {volume.inodes_free} of {volume.inodes} files (5 % is the least)"
+        text += f" and room for {volume.inodes_free} of {volume.inodes} files (the minimum is 5 %)"
     if remedy is Remedy.TIDY:
-        return f"{text}. What can be had again is removed."
+        return f"{text}. Files that can be recreated are removed."
     if remedy is Remedy.TELL:
-        return f"{text}, for {seconds:.0f} s, though what could be removed was. Please make room."
-    return f"{text}, for {seconds:.0f} s, and the agent goes on filling it."
+        return f"{text}, for {seconds:.0f} s, although removable files were removed. Please free space."
+    return f"{text}, for {seconds:.0f} s, and the agent continues to fill it."

@@ -37,7 +37,9 @@ def judge(
         f"The agent's logs grew by {grown} bytes in {elapsed:.0f} s (limits.log_bytes, {limits.log_bytes}, are allowed"
         f" a minute); most of it is {name}, {by} bytes"
     )
-    text += f", {history.seconds:.0f} s by now." if again else ". It is cut, and the runner ended if it goes on so."
+    text += (
+        f", {history.seconds:.0f} s so far." if again else ". It is cut; the runner will be ended if this continues."
+    )
     remedy = Remedy.END if again else Remedy.TRIM_LOG
     measured = (float(grown), most, history.seconds, history.exploding)
     finding = Finding(Rule.LOGS, remedy, *measured, text, sample.runner, name)

@@ -54,17 +54,17 @@ def judge_cpu(window: Window, last: Sample, sample: Sample, now: Progress, limit
     )
     observations, remedy = following.stuck, Remedy.TELL
     if following.stuck == 1:
-        ending = ", with no model call and no push. It is ended if it goes on so for as long again."
+        ending = ", with no model call and no push. It will be ended if this continues for as long again."
     elif following.stuck > 1:
         remedy = Remedy.END
         ending = f", with no model call and no push. Most of it: {_busiest(last, sample)}."
     elif following.over == BUSY_WINDOWS:
         observations = following.over
-        ending = f". It makes progress and goes on; most of it: {_busiest(last, sample)}."
+        ending = f". It makes progress and continues; most of it: {_busiest(last, sample)}."
     else:
         return following, None
     text = (
-        f"The agent took {seconds / awake:.2f} of {cores:g} processors, for {following.seconds:.0f} s by now"
+        f"The agent used {seconds / awake:.2f} of {cores:g} processors, for {following.seconds:.0f} s so far"
         f" (limits.cpu_fraction is {limits.cpu_fraction:g}){ending}"
     )
     return following, Finding(Rule.CPU, remedy, seconds, most, following.seconds, observations, text, sample.runner)
@@ -89,7 +89,7 @@ def judge_spending(
     following = Window(now, stuck=window.stuck + 1, seconds=window.seconds + awake)
     is_repeated = following.stuck > 1
     text = f"The agent {what} and pushed nothing (limits.{rule.value}_per_hour is {most})."
-    text += "" if is_repeated else " It is ended if it does so again."
+    text += "" if is_repeated else " It will be ended if it does so again."
     remedy = Remedy.END if is_repeated else Remedy.TELL
     return following, Finding(
         rule, remedy, float(spent), float(most), following.seconds, following.stuck, text, sample.runner

@@ -91,7 +91,7 @@ class Actor:
             candidate = parts.launcher.candidate(launch, state, at.wall)
             if candidate.rescued:
                 parts.log.warning("work.rescued", where=candidate.rescued)
-                text = f"What the clone of main held and origin did not is saved {candidate.rescued}."
+                text = f"Work in main's clone that origin did not have was saved {candidate.rescued}."
                 parts.reports.add(events.Tell(report_titles.watcher("work was rescued"), text), at)
             if candidate.first:
                 self._prepared += 1

@@ -50,8 +50,8 @@ def look(places: Places) -> Tell | None:
         return None
     more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
     listed = "\n".join(f"- {each}" for each in [*found[:MOST_TOLD], *more])
-    title = report_titles.watcher(f"{PAGE} holds what the agent wrote in others' places")
-    return Tell(title, f"From now on it cannot; what stands there is yours to judge and take out.\n\n{listed}", ID)
+    title = report_titles.watcher(f"{PAGE} contains text that the agent wrote in others' sections")
+    return Tell(title, f"The agent can no longer do that. Check the text and remove what is wrong.\n\n{listed}", ID)
 
 
 def _lines(git: Git, main: str) -> list[Line]:

@@ -89,8 +89,8 @@ class Launcher:
             raise NotLaunched(str(error), None if outage else wanted) from error
         pin = pin_of(state, version) if launch.level is Level.BRANCH else None
         if pin:
-            what_to_do = "change it, or the PM allows it again with 'minifram retry'"
-            raise NotLaunched(f"this very version failed at {pin.at} ({pin.why}); {what_to_do}")
+            what_to_do = "change it, or ask the PM to run 'minifram retry'"
+            raise NotLaunched(f"this version failed at {pin.at} ({pin.why}); {what_to_do}")
         boot = self._boot(launch, ready.commit)
         runner = replace(wanted, boot_id=boot.id, commit=ready.commit, version=version)
         python, first = self._interpreter(launch, runner)
@@ -100,7 +100,7 @@ class Launcher:
             try:
                 first = self._preparation.rehearsing(checkout, branch, ready.commit, python, seconds)
             except OSError as error:
-                raise NotLaunched(f"there is no place for its rehearsal: {error}") from error
+                raise NotLaunched(f"its rehearsal has no directory: {error}") from error
         return Candidate(boot, runner, ready.rescued, python, first)
 
     def _interpreter(self, launch: Launch, runner: Runner) -> tuple[str, Step | None]:
@@ -111,7 +111,7 @@ class Launcher:
         try:
             python = store.select(self._bot, checkout, f"{ROOT}/{NAMES[0]}", self._places.environments)
         except BadRequirements as error:
-            raise NotLaunched(f"its requirements cannot be followed: {error}", runner) from error
+            raise NotLaunched(f"its requirements are invalid: {error}", runner) from error
         except OSError as error:
             raise NotLaunched(f"its requirements cannot be read: {error}") from error
         if python is None:

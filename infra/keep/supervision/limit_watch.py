@@ -89,7 +89,7 @@ class LimitWatch:
             case Remedy.TIDY:
                 return told + self._tidy(state, at, short=True)
             case Remedy.END if finding.runner:
-                return [MustEnd(finding.runner.boot_id, f"it took too much: {finding.text}")]
+                return [MustEnd(finding.runner.boot_id, f"it exceeded a limit: {finding.text}")]
         return told
 
     def _tell(self, key: str, title: str, text: str, at: float) -> list[Event]:
@@ -120,8 +120,8 @@ class LimitWatch:
         if rescued:
             events.append(Observed("old rescue branches were deleted", "\n".join(rescued)))
         if stays:
-            words = "More lies there than there should be, and none of it is anywhere else:\n" + "\n".join(stays[:20])
-            events += self._tell("overdue", "what cannot be tidied away", words, at)
+            words = "The limits are exceeded by work that exists only here:\n" + "\n".join(stays[:20])
+            events += self._tell("overdue", "directories that cannot be removed", words, at)
         return events
 
     def _tidy_environments(self, state: State) -> None:

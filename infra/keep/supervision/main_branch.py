@@ -51,7 +51,7 @@ def roll_back(
     done = page.said_by(git, WATCHER, _SIGNAL_FILE, f"refs/heads/{MAIN}", _LOOKED_BACK).get(signal_file)
     if done:
         return done
-    why = f"The tree of {target}; COMMS.md is kept. Asked for by the agent."
+    why = f"The tree of {target}; COMMS.md is kept. Requested by the agent."
     message = f"Roll back to {target}\n\n{why}\n\n{_SIGNAL_FILE}: {signal_file}"
 
     def next_commit(seen: str) -> str:

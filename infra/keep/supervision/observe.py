@@ -91,7 +91,7 @@ class Observer:
         state = memory.from_file(file, patience, at)
         if problem:
             text = f"{problem}.\nPins, failures and the work in progress are forgotten. Known-good versions are kept."
-            parts.reports.add(events.Tell(report_titles.watcher("its memory could not be read"), text), at)
+            parts.reports.add(events.Tell(report_titles.watcher("its state file could not be read"), text), at)
             state = replace(state, known_good=parts.main.kept()[:KNOWN_GOOD_KEPT])
         found = parts.following.find(file)
         parts.adopted = found is not None
@@ -263,7 +263,7 @@ class Observer:
             parts.examining.cancel()
             parts.sweep()
             if interrupted:
-                why = "its preparation was interrupted, as the seal could not be proved meanwhile"
+                why = "its preparation was interrupted, as the seal could not be verified meanwhile"
                 parts.enqueue(events.LaunchFailed(interrupted.branch, why))
             why = parts.seal_problem()
             parts.enqueue(*([events.SealFailed(why)] if why else []))

@@ -151,5 +151,5 @@ def _rehearsed(said: bytes, status: int) -> tuple[str, bool, str]:
     if found.fit:
         return "", False, ""
     if found.fit is None:
-        return f"it could not be rehearsed, which says nothing against it; signal again: {found.why}", False, ""
-    return f"it did not live through its rehearsal: {found.why}", True, found.transcript
+        return f"it could not be rehearsed, which does not count against it; signal again: {found.why}", False, ""
+    return f"it failed its rehearsal: {found.why}", True, found.transcript

@@ -110,6 +110,6 @@ class Reports:
 
 
 _TOO_MANY = Tell(
-    report_titles.watcher("some reports are in the log alone"),
-    f"More than {MOST_KEPT} waited while main could not be moved; 'minifram logs' has the rest as report.dropped.",
+    report_titles.watcher("some reports are only in the log"),
+    f"More than {MOST_KEPT} waited while main could not be moved; 'minifram logs' shows the others as report.dropped.",
 )

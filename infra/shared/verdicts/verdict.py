@@ -131,7 +131,7 @@ def judge(key: str, branch: str, commit: str, main: str, selection: Selection, f
 def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str:
     mains, own = findings.mains, findings.own
     if findings.rehearsed is False:
-        return f"it did not live through its rehearsal: {findings.rehearsal}"
+        return f"it failed its rehearsal: {findings.rehearsal}"
     if not selection.mains and not selection.own:
         return "there are no tests: a version is examined with tests, in tests/test_*.py"
     if mains.trouble or own.trouble:

@@ -237,7 +237,7 @@ def test_a_link_in_place_of_a_clone_is_refused(clones: Clones) -> None:
     "report",
     [
         "{at} {name} not validated: 1 failed",
-        "{at} watcher: hop failed, main leads again\n\n{name} died after SUCCESS: SIGKILL.",
+        "{at} watcher: hop failed, main is active again\n\n{name} died after SUCCESS: SIGKILL.",
     ],
 )
 def test_a_commit_that_has_failed_is_refused_until_the_branch_moves(clones: Clones, report: str) -> None:

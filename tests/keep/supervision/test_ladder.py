@@ -59,7 +59,7 @@ def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, w
     agent.ask(SignalName.BOOTSTRAP, "main")
     state = level(agent, "last good", good)
     assert [(pin.branch, pin.version) for pin in state.pins] == [("main", version_of(agent.git, bad).id)]
-    assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, an earlier version leads")
+    assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, an earlier version is active")
     assert agent.git("ls-remote", "origin", "main").split()[0] != good
     assert agent.git("merge-base", "--is-ancestor", bad, "origin/main") == ""
 
@@ -132,7 +132,7 @@ def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeA
     state = agent.serving(but=first.boot_id)
     assert state.version == version_of(agent.git, commit).id
     assert (state.version_failures, state.boots[0].outcome, state.make_way_by) == ((), "left", "")
-    assert "did not make way for main, now at" in agent.told("is ended, main leads")
+    assert "did not make way for main, now at" in agent.told("was ended, main is active")
 
 
 def test_a_version_that_the_pm_reverted_does_not_lead_again(make_agent: MakeAgent) -> None:
@@ -158,7 +158,7 @@ def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -
     agent.start()
     state = level(agent, "safe mode")
     assert state.main.id == state.pins[0].version
-    agent.told("is pinned, safe mode leads")
+    agent.told("is pinned, safe mode is active")
     assert "no_such_module" in agent.comms()
 
 
@@ -167,11 +167,11 @@ def test_a_bad_branch_is_not_led_twice(make_agent: MakeAgent) -> None:
     agent, _ = grown(make_agent)
     agent.branch("bad", "import no_such_module")
     agent.ask(SignalName.BOOTSTRAP, "bad")
-    agent.told("bad failed, main leads again")
+    agent.told("bad failed, main is active again")
     agent.serving("main")
     launches = agent.log().count('"branch": "bad"')
     agent.ask(SignalName.BOOTSTRAP, "bad")
-    agent.told("this very version failed at")
+    agent.told("this version failed at")
     agent.serving("main")
     assert agent.log().count('"rung": "branch"') == 2, "one launch, and one that was refused"
     assert launches

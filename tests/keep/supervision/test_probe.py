@@ -505,5 +505,5 @@ def test_a_lie_is_found(make_agent: Callable[..., Agent], lie: str, words: str) 
     agent = make_agent(f"lie({lie})\nserve()", "limits: {grace_seconds: 1, boot_seconds: 1.5}\n")
     agent.start()
     told = agent.told(words)
-    assert "was not seen to be well within 1.5 s" in told
+    assert "was not healthy within 1.5 s" in told
     assert "success" not in [boot.outcome for boot in agent.state().boots if boot.level == "main"]

@@ -26,8 +26,8 @@ def test_a_version_in_the_way_of_the_proof_gives_way_to_main(make_agent: MakeAge
     first = agent.serving()
     agent.ask(SignalName.BOOTSTRAP, "greedy")
     assert agent.serving("main", but=first.boot_id).failures == 0
-    told = agent.told("greedy failed, main leads again")
-    assert "the seal could not be proved: no port is left" in told
+    told = agent.told("greedy failed, main is active again")
+    assert "the seal could not be verified: no port is left" in told
     assert "the seal is broken" not in told
 
 

@@ -90,7 +90,7 @@ def test_more_than_can_be_kept_is_said(agent: Agent) -> None:
         mine.add(Tell(f"watcher: x {number}", f"-number-{number}-"), at(0))
     mine.send(at(0))
     assert told(agent) == [str(number) for number in range(MOST_KEPT)]
-    assert agent.comms().count("some reports are in the log alone") == 1
+    assert agent.comms().count("some reports are only in the log") == 1
 
 
 def test_the_same_signal_is_one_report(agent: Agent) -> None:
@@ -122,7 +122,8 @@ def test_other_names_do_not_make_it_another_trouble(agent: Agent) -> None:
     mine, before = reports(agent), commits(agent)
     for number in range(300):
         mine.add(
-            Tell(f"watcher: b{number} leads nowhere, main leads again", "There is no clone of it."), at(number / 10)
+            Tell(f"watcher: b{number} hopped too often, main is active again", "There is no clone of it."),
+            at(number / 10),
         )
         mine.send(at(number / 10))
     assert commits(agent) - before == DIFFERENT_NAMES + 5

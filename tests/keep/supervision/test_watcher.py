@@ -42,7 +42,7 @@ def test_no_success_line_is_no_success(make_agent: MakeAgent) -> None:
     forged = 'say("SUCCESS")\nsay("BOOTSTRAPPING")\nsay("SUCCESS", "0" * 32)\ntime.sleep(60)'
     agent = make_agent(forged, "limits: {grace_seconds: 1, boot_seconds: 0.5}\n")
     agent.start()
-    agent.told("was not seen to be well within 0.5 s: it did not say SUCCESS")
+    agent.told("was not healthy within 0.5 s: it did not write SUCCESS")
     assert "success" not in [boot.outcome for boot in agent.state().boots]
 
 
@@ -96,7 +96,7 @@ def test_a_branch_that_fails_gives_way_to_main(make_agent: MakeAgent, behaviour:
     )
     state = agent.serving(seconds=5.0)
     assert state.boots[-1].reason.startswith("fallback: worse")
-    comms = agent.told("watcher: worse failed, main leads again")
+    comms = agent.told("watcher: worse failed, main is active again")
     assert reason in comms
     assert reason in agent.log()
 

@@ -32,7 +32,7 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
         case events.OutageOver(what) if state.phase is Phase.WAITING:
             return succession.next_up(state, f"restart: the outage is over ({what})", now)
         case events.MustEnd(boot_id, why) if state.runner and state.is_current(boot_id) and state.may_fail():
-            return runs.end(replace(state, failed=f"{state.runner.title} had to end: {why}"), state.runner, now)
+            return runs.end(replace(state, failed=f"{state.runner.title} was ended: {why}"), state.runner, now)
         case events.Observed(title, text):
             return state.noted(text, now), [Tell(report_titles.watcher(title), text)]
         case events.Asked(request):
@@ -90,12 +90,12 @@ def _seal_failed(state: State, event: events.SealFailed, now: Instant) -> Decisi
     if event.boot_id:
         if not runner or runner.boot_id != event.boot_id or state.failed:
             return state, []
-        why = f"while {runner.title} ran the seal could not be proved: {why}"
+        why = f"while {runner.title} ran the seal could not be verified: {why}"
         state = replace(state, failed="" if state.stopping else why)
         return state.entered(Phase.ENDING, now, now.monotonic + state.patience.grace), [End(runner, firmly=True)]
     if state.broken:
         return state, []
-    text = f"{why}\nThe watcher has ended everything of the agent; 'minifram restart' seals it again."
+    text = f"{why}\nThe watcher has ended all processes of the agent; 'minifram restart' seals it again."
     told = Tell(report_titles.watcher("the seal is broken, the agent is stopped"), text)
     state, actions = _stop_asked(replace(state, broken=why).noted(why, now), now)
     return state, [*actions, told]
@@ -128,7 +128,7 @@ def _main(state: State, event: events.MainEvent, now: Instant) -> Decision:
         case events.RetryAsked():
             state = succession.retried(state)
             if state.phase is Phase.WAITING:
-                return succession.next_up(state, "restart: the PM asked for it", now)
+                return succession.next_up(state, "restart: the PM requested it", now)
             if state.runner and state.runner.level in (Level.GOOD, Level.SAFE) and state.may_fail():
                 return _replaced(state, state.runner, f"retry at {timestamp(now.wall)}", now)
     return state, []
@@ -144,7 +144,7 @@ def _displaced(state: State, runner: Runner, now: Instant) -> Decision:
     """It had its time to make way for main. The PM hears of it; its version is not blamed."""
     commit = state.main.commit[:12]
     why = f"{runner.title} did not make way for main, now at {commit}, within {state.patience.make_way:g} s"
-    title = report_titles.watcher(f"{runner.title} is ended, main leads")
+    title = report_titles.watcher(f"{runner.title} was ended, main is active")
     identity = f"main at {commit} {timestamp(now.wall)}"
     state, actions = _replaced(state.noted(why, now), runner, identity, now)
     return state, [*actions, Tell(title, f"{why}. Its work in progress was interrupted.")]
@@ -154,8 +154,8 @@ def _time_is_up(state: State, now: Instant) -> Decision:
     runner = state.runner
     match state.phase:
         case Phase.BOOTING if runner and not state.request:
-            late = f"{runner.title} was not seen to be well within {state.patience.boot:g} s"
-            late += f": {state.unwell}" if state.unwell else ": it did not say SUCCESS"
+            late = f"{runner.title} was not healthy within {state.patience.boot:g} s"
+            late += f": {state.unwell}" if state.unwell else ": it did not write SUCCESS"
             return runs.end(replace(state, failed=late), runner, now)
         case Phase.RUNNING if runner and not state.request:
             if state.make_way_by is not None and now.monotonic >= state.make_way_by and state.may_fail():

@@ -109,7 +109,7 @@ def died(state: State, runner: Runner, death: Died, now: Instant) -> Decision:
         guilty = None  # it exited for a branch that does not exist
     elif guilty and death.outside and succession.is_known_good(credited(state, now), runner):
         # Somebody killed it. A version that has not proved itself yet may as well have killed itself.
-        guilty, why = None, f"{why}; this version has worked before, and nothing shows that it ended of itself"
+        guilty, why = None, f"{why}; this version has worked before, and the cause may be external"
     return failed(state, runner.branch, guilty, why, death.last_words, now)
 
 
@@ -127,20 +127,20 @@ def failed(state: State, branch: str, guilty: Runner | None, why: str, last_word
         state = state.settled()
     text = f"{why}."
     if last_words.strip():  # as a block that markdown leaves alone
-        text += " Its last words:\n\n" + "\n".join(f"    {line}" for line in last_words.strip().splitlines())
+        text += " Its last output:\n\n" + "\n".join(f"    {line}" for line in last_words.strip().splitlines())
     pins = state.pins
     state = succession.blamed(state, guilty, why, now) if guilty else state
     pinned = guilty is not None and state.pins != pins and succession.pin_of(state, guilty.version) is not None
     if branch != MAIN:
-        told = Tell(report_titles.watcher(f"{branch} failed, main leads again"), text)
+        told = Tell(report_titles.watcher(f"{branch} failed, main is active again"), text)
         state, actions = next_up(state, f"fallback: {why}", now)
         # Main first, the report after: the PM reads the reason while main is already starting.
         return state, [*actions, told]
     state = replace(state, failures=state.failures + 1)
     reports: list[Action] = []
     if pinned and guilty:
-        leads = _LEADS[succession.next_launch(state, "").level]
-        title = report_titles.watcher(f"{guilty.title} is pinned, {leads} leads")
+        active = _ACTIVE[succession.next_launch(state, "").level]
+        title = report_titles.watcher(f"{guilty.title} is pinned, {active} is active")
         reports = [Tell(title, f"{text}\n\n{_UNTIL}")]
     elif worth_reporting(state.failures):
         who = runner.level.value if runner else MAIN
@@ -154,7 +154,7 @@ def failed(state: State, branch: str, guilty: Runner | None, why: str, last_word
     return state.entered(Phase.WAITING, now, deadline=now.monotonic + delay), [Sweep(), *reports]
 
 
-_LEADS = {Level.MAIN: MAIN, Level.GOOD: "an earlier version", Level.SAFE: "safe mode"}
+_ACTIVE = {Level.MAIN: MAIN, Level.GOOD: "an earlier version", Level.SAFE: "safe mode"}
 _UNTIL = (
     "The watcher does not start this version again until main holds another version, or you run 'minifram retry'. Main "
     "itself is unchanged."

@@ -145,8 +145,8 @@ def next_up(state: State, reason: str, now: Instant) -> Decision:
     if (hops := lately.count([request.target, state.main.id])) < state.patience.hops:
         return state, [Sweep(), Launch(request.target, BOOTSTRAP, launched_for=state.main.body)]
     # The branch and main hand over to each other, and main never changes.
-    why = f"{request.target} led {hops} times in {HOPS_SECONDS / 60:.0f} minutes, and main is unchanged"
-    told = Tell(report_titles.watcher(f"{request.target} leads nowhere, main leads again"), f"{why}.")
+    why = f"{request.target} was active {hops} times in {HOPS_SECONDS / 60:.0f} minutes, and main is unchanged"
+    told = Tell(report_titles.watcher(f"{request.target} hopped too often, main is active again"), f"{why}.")
     return state.noted(why, now).settled(), [Sweep(), LookAtMain(f"fallback: {why}"), told]
 
 
@@ -157,7 +157,7 @@ def first_launch(state: State, now: Instant) -> Decision:
         return next_up(state, "start", now)
     why = f"bootstrap {request.target} was dropped: the watcher died during each of {TRIES} launches"
     state, actions = next_up(state.noted(why, now).settled(), f"fallback: {why}", now)
-    return state, [*actions, Tell(report_titles.watcher(f"{request.target} failed, main leads again"), f"{why}.")]
+    return state, [*actions, Tell(report_titles.watcher(f"{request.target} failed, main is active again"), f"{why}.")]
 
 
 def asked(state: State, request: SignalRequest, now: Instant) -> Decision:
