@@ -111,11 +111,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 
 BODY = ("infra", "requirements.lock", "requirements.txt")
-"""In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over.
-
-The whole of `infra`: the agent may have its runner import any of it, a new folder or one of the keep's, and a package
-`infra/runner` is run in the place of `infra/runner.py`. Named by one word, a tree is compared by its hash alone."""
-VERSION = (*BODY, "SYSTEM.md")
+"""In a checkout: what a running agent is made of, but for the keep's part of it (`repository.version`). When main's
+differs from it, another runner has to take over."""
+BASE_PROMPT = "SYSTEM.md"
+VERSION = (*BODY, BASE_PROMPT)
 """What a start can fail for: two commits that have the same of it are the same version."""
 HOMES = ".home-"
 BOOT_LOG = "logs/bootstrap.log"

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from infra.keep.supervision.versions import version_of
-from infra.shared.places import BODY
-from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
 from tests.cell.runner.cell import PM
 
@@ -19,7 +17,6 @@ FILES = {
     "infra/__init__.py": "",
     "infra/runner.py": "print('the runner')\n",
     "infra/shared/__init__.py": "",
-    "infra/keep/__init__.py": "",
     "requirements.txt": "",
     "SYSTEM.md": "You are an agent.\n",
 }
@@ -48,7 +45,6 @@ def commit(git: Git, files: dict[str, str]) -> str:
     [
         {"infra/runner/__init__.py": "", "infra/runner/__main__.py": "print('another')\n"},
         {"infra/tools/__init__.py": ""},
-        {"infra/keep/__init__.py": "# the runner may import it"},
         {"infra/Runner.py": ""},
     ],
 )
@@ -59,7 +55,18 @@ def test_whatever_the_runner_could_import_from_infra_is_another_version(git: Git
     one, other = version_of(git, before), version_of(git, after)
     assert one.id != other.id
     assert one.body != other.body
-    assert changes_beyond_page(git, before, after, *BODY)
+
+
+def test_the_keeps_part_of_a_checkout_is_no_part_of_the_version(git: Git) -> None:
+    """It runs nowhere: a change of it restarts no runner, and gives a main that cannot live no second chance."""
+    before = commit(git, {"infra/keep/__init__.py": "", "infra/watcher.py": ""})
+    after = commit(git, {"infra/keep/limits/judge.py": "1 / 0\n", "infra/watcher.py": "1 / 0\n"})
+    one, other = version_of(git, before), version_of(git, after)
+    assert (one.id, one.body) == (other.id, other.body)
+    third = version_of(git, commit(git, {"SYSTEM.md": "You are another.\n"}))
+    assert third.id != other.id
+    assert third.body == other.body
+    assert version_of(git, commit(git, {"infra/tools.py": ""})).body != other.body
 
 
 def test_python_runs_a_package_in_the_place_of_the_runner(git: Git) -> None:
