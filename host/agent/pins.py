@@ -20,7 +20,7 @@ from host.running.watcher import POLL_SECONDS, known_state
 from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.control import RETRY_REF
-from infra.shared.places import BASE_PROMPT
+from infra.shared.paths import BASE_PROMPT
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit

@@ -23,7 +23,7 @@ from infra.shared import comms, watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.model_settings import model_words
-from infra.shared.places import LIFE_FILE
+from infra.shared.paths import LIFE_FILE
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.version import body_of
 from infra.shared.safe_files import Below, opened_file

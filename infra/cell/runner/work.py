@@ -21,8 +21,8 @@ from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import BASE_PROMPT
 from infra.shared.people import AGENT, WATCHER
-from infra.shared.places import BASE_PROMPT
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import TipBusy
 from infra.shared.repository.version import body_of

@@ -11,8 +11,8 @@ from infra.keep.git_door.pages import Graph, TooTangled
 from infra.keep.supervision.decide.events import Tell
 from infra.shared import comms, report_titles
 from infra.shared.branches import MAIN, MIND, RESCUE
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER
-from infra.shared.places import Places
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page import reported
@@ -36,7 +36,7 @@ class Line(NamedTuple):
     """The address of who committed it."""
 
 
-def look(places: Places) -> Tell | None:
+def look(places: Paths) -> Tell | None:
     """The report about the former page, until it stands on the page; None for nothing. Raises GitError, OSError."""
     git = Git(places.remote).within(SECONDS)
     main = resolve_commit(git, f"refs/heads/{MAIN}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from infra.shared.places import BASE_PROMPT
+from infra.shared.paths import BASE_PROMPT
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import PAGES
 from infra.shared.repository.version import TREE_BYTES, body_of

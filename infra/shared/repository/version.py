@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.shared.places import BODY
+from infra.shared.paths import BODY
 from infra.shared.repository.git import Git
 
 KEEP = b"infra/keep"

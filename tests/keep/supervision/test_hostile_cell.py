@@ -21,7 +21,7 @@ from infra.keep.supervision import inbox, main_branch
 from infra.keep.supervision.stale_locks import HELD_SECONDS
 from infra.shared import boot_files
 from infra.shared.identity import Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
 from infra.shared.safe_files import MOST_KEPT, Below
 from infra.shared.settings_file import parse_settings
@@ -100,7 +100,7 @@ def test_the_agents_directory_is_opened_up_before_a_launch(tmp_path: Path) -> No
         if path.owner() == "root" and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o011)
     bot, cell = tmp_path / "bot", Identity(54_321, 54_321)
-    places = Places(str(bot), str(tmp_path / "remote"), str(tmp_path / "run"), str(tmp_path / "var"))
+    places = Paths(str(bot), str(tmp_path / "remote"), str(tmp_path / "run"), str(tmp_path / "var"))
     bot.mkdir()
     os.chown(bot, 54_321, 54_321)
     door_files = DoorFiles(places, parse_settings(""), cell)

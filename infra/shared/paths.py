@@ -9,7 +9,7 @@ from typing import NamedTuple
 from infra.shared.branches import MAIN, problem_with_branch
 
 
-class Places(NamedTuple):
+class Paths(NamedTuple):
     """Absolute paths of the four trees; who may write each is settled by the sandbox, not here."""
 
     bot: str
@@ -108,7 +108,7 @@ class Places(NamedTuple):
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """What holds this `infra`: the project, the image's copy of it, or a checkout."""
 
-CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
+CONTAINER = Paths(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 
 BODY = ("infra", "requirements.lock", "requirements.txt")
 """In a checkout: what a running agent is made of, but for the keep's part of it (`repository.version`). When main's
