@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.stamps import FIRST_LINE
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 _START = """
 import json
@@ -131,7 +131,7 @@ BAD = {
 """Ways to be bad. The last one's word is worth nothing: it is ended when the time for its boot is up."""
 
 
-def program(body: str, places: Places, stamps: Path, orders: Path, number: int = 0) -> str:
+def program(body: str, places: Paths, stamps: Path, orders: Path, number: int = 0) -> str:
     """The text of a runner; `number` makes another version of the same."""
     names = {"FIFO": str(stamps), "ORDERS": str(orders), "SIGNALS": places.signals, "MODEL_SOCKET": places.model_socket}
     given = "".join(f"{name} = {value!r}\n" for name, value in names.items())

@@ -31,7 +31,7 @@ from bench.tables import (
     times_row,
 )
 from bench.timed_watcher import Span
-from infra.shared.places import BOOT_LOG
+from infra.shared.paths import BOOT_LOG
 
 ROUNDS = 6
 TIMED_ROUNDS = 3

@@ -19,7 +19,7 @@ from bench.sealed.scene import Asked, answering, sealed_project
 from bench.stamps import progress
 from bench.tables import TIMES_HEAD, Figure, Table, Verdict, distance, times_row
 from infra.keep.git_door import daemon
-from infra.shared.places import CONTAINER
+from infra.shared.paths import CONTAINER
 from infra.shared.programs import keep_environment
 
 ROUNDS = 12

@@ -29,7 +29,7 @@ from infra.shared import boot_files
 from infra.shared.boot import Boot
 from infra.shared.boot_log import FAILED, SUCCESS, parse_line
 from infra.shared.branches import MAIN
-from infra.shared.places import BOOT_LOG
+from infra.shared.paths import BOOT_LOG
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings, runner_limits
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.peers import program
 from bench.stamps import progress
 from bench.tables import TIMES_HEAD, Figure, Table, at_most, distance, milliseconds, spread, times_row
-from infra.shared.places import ROOT
+from infra.shared.paths import ROOT
 
 ROUNDS = 30
 STEPS = 10

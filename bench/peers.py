@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from bench.stamps import PATIENCE_SECONDS, Stamps, first_line_program
-from infra.shared.places import ROOT
+from infra.shared.paths import ROOT
 
 PEERS_BIN = f"{ROOT}/.venv-bench/bin"
 INSTALL = "run 'scripts/setup bench' (or 'make setup-bench'), then again"

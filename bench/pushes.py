@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from infra.keep.git_door import daemon
 from infra.keep.git_door.door_files import write_door_files
 from infra.keep.services.children import dies_with_us
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.repository.bare_config import SETTINGS
 from infra.shared.settings import Settings
 
@@ -66,7 +66,7 @@ def main(directory: str, origin: str, running: str = "") -> None:
             print(json.dumps({name: push_seconds(work, ways[name]) for name in names}), flush=True)
 
 
-def placed(directory: str, name: str, work: str) -> Places:
+def placed(directory: str, name: str, work: str) -> Paths:
     """A bare repository with the settings of an agent's, and places for a door before it."""
     place = f"{directory}/{name}"
     os.makedirs(f"{place}/bot")
@@ -74,7 +74,7 @@ def placed(directory: str, name: str, work: str) -> Places:
     git("clone", "--quiet", "--bare", work, remote)
     for key, value in SETTINGS:
         git("-C", remote, "config", key, value)
-    return Places(f"{place}/bot", remote, f"{place}/run", f"{place}/var")
+    return Paths(f"{place}/bot", remote, f"{place}/run", f"{place}/var")
 
 
 def commit(work: str, size: str, number: int) -> None:

@@ -24,8 +24,8 @@ from host.project import first_files
 from infra.keep.services import processes
 from infra.shared import arguments, watcher_file
 from infra.shared.control import RETRY_REF
+from infra.shared.paths import ROOT, Paths
 from infra.shared.people import Person
-from infra.shared.places import ROOT, Places
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.sockets import connect
@@ -47,20 +47,20 @@ def within(seconds: float, look: Callable[[], T | None], what: str) -> T:
         time.sleep(0.01)
 
 
-def places_in(directory: Path) -> Places:
+def places_in(directory: Path) -> Paths:
     """The trees of an agent in `directory`, which must be short enough for a socket's path."""
-    made = Places(*(str(directory / name) for name in ("bot", "remote.git", "run", "var")))
+    made = Paths(*(str(directory / name) for name in ("bot", "remote.git", "run", "var")))
     for path in (made.bot, made.run, made.var):
         os.makedirs(path, mode=0o700)
     return made
 
 
-def born(places: Places) -> str:
+def born(places: Paths) -> str:
     """Give the agent the body and the first commit that `minifram init` would; gives that commit."""
     return make_repository(places.remote, "bench", first_files(ROOT), PM)
 
 
-def doors_answer(places: Places) -> bool:
+def doors_answer(places: Paths) -> bool:
     try:
         for socket in (places.git_socket, places.model_socket):
             connect(socket, 1.0).close()

@@ -18,8 +18,8 @@ from infra.cell.runner.log import logger
 from infra.cell.runner.transcript import Transcript
 from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import END_TURN, FIRST_MESSAGE, TOOL_USE, Completion, Message, Request, Text, ToolUse
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.places import Places
 from infra.shared.repository.git import Git
 
 
@@ -68,7 +68,7 @@ def _boot(here: str) -> Boot:
         door_seconds=10.0,
         context_tokens=150_000,
     )
-    return Boot("0" * 32, "main", "0" * 40, "bench", here, "merge", Places(here, here, here, here), limits)
+    return Boot("0" * 32, "main", "0" * 40, "bench", here, "merge", Paths(here, here, here, here), limits)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from host.errors import CommandError, conflict, not_found, usage
 from infra.shared.files import sync_directory
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.text import cut
 
 DEFAULT_AGENT = "agent"
@@ -38,8 +38,8 @@ class AgentPaths(NamedTuple):
         return f"{self.data}/remote.git"
 
     @property
-    def places(self) -> Places:
-        return Places(bot=f"{self.data}/bot", remote=self.remote, run=self.run, var=self.state)
+    def places(self) -> Paths:
+        return Paths(bot=f"{self.data}/bot", remote=self.remote, run=self.run, var=self.state)
 
     def key_file(self, key: str) -> str:
         """Where a provider's key lies; `key` is one of `providers.KEYS`."""

@@ -40,7 +40,7 @@ from infra.shared import arguments
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import COMPLETE_PATH, HEALTH_PATH, Completion, Request, Usage, to_plain
 from infra.shared.exit_codes import Exit
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.providers import MANUAL
 from infra.shared.settings import Settings
 from infra.shared.settings_file import SettingsError, read_settings
@@ -82,7 +82,7 @@ def main(words: list[str] | None = None) -> int:
             os.unlink(places.model_socket)
 
 
-def open_and_serve(models: Sequence[Model], settings: Settings, places: Places, server: socket.socket) -> Exit:
+def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, server: socket.socket) -> Exit:
     """The door's life, from the ledger's opening to the signal that ends it."""
     found = {(model.provider, model.name): price_of(model, settings.model, settings.budget) for model in models}
     prices = {which: price for which, price in found.items() if price is not None}

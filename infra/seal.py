@@ -29,7 +29,7 @@ from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.identity import Identity, leave_groups, user_named
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
 from infra.shared.settings import Settings
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
     return watch(zones)
 
 
-def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -> Zones:
+def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) -> Zones:
     """The whole seal. Raises Refused, SettingsError, GitError, OSError, ValueError, LookupError, RulesError."""
     found = list(surroundings.problems(surroundings.look(places, secrets(places)), places))
     found += bare_repository.problems(places.remote)
@@ -104,7 +104,7 @@ def put_on(settings_path: str, places: Places, upstream: str, host: list[str]) -
     )
 
 
-def secrets(places: Places) -> list[str]:
+def secrets(places: Paths) -> list[str]:
     """The files that podman put where the model door looks. Raises OSError."""
     try:
         return [f"{places.secrets}/{name}" for name in sorted(os.listdir(places.secrets))]
@@ -112,7 +112,7 @@ def secrets(places: Places) -> list[str]:
         return []
 
 
-def git_daemon(places: Places, settings: Settings) -> Service:
+def git_daemon(places: Paths, settings: Settings) -> Service:
     """The git door's way in for the cell's clones."""
     env = daemon.environment(places, settings.limits.blob_bytes)
     return Service(
@@ -139,7 +139,7 @@ def resolver(settings: Settings, upstream: str, who: Identity, host: Sequence[st
     return Service("resolver", as_resolver(words, who.uid, who.gid, ("net_admin",)), output="resolver.log", once=True)
 
 
-def refuse(places: Places, why: str) -> int:
+def refuse(places: Paths, why: str) -> int:
     """Report it on stderr, and to the PM on the page; the same reason stands there once."""
     print(f"seal: {why}; the agent was not started", file=sys.stderr)
     with contextlib.suppress(OSError):  # git is about to read files that may have been planted
@@ -168,7 +168,7 @@ def _last_refusal(path: str) -> object:
         return None
 
 
-def forget_refusal(places: Places) -> None:
+def forget_refusal(places: Paths) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(f"{places.var}/{REFUSAL}")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.sealed.rootless import Rootless
 from host.container.words import MIB, NETWORKS, ResourceLimits, Scratch, Sealing, create_words
-from infra.shared.places import CONTAINER
+from infra.shared.paths import CONTAINER
 
 ROOT = Path(__file__).parents[2]
 PROFILE = (ROOT / "podman/seccomp.json").read_text()

@@ -36,7 +36,7 @@ from host.agent.demo_agent import (
 from host.display import Say
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
-from infra.shared.places import LIFE_FILE
+from infra.shared.paths import LIFE_FILE
 from infra.shared.watcher_file import Trouble
 
 PRIMES = "Write src/primes.py with a function is_prime(n), and a test for it."

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from host.container.podman import HANDED_ON
 from host.paths import paths_of
 from infra.shared import watcher_file
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.watcher_file import BootRecord, WatcherFile
 
@@ -31,7 +31,7 @@ class DemoAgent(NamedTuple):
     """The agent that the demo plays with."""
 
     directory: Path
-    places: Places
+    places: Paths
     clone: Path
     """The PM's clone."""
     env: dict[str, str]

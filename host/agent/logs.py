@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from host.display import LINE_CHARS
 from infra.shared.clock import timestamp
 from infra.shared.clones import with_clones
-from infra.shared.places import BOOT_LOG, ERROR_LOG, Places
+from infra.shared.paths import BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.safe_files import Below, Piece
 
 WATCHER, DOORS, RUNNER, BOOT = "watcher", "doors", "runner", "boot"
@@ -51,7 +51,7 @@ class File(NamedTuple):
         return Below(self.root).piece(self.path + older, TAIL_BYTES, start)
 
 
-def files(places: Places, source: str) -> list[File]:
+def files(places: Paths, source: str) -> list[File]:
     """The log files there are now, of one source or of `all`."""
     found = [File(places.var, "watcher.log", WATCHER, ""), File(places.var, "doors.log", DOORS, "")]
     if source not in (WATCHER, DOORS):
@@ -61,14 +61,12 @@ def files(places: Places, source: str) -> list[File]:
     return [file for file in found if source in (file.source, "all")]
 
 
-def last_lines(places: Places, source: str, count: int) -> list[Line]:
+def last_lines(places: Paths, source: str, count: int) -> list[Line]:
     """The last `count` lines of all logs, by time."""
     return _newest((_tail_lines(file, file.piece())[0] for file in files(places, source)), count)
 
 
-def follow_lines(
-    places: Places, source: str, count: int, pause: Callable[[float], None] = time.sleep
-) -> Iterator[Line]:
+def follow_lines(places: Paths, source: str, count: int, pause: Callable[[float], None] = time.sleep) -> Iterator[Line]:
     """The last lines, then every new one as it is written, for ever. A replaced file is read from its start."""
     seen: dict[File, Piece] = {}
     rest: dict[File, bytes] = {}

@@ -20,10 +20,11 @@ from host.running.watcher import POLL_SECONDS, known_state
 from infra.shared import watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.control import RETRY_REF
-from infra.shared.places import VERSION
+from infra.shared.paths import BASE_PROMPT
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.repository.version import body_of
 from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 
 TAKEN_SECONDS = 10.0
@@ -65,7 +66,7 @@ def known(git: Git, state: WatcherFile, main: str) -> tuple[Pin, ...]:
     of_main = state.main.id if any(pin.version == state.main.id for pin in state.pins) else ""
     if of_main and main != state.main.commit:  # it moved while no watcher looked
         seen = resolve_commit(git, state.main.commit)
-        if seen is None or changes_beyond_page(git, seen, main, *VERSION):
+        if seen is None or body_of(git, seen, BASE_PROMPT) != body_of(git, main, BASE_PROMPT):
             of_main = ""
     of_interest = {of_main, *(good.id for good in state.known_good)} if of_main else {of_main}
     return tuple(

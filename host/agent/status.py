@@ -23,9 +23,9 @@ from infra.shared import comms, watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.model_settings import model_words
-from infra.shared.places import BODY, LIFE_FILE
-from infra.shared.repository.changes import changes_beyond_page
+from infra.shared.paths import LIFE_FILE
 from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.repository.version import body_of
 from infra.shared.safe_files import Below, opened_file
 from infra.shared.settings import Settings
 from infra.shared.settings_file import SettingsError, read_settings
@@ -271,4 +271,4 @@ def _subject(git: Git, commit: str) -> str:
 
 
 def _differs(git: Git, commit: str, main: str) -> bool:
-    return resolve_commit(git, commit) is not None and changes_beyond_page(git, commit, main, *BODY)
+    return resolve_commit(git, commit) is not None and body_of(git, commit) != body_of(git, main)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from host.container.machine import IDS_NEEDED, Machine
 from host.paths import AgentPaths
-from infra.shared.places import CONTAINER
+from infra.shared.paths import CONTAINER
 from infra.shared.settings import Settings
 
 CELL_UID = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from infra.shared.places import CONTAINER, Places
+from infra.shared.paths import CONTAINER, Paths
 
 
 def parser(program: str, description: str) -> argparse.ArgumentParser:
@@ -16,10 +16,10 @@ def parser(program: str, description: str) -> argparse.ArgumentParser:
     return made
 
 
-def places(given: argparse.Namespace) -> Places:
-    return Places(bot=given.bot, remote=given.remote, run=given.run, var=given.var)
+def places(given: argparse.Namespace) -> Paths:
+    return Paths(bot=given.bot, remote=given.remote, run=given.run, var=given.var)
 
 
-def words(settings: str, where: Places) -> list[str]:
+def words(settings: str, where: Paths) -> list[str]:
     """The arguments that `parser` reads back to these values."""
     return [f"--settings={settings}", *(f"--{name}={path}" for name, path in where._asdict().items())]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, NoReturn
 
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 VARIABLE = "MINIFRAM_BOOT"
 
@@ -51,7 +51,7 @@ class Boot(NamedTuple):
     """What the agent's clones call origin."""
     autonomy: str
     """`merge`, `propose` or `frozen`."""
-    places: Places
+    places: Paths
     limits: Limits
     instead_of: str = ""
     """The commit of main that this start stands in for, because it could not live; empty for main itself."""
@@ -77,7 +77,7 @@ def from_json(text: str) -> Boot:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{VARIABLE} is not JSON ({error}); the watcher sets it when it starts a runner") from None
     fields = _checked(raw, Boot, "")
-    places = Places(**_checked(fields.pop("places"), Places, "places."))
+    places = Paths(**_checked(fields.pop("places"), Paths, "places."))
     limits = Limits(**_checked(fields.pop("limits"), Limits, "limits."))
     return Boot(**fields, places=places, limits=limits)
 
@@ -86,7 +86,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def _checked(raw: object, shape: type[Boot] | type[Places] | type[Limits], where: str) -> dict[str, Any]:
+def _checked(raw: object, shape: type[Boot] | type[Paths] | type[Limits], where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ValueError(f"{VARIABLE}: {where.rstrip('.') or 'the value'} must be an object")
     given = {key: raw[key] for key in shape._fields if key in raw}

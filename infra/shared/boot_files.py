@@ -8,7 +8,7 @@ import re
 import stat
 
 from infra.shared import boot_log
-from infra.shared.places import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE
+from infra.shared.paths import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE
 from infra.shared.safe_files import REMOVED, Below
 
 TAIL_BYTES = 64 * 1024

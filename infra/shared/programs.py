@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from infra.shared.places import ROOT
+from infra.shared.paths import ROOT
 
 
 def keep_command(module: str, *words: str) -> list[str]:

@@ -201,16 +201,16 @@ class Below(Steps):
             self._replace(directory, name, content, mode, durable=True)
 
     def make_directory(self, path: str, mode: int = 0o777, new: bool = False) -> str:
-        """Have a directory there; whatever else is in its place is set aside. Gives the new path of that, or "".
-
-        With `new`, raises FileExistsError for a directory that is there already."""
+        """Have a directory there, open to its owner; whatever else is in its place is set aside. Gives the new path of
+        that, or "". With `new`, raises FileExistsError for a directory that is there already."""
         aside = self.set_aside(path, unless=stat.S_ISDIR)
-        try:
-            with self.parent(path) as (directory, name):
+        with self.parent(path) as (directory, name):
+            try:
                 os.mkdir(name, mode, dir_fd=directory)
-        except FileExistsError:
-            if new:
-                raise
+            except FileExistsError:
+                if new:
+                    raise
+                self.open_up(directory, name)
         return aside
 
     def set_aside(self, path: str, unless: Callable[[int], bool]) -> str:

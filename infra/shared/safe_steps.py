@@ -78,3 +78,16 @@ class Steps:
             os.close(descriptor)
             raise not_plain
         return descriptor
+
+    def open_up(self, directory: int | None = None, name: str = "") -> None:
+        """Give the owner of a directory in that one, or of the root, its rights there: the agent can take them from
+        itself, and a version after it needs them."""
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if name else 0)
+        with self.identity.acting():
+            there = os.open(name or self.root, flags, dir_fd=directory)
+            try:
+                mode = stat.S_IMODE(os.fstat(there).st_mode)
+                if mode & stat.S_IRWXU != stat.S_IRWXU:
+                    os.chmod(f"/proc/self/fd/{there}", mode | stat.S_IRWXU)
+            finally:
+                os.close(there)

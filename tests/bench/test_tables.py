@@ -31,7 +31,7 @@ from bench.tables import (
     worst_row,
 )
 from bench.timed_watcher import LAUNCH, WAIT, Span
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 SAMPLES = st.lists(st.floats(min_value=1e-6, max_value=1e4), min_size=1, max_size=50)
 
@@ -209,7 +209,7 @@ def test_the_parts_of_a_rehearsal_are_all_of_it() -> None:
 @pytest.mark.parametrize("body", [bodies.SERVES, bodies.HOPS, *bodies.BAD.values()])
 def test_runners_are_programs(tmp_path: Path, body: str) -> None:
     """Each is one that Python takes, whose first statement is its stamp; another number is another version."""
-    places = Places(*("/nowhere" for _ in Places._fields))
+    places = Paths(*("/nowhere" for _ in Paths._fields))
     text = bodies.program(body, places, tmp_path / "stamps", tmp_path / "orders", 1)
     compile(text, "runner.py", "exec")
     assert text.startswith(FIRST_LINE)

@@ -19,7 +19,7 @@ import structlog
 from infra.keep.git_door import daemon
 from infra.keep.services import health_checks
 from infra.keep.services.services import Service, Services
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from tests.faults.grown import REAL, MakeAgent, grown, kill_runner
 from tests.keep.git_door.world import BLOB_BYTES, World
 from tests.keep.supervision.agents import Agent, within
@@ -78,7 +78,7 @@ class Played:
 
     def __init__(self, service: Service, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
-        places = Places(bot="/", remote="/", run="/", var=str(directory))
+        places = Paths(bot="/", remote="/", run="/", var=str(directory))
         self.service = service
         self.services = Services([service], places, 1 << 20, structlog.get_logger())
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.boot import VARIABLE, Boot, Limits, from_json, to_json
-from infra.shared.places import CONTAINER, Places
+from infra.shared.paths import CONTAINER, Paths
 
 SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(min_value=0)
 LIMITS = st.builds(Limits, SECONDS, COUNTS, COUNTS, SECONDS, SECONDS, SECONDS, SECONDS, COUNTS)
-PLACES = st.builds(Places, st.text(), st.text(), st.text(), st.text())
+PLACES = st.builds(Paths, st.text(), st.text(), st.text(), st.text())
 BOOTS = st.builds(Boot, st.text(), st.text(), st.text(), st.text(), st.text(), st.text(), PLACES, LIMITS)
 
 
@@ -48,7 +48,7 @@ def test_whole_numbers_serve_as_seconds() -> None:
     assert from_json(json.dumps(raw)) == a_boot()
 
 
-KEYS = [*Boot._fields, *(f"places.{name}" for name in Places._fields), *(f"limits.{name}" for name in Limits._fields)]
+KEYS = [*Boot._fields, *(f"places.{name}" for name in Paths._fields), *(f"limits.{name}" for name in Limits._fields)]
 
 ADDED = [*Boot._field_defaults, *(f"limits.{name}" for name in Limits._field_defaults)]
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infra.shared.branches import MAIN, MAX_LENGTH, RESCUE, problem_with_branch, problem_with_ref
-from infra.shared.places import CONTAINER, Places
+from infra.shared.paths import CONTAINER, Paths
 
 CLOSE_CALLS = st.text(st.sampled_from("abZ09._+-/~^:@{}\\ \n\x00é"), max_size=12)
 """Mostly refused, and just not refused often enough."""
@@ -198,8 +198,8 @@ def test_a_long_run_of_marks_is_judged_at_once() -> None:
 
 def test_places_hang_off_four_paths() -> None:
     """Every path is below one of the four trees, so a plain directory serves as well as the container."""
-    places = Places(bot="/w/bot", remote="/w/remote.git", run="/w/run", var="/w/var")
-    for name in dir(Places):
-        if isinstance(getattr(Places, name), property):
+    places = Paths(bot="/w/bot", remote="/w/remote.git", run="/w/run", var="/w/var")
+    for name in dir(Paths):
+        if isinstance(getattr(Paths, name), property):
             assert getattr(places, name).startswith(("/w/bot/", "/w/run/", "/w/var/")), name
     assert places.main_checkout == "/w/bot/main/minifram"

@@ -14,7 +14,7 @@ FORBIDDEN = {
 }
 METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "rglob", "iterdir"}
 OF_THE_CELL = {"bot", "checkout", "main_checkout", "signals", "environments", "wheels", "mind"}
-"""Attributes of `Places` that name what the cell writes."""
+"""Attributes of `Paths` that name what the cell writes."""
 
 OWN = "the keep's own state, which the cell cannot write"
 KERNEL = "/proc"

@@ -277,6 +277,25 @@ def test_directories_are_made_and_removed_without_following(bot: Path) -> None:
     assert (files.unlink("none"), files.remove_empty("file"), files.unlink(".")) == (True, True, False)
 
 
+@needs_root
+def test_a_directory_that_the_cell_has_closed_is_opened_up(tmp_path: Path) -> None:
+    """A bad version could close its logs, or what is installed, to the good one after it; another's stays closed."""
+    for path in (tmp_path, *tmp_path.parents):
+        if path.owner() == "root" and path != Path("/"):
+            os.chmod(path, path.stat().st_mode | 0o011)
+    tmp_path.chmod(0o755)
+    files = Below(str(tmp_path), Identity(54_321, 54_321))
+    for name, owner in (("own", 54_321), ("keeps", 0)):
+        (tmp_path / name).mkdir(mode=0)
+        os.chown(tmp_path / name, owner, owner)
+    assert files.make_directory("own") == ""
+    assert files.names("own", 1) == []
+    with pytest.raises(PermissionError):
+        files.make_directory("keeps")
+    assert (tmp_path / "keeps").stat().st_mode & 0o777 == 0
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_directory_that_is_swapped_for_a_link_gains_nothing(bot: Path, start: Start) -> None:
     """However fast: each read gives the cell's own words or nothing, and each write lands in the cell's directory."""
     swap = """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from infra.shared import arguments, report_titles, watcher_file
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
-from infra.shared.places import CONTAINER, Places
+from infra.shared.paths import CONTAINER, Paths
 from infra.shared.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
 
 
@@ -35,8 +35,8 @@ def test_moments_are_utc() -> None:
 PATHS = st.text(st.characters(exclude_characters="\0"), max_size=12)
 
 
-@given(PATHS, st.builds(Places, PATHS, PATHS, PATHS, PATHS))
-def test_a_command_line_carries_every_path(settings_path: str, places: Places) -> None:
+@given(PATHS, st.builds(Paths, PATHS, PATHS, PATHS, PATHS))
+def test_a_command_line_carries_every_path(settings_path: str, places: Paths) -> None:
     """Also one that begins like an option, or is empty."""
     given = arguments.parser("program", "A program.").parse_args(arguments.words(settings_path, places))
     assert given.settings == settings_path
@@ -146,7 +146,7 @@ def test_a_title_is_one_line_of_bounded_length(directive: str) -> None:
     assert len(line.splitlines()) <= 1
 
 
-CHEAP = """boot boot_log places branches clock files signals status_file exit_codes sockets report_titles"""
+CHEAP = """boot boot_log paths branches clock files signals status_file exit_codes sockets report_titles"""
 COSTLY = """argparse asyncio dataclasses hashlib http inspect logging msgspec pathlib subprocess tempfile threading
 urllib yaml"""
 

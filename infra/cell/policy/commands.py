@@ -63,36 +63,49 @@ class Script(NamedTuple):
     """The words of each command, without quotes and redirections; a guess for a text in doubt."""
     plain: bool
     """False for a text in doubt."""
+    redirections: tuple[tuple[str, ...], ...] = ()
+    """Of each command of a plain text: operator and file as one word, without quotes."""
 
 
 def read(text: str) -> Script:
-    commands: list[list[str]] = [[]]
-    at, redirected = 0, False
+    commands: list[tuple[list[str], list[str]]] = [([], [])]
+    at, operator = 0, ""
     while at < len(text):
         token = _TOKEN.match(text, at)
-        if token is None or len(text) > MAX_CHARS or (redirected and token.lastgroup in ("join", "redirection")):
+        if token is None or len(text) > MAX_CHARS or (operator and token.lastgroup in ("join", "redirection")):
             return _guess(text)
         at = token.end()
+        words, redirections = commands[-1]
+        unquoted = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[0])
         match token.lastgroup:
-            case "word" if redirected:  # the name of the file
-                redirected = False
+            case "word" if operator:  # the name of the file
+                if operator[-1] == "&" and token[0].startswith("-") and len(token[0]) > 1:
+                    return _guess(text)  # `>&-x`: the minus closes, and x is a word of its own
+                redirections.append(operator + unquoted)
+                operator = ""
             case "word":
-                commands[-1].append(_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[0]))
+                words.append(unquoted)
             case "redirection":
-                redirected = True
+                operator = token[0]
             case "join":
-                commands.append([])
-    found = tuple(tuple(words) for words in commands if words)
-    return _guess(text) if redirected or not all(map(_is_plain, found)) else Script(found, True)
+                commands.append(([], []))
+    found = [(tuple(words), tuple(redirections)) for words, redirections in commands if words or redirections]
+    if operator or not all(_is_plain(words) for words, _ in found if words):
+        return _guess(text)
+    return Script(tuple(words for words, _ in found), True, tuple(redirections for _, redirections in found))
 
 
 def forms(command: tuple[str, ...]) -> Iterator[str]:
     """The spellings of a command that a rule which forbids looks at: as it stands, the program by its last name, and,
     behind a program that starts others, from each word on."""
     yield " ".join(command)
-    started = len(command) if _name(command[0]) in STARTERS else 1
+    started = len(command) if command and _name(command[0]) in STARTERS else min(1, len(command))
     for at in range(started):
-        yield " ".join((_name(command[at]), *command[at + 1 :]))
+        # One word may be a whole command: `env -S 'rm /x'`.
+        yield from {" ".join((name, *command[at + 1 :])) for name in (_name(command[at]), _PATH.sub("", command[at]))}
+
+
+_PATH = re.compile(r"\A\S*/")
 
 
 def _is_plain(command: tuple[str, ...]) -> bool:
@@ -107,8 +120,16 @@ def _is_plain(command: tuple[str, ...]) -> bool:
 
 def _guess(text: str) -> Script:
     """Words that may be those of commands, for a look at the hosts that they name."""
-    pieces = re.split(r"[;|&\n()<>`]+", re.sub(r"[\"'\\]", "", text))
+    text = text.replace("\\\n", "")
+    if "$'" in text:
+        text = _ESCAPE.sub(lambda escape: chr(min(int(escape[1] or escape[2], 16), 0x10FFFF)), text).replace("$'", "'")
+        text = _OCTAL.sub(lambda escape: chr(int(escape[1], 8)), text)
+    pieces = re.split(r"[;|&\n()<>`]+", re.sub(r"\$(?=\")|[\"'\\]", "", text))
     return Script(tuple(words for piece in pieces if (words := tuple(piece.split()))), False)
+
+
+_ESCAPE, _OCTAL = re.compile(r"\\x([0-9a-fA-F]{1,2})|\\[uU]([0-9a-fA-F]{1,8})"), re.compile(r"\\([0-7]{1,3})")
+"""How `$'…'` spells a character."""
 
 
 def _name(word: str) -> str:

@@ -51,6 +51,9 @@ def hosts_in(arguments: Any, script: Script | None = None) -> Hosts:
         for word in words:
             found.update(_of_text(word))
         found.update(_of_program(words))
+    for redirections in script.redirections if script else ():
+        for word in redirections:
+            found.update(_of_text(word))
     names = {plain(host).strip("[]").removesuffix(".") for host in found}
     return Hosts(frozenset(name for name in names if name), whole)
 

@@ -22,8 +22,10 @@ def command_forbidden(patterns: Iterable[str], text: str, script: Script) -> boo
 
 
 def command_allowed(patterns: Iterable[str], script: Script) -> bool:
-    """Each command of the text is matched by one of the patterns, and the text is in no doubt."""
-    commands = [" ".join(command) for command in script.commands]
+    """Each command of the text is matched by one of the patterns, its redirections behind it, and the text is in no
+    doubt."""
+    pairs = zip(script.commands, script.redirections, strict=script.plain)
+    commands = [" ".join((*command, *redirections)) for command, redirections in pairs]
     matched = (any(_matches(pattern, each, fold=False) for pattern in patterns) for each in commands)
     return script.plain and bool(commands) and all(matched)
 

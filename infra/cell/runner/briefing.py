@@ -11,7 +11,7 @@ from infra.cell.runner.context import RunnerContext
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch
 from infra.shared.comms import Directive
-from infra.shared.places import BOOT_LOG, ERROR_LOG
+from infra.shared.paths import BOOT_LOG, ERROR_LOG
 from infra.shared.report_titles import first_line
 
 NOW = "logs/now.md"

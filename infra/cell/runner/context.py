@@ -18,8 +18,8 @@ from infra.shared import door
 from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
+from infra.shared.paths import LIFE_FILE
 from infra.shared.people import AGENT
-from infra.shared.places import LIFE_FILE
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git, GitError
 from infra.shared.requests import AgentReport, Reply

@@ -18,7 +18,7 @@ from infra.shared.boot import Boot
 from infra.shared.boot_log import FAILED, SUCCESS, BootLine, append_line
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
-from infra.shared.places import BOOT_LOG, LIFE_FILE
+from infra.shared.paths import BOOT_LOG, LIFE_FILE
 from infra.shared.sockets import connect
 from infra.shared.status_file import BOOTING, RunnerStatus, write_status
 

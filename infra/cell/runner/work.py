@@ -21,11 +21,11 @@ from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import BASE_PROMPT
 from infra.shared.people import AGENT, WATCHER
-from infra.shared.places import BODY, VERSION
-from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import TipBusy
+from infra.shared.repository.version import body_of
 from infra.shared.status_file import SLEEPING
 
 RETRY_SECONDS = 10.0
@@ -174,7 +174,7 @@ class Work:
         note keeps the two from an endless exchange."""
         context = self._context
         context.log.info("code.outdated", running=context.boot.commit, main=seen.commit)
-        body = " ".join(context.git("ls-tree", seen.commit, "--", *BODY).split())
+        body = " ".join(body_of(context.git, seen.commit).decode(errors="replace").replace("\0", " ").split())
         made_way = f"{context.boot.commit} made way for {body}"
         if context.state.memory.made_way == made_way and not ticked:
             context.log.error(
@@ -254,8 +254,9 @@ def is_outdated(context: RunnerContext, main: str) -> bool:
 
     One that stands in for a blocked main makes way for another, whatever part of it was mended."""
     if context.boot.instead_of:
-        return changes_beyond_page(context.git, context.boot.instead_of, main, *VERSION)
-    return changes_beyond_page(context.git, context.boot.commit, main, *BODY)
+        stands_for = context.boot.instead_of
+        return body_of(context.git, stands_for, BASE_PROMPT) != body_of(context.git, main, BASE_PROMPT)
+    return body_of(context.git, context.boot.commit) != body_of(context.git, main)
 
 
 def catch_up(context: RunnerContext, main: str) -> None:

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from infra.shared.places import ROOT
+from infra.shared.paths import ROOT
 
 FOLDER = f"{ROOT}/nftables"
 LOAD_SECONDS = 30.0

@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from infra.shared.branches import MAIN
 from infra.shared.control import GOODS
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER
-from infra.shared.places import Places
 from infra.shared.repository.changes import changes
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
@@ -29,7 +29,7 @@ def begin(remote: str) -> None:
         update_refs(git, f"update {SINCE} {main}")
 
 
-def problem(places: Places, seen: str, made: str, target: str) -> str:
+def problem(places: Paths, seen: str, made: str, target: str) -> str:
     """Why main may not move from `seen` to `made`, which has the tree of `target`; empty when it may.
 
     Raises GitError, LookupError."""

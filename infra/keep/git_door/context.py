@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from structlog.typing import FilteringBoundLogger
 
 from infra.keep.git_door.witness import Witness
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.places import Places
 from infra.shared.repository.git import Git
 from infra.shared.same_trouble import SameTrouble
 from infra.shared.settings import Settings
@@ -40,7 +40,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class DoorContext:
-    places: Places
+    places: Paths
     settings: Settings
     log: FilteringBoundLogger
     wall_seconds: Callable[[], float] = time.time

@@ -13,7 +13,7 @@ import shutil
 
 from infra.keep.git_door.door_files import LEAST_MEMORY_BYTES, PUSH_SECONDS, door_settings
 from infra.shared.control import GOODS, REFS
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.repository.git import SAFE_SETTINGS, Git, safe_environment
 
 PORT = 9418
@@ -24,12 +24,12 @@ GREETING_SECONDS = 10
 """A client that connects has so long to say what it wants."""
 
 
-def url(places: Places, port: int = PORT) -> str:
+def url(places: Paths, port: int = PORT) -> str:
     """What the agent's clones call origin."""
     return f"git://127.0.0.1{'' if port == PORT else f':{port}'}/{os.path.basename(places.remote)}"
 
 
-def command(places: Places, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) -> list[str]:
+def command(places: Paths, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) -> list[str]:
     """Serves until SIGTERM; what it was about then is ended by its client's going. Raises GitError.
 
     `memory`: bytes, for each process of a push; less where the machine allows less. The limits are the daemon's own and
@@ -65,7 +65,7 @@ def at_most(wanted: int, resource_limit: int) -> int:
     return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
-def environment(places: Places, blob_bytes: int) -> dict[str, str]:
+def environment(places: Paths, blob_bytes: int) -> dict[str, str]:
     """The whole environment of `command`: nothing of the keep's, and settings that win over the repository's own.
 
     The only git on its PATH is the door's own, which speaks no protocol v2."""

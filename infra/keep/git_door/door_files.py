@@ -14,8 +14,8 @@ import sys
 from infra.keep.git_door import rules
 from infra.shared.files import write_whole
 from infra.shared.identity import OURS, Identity
+from infra.shared.paths import ROOT, Paths
 from infra.shared.people import AGENT
-from infra.shared.places import ROOT, Places
 from infra.shared.repository import durable_refs
 from infra.shared.repository.git import safe_environment
 from infra.shared.safe_files import Below
@@ -27,7 +27,7 @@ LEAST_INPUT_BYTES = 100 * 1024 * 1024
 LEAST_MEMORY_BYTES = 1024 * 1024 * 1024
 
 
-def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
+def write_door_files(places: Paths, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
     """Put the door in place as these settings want it. Raises OSError.
 
     `by_daemon`: the clones reach the door by git:// and need to name no program."""
@@ -51,7 +51,7 @@ def write_door_files(places: Places, settings: Settings, cell: Identity = OURS, 
     bot.write(places.cell_git_config, cell_git_config("" if by_daemon else door).encode())
 
 
-def _rules(places: Places, settings: Settings) -> rules.Rules:
+def _rules(places: Paths, settings: Settings) -> rules.Rules:
     return rules.Rules(
         autonomy=rules.Autonomy(settings.autonomy),
         blob_bytes=settings.limits.blob_bytes,

@@ -38,6 +38,7 @@ class RequestServer:
         self._server, self._answer, self._log, self._client_seconds = server, answer, log, client_seconds
         self._reading: dict[socket.socket, None] = {}  # oldest first
         self._lock = threading.Lock()
+        self._threads = threading.Semaphore(MAX_READING + MAX_WAITING + THREADS)
         self._room = threading.Semaphore(MAX_WAITING + THREADS)
         self._answering = threading.Semaphore(THREADS)
         self._stopping = False
@@ -70,14 +71,25 @@ class RequestServer:
             with self._lock:
                 self._reading[client] = None
                 if len(self._reading) > MAX_READING:
-                    _hang_up(next(iter(self._reading)))
+                    oldest = next(iter(self._reading))
+                    del self._reading[oldest]
+                    _hang_up(oldest)
+            # Clients may come faster than the threads end whose clients were closed.
+            self._threads.acquire()
             try:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
             except RuntimeError:  # no more threads
+                self._threads.release()
                 self._forget(client)
                 client.close()
 
     def _serve(self, client: socket.socket) -> None:
+        try:
+            self._attend(client)
+        finally:
+            self._threads.release()
+
+    def _attend(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):  # the client is gone, or its time is up
             try:
                 line = self._read(client)

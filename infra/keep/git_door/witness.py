@@ -17,8 +17,8 @@ from infra.shared import watcher_file
 from infra.shared.branches import MAIN, RESCUE
 from infra.shared.clock import timestamp
 from infra.shared.files import write_whole
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.places import Places
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits
 from infra.shared.repository.page_text import PAGES
 from infra.shared.requests import AgentReport
@@ -51,9 +51,7 @@ class Mark(msgspec.Struct, frozen=True):
 class Witness:
     """Not for two threads at once."""
 
-    def __init__(
-        self, places: Places, log: FilteringBoundLogger, wall_seconds: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, places: Paths, log: FilteringBoundLogger, wall_seconds: Callable[[], float] = time.time) -> None:
         self._places, self._log, self._wall_seconds = places, log, wall_seconds
         self._path = f"{places.var}/witness.json"
         self._now: Mark | None = None

@@ -7,7 +7,7 @@ import os
 import stat
 
 from infra.keep.limits.values import Log, Volume, Weight
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.safe_files import Below, Unseen, takes
 
 LOGS_DEPTH = 3
@@ -28,7 +28,7 @@ def logs_of(bot: Below, branch: str, left_out: list[str]) -> tuple[Log, ...]:
     return tuple(found)
 
 
-def volumes(places: Places, left_out: list[str]) -> tuple[Volume, ...]:
+def volumes(places: Paths, left_out: list[str]) -> tuple[Volume, ...]:
     """The agent's and the keep's, once if they are the same."""
     found: dict[int, Volume] = {}
     for name, path in (("bot", places.bot), ("var", places.var)):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from infra.keep.limits.values import TICKS, Process
 from infra.shared import boot as boot_contract
 from infra.shared.identity import Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 LOOKED_AT = 10_000
 ENVIRONMENT_BYTES = 256 * 1024
@@ -68,7 +68,7 @@ def of_user(every: Mapping[int, Listed], uid: int) -> set[int]:
     return found
 
 
-def of_agent(every: Mapping[int, Listed], runner_pid: int, keep: Collection[int], places: Places) -> set[int]:
+def of_agent(every: Mapping[int, Listed], runner_pid: int, keep: Collection[int], places: Paths) -> set[int]:
     """Pids of what descends from us or from the runner (0 for none), or carries a boot of this agent; never us, nor the
     keep's."""
     children: dict[int, list[int]] = {}
@@ -95,7 +95,7 @@ def _and_below(pid: int, children: Mapping[int, list[int]]) -> Iterator[int]:
         waiting += new
 
 
-def _is_of_boot(pid: int, places: Places) -> bool:
+def _is_of_boot(pid: int, places: Paths) -> bool:
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
             return False
@@ -112,7 +112,7 @@ def _is_of_boot(pid: int, places: Places) -> bool:
 
 
 def chosen(
-    every: Mapping[int, Listed], cell: Identity, runner_pid: int, keep: Collection[int], places: Places
+    every: Mapping[int, Listed], cell: Identity, runner_pid: int, keep: Collection[int], places: Paths
 ) -> tuple[Process, ...]:
     """The cell's processes."""
     pids = of_agent(every, runner_pid, keep, places) if cell.uid is None else of_user(every, cell.uid)

@@ -9,8 +9,8 @@ import msgspec
 
 from infra.keep.limits.values import Progress
 from infra.shared.branches import MAIN, MIND, RESCUE
+from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
-from infra.shared.places import Places
 from infra.shared.repository.git import Git
 from infra.shared.safe_files import opened_file
 
@@ -31,7 +31,7 @@ class _Line(msgspec.Struct, frozen=True):
     cache_write_tokens: int = 0
 
 
-def look(places: Places, before: Progress | None) -> Progress:
+def look(places: Paths, before: Progress | None) -> Progress:
     """Counted on from `before`; without it, from here. Raises OSError, GitError."""
     heads = _heads(Git(places.remote).within(LOOK_SECONDS))
     if before is None:
@@ -44,7 +44,7 @@ def look(places: Places, before: Progress | None) -> Progress:
     return Progress(calls, before.tokens + tokens, before.moves + moved, end, heads)
 
 
-def has_moved(places: Places, before: dict[str, str], after: dict[str, str]) -> bool:
+def has_moved(places: Paths, before: dict[str, str], after: dict[str, str]) -> bool:
     """A branch has something new. What the watcher itself adds to main, such as a report on this very trouble, is none.
 
     Raises GitError."""

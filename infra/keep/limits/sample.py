@@ -12,7 +12,7 @@ from infra.keep.limits import growth, processor, progress
 from infra.keep.limits.values import Log, Process, Sample
 from infra.shared.active import Runner
 from infra.shared.identity import Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
 
@@ -22,7 +22,7 @@ _Part = TypeVar("_Part")
 
 
 def take(
-    places: Places,
+    places: Paths,
     cell: Identity,
     runner: Runner | None,
     keep_pids: Collection[int],

@@ -17,7 +17,7 @@ from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Request, U
 from infra.shared.files import write_whole
 from infra.shared.manual import ANSWER, FOLDER, MAX_ANSWER_BYTES, REQUEST, SCHEMA, is_id, parse_answer
 from infra.shared.model_settings import Choice
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.safe_files import whole_file
 
 LOOK_SECONDS = 0.25
@@ -30,7 +30,7 @@ class ManualModel:
     problem = None
     loads = ()
 
-    def __init__(self, choice: Choice, answer_seconds: float, places: Places) -> None:
+    def __init__(self, choice: Choice, answer_seconds: float, places: Paths) -> None:
         self.name = choice.name
         self.answer_seconds = answer_seconds
         self.folder = f"{places.var}/{FOLDER}"

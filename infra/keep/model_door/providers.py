@@ -17,7 +17,7 @@ from infra.keep.model_door.openai import OpenAIModel
 from infra.keep.model_door.script import read_script
 from infra.keep.model_door.scripted import DEMO, ScriptedModel
 from infra.shared.model_settings import Choice, ModelSettings, choices
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.providers import ANTHROPIC, KEYS, MANUAL, OLLAMA, OPENAI, PROVIDERS, SCRIPTED
 from infra.shared.settings import BudgetSettings
 
@@ -28,7 +28,7 @@ class ProviderContext(NamedTuple):
     """What a model is made in."""
 
     settings: ModelSettings
-    places: Places
+    places: Paths
     settings_directory: str
     """A script's path is relative to it."""
 

@@ -158,7 +158,7 @@ class StreamingCall:
         loop = asyncio.get_running_loop()
         idle = self._model.idle_seconds
         async with asyncio.timeout(idle) as patience, self._model.send(client, self._exchange.body) as response:
-            if response.status_code != 200:
+            if not 200 <= response.status_code < 300:  # what was begun is charged for, whoever in between renumbers it
                 raise refusal(response.status_code, response.headers, await _beginning(response))
             check_content_type(response.headers.get("content-type"), self._model.content_type)
             raw = cast("AsyncGenerator[bytes, None]", lines_of(response))
@@ -178,12 +178,13 @@ def most_usage(body: dict[str, Any], max_tokens: int) -> Usage:
 
 
 def refusal(status: int, headers: Mapping[str, str], content: bytes) -> CallRefused:
-    """An answer that is no reply: its error may be `{"error": "words"}` or `{"error": {"type", "code", "message"}}`."""
+    """An answer that is no reply: its error may be `{"error": "words"}` or `{"error": {"type", "code", "message"}}`;
+    some servers leave the frame out."""
     try:
         raw = json.loads(content)
     except (ValueError, RecursionError):
         raw = None
-    error = raw.get("error") if isinstance(raw, dict) else None
+    error = raw.get("error", raw) if isinstance(raw, dict) else None
     told = {"message": error} if isinstance(error, str) else error if isinstance(error, dict) else {}
     code, type, said = (
         told.get(key) if isinstance(told.get(key), str) else None for key in ("code", "type", "message")

@@ -22,7 +22,7 @@ from infra.keep.services import children, processes
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_files import boot_words, last_words, open_error_log
 from infra.shared.boot_log import FAILED, BootLine
-from infra.shared.places import BOOT_LOG, ERROR_LOG
+from infra.shared.paths import BOOT_LOG, ERROR_LOG
 from infra.shared.safe_files import Below, Entry
 
 MEMORY_BYTES = 4 << 30

@@ -22,8 +22,8 @@ from infra.keep.rehearsal.findings import Outage, Stage, Unfit, as_outage
 from infra.keep.services.processes import become_subreaper
 from infra.shared import comms
 from infra.shared.branches import problem_with_branch
+from infra.shared.paths import Paths
 from infra.shared.people import Person
-from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import (
@@ -74,7 +74,7 @@ class RehearsedVersion:
 @dataclass(frozen=True)
 class Scratch:
     root: str
-    places: Places
+    places: Paths
 
     @property
     def settings_path(self) -> str:
@@ -135,7 +135,7 @@ def begin(scratch: str) -> Scratch:
         raise Outage(f"the scratch directory {scratch!r} must be an absolute path")
     with as_outage(f"no directory can be made in {scratch}; it must be a directory that this user may write to"):
         root = tempfile.mkdtemp(prefix="r", dir=scratch)
-    made = Scratch(root, Places(bot=f"{root}/b", remote=f"{root}/r.git", run=f"{root}/s", var=f"{root}/v"))
+    made = Scratch(root, Paths(bot=f"{root}/b", remote=f"{root}/r.git", run=f"{root}/s", var=f"{root}/v"))
     try:
         with as_outage(f"the scratch directory {scratch} cannot be used"):
             _furnish(made)

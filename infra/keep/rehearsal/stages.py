@@ -20,7 +20,7 @@ from infra.keep.rehearsal.findings import CandidateTime, Outage, Stage, Unfit
 from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
 from infra.shared import comms
 from infra.shared.boot_log import BOOTSTRAPPING, FAILED, SUCCESS
-from infra.shared.places import LIFE_FILE
+from infra.shared.paths import LIFE_FILE
 from infra.shared.repository.git import GitError, resolve_commit
 from infra.shared.repository.tip import TipBusy
 from infra.shared.safe_files import Below

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from infra.keep.seal.capabilities import FOR_SEALING, Held, bits, held, names
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 INNER = ("objects", "refs")
 """What of the bare repository may be written from inside."""
@@ -37,7 +37,7 @@ class Surroundings(NamedTuple):
     """By path."""
 
 
-def look(places: Places, secrets: list[str]) -> Surroundings:
+def look(places: Paths, secrets: list[str]) -> Surroundings:
     """Raises OSError, ValueError."""
     paths = ["/", places.bot, places.var, places.run, places.remote]
     paths += [f"{places.remote}/{name}" for name in (*INNER, *OUTER)]
@@ -60,7 +60,7 @@ def _mount(path: str) -> Mount | None:
         return None
 
 
-def problems(seen: Surroundings, places: Places) -> Iterator[str]:
+def problems(seen: Surroundings, places: Paths) -> Iterator[str]:
     """Each demand that is not met, in words; nothing when the seal may be put on."""
     if seen.uid != 0:
         yield f"it runs as uid {seen.uid}; expected 0, the keep's"
@@ -90,7 +90,7 @@ def _problems_with_rights(found: Held) -> Iterator[str]:
         yield "no seccomp filter is in force"
 
 
-def _problems_with_mounts(mounts: dict[str, Mount | None], places: Places) -> Iterator[str]:
+def _problems_with_mounts(mounts: dict[str, Mount | None], places: Paths) -> Iterator[str]:
     missing = [path for path, mount in mounts.items() if mount is None]
     if missing:
         yield f"nothing is mounted at {', '.join(missing)}"

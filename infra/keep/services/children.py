@@ -16,8 +16,8 @@ from infra.shared import boot as boot_contract
 from infra.shared.boot import Boot
 from infra.shared.boot_files import make_home
 from infra.shared.identity import OURS, Identity
+from infra.shared.paths import ROOT
 from infra.shared.people import AGENT
-from infra.shared.places import ROOT
 from infra.shared.safe_files import Below
 
 KEEPS_GIT = "MINIFRAM_KEEPS_GIT"

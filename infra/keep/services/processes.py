@@ -19,7 +19,7 @@ from infra.keep.services.children import KEEPS_GIT, runner_command
 from infra.shared import boot as boot_contract
 from infra.shared.boot import Boot
 from infra.shared.identity import OURS, Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 _PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS = 15.0
@@ -108,7 +108,7 @@ def _booted() -> Iterator[tuple[psutil.Process, Boot]]:
                 yield process, boot_contract.from_json(env[boot_contract.VARIABLE])
 
 
-def end_strays(places: Places, but_boot: str) -> list[str]:
+def end_strays(places: Paths, but_boot: str) -> list[str]:
     """End what was started within boots of this agent, except boot `but_boot`; gives what was ended.
 
     For what an earlier watcher and its runners left behind: it is not our descendant, and known by its environment.
@@ -220,7 +220,7 @@ def let_go(keep: frozenset[int], cell: Identity = OURS, runner: int = 0) -> None
             each.resume()
 
 
-def let_go_after_restart(places: Places) -> None:
+def let_go_after_restart(places: Paths) -> None:
     """The same for what an earlier watcher held, known by its environment."""
     for process, boot in _booted():
         if boot.places == places:

@@ -22,7 +22,7 @@ from infra.keep.services.elapsed import Elapsed
 from infra.keep.services.health_checks import HealthCheck, Question
 from infra.shared import arguments
 from infra.shared.identity import OURS, Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
@@ -79,7 +79,7 @@ class Service:
     seed: str = field(default="8000")
 
 
-def doors(settings_path: str, places: Places) -> list[Service]:
+def doors(settings_path: str, places: Paths) -> list[Service]:
     """What every agent has."""
     given = arguments.words(settings_path, places)
     return [
@@ -115,7 +115,7 @@ def begin(service: Service, var: str) -> int:
 class Services:
     """The doors of one agent, and what else the keep runs for it."""
 
-    def __init__(self, all_of_them: list[Service], places: Places, rotate_over: int, log: structlog.stdlib.BoundLogger):
+    def __init__(self, all_of_them: list[Service], places: Paths, rotate_over: int, log: structlog.stdlib.BoundLogger):
         self._all = all_of_them
         self._log = log
         self._var = places.var
@@ -266,7 +266,7 @@ class Services:
         self._log.warning("door.died", door=service.name, how=how, deaths=service.deaths)
 
 
-def outage(services: Services, places: Places, now: float, since: float) -> str:
+def outage(services: Services, places: Paths, now: float, since: float) -> str:
     """Why a death now says nothing about who died: what every runner depends on is not there, or was not at some time
     after `since`. Empty when all is."""
     why = services.trouble(now, since)
@@ -286,7 +286,7 @@ def outage(services: Services, places: Places, now: float, since: float) -> str:
 class DoorFiles:
     """What puts the git door in front of the shared repository. Its last part lies in the cell's own tree."""
 
-    def __init__(self, places: Places, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
+    def __init__(self, places: Paths, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
         self._places = places
         self._settings = settings
         self._cell = cell
@@ -296,8 +296,11 @@ class DoorFiles:
     def put(self) -> None:
         """Before anything is launched: without its configuration the agent's pushes would go past the door.
 
-        Written again only when it is not what was written. Raises OSError."""
+        The agent's directory is opened up, which a version before may have closed. The files are written again only
+        when they are not what was written. Raises OSError."""
         bot, config = Below(self._places.bot, self._cell), self._places.cell_git_config
+        with contextlib.suppress(FileNotFoundError):
+            bot.open_up()
         if self._written and self._written == _mark(bot.status(config)):
             return
         write_door_files(self._places, self._settings, self._cell, self._by_daemon)

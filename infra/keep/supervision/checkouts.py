@@ -18,8 +18,8 @@ from infra.keep.supervision import integrity, rescue
 from infra.keep.supervision.tampering import tampering
 from infra.shared.branches import MAIN
 from infra.shared.identity import OURS, Identity
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.safe_files import Below, Entry
 
@@ -43,7 +43,7 @@ class Ready(NamedTuple):
 class Cell(NamedTuple):
     """Where the clones are, whose they are, and what they call origin."""
 
-    places: Places
+    places: Paths
     remote_url: str
     identity: Identity = OURS
 
@@ -101,7 +101,7 @@ def _branch_ready(cell: Cell, branch: str) -> Ready:
     return Ready(commit)
 
 
-def _wanted(places: Places, commit: str) -> _Wanted:
+def _wanted(places: Paths, commit: str) -> _Wanted:
     shared = Git(places.remote)
     found = commit or resolve_commit(shared, f"refs/heads/{MAIN}")
     if found is None:

@@ -25,8 +25,8 @@ from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
 from infra.shared.exit_codes import Exit
 from infra.shared.identity import OURS, Identity
+from infra.shared.paths import ROOT
 from infra.shared.people import WATCHER
-from infra.shared.places import ROOT
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below

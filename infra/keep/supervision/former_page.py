@@ -11,8 +11,8 @@ from infra.keep.git_door.pages import Graph, TooTangled
 from infra.keep.supervision.decide.events import Tell
 from infra.shared import comms, report_titles
 from infra.shared.branches import MAIN, MIND, RESCUE
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER
-from infra.shared.places import Places
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page import reported
@@ -24,8 +24,9 @@ ID = "former-page"
 SECONDS = 20.0
 MOST_TOLD = 20
 _BLAMED = re.compile(r"[0-9a-f]{40} [0-9]+ [0-9]+(?: [0-9]+)?")
-_AS_THE_WATCHER = re.compile(r"### \S+ [^\s@:]+: ")
-"""The watcher's reports begin with its name; the agent's with `<branch>@<commit>`."""
+_AS_THE_WATCHER = re.compile(r"###\s+(?:[^@]*watcher|(?:[0-9][0-9TZ:.+-]*\s+)?[^\s@:0-9][^@:]*:)", re.IGNORECASE)
+"""The watcher's reports begin with a time and its name, which other letters can look like; the agent's with
+`<branch>@<commit>`. As loose as markdown is: how many blanks there are makes no difference to a reader."""
 
 
 class Line(NamedTuple):
@@ -35,7 +36,7 @@ class Line(NamedTuple):
     """The address of who committed it."""
 
 
-def look(places: Places) -> Tell | None:
+def look(places: Paths) -> Tell | None:
     """The report about the former page, until it stands on the page; None for nothing. Raises GitError, OSError."""
     git = Git(places.remote).within(SECONDS)
     main = resolve_commit(git, f"refs/heads/{MAIN}")

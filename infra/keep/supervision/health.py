@@ -17,7 +17,7 @@ from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
 from infra.keep.supervision.probe import Probe
 from infra.shared.active import Runner
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
 
 BOOT_AGAIN_SECONDS = 0.25
@@ -44,7 +44,7 @@ class Health:
 
     def __init__(
         self,
-        places: Places,
+        places: Paths,
         following: Following,
         longest_promise: float,
         pace: Pace,

@@ -27,7 +27,7 @@ from infra.keep.supervision.zones import Zones
 from infra.shared import boot_files
 from infra.shared.active import Level, Runner
 from infra.shared.boot import Boot
-from infra.shared.places import ROOT
+from infra.shared.paths import ROOT
 from infra.shared.repository.git import MACHINE_WORDS, GitError
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings, runner_limits, runner_policy

@@ -8,8 +8,8 @@ from infra.keep.git_door.decide import is_second_page, protecting_on_main
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
 from infra.shared.branches import MAIN
+from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
-from infra.shared.places import Places
 from infra.shared.repository import page
 from infra.shared.repository.changes import changes
 from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
@@ -22,7 +22,7 @@ _LOOK_SECONDS = 30.0
 _LOOKED_BACK = 200
 
 
-def report(places: Places, *told: Report, bounds: PageBounds = USUAL) -> None:
+def report(places: Paths, *told: Report, bounds: PageBounds = USUAL) -> None:
     """Put reports onto the page in one commit, which names them. Raises GitError, TipBusy, OSError."""
     more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
     entries = [ReportEntry(each.at, each.title, each.text) for each in told]
@@ -31,7 +31,7 @@ def report(places: Places, *told: Report, bounds: PageBounds = USUAL) -> None:
 
 
 def roll_back(
-    places: Places,
+    places: Paths,
     target: str,
     autonomy: str,
     signal_file: str,
@@ -70,7 +70,7 @@ def roll_back(
 _TAKEN_BACK = "the PM has rolled back from this version of main, or rejected it, and only the PM gives it back to main"
 
 
-def _kept(places: Places, seen: str, target: str, protected: tuple[str, ...]) -> dict[str, TreeEntry | None]:
+def _kept(places: Paths, seen: str, target: str, protected: tuple[str, ...]) -> dict[str, TreeEntry | None]:
     """How the files stand at `seen` that the git door would not let the agent change as `target` has them.
 
     The target is the agent's to choose, and may be something that the door never let onto main."""

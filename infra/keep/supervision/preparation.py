@@ -19,7 +19,7 @@ from infra.keep.supervision.decide.events import Launch, Preparing
 from infra.shared.active import Runner
 from infra.shared.boot_files import retire
 from infra.shared.identity import Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.safe_files import Below
 
@@ -65,7 +65,7 @@ class Prepared(NamedTuple):
 class Preparation:
     """Steps before the launches of one agent, one at a time."""
 
-    def __init__(self, places: Places, cell: Identity, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, places: Paths, cell: Identity, log: structlog.stdlib.BoundLogger) -> None:
         self._places = places
         self._cell = cell
         self._log = log

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from infra.shared.active import Runner
 from infra.shared.branches import MAIN
 from infra.shared.control import MAX_BYTES, REFS, ProbeQuestion, brief, question_line, read_answer
+from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
-from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError
 from infra.shared.sockets import control_address
 
@@ -42,7 +42,7 @@ class Reply(NamedTuple):
     trouble: str = ""
 
 
-def begin(runner: Runner, now: float, doors: Places | None = None, seconds: float | None = None) -> Probe:
+def begin(runner: Runner, now: float, doors: Paths | None = None, seconds: float | None = None) -> Probe:
     """Ask `runner`; with `doors`, it shall use both of these places' doors first. `now` is monotonic.
 
     Raises GitError and OSError when the challenge cannot be put where the doors give it out, or there is no descriptor
@@ -52,7 +52,7 @@ def begin(runner: Runner, now: float, doors: Places | None = None, seconds: floa
     return Probe(runner, challenge, now + (patience if seconds is None else seconds))
 
 
-def put_challenge(places: Places) -> Challenge:
+def put_challenge(places: Paths) -> Challenge:
     """Raises GitError, OSError.
 
     A ref's name is the secret, so no object is made that nobody would ever remove. It is durable before the next one

@@ -6,7 +6,7 @@ import os
 
 import structlog
 
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.repository.durable_refs import locks_of_refs
 
 HELD_SECONDS = 10.0
@@ -21,7 +21,7 @@ LOOK_SECONDS = 60.0
 class StaleLocks:
     """What lies there, over time. `due`: when to look, on the monotonic clock."""
 
-    def __init__(self, places: Places, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger) -> None:
         self._remote = places.remote
         self._log = log
         self._seen: dict[str, tuple[tuple[int, int], float]] = {}

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 
-from infra.shared.places import BODY, VERSION
+from infra.shared.paths import BASE_PROMPT
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import PAGES
+from infra.shared.repository.version import TREE_BYTES, body_of
 from infra.shared.watcher_file import Version
-
-TREE_BYTES = 4 << 20
-"""Of a branch's topmost directory, as listed."""
 
 
 def version_of(git: Git, commit: str) -> Version:
     """The version of a commit of main. Raises GitError."""
-    listed = git.raw("ls-tree", "-z", "--full-tree", commit, "--", *VERSION)
-    body = b"".join(entry for entry in listed.split(b"\0") if entry.rpartition(b"\t")[2].decode() in BODY)
+    listed = body_of(git, commit, BASE_PROMPT)
+    body = b"".join(entry for entry in listed.split(b"\0") if not entry.endswith(f"\t{BASE_PROMPT}".encode()))
     return Version(commit=commit, id=_id(listed), body=_id(body))
 
 

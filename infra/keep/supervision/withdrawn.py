@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from infra.keep.supervision.versions import version_of
 from infra.shared.control import GOODS, REFS, REJECTED
+from infra.shared.paths import VERSION
 from infra.shared.people import AGENT, WATCHER
-from infra.shared.places import VERSION
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below, Entry, Unseen
 from infra.shared.watcher_file import Version

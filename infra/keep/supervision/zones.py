@@ -9,7 +9,7 @@ from typing import NamedTuple
 from infra.keep.services.services import Service, doors
 from infra.keep.supervision.health import Pace
 from infra.shared.identity import OURS, Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 
 def nothing_to_prove() -> str:
@@ -20,7 +20,7 @@ class Zones(NamedTuple):
     """Keep and cell of one agent (`spec/ARCHITECTURE.md`)."""
 
     settings_path: str
-    places: Places
+    places: Paths
     remote_url: str
     """What the agent's clones call origin."""
     services: list[Service]
@@ -39,6 +39,6 @@ class Zones(NamedTuple):
     """Of the questions to the runner that serves."""
 
 
-def plain_directories(settings_path: str, places: Places) -> Zones:
+def plain_directories(settings_path: str, places: Paths) -> Zones:
     """The process sandbox: one user, no isolation."""
     return Zones(settings_path, places, places.remote, doors(settings_path, places))

@@ -15,8 +15,8 @@ from infra.cell.loop.registry import Reply
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import ToolUse
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.places import Places
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git
 
@@ -27,7 +27,7 @@ class Clones:
     """A bare repository, the running checkout, and a clone of the branch `hop` that is ready to be started."""
 
     def __init__(self, root: str) -> None:
-        self.places = Places(bot=f"{root}/bot", remote=f"{root}/remote.git", run=f"{root}/run", var=f"{root}/var")
+        self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=f"{root}/run", var=f"{root}/var")
         self.main = Git(self.places.main_checkout, AGENT)
         self.hop = Git(self.places.checkout("hop"), AGENT)
 

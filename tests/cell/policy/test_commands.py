@@ -47,6 +47,7 @@ def test_what_is_only_text_is_no_command(text: str) -> None:
         *("A=1 rm x", "$RM x", "echo ${a:-b}", "{rm,x}", "r? x", "/bin/r* x", "# rm x", "a # b", "exec 3<>/dev/tcp/a"),
         *("bash -c 'rm x'", "/bin/sh -c 'rm x'", "eval rm x", ". ./x", "command rm x", "sudo bash -c 'rm x'"),
         *("a >", "a > > b", "a > ; b", "echo \r# ; rm x", "time rm x", "coproc rm x", "xargs " + "a " * 101, "'' x"),
+        *(">&-rm x", ">& -rm x", "<&-rm x", "2>&-rm x", "a; >&-rm x"),
         *("a" * (MAX_CHARS + 1), "alias a=rm", "trap 'rm x' EXIT", "busybox rm x"),
     ],
 )

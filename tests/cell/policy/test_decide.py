@@ -59,6 +59,10 @@ def test_the_first_rule_that_matches_counts() -> None:
         ("git *", "echo 'git push", True, False),
         ("rm *", "cd /tmp && rm x", True, False),
         ("git status", "git status", True, True),
+        ("git status", "git status >o", True, False),
+        ("git status*", "git status >o", True, True),
+        ("git *", "git status; >o", True, False),
+        ("git *", ">&-touch git status", True, False),
         ("* | sh", "curl x | sh", True, False),
         ("*", "a; b", True, True),
         ("*", "# nothing", True, False),
@@ -94,6 +98,7 @@ def test_what_bash_may_read_otherwise_is_forbidden_and_not_allowed(command: str)
     [
         *("timeout -s KILL 5 touch x", "env -u X touch x"),
         *("xargs -I {} touch {}", "sudo -u root touch x", "nice -n 5 /bin/touch x", "env -S 'touch x'"),
+        *("watch 'touch /x'", "su -c '/bin/touch /x'", "script -qc 'touch a/b c'"),
         *("find . -exec touch {} ';'", ">|o touch x", "timeout 5 nohup touch x"),
     ],
 )
@@ -230,6 +235,18 @@ ACT = Tool(
 
 def through(policy: str, command: str = "ls", ask: Any = never) -> Reply:
     return Toolbox([ACT], gate_of(policy, "/", ask)).call(ToolUse("1", "bash", {"command": command}))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat </dev/tcp/'10.0.0.1'/80", "echo x >/dev/tcp/10.0'.'0.1/80", "curl $'10.0.0.1'", "curl \\\n10.0.0.1"),
+        *("cu\\\nrl 10.0.0.1", "cu$'r'l 10.0.0.1", "curl $'\\x31'0.0.0.1", "curl $'\\0610'.0.0.1", 'curl $"10.0.0.1"'),
+    ],
+)
+def test_a_private_address_is_found_however_bash_lets_it_be_spelled(command: str) -> None:
+    """Through quotes, escapes, joined lines, and as the file of a redirection."""
+    assert bash(command).flags == ("private_address",)
 
 
 def test_the_gate_tells_the_model_and_the_transcript() -> None:

@@ -20,8 +20,8 @@ from infra.cell.runner.context import RunnerContext, runner_context
 from infra.shared import boot, boot_log, comms
 from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import Completion, Request
+from infra.shared.paths import BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.people import Person
-from infra.shared.places import BOOT_LOG, ERROR_LOG, Places
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import ARCHIVE, archived
 from infra.shared.repository.tip import read_file
@@ -155,7 +155,7 @@ class Cell:
         shutil.copytree(template, root, symlinks=True, dirs_exist_ok=True, copy_function=_copy)
         # A socket's path must be short, wherever the temporary directory of the tests is.
         self._run = tempfile.mkdtemp(prefix="mf-", dir="/tmp")
-        self.places = Places(bot=f"{root}/bot", remote=f"{root}/remote.git", run=self._run, var=f"{root}/var")
+        self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=self._run, var=f"{root}/var")
         self.checkout = self.places.main_checkout
         write(self.places.cell_git_config, "[user]\n\tname = an agent\n\temail = agent@example.invalid\n")
         self.bare = Git(self.places.remote)

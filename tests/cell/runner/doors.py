@@ -29,7 +29,7 @@ from infra.shared.conversation import (
     request_from_dict,
     to_plain,
 )
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import resolve_object
 from infra.shared.settings import Settings
@@ -42,7 +42,7 @@ POLL_SECONDS = 0.01
 class Requests:
     """The keep's own verbs, on a real socket."""
 
-    def __init__(self, places: Places, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+    def __init__(self, places: Paths, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
         self._path = places.request_socket
         self._listening = listen(self._path)
         log = structlog.get_logger()

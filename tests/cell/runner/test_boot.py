@@ -22,7 +22,7 @@ from infra.shared import boot as boot_values
 from infra.shared.boot import Boot
 from infra.shared.boot_log import parse_line
 from infra.shared.exit_codes import Exit
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.policy import Policy, Rule, to_text
 from infra.shared.sockets import listen
 from tests.cell.runner.cell import Cell, Runner, limits, read, write
@@ -220,7 +220,7 @@ HEX = "0123456789abcdef"
 @given(NAMES, st.text(HEX, min_size=40, max_size=40), st.text(HEX, min_size=32, max_size=32), st.text())
 def test_the_first_line_takes_its_words_from_the_value(branch: str, commit: str, id: str, reason: str) -> None:
     """It reads the beginning of the value without a parser; that must agree with how the value is written."""
-    places = Places("/bot", "/remote", "/run", "/var")
+    places = Paths("/bot", "/remote", "/run", "/var")
     value = Boot(id, branch, commit, reason, "/remote", "merge", places, limits())
 
     words = boot_values.to_json(value).split('"', 12)
@@ -235,7 +235,7 @@ def test_a_line_that_was_cut_does_not_take_the_next_one_with_it(
     """After a full disk, the record goes on on a line of its own."""
     monkeypatch.chdir(tmp_path)
     write("logs/bootstrap.log", "2026-01-31T10:42:12.345Z SUCC")
-    value = Boot("0" * 32, "main", "1" * 40, "", "", "merge", Places("/b", "/r", "/n", "/v"), limits())
+    value = Boot("0" * 32, "main", "1" * 40, "", "", "merge", Paths("/b", "/r", "/n", "/v"), limits())
     monkeypatch.setenv(boot_values.VARIABLE, boot_values.to_json(value))
 
     runner.leave_mark(0.0)

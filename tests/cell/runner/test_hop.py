@@ -12,8 +12,8 @@ from infra.cell.runner import examination, hop
 from infra.cell.runner.context import RunnerContext, runner_context
 from infra.cell.runner.examination import Examined
 from infra.cell.runner.hop import MainMoved, NotValidated
+from infra.shared.paths import ERROR_LOG
 from infra.shared.people import WATCHER
-from infra.shared.places import ERROR_LOG
 from infra.shared.repository.git import Git
 from infra.shared.requests import Examination, Later, Refused, Reply
 from infra.shared.verdicts import records, refs, trees

@@ -329,6 +329,17 @@ def test_what_stands_in_the_way_is_set_aside(cell: Cell, tmp_path: Path) -> None
     assert len([path for path in cell.bot.iterdir() if ".aside-" in path.name]) == 2
 
 
+def test_directories_that_the_agent_closed_are_opened_up(cell: Cell) -> None:
+    """A bad branch must not keep main from its environment."""
+    for directory in (cell.wheels.parent, cell.environments):
+        directory.mkdir(mode=0)
+    cell.ask("alpha")
+    answer = install(cell.request(free_bytes=1 << 60), {}, time.monotonic())
+    assert isinstance(answer, Failed)
+    assert "bytes are free in" in answer.error
+    assert {path.stat().st_mode & 0o777 for path in (cell.wheels.parent, cell.environments)} == {0o700}
+
+
 @pytest.mark.parametrize(
     ("output", "outage"),
     [

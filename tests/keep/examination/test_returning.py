@@ -10,8 +10,8 @@ import pytest
 from infra.keep.examination import returning
 from infra.keep.supervision.main_branch import roll_back
 from infra.shared.control import GOODS
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
-from infra.shared.places import Places
 from infra.shared.repository.git import Git
 from infra.shared.verdicts import records, steps, trees
 from infra.shared.verdicts.verdict import Verdict
@@ -21,7 +21,7 @@ PM = Person("PM", "pm@example.invalid")
 
 class Scene:
     def __init__(self, root: Path) -> None:
-        self.places = Places(f"{root}/bot", f"{root}/r.git", f"{root}/run", f"{root}/var")
+        self.places = Paths(f"{root}/bot", f"{root}/r.git", f"{root}/run", f"{root}/var")
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", self.places.remote], check=True)
         subprocess.run(["git", "init", "-q", "-b", "main", f"{root}/pm"], check=True)
         self.root = root / "pm"

@@ -16,8 +16,8 @@ from infra.keep.git_door.ask import ask, close_questions
 from infra.keep.git_door.context import DoorContext
 from infra.shared import comms
 from infra.shared.approvals import call_hash
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
-from infra.shared.places import Places
 from infra.shared.questions import MOST_OPEN
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, read_file, tree_with
@@ -32,7 +32,7 @@ class Desk:
     """A bare repository with a page, and a git door's world around it."""
 
     def __init__(self, root: str) -> None:
-        places = Places(bot=f"{root}/bot", remote=f"{root}/remote.git", run=root, var=f"{root}/var")
+        places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=root, var=f"{root}/var")
         os.makedirs(places.var)
         Git(root)("init", "--quiet", "--template=", "--bare", "remote.git")
         self.git = Git(places.remote, PM)

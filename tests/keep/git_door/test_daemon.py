@@ -17,7 +17,7 @@ import pytest
 
 from infra.keep.git_door import daemon
 from infra.keep.git_door.door_files import memory_bytes
-from infra.shared.places import CONTAINER
+from infra.shared.paths import CONTAINER
 from infra.shared.repository.git import Git
 from tests.keep.git_door.git_server import Server, pkt
 from tests.keep.git_door.world import BLOB_BYTES, PAGE, Clone, World, until
@@ -302,7 +302,7 @@ def test_what_serves_a_push_is_bounded(server: Server) -> None:
 
 def test_a_machine_that_allows_less_gives_less() -> None:
     """A limit cannot be raised; to ask for it would be to serve nobody."""
-    show = "from infra.keep.git_door.daemon import command; from infra.shared.places import CONTAINER as places;"
+    show = "from infra.keep.git_door.daemon import command; from infra.shared.paths import CONTAINER as places;"
     show += " print(*command(places))"
     words = ["prlimit", "--as=400000000", "--cpu=100", "--", sys.executable, "-c", show]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout

@@ -15,8 +15,8 @@ from infra.keep.git_door.report import report
 from infra.keep.git_door.witness import SCHEMA, Mark, Witness
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
 from infra.shared import comms
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER, Person
-from infra.shared.places import Places
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import RECORD
 from infra.shared.repository.tip import read_file
@@ -89,7 +89,7 @@ class Scene:
     """A bare repository with a commit of the PM's, and the keep's state beside it."""
 
     def __init__(self, root: str) -> None:
-        self.places = Places(bot=f"{root}/bot", remote=f"{root}/remote.git", run=root, var=f"{root}/var")
+        self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=root, var=f"{root}/var")
         os.makedirs(self.places.var)
         Git(root)("init", "--quiet", "--template=", "--bare", "remote.git")
         Git(root)("init", "--quiet", "--template=", "clone")

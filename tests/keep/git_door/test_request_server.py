@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -70,6 +72,32 @@ def test_an_answer_that_fails_says_later(tmp_path: Path) -> None:
             reply = ask(path, REQUEST, 5.0)
             assert isinstance(reply, Later)
             assert "RuntimeError" in reply.why
+
+
+FLOOD = """
+import resource, socket, sys
+held, most = [], resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 50
+for _ in range(1500):
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(sys.argv[1])
+    held.append(client)
+    if len(held) > most:
+        held.pop(0).close()
+"""
+
+
+def test_clients_that_come_in_a_flood_cost_a_bounded_number_of_threads(tmp_path: Path) -> None:
+    """However fast they connect, so that nobody else in the container lacks processes and the door no descriptors."""
+    bound = request_server.MAX_READING + request_server.MAX_WAITING + request_server.THREADS
+    before, most = threading.active_count(), 0
+    with serving(tmp_path) as path:
+        flood = [subprocess.Popen([sys.executable, "-c", FLOOD, path]) for _ in range(2)]
+        while any(each.poll() is None for each in flood):
+            most = max(most, threading.active_count() - before)
+            time.sleep(0.005)
+        assert [each.wait() for each in flood] == [0, 0]
+        assert ask(path, REQUEST, 5.0) == Refused("no")
+    assert most <= bound + 1, "one more accepts them"
 
 
 def test_a_reply_that_is_too_long_is_refused(tmp_path: Path) -> None:

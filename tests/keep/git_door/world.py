@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from infra.keep.git_door.door_files import write_door_files
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.settings import LimitSettings, ProtectedSettings, Settings
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
@@ -106,7 +106,7 @@ class World:
         self.root = root
         self.by_daemon = by_daemon
         root.mkdir(parents=True, exist_ok=True)
-        self.places = Places(
+        self.places = Paths(
             bot=str(root / "bot"), remote=str(root / "remote.git"), run=str(root / "run"), var=str(root / "var")
         )
         self.settings()

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from tests.shared.repository.history import bare_repository, commit
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> Paths:
     """A bare repository with a main, and the directories of one agent; nothing runs."""
-    places = Places(*(str(tmp_path / name) for name in ("bot", "remote.git", "run", "var")))
+    places = Paths(*(str(tmp_path / name) for name in ("bot", "remote.git", "run", "var")))
     for path in (f"{places.main_checkout}/logs", places.run, places.var):
         os.makedirs(path)
     commit(bare_repository(Path(places.remote)), {"file": "1"})

@@ -13,15 +13,15 @@ from infra.keep.limits.room import Clone, Found, Kind, Removal, Thing, choose
 from infra.keep.supervision import clearing
 from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.clearing import Outcome, look, remove
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.places import Places
 from infra.shared.repository.git import Git
 from infra.shared.settings import LimitSettings
 from tests.shared.repository.history import commit, plain
 
 
 @pytest.fixture
-def cell(places: Places) -> Cell:
+def cell(places: Paths) -> Cell:
     """Main's clone, and no other yet."""
     subprocess.run(["rm", "-r", f"{places.bot}/main"], check=True)
     Path(places.cell_git_config).write_text("[user]\n\tname = a\n\temail = a@example.invalid\n")

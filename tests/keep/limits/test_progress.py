@@ -9,8 +9,8 @@ import pytest
 
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
 from infra.keep.limits import progress
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER
-from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import commit_tree
 from tests.shared.repository.history import commit, plain
@@ -47,7 +47,7 @@ def _opened(call: str) -> Opened:
     )
 
 
-def test_calls_that_ended_are_counted_from_the_first_look_on(places: Places) -> None:
+def test_calls_that_ended_are_counted_from_the_first_look_on(places: Paths) -> None:
     """Those before it, those under way, that failed or were cached are not; a torn line counts once whole."""
     ledger = Ledger(places.ledger)
     ledger.append(_settled("0", 5))
@@ -72,7 +72,7 @@ def test_calls_that_ended_are_counted_from_the_first_look_on(places: Places) -> 
     ledger.close()
 
 
-def test_a_ledger_is_read_in_parts(places: Places) -> None:
+def test_a_ledger_is_read_in_parts(places: Paths) -> None:
     """What is too much for one look is read at the next, and a line without an end is passed over."""
     first = progress.look(places, None)
     line = b'{"event":"settled","input_tokens":1,"pad":"%s"}\n' % (b"x" * 300_000)
@@ -86,7 +86,7 @@ def test_a_ledger_is_read_in_parts(places: Places) -> None:
     assert first.ledger_end >= len(line) * 7
 
 
-def test_another_ledger_in_its_place_counts_from_its_end(places: Places) -> None:
+def test_another_ledger_in_its_place_counts_from_its_end(places: Paths) -> None:
     """Nothing is counted twice."""
     Path(places.ledger).write_bytes(b'{"event":"settled","input_tokens":1}\n' * 10)
     first = progress.look(places, None)
@@ -97,7 +97,7 @@ def test_another_ledger_in_its_place_counts_from_its_end(places: Places) -> None
 @pytest.mark.parametrize(
     ("branch", "counts"), [("main", True), ("idea", True), ("mind", False), ("rescue/20260131T100000000Z", False)]
 )
-def test_news_on_a_branch_are_progress(places: Places, branch: str, counts: bool) -> None:
+def test_news_on_a_branch_are_progress(places: Paths, branch: str, counts: bool) -> None:
     """On main or any branch of work; what is kept without anybody having done anything is none."""
     first = progress.look(places, None)
     assert progress.look(places, first).moves == 0
@@ -106,7 +106,7 @@ def test_news_on_a_branch_are_progress(places: Places, branch: str, counts: bool
     assert progress.look(places, first).moves == int(counts)
 
 
-def test_what_the_watcher_adds_itself_is_no_progress(places: Places) -> None:
+def test_what_the_watcher_adds_itself_is_no_progress(places: Paths) -> None:
     """Its report on a runaway would make it pass for no runaway; what an agent pushed before that report counts."""
     git = Git(places.remote, WATCHER)
     first = progress.look(places, None)
@@ -124,7 +124,7 @@ def _add(git: Git) -> None:
     git("update-ref", "refs/heads/main", new, tip)
 
 
-def test_a_branch_that_was_deleted_is_no_progress(places: Places) -> None:
+def test_a_branch_that_was_deleted_is_no_progress(places: Paths) -> None:
     """Nothing new is in it."""
     commit(Git(places.remote, AGENT), {"file": "2"}, "refs/heads/main", branch="idea")
     first = progress.look(places, None)
@@ -132,7 +132,7 @@ def test_a_branch_that_was_deleted_is_no_progress(places: Places) -> None:
     assert progress.look(places, first).moves == 0
 
 
-def test_what_cannot_be_read_is_raised(places: Places) -> None:
+def test_what_cannot_be_read_is_raised(places: Paths) -> None:
     """It is for the look to say that progress was not seen."""
     first = progress.look(places, None)
     os.mkdir(places.ledger)

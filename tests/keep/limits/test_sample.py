@@ -23,7 +23,7 @@ from infra.keep.limits.windows import used
 from infra.shared.active import Runner
 from infra.shared.boot import VARIABLE, Boot, Limits, to_json
 from infra.shared.identity import OURS, Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from tests.keep.limits.conftest import Start
 from tests.keep.supervision.agents import within
 from tests.shared.repository.history import plain
@@ -53,7 +53,7 @@ def grown(look: Callable[[], Sample], seconds: float = 0.3) -> tuple[Sample, Sam
     return first, within(30, enough, f"{seconds} s of processor time")
 
 
-def test_what_the_runner_and_its_children_use_is_seen_and_the_keeps_is_not(places: Places, start: Start) -> None:
+def test_what_the_runner_and_its_children_use_is_seen_and_the_keeps_is_not(places: Paths, start: Start) -> None:
     """Both spin; only one is the cell's."""
     cell, keep = start(SPIN), start(SPIN)
     _, after = grown(lambda: take(places, OURS, runner_of(cell), {keep.pid}))
@@ -63,7 +63,7 @@ def test_what_the_runner_and_its_children_use_is_seen_and_the_keeps_is_not(place
     assert after.left_out == ()
 
 
-def test_children_that_end_before_they_are_seen_are_counted(places: Places, start: Start) -> None:
+def test_children_that_end_before_they_are_seen_are_counted(places: Paths, start: Start) -> None:
     """Their time is their parent's once it has waited for them."""
     cell = start(LIVED)
 
@@ -84,7 +84,7 @@ def test_children_that_end_before_they_are_seen_are_counted(places: Places, star
     assert used(before, after) >= last.children - first.children
 
 
-def test_orphans_that_the_watcher_waited_for_are_counted(places: Places) -> None:
+def test_orphans_that_the_watcher_waited_for_are_counted(places: Paths) -> None:
     """They were handed to it; what they used is in what it has waited for."""
     before = take(places, OURS, None, ())
     spin = "import time\nwhile time.process_time() < 0.3: pass"
@@ -101,13 +101,13 @@ while True: pass
 """
 
 
-def _boot(places: Places) -> str:
+def _boot(places: Paths) -> str:
     limits = Limits(1.0, 1, 1, 1.0, 1.0, 1.0, 1.0, 1)
     return to_json(Boot("b" * 32, "main", "c" * 40, "start", "x", "merge", places, limits))
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_who_left_the_family_is_known_by_its_environment(places: Places, start: Start, ours: bool) -> None:
+def test_who_left_the_family_is_known_by_its_environment(places: Paths, start: Start, ours: bool) -> None:
     """A process of an earlier watcher's boot is nobody's descendant; one of another agent's boot is not ours."""
     boot = _boot(places if ours else places._replace(var="/elsewhere"))
     parent = start(HIDDEN, env={VARIABLE: boot}, stdout=subprocess.PIPE)
@@ -125,7 +125,7 @@ NAMED = "open('/proc/self/comm', 'wb').write(bytes.fromhex({name!r}))\nprint(flu
 
 
 @pytest.mark.parametrize("name", [b"x) R 1 1\n(9", b"a\nUid:\t0", b"(((", b") ) )", b"\xff\xfe\x00"])
-def test_a_name_cannot_lie_about_its_process(places: Places, start: Start, name: bytes) -> None:
+def test_a_name_cannot_lie_about_its_process(places: Paths, start: Start, name: bytes) -> None:
     """Parentheses, newlines and what looks like another field: its time is read all the same."""
     cell = start(NAMED.format(name=name.hex()), stdout=subprocess.PIPE)
     assert cell.stdout
@@ -159,7 +159,7 @@ UNDUMPABLE = f"import os; os.setresgid(*[{CELL.gid}] * 3); os.setresuid(*[{CELL.
 
 
 @needs_root
-def test_in_a_container_a_process_is_the_cells_by_its_user(places: Places, start: Start) -> None:
+def test_in_a_container_a_process_is_the_cells_by_its_user(places: Paths, start: Start) -> None:
     """Whoever its parent is, and though it is undumpable; ours are not."""
     hidden = start(UNDUMPABLE, stdout=subprocess.PIPE)
     ours = start(SPIN)
@@ -171,7 +171,7 @@ def test_in_a_container_a_process_is_the_cells_by_its_user(places: Places, start
     assert ours.poll() is None
 
 
-def test_many_processes_are_counted_each_once(places: Places, start: Start) -> None:
+def test_many_processes_are_counted_each_once(places: Paths, start: Start) -> None:
     """A hundred at a time, some gone while they are looked at."""
     program = (
         "import os, time\nfor _ in range(100):\n  if os.fork() == 0:\n    time.sleep(60)\nprint(flush=True)\nos.wait()"
@@ -184,7 +184,7 @@ def test_many_processes_are_counted_each_once(places: Places, start: Start) -> N
     assert len(found) == len(set(found)) >= 101
 
 
-def test_the_clocks_are_the_kernels_and_the_processors_are_counted(places: Places) -> None:
+def test_the_clocks_are_the_kernels_and_the_processors_are_counted(places: Paths) -> None:
     """Two looks in a row: both clocks go on together."""
     first, second = take(places, OURS, None, ()), take(places, OURS, None, ())
     awake = second.monotonic - first.monotonic
@@ -214,7 +214,7 @@ def test_a_containers_own_count_is_read_where_it_is_one_containers(tmp_path: Pat
     assert processor.cores(str(group)) == len(os.sched_getaffinity(0))
 
 
-def test_logs_are_weighed_and_nothing_else_is(places: Places, start: Start, tmp_path: Path) -> None:
+def test_logs_are_weighed_and_nothing_else_is(places: Paths, start: Start, tmp_path: Path) -> None:
     """A pipe, a link to a large file, a link to a directory, a hole: none of them counts, none of them blocks."""
     logs = Path(places.main_checkout, "logs")
     (logs / "errors.log").write_bytes(b"x" * 100_000)
@@ -233,7 +233,7 @@ def test_logs_are_weighed_and_nothing_else_is(places: Places, start: Start, tmp_
 
 
 @pytest.mark.parametrize("where", ["logs", "minifram", "main"])
-def test_no_link_on_the_way_to_the_logs_is_followed(places: Places, start: Start, tmp_path: Path, where: str) -> None:
+def test_no_link_on_the_way_to_the_logs_is_followed(places: Paths, start: Start, tmp_path: Path, where: str) -> None:
     """Somebody else's files are not the agent's logs."""
     other = tmp_path / "other/main/minifram/logs"
     other.mkdir(parents=True)
@@ -249,7 +249,7 @@ def test_no_link_on_the_way_to_the_logs_is_followed(places: Places, start: Start
     assert any(words.startswith("logs: ") for words in found.left_out)
 
 
-def test_too_many_logs_are_said_to_be(places: Places, start: Start) -> None:
+def test_too_many_logs_are_said_to_be(places: Paths, start: Start) -> None:
     """There is an end to looking."""
     logs = Path(places.main_checkout, "logs")
     for number in range(growth.LOGS_LOOKED_AT + 5):
@@ -259,7 +259,7 @@ def test_too_many_logs_are_said_to_be(places: Places, start: Start) -> None:
     assert any("more than is looked through at once (1,000 entries" in words for words in found.left_out)
 
 
-def test_room_is_seen_and_the_agents_directory_weighed_when_asked(places: Places) -> None:
+def test_room_is_seen_and_the_agents_directory_weighed_when_asked(places: Paths) -> None:
     """A file with two names counts once; one disk is told once."""
     before = take(places, OURS, None, (), weigh=True)
     assert [volume.name for volume in before.volumes] == ["bot"]
@@ -275,7 +275,7 @@ def test_room_is_seen_and_the_agents_directory_weighed_when_asked(places: Places
     assert take(places, OURS, None, (), after).weight is None
 
 
-def test_what_lies_too_deep_to_be_weighed_is_said(places: Places) -> None:
+def test_what_lies_too_deep_to_be_weighed_is_said(places: Paths) -> None:
     """The weight is then not whole, and no verdict is built on it."""
     os.makedirs(f"{places.bot}/{'d/' * 80}")
     found = take(places, OURS, None, (), weigh=True)
@@ -285,7 +285,7 @@ def test_what_lies_too_deep_to_be_weighed_is_said(places: Places) -> None:
 
 def test_nothing_is_raised_where_nothing_is(tmp_path: Path) -> None:
     """No directory of the agent's exists: all that is said, and no progress is not the same as none seen."""
-    nowhere = Places(*(str(tmp_path / "none" / name) for name in "abcd"))
+    nowhere = Paths(*(str(tmp_path / "none" / name) for name in "abcd"))
     found = take(nowhere, OURS, Runner("b" * 32, "main", "c" * 40, 0, 0.0), (), weigh=True)
     assert found.progress is None
     assert (found.volumes, found.logs) == ((), ())
@@ -293,7 +293,7 @@ def test_nothing_is_raised_where_nothing_is(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_the_cells_files_are_looked_at_with_its_rights(places: Places, start: Start) -> None:
+def test_the_cells_files_are_looked_at_with_its_rights(places: Paths, start: Start) -> None:
     """What the cell may not read is not looked into for it; and our rights are ours again afterwards."""
     os.chmod(places.bot, 0o700)
     found = take(places, CELL, runner_of(start(SPIN)), (), weigh=True)
@@ -306,7 +306,7 @@ def test_the_cells_files_are_looked_at_with_its_rights(places: Places, start: St
         os.chmod(places.bot, 0o755)
 
 
-def test_a_stopped_process_keeps_nobody_waiting(places: Places, start: Start) -> None:
+def test_a_stopped_process_keeps_nobody_waiting(places: Paths, start: Start) -> None:
     """It is seen as it is."""
     cell = start(SPIN)
     os.kill(cell.pid, signal.SIGSTOP)

@@ -17,7 +17,7 @@ from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.clearing import look, remove
 from infra.shared.active import Runner
 from infra.shared.identity import OURS, Identity
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
 from infra.shared.settings import LimitSettings
 from tests.keep.limits.conftest import Start
@@ -34,7 +34,7 @@ SHORT = LimitSettings(
 class Watch:
     """One agent's looks, each as soon as it counts."""
 
-    def __init__(self, places: Places, runner: Runner, keep: set[int]) -> None:
+    def __init__(self, places: Paths, runner: Runner, keep: set[int]) -> None:
         self._places, self._runner, self._keep = places, runner, keep
         self._memory = Memory()
 
@@ -58,7 +58,7 @@ def _runner(process: subprocess.Popen[bytes]) -> Runner:
     ],
     ids=["spinner", "short-lived children"],
 )
-def test_a_runaway_is_found_and_its_quiet_neighbour_is_not(places: Places, start: Start, program: str) -> None:
+def test_a_runaway_is_found_and_its_quiet_neighbour_is_not(places: Paths, start: Start, program: str) -> None:
     """Twice the window, and then the very runner is named; a sleeper beside it is left in peace."""
     wild, quiet = start(program), start("import time\ntime.sleep(600)")
     watched, beside = Watch(places, _runner(wild), {quiet.pid}), Watch(places, _runner(quiet), {wild.pid})
@@ -74,7 +74,7 @@ def test_a_runaway_is_found_and_its_quiet_neighbour_is_not(places: Places, start
     assert others == []
 
 
-def test_an_endless_line_is_cut_and_then_its_writer_is_to_be_ended(places: Places, start: Start) -> None:
+def test_an_endless_line_is_cut_and_then_its_writer_is_to_be_ended(places: Paths, start: Start) -> None:
     """Cutting it helps nothing; when the writer is gone there is nothing to find."""
     log = Path(places.main_checkout, "logs/errors.log")
     program = "import os, sys, time\nf = os.open(sys.argv[1], 1025 | 64)\n"
@@ -106,7 +106,7 @@ def test_an_endless_line_is_cut_and_then_its_writer_is_to_be_ended(places: Place
 
 
 @needs_root
-def test_what_is_the_cells_is_looked_at_and_removed_as_the_cell(places: Places, tmp_path: Path) -> None:
+def test_what_is_the_cells_is_looked_at_and_removed_as_the_cell(places: Paths, tmp_path: Path) -> None:
     """A clone in a directory that only the cell may enter; what is not the cell's stays, whatever was chosen."""
     user = Identity(54_321, 54_321)
     for path in (tmp_path, *tmp_path.parents):

@@ -19,7 +19,7 @@ import yaml
 from infra.cell.model_client import complete
 from infra.shared import arguments
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, Request, Text, ToolSpec
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.sockets import connect
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,7 +48,7 @@ class DoorProcess:
     ) -> None:
         # A unix socket's path is short, and pytest's directories are not.
         self._run = tempfile.TemporaryDirectory(prefix="door-")
-        self.places = Places(
+        self.places = Paths(
             bot=str(directory / "bot"), remote=str(directory / "remote"), run=self._run.name, var=str(directory / "var")
         )
         self.directory = directory

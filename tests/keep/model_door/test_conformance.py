@@ -285,6 +285,16 @@ def test_a_slow_reply_is_heard_to_its_end(dialect: Dialect) -> None:
     assert hear(dialect, slow, SHORT_SECONDS).completion.stop_reason == END_TURN
 
 
+@every_dialect
+@pytest.mark.parametrize("status", [201, 203])
+def test_a_reply_is_charged_under_every_status_of_success(dialect: Dialect, status: int) -> None:
+    """A proxy may give it another number than 200; what it costs stays what the provider counted."""
+    answer = hear(dialect, Sent(dialect.reply(["Hello."], counted=Counted(100, 20)), status=status))
+
+    assert answer.measured
+    assert answer.completion.usage == Usage(100, 20)
+
+
 STATUSES = {
     "bad request": (400, "no", "invalid_request"),
     "too long": (400, "the input exceeds the context length", "context_overflow"),

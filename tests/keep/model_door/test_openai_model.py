@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from infra.keep.model_door import ollama, ollama_stream, openai_stream
 from infra.keep.model_door.errors import BrokenReply, ProviderError, type_of_failure
 from infra.keep.model_door.openai import body
-from infra.keep.model_door.streaming import most_usage
+from infra.keep.model_door.streaming import most_usage, refusal
 from infra.keep.model_door.tool_calls import ID_LENGTH
 from infra.shared.conversation import (
     END_TURN,
@@ -136,6 +136,16 @@ def test_nothing_comes_behind_the_reason(then: dict[str, Any]) -> None:
 def test_errors_by_their_code(status: int, code: str | None, type: str | None, words: str, found: str) -> None:
     """The code tells more than the type."""
     assert type_of_failure(status, tuple(filter(None, (code, type))), words) == found
+
+
+@pytest.mark.parametrize("around", ['{"error": %s}', "%s"])
+def test_an_error_is_read_with_and_without_a_frame(around: str) -> None:
+    """Some servers say the error itself, without `error` around it."""
+    told = '{"object": "error", "message": "over the maximum context length", "type": "BadRequestError", "code": 400}'
+    found = refusal(400, {}, (around % told).encode())
+
+    assert found.message == "over the maximum context length"
+    assert type_of_failure(found.status, found.names, found.message) == "context_overflow"
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from infra.keep.rehearsal import candidate
 from infra.keep.rehearsal.findings import Outage
 from infra.keep.rehearsal.scratch import Scratch
 from infra.keep.rehearsal.verdict import TRANSCRIPT_CHARS
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 
 def scratch_in(root: Path) -> Scratch:
-    made = Scratch(str(root), Places(f"{root}/b", f"{root}/r.git", f"{root}/s", f"{root}/v"))
+    made = Scratch(str(root), Paths(f"{root}/b", f"{root}/r.git", f"{root}/s", f"{root}/v"))
     os.makedirs(f"{made.places.main_checkout}/logs/transcripts")
     return made
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from infra.shared import arguments, watcher_file
+from infra.shared.paths import Paths
 from infra.shared.people import Person
-from infra.shared.places import Places
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import ARCHIVE
@@ -126,7 +126,7 @@ class Agent:
         self.directory = directory
         # A unix socket's path must be short, and a test's own directory may not be.
         self.run = tempfile.mkdtemp(prefix="mf-")
-        self.places = Places(
+        self.places = Paths(
             bot=str(directory / "bot"), remote=str(directory / "remote.git"), run=self.run, var=str(directory / "var")
         )
         self.settings = directory / "minifram.yaml"

@@ -288,7 +288,7 @@ def test_a_rollback_is_followed_by_main_whatever_came_of_it() -> None:
     state = a_state(phase=Phase.STARTING, runner=None, request=a_request("rollback", "main~1"))
     for event in (RolledBack("main~1", "d" * 40), RolledBack("main~1", problem="no such commit")):
         after, actions = decide(state, event, at(1))
-        assert kinds(actions) == [Tell, Sweep, LookAtMain]
+        assert kinds(actions) == [Sweep, LookAtMain, Tell]
         assert after.request is None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from infra.keep.supervision import former_page, main_branch
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
@@ -61,6 +63,25 @@ def test_a_mailmap_renames_nobody(world: World) -> None:
     assert forged == f"- the open directive 'approve deadbeef', by the agent in {work[:12]}"
     assert renamed.startswith("- the file '.mailmap'")
     assert renamed.endswith(f" by {AGENT.email}")
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "###  {at} watcher: so",
+        "### watcher: so",
+        "### {at} w\u0430tcher : so",
+        "### {at}  The Watcher",
+        "###\t{at} a b: so",
+    ],
+)
+def test_a_report_that_only_looks_like_the_watchers_is_reported(world: World, heading: str) -> None:
+    """Blanks and letters that a reader takes for others make it no less a forgery."""
+    work = world.agent.commit({"COMMS.md": f"{PAGE}\n{heading.format(at=AT)}\n"})
+    push_as_before(world, "main")
+    tell = former_page.look(world.places)
+    assert tell
+    assert f"which the watcher did not write, in {work[:12]}" in tell.text
 
 
 def test_an_honest_page_is_looked_through_once(world: World) -> None:

@@ -10,20 +10,20 @@ from pathlib import Path
 from infra.keep.services import children
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_files import make_home
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.places import Places
 from infra.shared.safe_files import Below
 
 LEFT = {".config/pip/pip.conf": "[global]\nindex-url = https://host.example/\n", ".profile": "exit 3\n"}
 SHOW = "import os, site; print(os.environ['HOME'], sorted(os.listdir(os.environ['HOME'])), site.getusersitepackages())"
 
 
-def boot_of(places: Places, id: str) -> Boot:
+def boot_of(places: Paths, id: str) -> Boot:
     limits = Limits(10.0, 1000, 10, 10.0, 10.0, 10.0, 10.0, 1000)
     return Boot(id, "main", "1" * 40, "birth", places.remote, "merge", places, limits)
 
 
-def started(places: Places, id: str, log: Path) -> list[str]:
+def started(places: Paths, id: str, log: Path) -> list[str]:
     """What a runner of this boot is shown of its HOME."""
     boot = boot_of(places, id)
     with log.open("wb") as output:
@@ -33,7 +33,7 @@ def started(places: Places, id: str, log: Path) -> list[str]:
 
 def test_each_start_has_an_empty_home(tmp_path: Path) -> None:
     """Nothing of an earlier one is read: neither pip's settings nor a shell's, nor a user site."""
-    places = Places(str(tmp_path / "bot"), str(tmp_path / "remote.git"), str(tmp_path / "run"), str(tmp_path / "var"))
+    places = Paths(str(tmp_path / "bot"), str(tmp_path / "remote.git"), str(tmp_path / "run"), str(tmp_path / "var"))
     os.makedirs(places.main_checkout)
     for name, text in LEFT.items():  # as versions before there was this rule left it
         (tmp_path / "bot" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def test_each_start_has_an_empty_home(tmp_path: Path) -> None:
 
 def test_a_home_that_somebody_made_first_is_not_used(tmp_path: Path) -> None:
     """A link or a directory at the new name is moved away, and what cannot be moved stays unread."""
-    places = Places(str(tmp_path), "/remote.git", "/run", "/var")
+    places = Paths(str(tmp_path), "/remote.git", "/run", "/var")
     os.symlink("/etc", places.home("c" * 32))
     make_home(Below(places.bot), places.home("c" * 32))
     assert os.listdir(places.home("c" * 32)) == []
@@ -63,7 +63,7 @@ def test_a_home_that_somebody_made_first_is_not_used(tmp_path: Path) -> None:
 
 def test_pip_and_git_of_the_cell(tmp_path: Path) -> None:
     """pip reads no settings of anybody's, and git commits as the agent whatever a clone's configuration says."""
-    places = Places(str(tmp_path), "/remote.git", "/run", "/var")
+    places = Paths(str(tmp_path), "/remote.git", "/run", "/var")
     env = children.cell_environment(boot_of(places, "d" * 32))
     assert env["PIP_CONFIG_FILE"] == "/dev/null"
 

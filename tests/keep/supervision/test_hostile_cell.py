@@ -16,11 +16,15 @@ import psutil
 import pytest
 
 from infra.keep.services import children, processes
+from infra.keep.services.services import DoorFiles
 from infra.keep.supervision import inbox, main_branch
 from infra.keep.supervision.stale_locks import HELD_SECONDS
 from infra.shared import boot_files
+from infra.shared.identity import Identity
+from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
 from infra.shared.safe_files import MOST_KEPT, Below
+from infra.shared.settings_file import parse_settings
 from infra.shared.signals import SignalName
 from tests.keep.supervision.agents import HOPELESS, PYTHON, Agent, within
 
@@ -87,6 +91,24 @@ def test_main_starts_whatever_stands_in_its_way(make_agent: MakeAgent) -> None:
         agent.ask(SignalName.BOOTSTRAP, "main")
         main = agent.serving(but=better.boot_id)
         assert not agent.state().failures, (name, make)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_the_agents_directory_is_opened_up_before_a_launch(tmp_path: Path) -> None:
+    """A version that closed it, and ended, must not keep every version after it from being started."""
+    for path in (tmp_path, *tmp_path.parents):
+        if path.owner() == "root" and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o011)
+    bot, cell = tmp_path / "bot", Identity(54_321, 54_321)
+    places = Paths(str(bot), str(tmp_path / "remote"), str(tmp_path / "run"), str(tmp_path / "var"))
+    bot.mkdir()
+    os.chown(bot, 54_321, 54_321)
+    door_files = DoorFiles(places, parse_settings(""), cell)
+    for mode in (0o000, 0o300):
+        bot.chmod(mode)
+        door_files.put()
+        with cell.acting():
+            assert os.listdir(bot) == [".gitconfig"]
 
 
 @heavy

@@ -26,8 +26,8 @@ from infra.keep.supervision.probe import Challenge, Probe, Reply, judge_doors, j
 from infra.shared import control
 from infra.shared.active import Runner
 from infra.shared.control import Heartbeat, ProbeAnswer
+from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
-from infra.shared.places import Places
 from infra.shared.repository.git import Git, GitError
 from infra.shared.sockets import control_address
 from tests.keep.supervision.agents import Agent, within
@@ -405,9 +405,9 @@ def test_nothing_but_the_truth_is_well(answer: ProbeAnswer) -> None:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> Paths:
     """A bare repository with a main, and the keep's state."""
-    made = Places(bot=f"{tmp_path}/bot", remote=f"{tmp_path}/remote.git", run=f"{tmp_path}/run", var=f"{tmp_path}/var")
+    made = Paths(bot=f"{tmp_path}/bot", remote=f"{tmp_path}/remote.git", run=f"{tmp_path}/run", var=f"{tmp_path}/var")
     os.makedirs(made.var)
     git = Git(str(tmp_path))
     git("init", "--quiet", "--bare", made.remote)
@@ -417,11 +417,11 @@ def places(tmp_path: Path) -> Places:
     return made
 
 
-def refs_of(places: Places) -> list[str]:
+def refs_of(places: Paths) -> list[str]:
     return Git(places.remote)("for-each-ref", "--format=%(refname)").splitlines()
 
 
-def test_a_challenge_leaves_one_ref_and_no_object(places: Places) -> None:
+def test_a_challenge_leaves_one_ref_and_no_object(places: Paths) -> None:
     """However many were put: an agent is probed for years."""
     objects = Git(places.remote)("count-objects")
     for _ in range(5):
@@ -434,7 +434,7 @@ def test_a_challenge_leaves_one_ref_and_no_object(places: Places) -> None:
     assert os.listdir(places.var) == ["probe"]
 
 
-def test_what_a_power_cut_left_does_not_stay(places: Places) -> None:
+def test_what_a_power_cut_left_does_not_stay(places: Paths) -> None:
     """A ref without content, a lock, half a word: gone with the next challenge; other refs of the keep are not."""
     probe.put_challenge(places)
     directory = Path(places.remote, control.REFS)
@@ -451,7 +451,7 @@ def test_what_a_power_cut_left_does_not_stay(places: Places) -> None:
     Git(places.remote)("fsck", "--full")
 
 
-def test_a_challenge_that_cannot_be_put_is_the_keeps_own_trouble(places: Places, runner: Runner) -> None:
+def test_a_challenge_that_cannot_be_put_is_the_keeps_own_trouble(places: Paths, runner: Runner) -> None:
     """Nothing is asked then; with the repository back, it is."""
     os.rename(places.remote, f"{places.remote}.away")
     with pytest.raises(GitError):

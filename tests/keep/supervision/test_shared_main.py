@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from infra.keep.supervision.shared_main import SharedMain
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 from infra.shared.watcher_file import Version
 
 
@@ -23,7 +23,7 @@ class Unsyncable(SharedMain):
 def test_a_disk_that_does_not_sync_ends_no_watcher(tmp_path: Path) -> None:
     """What cannot be put onto the disk is logged: an agent without its watcher is worse."""
     at = str(tmp_path)
-    places = Places(f"{at}/bot", f"{at}/remote.git", f"{at}/run", f"{at}/var")
+    places = Paths(f"{at}/bot", f"{at}/remote.git", f"{at}/run", f"{at}/var")
     main = Unsyncable(places, structlog.get_logger())
 
     with structlog.testing.capture_logs() as logged:

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from infra.keep.supervision.stale_locks import GLANCE_SECONDS, HELD_SECONDS, LOOK_SECONDS, OLD_SECONDS, StaleLocks
-from infra.shared.places import Places
+from infra.shared.paths import Paths
 
 LOCKS = ("refs/heads/main.lock", "refs/heads/a/b.lock", "refs/minifram/good/1.lock", "packed-refs.lock", "HEAD.lock")
 
@@ -27,7 +27,7 @@ def remote(tmp_path: Path) -> Path:
 @pytest.fixture
 def locks(remote: Path) -> StaleLocks:
     root = str(remote.parent)
-    places = Places(bot=f"{root}/bot", remote=str(remote), run=f"{root}/run", var=f"{root}/var")
+    places = Paths(bot=f"{root}/bot", remote=str(remote), run=f"{root}/run", var=f"{root}/var")
     return StaleLocks(places, structlog.stdlib.get_logger())
 
 

@@ -11,8 +11,8 @@ from infra.keep.supervision.main_branch import roll_back
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import HeldVersion, Withdrawals, left_behind
 from infra.shared.control import GOODS, REJECTED
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER, Person
-from infra.shared.places import Places
 from infra.shared.repository.git import Git
 from tests.keep.supervision.agents import within
 
@@ -172,7 +172,7 @@ def test_the_agent_does_not_roll_main_back_to_what_the_pm_took_back(tmp_path: Pa
     one_again = repository.version("one", PM)
     git = Git(str(tmp_path))
     git("clone", "-q", "--bare", repository.directory.as_uri(), bare)
-    places = Places(f"{tmp_path}/bot", bare, f"{tmp_path}/run", f"{tmp_path}/var")
+    places = Paths(f"{tmp_path}/bot", bare, f"{tmp_path}/run", f"{tmp_path}/var")
     [taken_back] = repository.ids(second)
 
     with pytest.raises(PermissionError, match="the PM has rolled back from this version"):

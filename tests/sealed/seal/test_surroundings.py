@@ -9,7 +9,7 @@ import pytest
 
 from infra.keep.seal.capabilities import FOR_SEALING, FOR_WATCHING, Held, bits, held, names, parse_status
 from infra.keep.seal.surroundings import Mount, Surroundings, problems
-from infra.shared.places import CONTAINER
+from infra.shared.paths import CONTAINER
 
 DIRECTORY, FILE = stat.S_IFDIR, stat.S_IFREG
 REMOTE = CONTAINER.remote

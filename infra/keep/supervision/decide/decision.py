@@ -123,7 +123,8 @@ def _main(state: State, event: events.MainEvent, now: Instant) -> Decision:
                 text = f"Main is now {commit[:12]}: the tree of {target}, as a new commit; COMMS.md is kept."
                 state = replace(state, failures=0)  # another main than the one that failed
             state, actions = succession.next_up(state.settled(), reason, now)
-            return state, [Tell(report_titles.watcher(title), text), *actions]
+            # The report last: on the way to a launch nothing is recorded yet, and it would be made twice after a crash.
+            return state, [*actions, Tell(report_titles.watcher(title), text)]
         case events.RetryAsked():
             state = succession.retried(state)
             if state.phase is Phase.WAITING:

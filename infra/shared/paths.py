@@ -9,7 +9,7 @@ from typing import NamedTuple
 from infra.shared.branches import MAIN, problem_with_branch
 
 
-class Places(NamedTuple):
+class Paths(NamedTuple):
     """Absolute paths of the four trees; who may write each is settled by the sandbox, not here."""
 
     bot: str
@@ -108,17 +108,13 @@ class Places(NamedTuple):
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """What holds this `infra`: the project, the image's copy of it, or a checkout."""
 
-CONTAINER = Places(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
+CONTAINER = Paths(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 
-_FORMER_BODY = ("infra/contract", "infra/repository", "infra/life", "infra/loop", "infra/policy")
-"""The same in an agent that was made before the tree had zones."""
-BODY = (
-    *("infra/__init__.py", "infra/runner.py", "infra/shared", "infra/cell", *_FORMER_BODY),
-    *("requirements.lock", "requirements.txt"),
-)
-"""In a checkout: what a running agent is made of. When main's differs from it, another runner has to take over. The
-keep's code in a checkout runs nowhere: the image has its own."""
-VERSION = (*BODY, "SYSTEM.md")
+BODY = ("infra", "requirements.lock", "requirements.txt")
+"""In a checkout: what a running agent is made of, but for the keep's part of it (`repository.version`). When main's
+differs from it, another runner has to take over."""
+BASE_PROMPT = "SYSTEM.md"
+VERSION = (*BODY, BASE_PROMPT)
 """What a start can fail for: two commits that have the same of it are the same version."""
 HOMES = ".home-"
 BOOT_LOG = "logs/bootstrap.log"

@@ -1,0 +1,28 @@
+"""What a running agent is made of, in a commit: the cell's code, what it shares with the keep, and its requirements."""
+
+from __future__ import annotations
+
+from infra.shared.paths import BODY
+from infra.shared.repository.git import Git
+
+KEEP = b"infra/keep"
+_KEEPS = (KEEP, b"infra/git_door.py", b"infra/model_door.py", b"infra/seal.py", b"infra/watcher.py")
+"""The keep's code. In a checkout it runs nowhere: the image has its own, and `tests/shared/test_zones.py`, which every
+examination runs, refuses a runner that imports it."""
+TREE_BYTES = 4 << 20
+"""Of one directory, as listed."""
+
+
+def body_of(git: Git, commit: str, *more: str) -> bytes:
+    """git's listing of the body and of the files `more` in this commit: the same for the same version. Raises GitError.
+
+    All of `infra` counts but the keep's part, whatever it is called: a package `infra/runner` is run in the place of
+    `infra/runner.py`. A tree from before there was such a part counts whole, as it did then."""
+    bounded = git.saying_at_most(TREE_BYTES)
+    words = ("ls-tree", "-z", "--full-tree", commit, "--")
+    inside = bounded.raw(*words, "infra/").split(b"\0")
+    names = [entry.rpartition(b"\t")[2] for entry in inside]
+    if KEEP not in names:
+        return bounded.raw(*words, *BODY, *more)
+    ours = [entry for entry, name in zip(inside, names, strict=True) if name not in _KEEPS]
+    return b"\0".join(ours) + bounded.raw(*words, *BODY[1:], *more)
