@@ -57,7 +57,7 @@ def podman_at_hand(context: Context) -> Podman:
         raise CommandError(
             Exit.NOT_FOUND,
             f"the agent lives in a container, and podman cannot be used: {machine.refusal or 'it is not installed'}; "
-            "mend that, 'minifram doctor' checks it",
+            "fix that, 'minifram doctor' checks it",
         )
     return podman_of(context, machine)
 

@@ -123,7 +123,7 @@ def lacks(machine: Machine) -> Iterator[Lack]:
     if machine.namespaces:
         yield Lack(machine.namespaces, "allow user namespaces to ordinary users")
     if machine.refusal:
-        yield Lack(f"podman does not work: {machine.refusal}", "mend that first; 'podman info' shows it")
+        yield Lack(f"podman does not work: {machine.refusal}", "fix that first; 'podman info' shows it")
         return
     found, needed = (".".join(map(str, version)) for version in (machine.version, PODMAN_NEEDED))
     if machine.version < PODMAN_NEEDED:
@@ -158,7 +158,7 @@ def _weaknesses(machine: Machine) -> Iterator[tuple[str, str]]:
         yield (
             f"runc is {machine.runtime_release}: releases before {_MENDED_TEXT} can be made to write outside of a "
             "container (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881)",
-            "upgrade it, or see whether your distribution has mended its own",
+            "upgrade it, or see whether your distribution has fixed its own",
         )
     if machine.driver == "vfs":
         yield (

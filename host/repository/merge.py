@@ -79,7 +79,7 @@ def merge_branch(git: Git, named: str, unexamined: bool, agent_option: str) -> M
         why = f": {found.verdict.why}" if found.verdict else ""
         raise denied(
             f"{name}@{commit[:12]} is {found.standing}{why[:500]}. 'minifram examine {name}{agent_option}' has the "
-            f"keep examine it, 'minifram review {name}{agent_option}' shows it; if you want it all the same, add "
+            f"keep examine it, 'minifram review {name}{agent_option}' shows it; if you want it anyway, add "
             "--unexamined"
         )
     main_before = ""
@@ -143,7 +143,7 @@ def reject_branch(git: Git, name: str, because: str) -> Rejected:
     except AlreadyTold:  # rejected before, and pushed again: the open directive says it all
         directive = review.main_commit(git)
     except Exception as error:
-        error.add_note(f"the branch {name} is rejected all the same, the agent was not told; undo: {undo}")
+        error.add_note(f"the branch {name} was rejected, but the agent was not told; undo: {undo}")
         raise
     return Rejected(name, commit, kept_as, directive, undo)
 
