@@ -176,8 +176,9 @@ def run(nets: Nets, wanted: list[Row]) -> Table:
     nets.near.ask("unload")
     nets.near.ask("place")
     controls = {row.id: _without_rules(nets, row) for row in wanted}
-    _until_quiet(nets)
+    _until_quiet(nets, quiet_seconds=1.5)  # longer than TCP waits before it repeats itself
     nets.near.ask("load")
+    nets.arrived()  # what came before the rules
     before = nets.counted()
     results = []
     for row in wanted:

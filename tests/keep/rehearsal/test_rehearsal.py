@@ -212,7 +212,7 @@ def test_surroundings_that_cannot_be_are_no_verdict(bench: Bench) -> None:
         ({"python": f"{bench.scratch}/none"}, "--python names an interpreter"),
         ({"branch": "../up"}, "is not allowed"),
         ({"commit": "HEAD"}, "not a commit's sha"),
-        ({"checkout": "relative"}, "no absolute path"),
+        ({"checkout": "relative"}, "not an absolute path"),
     )
     for given, words in cases:
         process = bench.start(**given)

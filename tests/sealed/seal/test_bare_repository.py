@@ -49,7 +49,7 @@ PLANTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "an included file": (lambda at: configure(at, "[include]\n\tpath = /x\n"), "include.path"),
     "no config": (lambda at: (at / "config").write_text("[["), "cannot be read"),
     "another HEAD": (lambda at: (at / "HEAD").write_text("ref: ../../x\n"), "does not name refs/heads/main"),
-    "a HEAD elsewhere": (lambda at: a_link(at / "HEAD"), "HEAD is no regular"),
+    "a HEAD elsewhere": (lambda at: a_link(at / "HEAD"), "HEAD is not a regular"),
     "other objects": (lambda at: (at / "objects/info/alternates").write_text("/x\n"), "objects/info/alternates"),
     "replaced objects": (lambda at: (at / "refs/replace").mkdir(), "refs/replace"),
     "hooks of the host's": (lambda at: (at / "hooks").mkdir(), "hooks can be reached"),
