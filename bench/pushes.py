@@ -102,7 +102,9 @@ def git(*words: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    names = {f"GIT_{role}_{what}": "bench" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    # The git door takes commits of the agent alone. Here in words: this file also runs where the project is not.
+    agent = {"NAME": "minifram agent", "EMAIL": "agent@minifram.invalid"}
+    names = {f"GIT_{role}_{what}": word for role in ("AUTHOR", "COMMITTER") for what, word in agent.items()}
     alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
     return {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"} | names | alone
 
