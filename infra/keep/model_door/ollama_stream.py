@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from infra.keep.model_door.errors import BrokenReply, ProviderError
+from infra.keep.model_door.streaming import PlainReply
 from infra.keep.model_door.tool_calls import check_ids, checked_arguments, plain_id, strict_json
 from infra.shared.conversation import END_TURN, MAX_TOKENS, MOST_TOKENS, TOOL_USE, Completion, Text, ToolUse, Usage
 
@@ -51,25 +52,15 @@ def new_id() -> str:
     return f"call_{uuid.uuid4().hex[:24]}"
 
 
-class OllamaReply:
+class OllamaReply(PlainReply):
     """A reply as far as it has come."""
 
     def __init__(self, model: str, most: Usage, make_id: Callable[[], str] = new_id) -> None:
         """`model`: its name, if the reply has none. `most`: what the call can use at most."""
-        self.done = False
-        self._model = model
-        self._most = most
+        super().__init__(model, most)
         self._make_id = make_id
-        self._texts: list[str] = []
         self._calls: list[_ToolCall] = []
         self._reason = ""
-        self.usage: Usage | None = None
-
-    silence = 1
-
-    @property
-    def measured(self) -> bool:
-        return self.usage is not None
 
     def take(self, line: bytes) -> bool:
         """Take one line; True when it brought the reply forward. Raises BrokenReply and ProviderError."""

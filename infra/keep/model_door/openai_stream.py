@@ -13,6 +13,7 @@ import msgspec
 
 from infra.keep.model_door.connection import data_of
 from infra.keep.model_door.errors import BrokenReply, ProviderError
+from infra.keep.model_door.streaming import PlainReply
 from infra.keep.model_door.tool_calls import arguments_of, check_ids, plain_id
 from infra.shared.conversation import (
     END_TURN,
@@ -85,25 +86,14 @@ class _Call:
         self.pieces: list[str] = []
 
 
-class OpenAIReply:
+class OpenAIReply(PlainReply):
     """A reply as far as it has come."""
 
     def __init__(self, model: str, most: Usage) -> None:
-        """`model`: its name, if the reply has none. `most`: what the call can use at most."""
-        self.done = False
-        self._model = model
-        self._most = most
-        self._texts: list[str] = []
+        super().__init__(model, most)
         self._refusals: list[str] = []
         self._calls: dict[int, _Call] = {}
         self._reason: str | None = None
-        self.usage: Usage | None = None
-
-    silence = 1
-
-    @property
-    def measured(self) -> bool:
-        return self.usage is not None
 
     def take(self, line: bytes) -> bool:
         """Take one line of the stream; True when it brought the reply forward, as comments do not.

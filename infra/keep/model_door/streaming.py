@@ -70,6 +70,24 @@ class StreamedReply(Protocol):
         ...
 
 
+class PlainReply:
+    """What replies of Chat Completions and of Ollama share: the usage comes once, and silence is never expected."""
+
+    silence = 1
+
+    def __init__(self, model: str, most: Usage) -> None:
+        """`model`: its name, if the reply has none. `most`: what the call can use at most."""
+        self.done = False
+        self.usage: Usage | None = None
+        self._model = model
+        self._most = most
+        self._texts: list[str] = []
+
+    @property
+    def measured(self) -> bool:
+        return self.usage is not None
+
+
 class Exchange(NamedTuple):
     """What is sent, and what reads the answer."""
 
