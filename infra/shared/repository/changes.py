@@ -47,12 +47,11 @@ def changes(git: Git, base: str, new: str) -> dict[str, Change]:
     return {change.path: change for change in found if isinstance(change, Change)}
 
 
-def changes_beyond_page(git: Git, old: str, new: str, *paths: str) -> bool:
-    """True when anything but COMMS.md and its archive (within `paths`, if given) differs between two commits."""
-    # One level is enough, unless a path goes deeper: what lies below can be a tree of trees without end.
-    depth = ["-r"] if any("/" in path for path in paths) else []
-    found = parse_raw(git.raw("diff-tree", *COMPARE, *depth, old, new, "--", *paths))
-    # With a pathspec a directory COMMS.md would pass as well.
+def changes_beyond_page(git: Git, old: str, new: str) -> bool:
+    """True when anything but COMMS.md and its archive differs between two commits."""
+    # One level is enough: below it can be a tree of trees without end.
+    found = parse_raw(git.raw("diff-tree", *COMPARE, old, new, "--"))
+    # A directory COMMS.md is not the page.
     return any(
         change.path not in PAGES or _DIRECTORY in (change.mode_before, change.mode)
         for change in found
