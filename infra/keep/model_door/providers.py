@@ -1,4 +1,4 @@
-"""The adapters by the names of their providers. Another provider is a line here and in `contract.providers`, and a
+"""The adapters by the names of their providers. Another provider is a line here and in `shared.providers`, and a
 model of `model.Model`."""
 
 from __future__ import annotations
