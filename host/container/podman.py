@@ -6,12 +6,13 @@ of another podman to talk to instead."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from host.display import Say
@@ -34,6 +35,9 @@ FETCHING = frozenset(
 )
 """Beside these, what a program needs that fetches something."""
 
+PAUSE_LOST = "could not find any running process"
+"""podman's words when every container whose user namespace it could join was killed. `podman system migrate` makes a
+new one; newer releases of podman do so by themselves (its pull request 27604)."""
 CALL_SECONDS = 60.0
 SAID_CHARS = 2000
 TELL_SECONDS = 10.0
@@ -60,11 +64,11 @@ class Podman(NamedTuple):
 
     def __call__(self, *words: str, stdin: bytes = b"", seconds: float = CALL_SECONDS) -> str:
         """What it prints, without the last newline. Raises PodmanError."""
-        return call((self.program, *self.words, *words), self.environ, stdin, seconds).removesuffix("\n")
+        return self._call(words, stdin, seconds).removesuffix("\n")
 
     def everything(self, *words: str) -> str:
         """What it prints on both streams, in order. Raises PodmanError."""
-        return call((self.program, *self.words, *words), self.environ, merged=True)
+        return self._call(words, merged=True)
 
     def json(self, *words: str, seconds: float = CALL_SECONDS) -> Any:
         """What it prints, parsed. Raises PodmanError, also for what is not JSON."""
@@ -73,6 +77,36 @@ class Podman(NamedTuple):
             return json.loads(said)
         except ValueError as error:
             raise PodmanError(("podman", *words), 0, f"not JSON ({error}): {said[:200]!r}") from None
+
+    def _call(
+        self, words: tuple[str, ...], stdin: bytes = b"", seconds: float = CALL_SECONDS, merged: bool = False
+    ) -> str:
+        command = (self.program, *self.words, *words)
+        try:
+            return call(command, self.environ, stdin, seconds, merged=merged)
+        except PodmanError as error:
+            if PAUSE_LOST not in error.said:
+                raise
+        # All of this user's containers were killed, and podman's runtime directory was kept: it is not on a tmpfs.
+        # `system migrate` stops containers, so nobody may be between its failure and a start that succeeded.
+        with _locked(self.environ):
+            try:
+                return call(command, self.environ, stdin, seconds, merged=merged)
+            except PodmanError as error:
+                if PAUSE_LOST not in error.said:
+                    raise
+            call((self.program, *self.words, "system", "migrate"), self.environ)
+            return call(command, self.environ, stdin, seconds, merged=merged)
+
+
+@contextlib.contextmanager
+def _locked(environ: Mapping[str, str]) -> Iterator[None]:
+    directory = os.open(environ.get("HOME", "/"), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)
 
 
 def call(

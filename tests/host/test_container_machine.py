@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from host.container.choice import choose
 from host.container.machine import Machine, fatal, is_known_to_leak, lacks, look, with_info
+from host.container.podman import Podman
 from host.context import Context
 from host.errors import CommandError
 
@@ -183,6 +185,24 @@ def test_looking_asks_the_podman_on_the_pm_s_path(tmp_path: Path) -> None:
     assert refused.refusal == 'XDG_RUNTIME_DIR directory "/x" is not owned by you'
     garbled = look(a_podman(tmp_path / "garbled", "no JSON"), PM)
     assert "not JSON" in garbled.refusal
+
+
+def test_a_lost_pause_process_is_replaced(tmp_path: Path) -> None:
+    """As after a crash with the runtime directory on a disk: podman 4 only names the remedy."""
+    lost = (
+        'level=error msg="invalid internal status, try \\"podman system migrate\\": could not find any running process"'
+    )
+    program = tmp_path / "podman"
+    program.write_text(f"""#!/bin/sh
+[ "$1" != system ] || {{ echo "$@" >>{tmp_path}/migrated; exit; }}
+[ -e {tmp_path}/migrated ] || {{ echo '{lost}' >&2; exit 1; }}
+echo "done: $@"
+""")
+    program.chmod(0o755)
+    podman = Podman(str(program), {"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    with concurrent.futures.ThreadPoolExecutor(8) as callers:
+        assert set(callers.map(lambda verb: podman(verb), ["ps"] * 8)) == {"done: ps"}
+    assert (tmp_path / "migrated").read_text() == "system migrate\n"
 
 
 def test_the_machine_s_own_networks_are_learned_or_no_container_runs(tmp_path: Path) -> None:
