@@ -7,12 +7,12 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
 
-from infra.keep.supervision.decide.events import Action, Tell
+from infra.keep.supervision.decide.events import Action, Launch, LookAtMain, Sweep, Tell
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.keep.supervision.reports import Reports
 from infra.shared.active import Level
@@ -56,6 +56,23 @@ def _remembered(of: Remembered) -> dict[str, Any]:
     return {name: getattr(of, name) for name in Remembered.__struct_fields__}
 
 
+def may_be_lost(state: State, actions: Sequence[Action], kept: Remembered) -> bool:
+    """Whether a watcher that is killed before it writes this decision down loses nothing by it.
+
+    The decision leads to a launch, and the attempt is written down with all that was decided before it: an agent that
+    died is not kept waiting for the disk twice. The next watcher decides the same again, except whom to blame, since
+    it does not know how the runner died."""
+    return (
+        any(isinstance(action, LookAtMain | Launch) for action in actions)
+        and all(isinstance(action, Sweep | LookAtMain | Launch | Tell) for action in actions)
+        and _judgement(state) == _judgement(kept)
+    )
+
+
+def _judgement(of: Remembered) -> tuple[object, ...]:
+    return of.pins, of.version_failures, of.safe_mode_failures, of.known_good
+
+
 class WatcherMemory:
     """`watcher.json` over time; written only when it would say something new."""
 
@@ -64,6 +81,7 @@ class WatcherMemory:
         self._reports = reports
         self._log = log
         self._kept = WatcherFile()
+        """As it is on the disk."""
         self.is_behind = False
         """The disk refused the last write."""
         self._is_put_off = False
@@ -75,6 +93,7 @@ class WatcherMemory:
         file, problem = load(self._path)
         if problem:
             self._log.error("memory.unreadable", reason=problem)
+        self._kept = file
         self._last_trouble = file.troubles[-1] if file.troubles else None
         self._reports.take_up(file.untold)
         return file, problem
@@ -84,9 +103,9 @@ class WatcherMemory:
         """A write failed or was put off, or the reports have changed since."""
         return self.is_behind or self._is_put_off or self._reports.untold != self._kept.untold
 
-    def keep(self, state: State, actions: Iterable[Action], at: Instant, may_wait: bool = False) -> bool:
-        """Durably, with the reports among `actions`: a watcher that is killed now has decided nothing in silence. What
-        may wait is kept by the next call.
+    def keep(self, state: State, actions: Sequence[Action], at: Instant, may_wait: bool = False) -> bool:
+        """Durably, with the reports among `actions`: a watcher that is killed now has decided nothing in silence. With
+        `may_wait`, a decision that may be lost is kept by the next call.
 
         False when the disk refuses, which is logged while supervision goes on, and when it was put off."""
         for action in actions:
@@ -99,8 +118,8 @@ class WatcherMemory:
             self._is_outdated = state.make_way_by is not None
             if self._is_outdated:
                 self._log.info("runner.outdated", main=state.main.commit, seconds=state.patience.make_way)
-        self._is_put_off = may_wait
-        if may_wait:
+        self._is_put_off = may_wait and may_be_lost(state, actions, self._kept)
+        if self._is_put_off:
             return False
         file = to_file(state, self._reports.untold, at)
         try:

@@ -18,14 +18,10 @@ from infra.keep.supervision.absence import Absence
 from infra.keep.supervision.decide.events import (
     Action,
     Event,
-    Launch,
     LaunchFailed,
     LaunchReady,
-    LookAtMain,
     Preparing,
     RetryAsked,
-    Sweep,
-    Tell,
 )
 from infra.keep.supervision.decide.state import Instant, State
 from infra.keep.supervision.examining import Examining
@@ -46,9 +42,6 @@ from infra.shared.settings import Settings, runner_limits
 
 LAUNCHES = (Preparing, LaunchReady, LaunchFailed)
 """Answers to a launch."""
-ON_THE_WAY = (Sweep, LookAtMain, Launch, Tell)
-"""Actions that may be lost with the decision for them: the next watcher takes them from the beginning. They end in an
-attempt, which is recorded with all that was decided before, and no report is sent until then."""
 
 
 def now() -> Instant:
@@ -102,13 +95,8 @@ class Parts:
         return self.services.pids() | self.preparation.pids() | self.examining.pids()
 
     def remember(self, state: State, actions: Iterable[Action] = ()) -> None:
-        """Keep what changed, durably; then the files of the signals that were decided upon are not needed any more.
-
-        On the way to a launch this waits for the attempt: an agent that died is not kept waiting for the disk twice."""
-        actions = list(actions)
-        is_on_the_way = any(isinstance(action, LookAtMain | Launch) for action in actions)
-        may_wait = is_on_the_way and not self.decided and all(isinstance(action, ON_THE_WAY) for action in actions)
-        if not self.memory.keep(state, actions, now(), may_wait):
+        """Keep what changed, durably; then the files of the signals that were decided upon are not needed any more."""
+        if not self.memory.keep(state, list(actions), now(), may_wait=not self.decided):
             return
         waiting = any(isinstance(each.event, RetryAsked) for each in self.queue)
         self.main.settle(state.known_good, retry_decided=not waiting)
