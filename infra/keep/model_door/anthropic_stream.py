@@ -252,7 +252,7 @@ class AnthropicReply:
             case _MessageDelta():
                 reason = event.delta.stop_reason or self._stop_reason
                 if self._stop_reason and reason != self._stop_reason:
-                    raise BrokenReply(f"stop_reason is {self._stop_reason[:80]!r} and then {str(reason)[:80]!r}")
+                    raise BrokenReply(f"stop_reason is {self._stop_reason!r} and then {str(reason)!r}")
                 self._stop_reason = reason
                 self._count(event.usage)
                 self.measured = self.measured or (reason is not None and event.usage.output_tokens is not None)

@@ -17,6 +17,7 @@ from infra.shared.branches import MAIN, RESCUE, problem_with_branch
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import OLDER, REMOVED, Below, Entry, Unseen
+from infra.shared.secret_shapes import redacted_and_cut
 
 ENTRIES = 20_000
 DEPTH = 5
@@ -106,7 +107,7 @@ def why_it_stays(cell: Cell, bare: Git, checkout: str, until: float) -> tuple[st
         if not _is_in(bare, [found.commit, *own], "--branches", "--tags"):
             return "it has commits that were not pushed", found.commit
     except (GitError, OSError) as error:
-        return f"it cannot be looked through ({str(error)[:200]})", ""
+        return f"it cannot be looked through ({redacted_and_cut(str(error), 200)})", ""
     return "", found.commit
 
 
@@ -160,7 +161,7 @@ def _problem(act: Callable[[], str]) -> str:
     try:
         return act()
     except (OSError, GitError) as error:
-        return str(error)[:300] or type(error).__name__
+        return redacted_and_cut(str(error), 300) or type(error).__name__
 
 
 def _remove(removal: Removal, cell: Cell, until: float) -> str:

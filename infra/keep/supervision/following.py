@@ -18,7 +18,7 @@ from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
-from infra.shared.text import cut
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
@@ -159,4 +159,4 @@ class Following:
 def brief(words: object) -> str:
     """For a report and for an environment variable, whose sizes are bounded: agents make long and strange errors."""
     text = str(words).replace("\0", "?")
-    return cut(text, BRIEF_CHARS)
+    return redacted_and_cut(text, BRIEF_CHARS)

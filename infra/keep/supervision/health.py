@@ -19,6 +19,7 @@ from infra.keep.supervision.probe import Probe
 from infra.shared.active import Runner
 from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
+from infra.shared.secret_shapes import redacted_and_cut
 
 BOOT_AGAIN_SECONDS = 0.25
 """After an odd answer at a boot: as often as is of use."""
@@ -109,7 +110,7 @@ class Health:
             self._probe = probe.begin(runner, at, asked, None if booting else self._pace.patience)
         except (GitError, OSError) as error:
             self.trouble = f"the runner could not be asked: {error}"
-            self._log.error("probe.not_put", reason=str(error)[:1000])
+            self._log.error("probe.not_put", reason=redacted_and_cut(str(error), 1000))
             self._next = at + self._pace.again
             return []
         self.trouble = ""

@@ -23,6 +23,7 @@ from infra.keep.supervision.following import Following
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.settings import LimitSettings
 
 TIDY_SECONDS = 6 * 3600.0
@@ -105,7 +106,7 @@ class LimitWatch:
         try:
             found = clearing.look(self._clones, running, short)
         except (OSError, GitError) as error:
-            self._log.error("tidy.not_looked", reason=str(error)[:1000])
+            self._log.error("tidy.not_looked", reason=redacted_and_cut(str(error), 1000))
             return []
         now = time.time()
         outcomes = clearing.remove(room.choose(found, self._limits, now), self._clones)

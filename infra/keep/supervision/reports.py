@@ -23,6 +23,7 @@ from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import USUAL, PageBounds
 from infra.shared.repository.tip import TipBusy
 from infra.shared.same_trouble import SameTrouble
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.watcher_file import Report
 
 LONGEST_DELAY = 10.0
@@ -99,7 +100,7 @@ class Reports:
                 if new:
                     main_branch.report(self._places, *new, bounds=self._bounds)
             except (GitError, TipBusy, OSError, ValueError) as error:
-                self._log.error("report.failed", title=together[0].title, reason=str(error)[:1000])
+                self._log.error("report.failed", title=together[0].title, reason=redacted_and_cut(str(error), 1000))
                 self._delay = min(max(1.0, 2 * self._delay), LONGEST_DELAY)
                 self._due = now.monotonic + self._delay
                 return
