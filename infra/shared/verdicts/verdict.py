@@ -156,6 +156,7 @@ def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str
 
 def _lost(selection: Selection, findings: Findings) -> Iterator[str]:
     """What main's tests hold, and the branch's no longer do."""
+    yield from selection.elsewhere
     yield from (f"{path} is removed" for path in selection.removed)
     now = dict.fromkeys(findings.own.collected)
     now |= dict.fromkeys(id for id in findings.mains.collected if _file(id) not in selection.own)
