@@ -19,6 +19,7 @@ from typing import NamedTuple
 import structlog
 
 from infra.keep.environments import requirements, store
+from infra.keep.examination.plan import CLEAR_SECONDS
 from infra.keep.services import processes
 from infra.keep.services.children import KEEPS_GIT, Child
 from infra.keep.supervision.decide.state import Phase, State
@@ -30,6 +31,7 @@ from infra.shared.people import WATCHER
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.settings import Settings
 from infra.shared.verdicts import refs
 
@@ -177,7 +179,7 @@ class Examining:
             case "prepare" if status == Exit.OK:
                 self._plan = os.dup(output)
                 limits = self._settings.limits
-                longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + GRACE_SECONDS
+                longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + 2 * CLEAR_SECONDS + GRACE_SECONDS
                 words = ["--apart"] if self._zones.examiner.uid and self._zones.scratch else []
                 self._start("examine", words, at + longest, self._zones.examiner, self._plan)
                 self._held_since = at
@@ -225,7 +227,7 @@ class Examining:
         """The machine's fault: repeated a little later, a few times."""
         self._failures += 1
         self._next = at + AGAIN_SECONDS
-        self._log.error("examination.failed", reason=why[:1000], attempt=self._failures)
+        self._log.error("examination.failed", reason=redacted_and_cut(why, 1000), attempt=self._failures)
         if self._failures >= ATTEMPTS:
             self._failures = 0
             self._drop("it failed several times in a row")
