@@ -19,6 +19,7 @@ from infra.keep.supervision.parts import Parts, now
 from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import SignalRequest
 
@@ -101,6 +102,7 @@ class Observer:
         strays += parts.services.end_orphans()
         if strays:
             parts.log.warning("descendants.ended", processes=strays)
+        parts.preparation.remove_leftovers()
         parts.services.tend(at.monotonic)
         # Its log may be gone by now; what was seen once stays seen.
         had_served = any(boot.id == file.boot_id and boot.outcome == "success" for boot in file.boots)
@@ -119,7 +121,7 @@ class Observer:
         try:
             tell = former_page.look(self._parts.places)
         except (GitError, OSError) as error:  # the next watcher looks again
-            self._parts.log.warning("page.not_looked_through", reason=str(error)[:1000])
+            self._parts.log.warning("page.not_looked_through", reason=redacted_and_cut(str(error), 1000))
             return
         if tell:
             self._parts.reports.add(tell, at)
