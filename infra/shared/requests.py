@@ -173,7 +173,7 @@ def parse_reply(line: bytes) -> Reply:
         case {"state": ("waiting" | "examined") as state}:
             verdict = fields.get("verdict")
             return Examination(state, verdict if _is_mapping(verdict) else {})
-    raise RequestError(f"the reply {_shown(fields)} is none that is known")
+    raise RequestError(f"unknown reply: {_shown(fields)}")
 
 
 def is_time(text: str) -> bool:

@@ -328,5 +328,5 @@ def test_an_examination_is_asked_for_by_a_ref(desk: Desk) -> None:
     assert f"asked   improve@{commit[:12]}" in ended.out
     assert "examined at the next start" in ended.err
     assert desk.git()("rev-parse", "refs/minifram/examine/improve") == commit
-    assert desk.done("examine", "improve", "--json").json["standing"] == ""
+    assert desk.done("examine", "improve", "--json").json["status"] == ""
     assert desk.run("examine", "other").code == 4

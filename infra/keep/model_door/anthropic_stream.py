@@ -286,7 +286,7 @@ class AnthropicReply:
 
     def _check_calls(self, calls: list[ToolUse], reason: str, known_ids: frozenset[str]) -> None:
         if reason == TOOL_USE and not calls:
-            raise BrokenReply("stop_reason is tool_use and there is no tool call")
+            raise BrokenReply("stop_reason is tool_use, but the reply has no tool call")
         if reason == TOOL_USE and any(block.open for block in self._blocks.values()):
             raise BrokenReply("the reply ended inside a content block")
         check_ids(calls, known_ids)

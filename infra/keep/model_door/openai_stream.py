@@ -131,7 +131,7 @@ class OpenAIReply(PlainReply):
         )
         check_ids(calls, frozenset(plain_id(id) for id in known_ids) | known_ids)
         if reason == TOOL_USE and not calls:
-            raise BrokenReply("finish_reason is tool_calls and there is no tool call")
+            raise BrokenReply("finish_reason is tool_calls, but the reply has no tool call")
         if reason == END_TURN:
             reason = TOOL_USE if calls else REFUSAL if refusal.strip() else END_TURN
         if reason == END_TURN and not parts:

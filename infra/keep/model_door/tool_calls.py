@@ -54,7 +54,7 @@ def arguments_of(text: str, name: str) -> dict[str, Any]:
 def checked_arguments(found: Any, name: str) -> dict[str, Any]:
     """Raises BrokenReply for what is not an object, or nested deeper than anybody after the door goes down."""
     if not isinstance(found, dict):
-        raise BrokenReply(f"the arguments of a call of {name!r} are no object")
+        raise BrokenReply(f"the arguments of a call of {name!r} are not a JSON object")
     if is_too_deep(found):
         raise BrokenReply(f"the arguments of a call of {name!r} are nested over {MAX_LEVELS} levels deep")
     return found

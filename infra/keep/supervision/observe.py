@@ -1,4 +1,4 @@
-"""Everything that the watcher sees, as events: `Observer.next_event` waits, then looks at one thing after the other."""
+"""What the watcher observes, as events: `Observer.next_event` waits, then runs one check after another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOOK_AGAIN_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 FLOOD_SECONDS = 3600.0
-"""The PM hears of a flood of signals so often."""
+"""How often a flood of signals is reported to the PM."""
 RECOVERED_SECONDS = 2.0
 """An outage that comes and goes is no reason to launch more often than this."""
 BOOTING_POLL_SECONDS = 0.05
@@ -35,7 +35,7 @@ BOOTING_POLL_SECONDS = 0.05
 
 
 class Observer:
-    """Of one agent."""
+    """Observes one agent."""
 
     def __init__(self, parts: Parts, actor: Actor) -> None:
         self._parts = parts
@@ -310,5 +310,5 @@ class Observer:
 
 _FLOOD = (
     f"More files arrive in `.signal/` than the watcher reads. After {inbox.AT_ONCE} signals in a row it takes one each "
-    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. It removes files that are no signals."
+    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. It removes files that are not signals."
 )

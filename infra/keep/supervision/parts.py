@@ -1,5 +1,5 @@
-"""What the watcher of one agent is made of, and what observing and acting share: the queue of events, what must not be
-swept, and whether an outage explains a failure."""
+"""The components of one watcher, and the state that observing and acting share: the event queue, which processes must
+not be swept, and whether an outage explains a failure."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ class Queued(NamedTuple):
 
 
 class Parts:
-    """Of one agent."""
+    """The components of the watcher of one agent."""
 
     def __init__(self, settings: Settings, zones: Zones, log: structlog.stdlib.BoundLogger):
         self.settings, self.zones, self.places, self.log = settings, zones, zones.places, log
         self.queue: deque[Queued] = deque()
         self.decided: list[inbox.Claimed] = []
-        """Signals that were decided upon; their files are deleted once that is remembered."""
+        """Signals that were acted on; their files are deleted once that is written to disk."""
         self.outage = ""
         """What was missing when the last runner died or could not be launched."""
         self.launched_at = time.monotonic()
         """When the last launch began."""
         self.adopted = False
-        """The runner is an earlier watcher's: what it leaves behind is not our descendant."""
+        """The runner was started by an earlier watcher, so its orphans are not our descendants."""
         self.unswept = ""
         """Why processes that a runner left behind may still be there."""
         self.wake = Wake(log)
@@ -91,7 +91,7 @@ class Parts:
         self.queue.extend(Queued(event, claimed) for event in events)
 
     def keep_pids(self) -> frozenset[int]:
-        """Of processes that are no runner's, and waited for elsewhere."""
+        """Processes of the keep, which are waited for elsewhere."""
         return self.services.pids() | self.preparation.pids() | self.examining.pids()
 
     def remember(self, state: State, actions: Iterable[Action] = ()) -> None:

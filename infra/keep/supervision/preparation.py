@@ -1,7 +1,7 @@
-"""What comes before a launch, in a process of its own as the cell: the version's environment is installed, and a branch
-is rehearsed. The watcher goes on meanwhile; a sweep ends this like everything else of the cell's.
+"""Prepares a launch in a separate process that runs as the cell: installs the environment of the version, and rehearses
+a branch. The watcher does not wait for it; a sweep ends it like every process of the cell.
 
-What is fit is remembered by branch and commit, so that a launch that was put off is not rehearsed again."""
+Passed rehearsals are remembered by branch and commit, so that a postponed launch is not rehearsed again."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ REMOVE_SECONDS = 3.0
 """For the directory of one rehearsal: the watcher waits for it."""
 MOST_LOOKED_AT = 10_000
 GRACE_SECONDS = 30.0
-"""Over the time that a step may take by its own clock."""
+"""Added to the time limit that a step enforces itself."""
 
 
 class Step(NamedTuple):
-    """One thing to be done, and how its outcome is read."""
+    """One preparation, and how to read its outcome."""
 
     what: str
     command: list[str]
@@ -54,7 +54,7 @@ class _Underway(NamedTuple):
     step: Step
     launch: Launch
     runner: Runner
-    """The version that it is about."""
+    """The version being prepared."""
     child: Child
     began: float
 
@@ -71,7 +71,7 @@ class Prepared(NamedTuple):
 
 
 class Preparation:
-    """Steps before the launches of one agent, one at a time."""
+    """Preparations of one agent, one at a time."""
 
     def __init__(self, places: Paths, cell: Identity, log: structlog.stdlib.BoundLogger) -> None:
         self._places = places

@@ -133,7 +133,7 @@ def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str
     if findings.rehearsed is False:
         return f"it failed its rehearsal: {findings.rehearsal}"
     if not selection.mains and not selection.own:
-        return "there are no tests: a version is examined with tests, in tests/test_*.py"
+        return "no tests: add some as tests/test_*.py; a version is examined with tests"
     if mains.trouble or own.trouble:
         return f"the tests did not come to their end: {mains.trouble or own.trouble}"
     # What main's own code cannot collect either says nothing against the branch.

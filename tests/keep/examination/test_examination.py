@@ -289,7 +289,7 @@ def test_a_project_without_tests_does_not_pass(scene: Scene) -> None:
     scene.git("fetch", "-q", "origin")
     scene.git("reset", "-q", "--hard", "origin/main")
 
-    assert "there are no tests" in scene.examine({"infra/body.py": "x = 1\n"}).why
+    assert "no tests: add some" in scene.examine({"infra/body.py": "x = 1\n"}).why
 
 
 def test_what_a_branch_has_installed_is_there_for_its_tests(scene: Scene) -> None:

@@ -108,7 +108,7 @@ def test_a_branch_without_a_clone_ends_nobody(make_agent: MakeAgent) -> None:
     agent.start()
     first = agent.serving()
     agent.ask(SignalName.BOOTSTRAP, "nowhere")
-    assert "there is no clone of nowhere" in agent.told("a signal was refused")
+    assert "no clone of nowhere" in agent.told("a signal was refused")
     assert (agent.state().boot_id, agent.state().request) == (first.boot_id, None)
     os.kill(first.runner_pid, 0)
 
