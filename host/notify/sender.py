@@ -70,6 +70,10 @@ class Sender:
                 until = time.monotonic() + LAST_SECONDS
             self.step()
             time.sleep(BUSY_SECONDS if self._under_way else POLL_SECONDS if until is None else 0)
+        self.close()
+
+    def close(self) -> None:
+        """What is under way is ended; its letters are still due."""
         for attempt in self._under_way.values():
             attempt.give_up()
 
