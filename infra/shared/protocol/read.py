@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from infra.shared.protocol.framing import Framed, NotTaken, Why, Words, frame
 from infra.shared.protocol.json_text import Doubled
 from infra.shared.protocol.shapes import (
+    MOST_ID_CHARS,
     MOST_OPERATIONS,
     OPERATIONS,
     PROTOCOL,
@@ -79,7 +80,7 @@ def _asked(framed: Framed) -> Requested | NotTaken:
 
 def _item(element: Any, number: int, blocks: Mapping[str, str | None], seen: set[str]) -> Operation | RefusedOperation:
     given = element.get("id") if isinstance(element, dict) else None
-    name = given if isinstance(given, str) and given and len(given) <= 200 else str(number)
+    name = given if isinstance(given, str) and given and len(given) <= MOST_ID_CHARS else str(number)
     kind = element.get("type") if isinstance(element, dict) else None
     known = kind if isinstance(kind, str) and kind in OPERATIONS else None
     problem = next(_problems(element, seen, name, known), None)
@@ -113,8 +114,8 @@ def _problems(element: Any, seen: set[str], name: str, known: str | None) -> Ite
         yield f"{what}; expected one of {', '.join(OPERATIONS)}"
         return
     given = element.get("id")
-    if given is not None and (not isinstance(given, str) or not given or len(given) > 200):
-        yield f"id is {_kind_of(given)}; expected a string of 1 to 200 characters"
+    if given is not None and (not isinstance(given, str) or not given or len(given) > MOST_ID_CHARS):
+        yield f"id is {_kind_of(given)}; expected a string of 1 to {MOST_ID_CHARS} characters"
     if name in seen:
         yield f"id {name[:100]!r} stands twice in the list; expected each id once"
     fields = {field.name: field for field in OPERATIONS[known]}

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 PROTOCOL: Final = 1
 MOST_OPERATIONS: Final = 200
 """In one list."""
+MOST_ID_CHARS: Final = 200
 
 
 class Field(NamedTuple):
