@@ -55,7 +55,7 @@ def events_schema() -> dict[str, Any]:
 def _operation(kind: str, fields: tuple[Field, ...]) -> dict[str, Any]:
     shapes: dict[str, Any] = {"type": {"const": kind}, "id": _or_null({"type": "string", **_ID})}
     for field in fields:
-        shape = {"anyOf": [_STRING, _BLOCK]} if field.kind == "text" else dict(_KINDS[field.kind])
+        shape: dict[str, Any] = {"anyOf": [_STRING, _BLOCK]} if field.kind == "text" else dict(_KINDS[field.kind])
         if field.about:
             shape["description"] = field.about
         shapes[field.name] = shape if field.required else _or_null(shape)
