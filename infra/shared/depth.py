@@ -8,10 +8,10 @@ MAX_LEVELS = 64
 """Of the arguments of a tool call; their object is the first level."""
 
 
-def is_too_deep(value: Any, most: int = MAX_LEVELS) -> bool:
-    """Whether mappings and lists are nested over `most` levels deep. Does not recurse itself."""
+def is_too_deep(value: Any) -> bool:
+    """Whether mappings and lists are nested over MAX_LEVELS deep. Does not recurse itself."""
     layer = [value]
-    for _ in range(most + 1):
+    for _ in range(MAX_LEVELS + 1):
         layer = [one for one in layer if isinstance(one, dict | list)]
         if not layer:
             return False

@@ -72,7 +72,7 @@ def _remove_dead(path: str) -> None:
         connect(path, 1.0).close()
     except (ConnectionRefusedError, FileNotFoundError):
         os.unlink(path)
-    except OSError as error:  # a full queue or a refusal to us: whoever listens there is alive
+    except OSError as error:  # a full queue or a refusal to us: the listener is alive
         raise SocketTaken(f"{path} is in use by another program that is busy ({error.strerror}); try again") from None
     else:
         raise SocketTaken(f"{path} is in use by another program; is this agent already running?")
