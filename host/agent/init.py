@@ -59,7 +59,7 @@ def init_agent(
         if not kept:
             make_directories(os.path.dirname(home.settings), 0o700)
             undo.callback(try_to, os.unlink, home.settings)
-            write_whole(home.settings, (settings_text or default_text).encode())
+            write_whole(home.settings, (settings_text or default_text).encode(), mode=0o600)
         sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
         os.rename(unfinished, home.data)
         undo.pop_all()

@@ -14,6 +14,7 @@ from host.agent.settings_text import flat
 from host.context import Context
 from host.display import Say
 from host.errors import failure, not_found, usage
+from host.notify import process as notifications
 from host.paths import AgentPaths, missing_settings, secure_directory, secure_run_directory
 from host.repository.open import problem_with_repository
 from host.repository.repair import machine_started, put_hooks, repair
@@ -108,6 +109,7 @@ def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = 
     if problem := problem_with_repository(home):
         raise problem
     put_hooks(home.remote)
+    notifications.protect_settings(home, settings, say)
     chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
     if out_of_reach := problem_in_sandbox(settings.model, chosen.sandbox):
         raise usage(out_of_reach)
@@ -179,11 +181,11 @@ def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = U
     if pid is not None and not switching:
         raise already_running(home, pid)
     secure_directory(home.state, context.uid)
-    if switching:
-        running = _finish_switch(context, ready, say, seconds)
-    else:
+    if not switching:
         ready = fit_out(context, ready, rebuild, say)
-        running = _start(context, ready, say, seconds)
+    with notifications.beside(context, home, ready.settings, say):
+        begin = _finish_switch if switching else _start
+        running = begin(context, ready, say, seconds)
     return Up(
         agent=home.agent,
         sandbox=ready.sandbox,
@@ -245,6 +247,13 @@ def _start(context: Context, ready: Readiness, say: Say, seconds: float) -> Runn
 def stop_agent(context: Context, say: Say, seconds: float = DOWN_SECONDS, keep_key: bool = False) -> Down:
     """End the agent and take its key away. Raises CommandError, also when it was not running."""
     home = context.initialised()
+    try:
+        return _stop(context, home, say, seconds, keep_key)
+    finally:
+        notifications.stop_quietly(home, say)
+
+
+def _stop(context: Context, home: AgentPaths, say: Say, seconds: float, keep_key: bool) -> Down:
     if record.sandbox_in_use(home) == PODMAN:
         from host.agent import sealed
         from host.container import choice

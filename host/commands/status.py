@@ -156,6 +156,31 @@ def doctor(context: Context, screen: Screen) -> int:
 
 
 @command
+@click.option("--test", is_flag=True, help="Send one notification by each way that is configured, and say how it went.")
+def notify(context: Context, screen: Screen, test: bool) -> int:
+    """Send notifications of an agent until this command is ended. 'minifram up' starts it when 'notify' is configured.
+
+    What is sent, by which command or webhook, is in minifram.yaml ('minifram config notify'), and takes effect with
+    'minifram restart'. To run it as a service of systemd: 'minifram generate notify --install'.
+
+    \b
+    Examples:
+      minifram notify --test
+    """
+    from host.notify import service
+
+    if not test:
+        service.run(context, screen.progress)
+        return Exit.OK
+    found = service.test(context)
+    lines = (
+        f"{each.channel:<8} {screen.bad(each.error) if each.error else screen.good('delivered')}" for each in found
+    )
+    screen.show({"agent": context.agent, "sent": plain(found)}, lines)
+    return Exit.FAILURE if any(each.error for each in found) else Exit.OK
+
+
+@command
 @click.argument("key", required=False)
 def config(context: Context, screen: Screen, key: str | None) -> None:
     """Each setting: its value, where that came from, its type and meaning. KEY is one, or a section of them.

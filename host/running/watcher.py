@@ -63,6 +63,15 @@ def holder(lock: str, in_container: bool = False) -> int | None:
         os.close(descriptor)
 
 
+def is_locked(lock: str) -> bool | None:
+    """Whether some process holds the lock, asked without touching it; None when the kernel does not tell."""
+    try:
+        inode = os.stat(lock).st_ino
+    except FileNotFoundError:
+        return False
+    return bool(_pids_with_locks_on(inode)) if os.path.exists("/proc/locks") else None
+
+
 def _pids_with_locks_on(inode: int) -> list[int]:
     """proc_locks(5): `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> …`, with pids as we count them.
 
@@ -136,7 +145,7 @@ def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     if pid == UNKNOWN:
         named = f"{lock} is locked, but not by the process it names"
         raise conflict(f"{named}; find it with 'fuser {lock}' and end it yourself")
-    _ask_to_end(lock, pid)
+    ask_to_end(lock, pid)
     say(f"asked the watcher (pid {pid}) to end the agent and itself")
     deadline, told = time.monotonic() + seconds, time.monotonic()
     while holder(lock) is not None:
@@ -153,7 +162,7 @@ def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     return pid
 
 
-def _ask_to_end(lock: str, pid: int) -> None:
+def ask_to_end(lock: str, pid: int) -> None:
     """SIGTERM through a pidfd that was opened while the process still held the lock: no other can get it."""
     with contextlib.suppress(ProcessLookupError):
         process = os.pidfd_open(pid)

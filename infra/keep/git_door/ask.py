@@ -14,13 +14,13 @@ from typing import Literal
 import msgspec
 
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.objects import read_known
 from infra.shared import approvals, comms, questions
 from infra.shared.approvals import ID_DIGITS, State
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.depth import MAX_LEVELS, is_too_deep
 from infra.shared.files import sync_directory, write_whole
+from infra.shared.known_secrets import read_known
 from infra.shared.people import AGENT
 from infra.shared.questions import MOST_OPEN, Question
 from infra.shared.repository.git import Git, GitError

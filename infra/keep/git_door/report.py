@@ -7,10 +7,10 @@ import time
 
 from infra.keep.git_door.ask import close_questions
 from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext
-from infra.keep.git_door.objects import read_known
 from infra.shared import comms
 from infra.shared.approvals import agents_title
 from infra.shared.branches import MAIN
+from infra.shared.known_secrets import read_known
 from infra.shared.people import AGENT
 from infra.shared.repository.git import GitError
 from infra.shared.repository.page import reported, write_reports
