@@ -7,24 +7,19 @@ from __future__ import annotations
 import logging
 import sys
 
-import structlog
+from infra.shared.log import line
 
-from infra.shared.log import COMMON, log_as_json
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        return line(record.levelname.lower(), record.getMessage(), {}, error)
 
 
 def configure() -> None:
     """Called once, by `main`."""
-    log_as_json(structlog.WriteLoggerFactory(sys.stderr))
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=COMMON,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
-        )
-    )
+    handler.setFormatter(_Lines())
     # Libraries speak of requests and headers below this level.
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.captureWarnings(True)

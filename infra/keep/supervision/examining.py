@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import structlog
-
 from infra.keep.environments import requirements, store
 from infra.keep.services import processes
 from infra.keep.services.children import KEEPS_GIT, Child
@@ -25,6 +23,7 @@ from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
 from infra.shared.exit_codes import Exit
 from infra.shared.identity import OURS, Identity
+from infra.shared.log import Log
 from infra.shared.paths import ROOT
 from infra.shared.people import WATCHER
 from infra.shared.programs import keep_command, keep_environment
@@ -70,7 +69,7 @@ class Examining:
         zones: Zones,
         is_fit: Callable[[str, str], bool],
         keep_pids: Callable[[], frozenset[int]],
-        log: structlog.stdlib.BoundLogger,
+        log: Log,
     ) -> None:
         self._settings, self._zones, self._log = settings, zones, log
         self._is_fit = is_fit

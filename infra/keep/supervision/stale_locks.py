@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-import structlog
-
+from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.repository.durable_refs import locks_of_refs
 
@@ -21,7 +20,7 @@ LOOK_SECONDS = 60.0
 class StaleLocks:
     """What lies there, over time. `due`: when to look, on the monotonic clock."""
 
-    def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, places: Paths, log: Log) -> None:
         self._remote = places.remote
         self._log = log
         self._seen: dict[str, tuple[tuple[int, int], float]] = {}
