@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import structlog
+
 from bench.scene import born, doors_answer, places_in, within
 from bench.stamps import PATIENCE_SECONDS, now, progress
 from bench.tables import TIMES_HEAD, Figure, Table, Verdict, at_most, distance, times_row
@@ -27,7 +29,6 @@ from infra.shared import boot_files
 from infra.shared.boot import Boot
 from infra.shared.boot_log import FAILED, SUCCESS, parse_line
 from infra.shared.branches import MAIN
-from infra.shared.log import Log, RotatedFile
 from infra.shared.paths import BOOT_LOG
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings, runner_limits
@@ -219,7 +220,7 @@ def _runner_to_start(directory: Path) -> Iterator[_Runner]:
     write_door_files(places, settings)
     ready = checkouts.ready(checkouts.Cell(places, places.remote), MAIN, 0.0)
     assert ready.commit == commit
-    log = Log(RotatedFile(str(directory / "doors.events"), settings.limits.log_bytes))
+    log = structlog.wrap_logger(structlog.PrintLogger(open(directory / "doors.events", "w")))  # noqa: SIM115 - lives as long as the logger
     given = services.doors(str(settings_file), places)
     doors = services.Services(given, places, settings.limits.log_bytes, log)
     boot = Boot(

@@ -98,6 +98,8 @@ def serve(options: Sequence[str]) -> int:
     import signal
     from functools import partial
 
+    import structlog
+
     from infra.keep.git_door.context import DoorContext
     from infra.keep.git_door.mainline import problem_with_repository, watch_files
     from infra.keep.git_door.notifier import Notifier
@@ -105,11 +107,12 @@ def serve(options: Sequence[str]) -> int:
     from infra.keep.git_door.requests import answer
     from infra.keep.git_door.witness import Witness
     from infra.shared import arguments, settings_file, sockets
-    from infra.shared.log import Log, to_stderr
+    from infra.shared.log import log_as_json
 
     given = arguments.parser("git_door serve", "Tell listeners where main is.").parse_args(options)
     places = arguments.places(given)
-    log = Log(to_stderr)
+    log_as_json(structlog.PrintLoggerFactory(sys.stderr))
+    log = structlog.get_logger()
 
     def cannot(reason: object, code: Exit) -> Exit:
         log.error("door.not_opened", reason=str(reason), exit=int(code))

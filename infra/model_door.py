@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -39,14 +40,13 @@ from infra.shared import arguments
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import COMPLETE_PATH, HEALTH_PATH, Completion, Request, Usage, to_plain
 from infra.shared.exit_codes import Exit
-from infra.shared.log import Log, to_stderr
 from infra.shared.paths import Paths
 from infra.shared.providers import MANUAL
 from infra.shared.settings import Settings
 from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.sockets import SocketTaken, listen
 
-log = Log(to_stderr)
+log = structlog.get_logger("model_door")
 
 PROBE_CHARS = 200
 

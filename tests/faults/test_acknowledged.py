@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from host.repository.repair import machine_started, repair
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.shared_main import SharedMain
-from infra.shared.log import Log, to_stderr
 from infra.shared.repository import durable_refs
 from infra.shared.repository.git import Git
 from infra.shared.watcher_file import Report, Version
@@ -158,7 +158,7 @@ def test_a_push_through_the_door_is_there(world: World, disk: Ext4, branch: str)
 
 
 def _keep(desk: Desk) -> None:
-    SharedMain(desk.home().places, Log(to_stderr)).keep((Version(commit=desk.main(), id="0123456789abcdef"),))
+    SharedMain(desk.home().places, structlog.get_logger()).keep((Version(commit=desk.main(), id="0123456789abcdef"),))
 
 
 def _report(desk: Desk) -> None:

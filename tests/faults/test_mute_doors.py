@@ -14,11 +14,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import structlog
 
 from infra.keep.git_door import daemon
 from infra.keep.services import health_checks
 from infra.keep.services.services import Service, Services
-from infra.shared.log import Log, to_stderr
 from infra.shared.paths import Paths
 from tests.faults.grown import REAL, MakeAgent, grown, kill_runner
 from tests.keep.git_door.world import BLOB_BYTES, World
@@ -80,7 +80,7 @@ class Played:
         directory.mkdir(exist_ok=True)
         places = Paths(bot="/", remote="/", run="/", var=str(directory))
         self.service = service
-        self.services = Services([service], places, 1 << 20, Log(to_stderr))
+        self.services = Services([service], places, 1 << 20, structlog.get_logger())
 
     def look(self) -> None:
         self.services.tend(time.monotonic())

@@ -225,12 +225,12 @@ def test_help_and_small_verbs_stay_lean(desk: Desk) -> None:
         done = subprocess.run(command, env=desk.environ, capture_output=True, text=True, check=True)
         return set(done.stdout.split())
 
-    heavy = {"msgspec", "yaml", "psutil", "rich", "anthropic", "watchdog", "git", "asyncio"}
+    heavy = {"msgspec", "yaml", "psutil", "rich", "anthropic", "structlog", "watchdog", "git", "asyncio"}
     assert not loaded("--help") & heavy
     assert not loaded("tell", "x") & heavy
     assert not loaded("review") & heavy
     assert {"msgspec", "yaml"} <= loaded("config")
-    assert not loaded("status") & {"rich", "anthropic", "watchdog", "git"}
+    assert not loaded("status") & {"rich", "anthropic", "structlog", "watchdog", "git"}
 
 
 def test_nothing_prompts_without_a_terminal(desk: Desk) -> None:

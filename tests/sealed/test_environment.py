@@ -12,7 +12,7 @@ from tests.keep.environments.wheelwright import make_wheel, repacked, sha256
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
-NEEDED = ("GitPython", "gitdb", "smmap", "msgspec", "psutil", "watchdog", "PyYAML")
+NEEDED = ("GitPython", "gitdb", "smmap", "msgspec", "psutil", "structlog", "watchdog", "PyYAML")
 """What the runner imports."""
 SAYS = """
 import alpha as _alpha

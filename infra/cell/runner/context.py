@@ -10,7 +10,7 @@ from typing import NamedTuple
 from infra.cell.loop.interruption import Interruption
 from infra.cell.model_client import complete
 from infra.cell.runner.control import LiveHeartbeat
-from infra.cell.runner.log import logger
+from infra.cell.runner.log import Log, logger
 from infra.cell.runner.page import Page
 from infra.cell.runner.state import State
 from infra.cell.runner.status import StatusFile
@@ -18,7 +18,6 @@ from infra.shared import door
 from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
-from infra.shared.log import Log
 from infra.shared.paths import LIFE_FILE
 from infra.shared.people import AGENT
 from infra.shared.report_titles import version

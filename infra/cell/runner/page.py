@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from infra.cell.runner.log import Log
 from infra.cell.runner.retry import answered, retried
 from infra.cell.runner.state import MOST_REFUSED, State, UnsentReport
 from infra.shared import approvals, comms
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
-from infra.shared.log import Log
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import CloneTip, read_file

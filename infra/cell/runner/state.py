@@ -11,8 +11,8 @@ import os
 from typing import Any, NamedTuple
 
 from infra.cell.runner import state_before
+from infra.cell.runner.log import Log
 from infra.shared.files import write_whole
-from infra.shared.log import Log
 from infra.shared.safe_files import whole_file
 
 STATE_FILE = ".runner.json"

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from infra.shared.log import Log
+from infra.cell.runner.log import Log
 from infra.shared.requests import id_of_heading
 from infra.shared.safe_files import opened_file
 

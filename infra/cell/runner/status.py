@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
-from infra.shared.log import Log
 from infra.shared.status_file import LEAVING, SLEEPING, RunnerStatus, write_status
 
 STEP_SECONDS = 1.0

@@ -16,9 +16,9 @@ from typing import Any
 
 from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Event, Outcome, Told
+from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Request, to_plain
-from infra.shared.log import Log
 from infra.shared.secret_shapes import redacted_value
 
 SCHEMA = "minifram.transcript/2"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from infra.cell.loop.interruption import Interruption
-from infra.shared.log import Log
+from infra.cell.runner.log import Log
 from infra.shared.sockets import connect
 
 CONNECT_SECONDS = 1.0

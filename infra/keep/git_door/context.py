@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from structlog.typing import FilteringBoundLogger
+
 from infra.keep.git_door.witness import Witness
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
@@ -41,7 +42,7 @@ class Allowance:
 class DoorContext:
     places: Paths
     settings: Settings
-    log: Log
+    log: FilteringBoundLogger
     wall_seconds: Callable[[], float] = time.time
     witness: Witness | None = None
     """What the keep saw itself of the work that a report is about; stands under the report's words."""

@@ -11,8 +11,9 @@ import selectors
 import socket
 from functools import partial
 
+import structlog
+
 from infra.keep.git_door.mainline import Signature, Unreadable, read_main, signature
-from infra.shared.log import Log, to_stderr
 
 MAX_CLIENTS = 500
 """Well below the usual limit of 1024 open files; beyond it the oldest client is let go."""
@@ -23,7 +24,7 @@ class Notifier:
         """`request_socket`: where the door's other half listens; when it is gone, this one ends to be started again."""
         self._request_socket = request_socket
         self._server, self._remote, self._poll_seconds = server, remote, poll_seconds
-        self._log = Log(to_stderr).bind(remote=remote)
+        self._log = structlog.get_logger().bind(remote=remote)
         self._clients: dict[socket.socket, None] = {}  # a set in the order of coming
         self._main: str | None = None
         self._seen: Signature | None = None

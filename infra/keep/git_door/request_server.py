@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from infra.shared.log import Log
+from structlog.typing import FilteringBoundLogger
+
 from infra.shared.requests import MAX_BYTES, Later, Refused, Reply, Request, RequestError, encode_reply, parse_request
 
 MAX_READING = 64
@@ -31,7 +32,7 @@ class RequestServer:
         self,
         server: socket.socket,
         answer: Callable[[Request], Reply],
-        log: Log,
+        log: FilteringBoundLogger,
         client_seconds: float = CLIENT_SECONDS,
     ) -> None:
         self._server, self._answer, self._log, self._client_seconds = server, answer, log, client_seconds

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
+from structlog.typing import FilteringBoundLogger
 
 from infra.keep.git_door.evidence import Examined, Landed, ModelCalls, WorkRecord, evidence
 from infra.keep.ledger.ledger import Opened, line_of, opening_cost, settled_cost
@@ -16,7 +17,6 @@ from infra.shared import watcher_file
 from infra.shared.branches import MAIN, RESCUE
 from infra.shared.clock import timestamp
 from infra.shared.files import write_whole
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits
@@ -51,7 +51,7 @@ class Mark(msgspec.Struct, frozen=True):
 class Witness:
     """Not for two threads at once."""
 
-    def __init__(self, places: Paths, log: Log, wall_seconds: Callable[[], float] = time.time) -> None:
+    def __init__(self, places: Paths, log: FilteringBoundLogger, wall_seconds: Callable[[], float] = time.time) -> None:
         self._places, self._log, self._wall_seconds = places, log, wall_seconds
         self._path = f"{places.var}/witness.json"
         self._now: Mark | None = None

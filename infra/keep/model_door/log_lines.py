@@ -7,19 +7,24 @@ from __future__ import annotations
 import logging
 import sys
 
-from infra.shared.log import line
+import structlog
 
-
-class _Lines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        error = record.exc_info[1] if record.exc_info else None
-        return line(record.levelname.lower(), record.getMessage(), {}, error)
+from infra.shared.log import COMMON, log_as_json
 
 
 def configure() -> None:
     """Called once, by `main`."""
+    log_as_json(structlog.WriteLoggerFactory(sys.stderr))
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=COMMON,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
     # Libraries speak of requests and headers below this level.
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.captureWarnings(True)

@@ -12,6 +12,8 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 
+import structlog
+
 from infra.keep.git_door.door_files import write_door_files
 from infra.keep.services import health_checks, processes
 from infra.keep.services.backoff import HEALTHY_SECONDS, delay_seconds
@@ -20,7 +22,6 @@ from infra.keep.services.elapsed import Elapsed
 from infra.keep.services.health_checks import HealthCheck, Question
 from infra.shared import arguments
 from infra.shared.identity import OURS, Identity
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.safe_files import Below
@@ -114,7 +115,7 @@ def begin(service: Service, var: str) -> int:
 class Services:
     """The doors of one agent, and what else the keep runs for it."""
 
-    def __init__(self, all_of_them: list[Service], places: Paths, rotate_over: int, log: Log):
+    def __init__(self, all_of_them: list[Service], places: Paths, rotate_over: int, log: structlog.stdlib.BoundLogger):
         self._all = all_of_them
         self._log = log
         self._var = places.var

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import structlog
+
 from infra.keep.environments import requirements, store
 from infra.keep.services import processes
 from infra.keep.services.children import KEEPS_GIT, Child
@@ -23,7 +25,6 @@ from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
 from infra.shared.exit_codes import Exit
 from infra.shared.identity import OURS, Identity
-from infra.shared.log import Log
 from infra.shared.paths import ROOT
 from infra.shared.people import WATCHER
 from infra.shared.programs import keep_command, keep_environment
@@ -69,7 +70,7 @@ class Examining:
         zones: Zones,
         is_fit: Callable[[str, str], bool],
         keep_pids: Callable[[], frozenset[int]],
-        log: Log,
+        log: structlog.stdlib.BoundLogger,
     ) -> None:
         self._settings, self._zones, self._log = settings, zones, log
         self._is_fit = is_fit

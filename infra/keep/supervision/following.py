@@ -7,6 +7,7 @@ import signal
 import subprocess
 from typing import NamedTuple
 
+import structlog
 from msgspec.structs import replace
 
 from infra.keep.services import children, processes
@@ -15,7 +16,6 @@ from infra.shared import boot_files, boot_log
 from infra.shared.active import Level, Runner
 from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
 from infra.shared.text import cut
@@ -38,7 +38,7 @@ class _Tracked(NamedTuple):
 class Following:
     """The runner of one agent, if one is followed."""
 
-    def __init__(self, places: Paths, log: Log, cell: Identity = OURS) -> None:
+    def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger, cell: Identity = OURS) -> None:
         self._places = places
         self._cell = cell
         self._bot = Below(places.bot, cell)

@@ -7,6 +7,8 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
+import structlog
+
 from infra.keep.services import processes
 from infra.keep.services.elapsed import Elapsed
 from infra.keep.supervision import probe
@@ -15,7 +17,6 @@ from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
 from infra.keep.supervision.probe import Probe
 from infra.shared.active import Runner
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
 
@@ -47,7 +48,7 @@ class Health:
         following: Following,
         longest_promise: float,
         pace: Pace,
-        log: Log,
+        log: structlog.stdlib.BoundLogger,
     ) -> None:
         self._places = places
         self._pace = pace

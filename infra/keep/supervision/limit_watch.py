@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from math import inf
 
+import structlog
+
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.environments.store import paths_of, wanted_hash, whole_ones
 from infra.keep.limits import judge, room, sample
@@ -18,7 +20,6 @@ from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.decide.events import Event, MustEnd, Observed
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
-from infra.shared.log import Log
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
@@ -40,7 +41,7 @@ class LimitWatch:
         limits: LimitSettings,
         following: Following,
         keep_pids: Callable[[], frozenset[int]],
-        log: Log,
+        log: structlog.stdlib.BoundLogger,
     ) -> None:
         self._clones = clones
         self._limits = limits

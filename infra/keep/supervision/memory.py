@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import structlog
+
 from infra.keep.supervision.decide.events import Action, Tell
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.keep.supervision.reports import Reports
@@ -17,7 +19,6 @@ from infra.shared.active import Level
 from infra.shared.branches import problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.files import write_whole
-from infra.shared.log import Log
 from infra.shared.watcher_file import Remembered, Report, Trouble, WatcherFile, decode, encode
 
 
@@ -58,7 +59,7 @@ def _remembered(of: Remembered) -> dict[str, Any]:
 class WatcherMemory:
     """`watcher.json` over time; written only when it would say something new."""
 
-    def __init__(self, path: str, reports: Reports, log: Log) -> None:
+    def __init__(self, path: str, reports: Reports, log: structlog.stdlib.BoundLogger) -> None:
         self._path = path
         self._reports = reports
         self._log = log

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import psutil
+import structlog
 
 from infra.keep.services import processes
 from infra.keep.services.services import DoorFiles, Services, outage
@@ -40,7 +41,6 @@ from infra.keep.supervision.stale_locks import StaleLocks
 from infra.keep.supervision.wake import Wake
 from infra.keep.supervision.zones import Zones
 from infra.shared.control import longest_promise
-from infra.shared.log import Log
 from infra.shared.repository.page_text import PageBounds
 from infra.shared.settings import Settings, runner_limits
 
@@ -64,7 +64,7 @@ class Queued(NamedTuple):
 class Parts:
     """Of one agent."""
 
-    def __init__(self, settings: Settings, zones: Zones, log: Log):
+    def __init__(self, settings: Settings, zones: Zones, log: structlog.stdlib.BoundLogger):
         self.settings, self.zones, self.places, self.log = settings, zones, zones.places, log
         self.queue: deque[Queued] = deque()
         self.decided: list[inbox.Claimed] = []
@@ -150,5 +150,5 @@ class Parts:
         """Why the seal does not hold, asked while nothing of the cell runs; empty when it does."""
         why = self.zones.proof()
         if why:
-            self.log.error("seal.broken", reason=why)
+            self.log.critical("seal.broken", reason=why)
         return why

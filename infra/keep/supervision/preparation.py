@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import structlog
+
 from infra.keep.environments import request, result
 from infra.keep.rehearsal import verdict
 from infra.keep.services.children import KEEPS_GIT, Child
@@ -17,7 +19,6 @@ from infra.keep.supervision.decide.events import Launch, Preparing
 from infra.shared.active import Runner
 from infra.shared.boot_files import retire
 from infra.shared.identity import Identity
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.safe_files import Below
@@ -64,7 +65,7 @@ class Prepared(NamedTuple):
 class Preparation:
     """Steps before the launches of one agent, one at a time."""
 
-    def __init__(self, places: Paths, cell: Identity, log: Log) -> None:
+    def __init__(self, places: Paths, cell: Identity, log: structlog.stdlib.BoundLogger) -> None:
         self._places = places
         self._cell = cell
         self._log = log

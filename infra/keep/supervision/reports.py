@@ -9,12 +9,13 @@ import secrets
 from collections import deque
 from itertools import islice
 
+import structlog
+
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.decide.events import Tell
 from infra.keep.supervision.decide.state import Instant
 from infra.shared import report_titles
 from infra.shared.clock import timestamp
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
 from infra.shared.repository import page
@@ -37,7 +38,7 @@ class Reports:
     """Reports in their order. Each attempt costs a few git calls, so those that wait are told
     in one commit, and one that fails is not repeated at once."""
 
-    def __init__(self, places: Paths, log: Log, bounds: PageBounds = USUAL) -> None:
+    def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger, bounds: PageBounds = USUAL) -> None:
         self._places = places
         self._log = log
         self._bounds = bounds

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import re
 
+import structlog
+
 from infra.keep.examination import returning
 from infra.keep.supervision.decide.events import Event, LaunchFailed, MainSeen, RetryAsked
 from infra.keep.supervision.following import brief
@@ -13,7 +15,6 @@ from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
 from infra.shared.branches import MAIN
 from infra.shared.control import GOODS, RETRY_REF
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
@@ -26,7 +27,7 @@ _COMMIT = re.compile(rb"[0-9a-f]{40}\n")
 class SharedMain:
     """Of one agent."""
 
-    def __init__(self, places: Paths, log: Log) -> None:
+    def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger) -> None:
         self._remote = places.remote
         self._git = Git(places.remote)
         self._withdrawals = Withdrawals(self._git)

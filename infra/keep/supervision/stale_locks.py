@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from infra.shared.log import Log
+import structlog
+
 from infra.shared.paths import Paths
 from infra.shared.repository.durable_refs import locks_of_refs
 
@@ -20,7 +21,7 @@ LOOK_SECONDS = 60.0
 class StaleLocks:
     """What lies there, over time. `due`: when to look, on the monotonic clock."""
 
-    def __init__(self, places: Paths, log: Log) -> None:
+    def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger) -> None:
         self._remote = places.remote
         self._log = log
         self._seen: dict[str, tuple[tuple[int, int], float]] = {}

@@ -11,10 +11,9 @@ import types
 from collections.abc import Callable, Collection
 from math import inf
 
+import structlog
 from watchdog.events import FileCreatedEvent, FileMovedEvent, FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
-
-from infra.shared.log import Log
 
 RENEW_SECONDS = 1.0
 """A directory that is replaced without rest is watched again at most so often."""
@@ -24,7 +23,7 @@ UNAVAILABLE_SECONDS = 60.0
 class Wake:
     """One pipe that becomes readable when there may be something to see."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
         self.fd, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.stop_asked = False
         self._log = log

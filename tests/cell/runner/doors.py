@@ -14,6 +14,8 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
+import structlog
+
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.request_server import RequestServer
 from infra.keep.git_door.requests import answer
@@ -27,7 +29,6 @@ from infra.shared.conversation import (
     request_from_dict,
     to_plain,
 )
-from infra.shared.log import Log, to_stderr
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import resolve_object
@@ -44,7 +45,7 @@ class Requests:
     def __init__(self, places: Paths, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
         self._path = places.request_socket
         self._listening = listen(self._path)
-        log = Log(to_stderr)
+        log = structlog.get_logger()
         self._server = RequestServer(self._listening, partial(answer, DoorContext(places, settings, log)), log)
         self._server.start()
 

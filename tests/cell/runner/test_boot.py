@@ -182,7 +182,7 @@ def test_a_mistake_on_the_way_up_is_told_with_its_traceback(cell: Cell) -> None:
 
 TOO_HEAVY = {
     *("subprocess", "dataclasses", "inspect", "http.client", "email", "ssl", "logging", "pathlib", "tempfile"),
-    *("shutil", "urllib.parse", "asyncio", "git", "msgspec", "yaml", "psutil", "anthropic", "openai"),
+    *("shutil", "urllib.parse", "asyncio", "structlog", "git", "msgspec", "yaml", "psutil", "anthropic", "openai"),
     *("infra.cell.policy", "infra.shared.policy", "infra.shared.approvals", "ipaddress", "fnmatch"),
 }
 

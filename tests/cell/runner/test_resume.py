@@ -18,11 +18,11 @@ from infra.cell.loop.loop import Acting, End
 from infra.cell.loop.player import UNKNOWN
 from infra.cell.loop.recorded import Done, Recorded, Words
 from infra.cell.loop.registry import Reply
+from infra.cell.runner.log import Log
 from infra.cell.runner.resume import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_run, lines_of, why_not_resumed
 from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import Transcript
 from infra.shared.conversation import REFUSAL, Message, Request, Text, ToolUse
-from infra.shared.log import Log
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, read

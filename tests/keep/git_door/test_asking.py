@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+import structlog
 
 from infra.keep.git_door.ask import ask, close_questions
 from infra.keep.git_door.context import DoorContext
 from infra.shared import comms
 from infra.shared.approvals import call_hash
-from infra.shared.log import Log, to_stderr
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
 from infra.shared.questions import MOST_OPEN
@@ -45,7 +45,7 @@ class Desk:
             commit_tree(self.git, tree_with(self.git, born, {"COMMS.md": page}), (), "x"),
         )
         self.now = 1_800_000_000.0
-        self.world = DoorContext(places, Settings(), Log(to_stderr), lambda: self.now)
+        self.world = DoorContext(places, Settings(), structlog.get_logger(), lambda: self.now)
         self.questions = f"{places.var}/questions"
 
     def put(self, tool: str = "bash", given: Mapping[str, Any] | None = None, why: str = "rule 1") -> Reply:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.evidence import Examined, Landed, ModelCalls, WorkRecord, evidence
@@ -14,7 +15,6 @@ from infra.keep.git_door.report import report
 from infra.keep.git_door.witness import SCHEMA, Mark, Witness
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
 from infra.shared import comms
-from infra.shared.log import Log, to_stderr
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.repository.git import Git
@@ -96,7 +96,7 @@ class Scene:
         self.clone = f"{root}/clone"
         self.commit(PM, "main", {"a": "1\n"})
         self.now = SINCE
-        self.witness = Witness(self.places, Log(to_stderr), lambda: self.now)
+        self.witness = Witness(self.places, structlog.get_logger(), lambda: self.now)
 
     def commit(self, who: Person, branch: str, files: dict[str, str]) -> str:
         git = Git(self.clone, who)
@@ -179,7 +179,7 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
 
     scene.witness.work_done()
     scene.now += 60
-    scene.witness = Witness(scene.places, Log(to_stderr), lambda: scene.now)
+    scene.witness = Witness(scene.places, structlog.get_logger(), lambda: scene.now)
     scene.witness.begin()
     assert scene.evidence("All tests pass, and I pushed it.").splitlines()[1:] == [
         "- commits: none",
@@ -234,7 +234,7 @@ def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
     one that ticks nothing which is open does not."""
     scene.commit(PM, "main", {"COMMS.md": PAGE})
     scene.witness.begin()
-    context = DoorContext(scene.places, Settings(), Log(to_stderr), witness=scene.witness)
+    context = DoorContext(scene.places, Settings(), structlog.get_logger(), witness=scene.witness)
     scene.commit(AGENT, "x", {"b": "2\n"})
 
     def put(id: str, title: str, text: str, ticks: tuple[str, ...]) -> list[str]:

@@ -6,10 +6,10 @@ import json
 import os
 
 import pytest
+from structlog import get_logger
 
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.examine import examine
-from infra.shared.log import Log, to_stderr
 from infra.shared.repository.git import Git
 from infra.shared.requests import Examination, Examine, Later
 from infra.shared.settings import Settings
@@ -122,7 +122,7 @@ def test_a_verdict_says_nothing_of_what_main_has_got_since(world: World) -> None
     made = world.agent.git("commit-tree", f"{work}^{{tree}}", "-p", "origin/main", "-m", "x")
     assert "has not examined" in world.agent.refused(f"{made}:refs/heads/main")
     world.agent.push(f"{made}:refs/heads/back")
-    door = DoorContext(world.places, Settings(), Log(to_stderr))
+    door = DoorContext(world.places, Settings(), get_logger())
     assert examine(door, Examine("back", made)) == Examination("waiting")
     verdict(git, made)
     world.agent.push(f"{made}:refs/heads/main")
@@ -174,7 +174,7 @@ def test_the_agents_requests_keep_nobody_elses_waiting(world: World) -> None:
     commit = world.agent.commit({"infra/a.py": "a = 2\n"})
     branches = [f"a{number}" for number in range(MOST_WAITING + 1)]
     world.agent.push(*(f"main:refs/heads/{branch}" for branch in ["z", *branches]))
-    door = DoorContext(world.places, Settings(), Log(to_stderr))
+    door = DoorContext(world.places, Settings(), get_logger())
     ask(git, "z", commit)
     os.utime(f"{world.places.remote}/{REQUESTS}z", (1, 1))
     said = [examine(door, Examine(branch, commit)) for branch in branches]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from structlog import get_logger
 
 from infra.keep.git_door.context import Allowance, DoorContext
 from infra.keep.git_door.report import report
 from infra.shared import comms
-from infra.shared.log import Log, to_stderr
 from infra.shared.people import AGENT
 from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
 from infra.shared.settings import Settings
@@ -20,7 +20,7 @@ TOLD = AgentReport("0" * 32, "2026-01-31T10:42:12.345Z", "main", "a" * 40, "done
 
 class Desk:
     def __init__(self, world: World) -> None:
-        self.context = DoorContext(world.places, Settings(), Log(to_stderr))
+        self.context = DoorContext(world.places, Settings(), get_logger())
 
     def report(self, told: AgentReport) -> Reply:
         return report(self.context, told)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import structlog
+
 from infra.keep.git_door import request_server
 from infra.keep.git_door.request_server import RequestServer
 from infra.shared.door import ask
-from infra.shared.log import Log, to_stderr
 from infra.shared.requests import MAX_BYTES, Examination, Examine, Later, Refused, Reply, Request, encode_request
 from infra.shared.sockets import connect, listen
 
@@ -28,7 +29,7 @@ def serving(
 ) -> Iterator[str]:
     path = str(directory / "door.sock")
     with listen(path) as listening:
-        server = RequestServer(listening, answer, Log(to_stderr), patience)
+        server = RequestServer(listening, answer, structlog.get_logger(), patience)
         server.start()
         try:
             yield path

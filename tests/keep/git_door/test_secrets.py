@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog import get_logger
 
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.objects import OVERLAP_BYTES, WINDOW_BYTES, read_known
 from infra.keep.git_door.report import report
 from infra.shared.comms import add_directive, directives, open_directives, reports
-from infra.shared.log import Log, to_stderr
 from infra.shared.requests import AgentReport, Done
 from infra.shared.settings import Settings
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
@@ -211,7 +211,7 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
     ids = tuple(item.id for item in directives(page))
     told = AgentReport("0" * 32, "2026-01-31T00:00:00.000Z", "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
 
-    assert isinstance(report(DoorContext(world.places, Settings(), Log(to_stderr)), told), Done)
+    assert isinstance(report(DoorContext(world.places, Settings(), get_logger()), told), Done)
 
     page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
     assert open_directives(page) == []

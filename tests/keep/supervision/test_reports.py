@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+import structlog
 
 from infra.keep.supervision.decide.events import Tell
 from infra.keep.supervision.decide.state import Instant
 from infra.keep.supervision.reports import DIFFERENT_NAMES, LONGEST_DELAY, MOST_KEPT, TOGETHER, Reports
-from infra.shared.log import Log, to_stderr
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import ARCHIVE, PageBounds
 from infra.shared.repository.tip import read_file
@@ -24,7 +24,7 @@ def agent(tmp_path: Path) -> Agent:
 
 
 def reports(agent: Agent) -> Reports:
-    return Reports(agent.places, Log(to_stderr))
+    return Reports(agent.places, structlog.stdlib.get_logger())
 
 
 def at(seconds: float) -> Instant:
@@ -131,7 +131,7 @@ def test_other_names_do_not_make_it_another_trouble(agent: Agent) -> None:
 
 def test_the_page_stays_short(agent: Agent) -> None:
     """However much is told, the page keeps its bounds, and the archive has the rest."""
-    mine = Reports(agent.places, Log(to_stderr), PageBounds(5, 2000))
+    mine = Reports(agent.places, structlog.stdlib.get_logger(), PageBounds(5, 2000))
     for number in range(40):
         mine.add(Tell(f"watcher: x {number}", f"-number-{number}- {'words ' * 30}"), at(number))
     mine.send(at(40))

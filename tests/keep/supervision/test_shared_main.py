@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 
+import structlog
+
 from infra.keep.supervision.shared_main import SharedMain
-from infra.shared.log import Log
 from infra.shared.paths import Paths
 from infra.shared.watcher_file import Version
 
@@ -24,9 +24,9 @@ def test_a_disk_that_does_not_sync_ends_no_watcher(tmp_path: Path) -> None:
     """What cannot be put onto the disk is logged: an agent without its watcher is worse."""
     at = str(tmp_path)
     places = Paths(f"{at}/bot", f"{at}/remote.git", f"{at}/run", f"{at}/var")
-    logged: list[str] = []
-    main = Unsyncable(places, Log(logged.append))
+    main = Unsyncable(places, structlog.get_logger())
 
-    main.settle((Version(commit="0" * 40, id="0123456789abcdef"),), retry_decided=True)
+    with structlog.testing.capture_logs() as logged:
+        main.settle((Version(commit="0" * 40, id="0123456789abcdef"),), retry_decided=True)
 
-    assert [json.loads(line)["event"] for line in logged] == ["repository.not_settled"]
+    assert [entry["event"] for entry in logged] == ["repository.not_settled"]

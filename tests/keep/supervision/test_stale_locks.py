@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import structlog
 
 from infra.keep.supervision.stale_locks import GLANCE_SECONDS, HELD_SECONDS, LOOK_SECONDS, OLD_SECONDS, StaleLocks
-from infra.shared.log import Log, to_stderr
 from infra.shared.paths import Paths
 
 LOCKS = ("refs/heads/main.lock", "refs/heads/a/b.lock", "refs/minifram/good/1.lock", "packed-refs.lock", "HEAD.lock")
@@ -28,7 +28,7 @@ def remote(tmp_path: Path) -> Path:
 def locks(remote: Path) -> StaleLocks:
     root = str(remote.parent)
     places = Paths(bot=f"{root}/bot", remote=str(remote), run=f"{root}/run", var=f"{root}/var")
-    return StaleLocks(places, Log(to_stderr))
+    return StaleLocks(places, structlog.stdlib.get_logger())
 
 
 def born(remote: Path, wall: float) -> None:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from infra.keep.supervision import inbox
 from infra.keep.supervision.wake import Wake
-from infra.shared.log import Log
 from infra.shared.signals import Signal, SignalName, write_signal
 from tests.keep.supervision.agents import within
 
 
 @pytest.fixture
-def logged() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def wake(logged: list[str]) -> Iterator[Wake]:
-    made = Wake(Log(logged.append))
+def wake() -> Iterator[Wake]:
+    made = Wake(structlog.get_logger())
     yield made
     made.close()
 
@@ -50,9 +45,7 @@ def ended(_: Path, wake: Wake) -> None:
 
 
 @pytest.mark.parametrize("fault", [removed, replaced, ended])
-def test_a_watch_that_is_gone_is_renewed(
-    tmp_path: Path, wake: Wake, logged: list[str], fault: Callable[[Path, Wake], None]
-) -> None:
+def test_a_watch_that_is_gone_is_renewed(tmp_path: Path, wake: Wake, fault: Callable[[Path, Wake], None]) -> None:
     """Fault: the directory of signals is removed or replaced, or the thread that watches it ends; expected: the next
     looks watch it anew, the log says so, and a signal rings at once."""
     directory = tmp_path / ".signal"
@@ -62,15 +55,15 @@ def test_a_watch_that_is_gone_is_renewed(
     assert rings(wake), "the control"
     (directory / "bootstrap").unlink()
     fault(directory, wake)
-    logged.clear()
-    began = time.monotonic()
+    with capture_logs() as logs:
+        began = time.monotonic()
 
-    def renewed() -> bool:
-        wake.on_files_in(str(directory), inbox.NAMES, 10.0 + time.monotonic() - began)
-        return bool(logged)
+        def renewed() -> bool:
+            wake.on_files_in(str(directory), inbox.NAMES, 10.0 + time.monotonic() - began)
+            return bool(logs)
 
-    within(5.0, renewed, "another watch")
-    assert [json.loads(line)["event"] for line in logged] == ["watch.renewed"]
+        within(5.0, renewed, "another watch")
+        assert [entry["event"] for entry in logs] == ["watch.renewed"]
     wake.quiet()
     write_signal(str(directory), Signal(SignalName.BOOTSTRAP, "main"))
     assert rings(wake)
