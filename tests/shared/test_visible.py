@@ -12,12 +12,18 @@ import regex
 from infra.shared.addresses import plain
 from infra.shared.visible import is_visible, spelled, spelled_name, without_ignorable
 
+EVERY = "".join(map(chr, range(sys.maxunicode + 1)))
+
+
+def of(pattern: str) -> list[str]:
+    """All characters that fit."""
+    return regex.findall(pattern, EVERY)
+
 
 def test_no_character_that_shows_nothing_passes() -> None:
     """All that Unicode calls ignorable, all controls, and all that reorders or ends lines."""
-    every = "".join(map(chr, range(sys.maxunicode + 1)))
-    ignorable = regex.findall(r"\p{Default_Ignorable_Code_Point}", every)
-    hidden = "".join([*ignorable, *(each for each in every if unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp"))])
+    ignorable = of(r"\p{Default_Ignorable_Code_Point}")
+    hidden = "".join([*ignorable, *(each for each in EVERY if unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp"))])
     shown = spelled(hidden)
 
     assert len(ignorable) > 4000
