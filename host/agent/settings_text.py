@@ -83,7 +83,7 @@ def chosen(known: list[Entry], key: str | None) -> list[Entry]:
 
 def unknown_key(known: list[Entry], key: str) -> str:
     near = difflib.get_close_matches(key, [entry.key for entry in known], n=3, cutoff=0.4)
-    return f"there is no setting {key!r}; " + (f"near: {', '.join(near)}" if near else "see 'minifram config'")
+    return f"no such setting: {key!r}; " + (f"near: {', '.join(near)}" if near else "see 'minifram config'")
 
 
 def set_lines(text: str) -> dict[str, int]:

@@ -73,7 +73,7 @@ class Up(NamedTuple):
     branch: str
     commit: str
     seconds: float
-    rung: str
+    level: str
     """What runs: `main`, or what stands in for it."""
 
 
@@ -89,7 +89,7 @@ class Restarted(NamedTuple):
     after: str
     pid_before: int
     pid: int
-    rung: str
+    level: str
     """As in `Up`."""
     settings_changed: dict[str, list[Any]]
     """Key -> [with what the agent was started last, with what it runs now]."""
@@ -194,7 +194,7 @@ def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = U
         branch=running.branch,
         commit=running.commit,
         seconds=running.seconds,
-        rung=running.rung,
+        level=running.level,
     )
 
 
@@ -287,7 +287,7 @@ def restart_agent(
     changed = {key: [old.get(key), new.get(key)] for key in sorted(old.keys() | new.keys()) if old}
     changed = {key: both for key, both in changed.items() if both[0] != both[1]}
     after = f"{started.branch}@{started.commit}"
-    return Restarted(home.agent, before, after, pid_before, started.pid, started.rung, changed)
+    return Restarted(home.agent, before, after, pid_before, started.pid, started.level, changed)
 
 
 def _remove_keys(home: AgentPaths) -> None:

@@ -94,8 +94,8 @@ def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, tim
 
     ready = make_ready(context, sandbox, screen.progress)
     started = start_agent(context, ready, screen.progress, timeout, rebuild)
-    option, code = as_option(started.agent), exit_of(started.rung)
-    version = version_words(started.branch, started.commit, started.rung)
+    option, code = as_option(started.agent), exit_of(started.level)
+    version = version_words(started.branch, started.commit, started.level)
     mark = screen.bad("running") if code else screen.good("running")
     screen.show(
         started,
@@ -132,7 +132,7 @@ def restart(context: Context, screen: Screen, sandbox: str | None, rebuild: bool
 
     done = restart_agent(context, sandbox, screen.progress, timeout, timeout, rebuild)
     screen.show(done, _restarted(done, screen))
-    return exit_of(done.rung)
+    return exit_of(done.level)
 
 
 def _restarted(done: Restarted, screen: Screen) -> Iterator[str]:
@@ -147,8 +147,8 @@ def _restarted(done: Restarted, screen: Screen) -> Iterator[str]:
         yield f"version   {_short(done.before) or 'none'} -> {_short(done.after)}"
     for key, (old, new) in done.settings_changed.items():
         yield f"setting   {key}: {old} -> {new}"
-    if exit_of(done.rung):
-        yield f"active    {screen.bad(done.rung)}: 'minifram status' says why"
+    if exit_of(done.level):
+        yield f"active    {screen.bad(done.level)}: 'minifram status' says why"
 
 
 def _short(version: str) -> str:

@@ -28,7 +28,15 @@ UNKNOWN = 0
 POLL_SECONDS = 0.05
 DOWN_SECONDS = 60.0
 SAME_START_SECONDS = 0.05
-_OF_ANY_SCHEMA = {"phase": str, "branch": str, "commit": str, "boot_id": str, "rung": str, "failures": int}
+_OF_ANY_SCHEMA = {
+    "phase": str,
+    "branch": str,
+    "commit": str,
+    "boot_id": str,
+    "level": str,
+    "rung": str,
+    "failures": int,
+}
 
 
 def holder(lock: str, in_container: bool = False) -> int | None:
@@ -100,8 +108,6 @@ def glimpse(home: AgentPaths) -> WatcherFile | None:
     """`known_state`, and of a watcher of another version what runs, and no more.
 
     The command can be newer than the image that runs, and after an upgrade was taken back it is."""
-    import msgspec
-
     from infra.shared import watcher_file
 
     try:
@@ -114,7 +120,7 @@ def glimpse(home: AgentPaths) -> WatcherFile | None:
         if not isinstance(known, dict) or not str(known.get("schema", "")).startswith("minifram.watcher/"):
             raise
         found = {name: known[name] for name, kind in _OF_ANY_SCHEMA.items() if isinstance(known.get(name), kind)}
-        return msgspec.convert(found | {"schema": known["schema"]}, watcher_file.WatcherFile)  # by the file's names
+        return watcher_file.from_fields(found | {"schema": known["schema"]})
 
 
 def orphan(state: WatcherFile) -> int:
