@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import pins
-from host.context import Context, as_option
+from host.context import Context
 from host.display import counted
 from host.errors import CommandError
 from host.paths import AgentPaths, problem_with_directory
@@ -64,7 +64,7 @@ def diagnose(context: Context) -> Diagnosis:
         checks += [_watcher, pins.check_main, _doors]
     results = [result for check in checks for result in check(context, home)]
     if not initialised:
-        makes = f"'minifram init{as_option(home.agent)}' makes it at {home.data}"
+        makes = f"'minifram init' makes it at {home.data}"
         results.append(Result("agent", NOTE, f"agent {home.agent!r} is not initialised: {makes}"))
     return Diagnosis(home.agent, initialised, tuple(results))
 

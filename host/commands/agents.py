@@ -63,7 +63,6 @@ def init(context: Context, screen: Screen, sandbox: str | None, model: str | Non
 
 
 def _initialised(made: Initialised, screen: Screen) -> Iterator[str]:
-    option = as_option(made.agent)
     kept = " (it was there, and is kept as it is)" if made.settings_kept else ""
     yield f"{screen.strong('agent')}       {made.agent}, first commit {made.commit[:12]} on main"
     yield f"repository  {made.remote}"
@@ -72,8 +71,8 @@ def _initialised(made: Initialised, screen: Screen) -> Iterator[str]:
     yield f"state       {made.state}"
     yield f"sockets     {made.run}"
     yield ""
-    yield f"Next: minifram up{option}"
-    yield f'      minifram tell{option} "what the agent should do"'
+    yield "Next: 'minifram up'"
+    yield "      'minifram tell \"what the agent should do\"'"
     yield f"      git clone {shlex.quote(made.remote)}   (edit COMMS.md, commit, push: the same by hand)"
 
 
@@ -96,7 +95,7 @@ def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, tim
 
     ready = make_ready(context, sandbox, screen.progress)
     started = start_agent(context, ready, screen.progress, timeout, rebuild)
-    option, code = as_option(started.agent), exit_of(started.rung)
+    code = exit_of(started.rung)
     version = version_words(started.branch, started.commit, started.rung)
     mark = screen.bad("running") if code else screen.good("running")
     screen.show(
@@ -104,7 +103,7 @@ def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, tim
         (
             f"{mark}  {started.agent}: {version}, {started.model} model, {started.sandbox} sandbox, "
             f"watcher pid {started.pid}, after {started.seconds:.1f} s",
-            f'Next: minifram tell{option} "…"; minifram status{option}; minifram down{option}',
+            "Next: 'minifram tell \"…\"', 'minifram status', 'minifram down'",
         ),
     )
     return code
@@ -270,7 +269,7 @@ def _restored(made: Restored, screen: Screen) -> Iterator[str]:
     yield f"not there   {', '.join(made.not_restored)}"
     yield ""
     yield f"Next: export its model's key, such as {VARIABLES[0]}=…   (unless it needs none)"
-    yield f"      minifram up{as_option(made.agent)}"
+    yield f"      'minifram up{as_option(made.agent)}'"
 
 
 def _is_named(ctx: click.Context) -> bool:
@@ -336,12 +335,14 @@ def generate(context: Context, screen: Screen, kind: str, install: bool, check: 
             f"Next: systemctl --user daemon-reload && systemctl --user start {quadlet.name(agent)}",
             "For a start at boot, once: loginctl enable-linger",
         ]
-    screen.show({"agent": agent, "kind": kind, "file": path if install else "", "text": text}, lines)
+    screen.show(
+        {"agent": agent, "kind": kind, "file": path if install else "", "text": text}, lines, verbatim=not install
+    )
     return Exit.OK
 
 
 def _checked(found: Checked, screen: Screen) -> int:
-    screen.show(found, found.differences)
+    screen.show(found, found.differences, verbatim=True)
     lines = sum(line.startswith(("+", "-")) for line in found.differences[2:])
     differs = f"{counted(lines, 'line')} of {found.file} differ from what would be made now"
     screen.progress(differs if lines else f"{found.file} is what would be made now")

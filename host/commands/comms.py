@@ -220,7 +220,7 @@ def answer(context: Context, screen: Screen, text: str | None, words: bool, wait
     question = answering.oldest(home, wait)
     told = {"id": question.id, "at": question.at, "others": question.others}
     if text is None:
-        screen.show(told | {"request": to_plain(question.request)}, answering.news(question.request))
+        screen.show(told | {"request": to_plain(question.request)}, answering.news(question.request), verbatim=True)
         if screen.schema or not sys.stdin.isatty():
             return
         screen.progress("your answer, then Ctrl-D:")

@@ -50,10 +50,10 @@ def runs(context: Context, screen: Screen, run: str | None, number: int, as_span
 
         if run is None or screen.schema:
             raise click.UsageError("--spans shows one run: name it, and leave out --json")
-        screen.show(None, spans(run, steps_of(home, run)))
+        screen.show(None, spans(run, steps_of(home, run)), verbatim=True)
     elif run is not None:
         for step in steps_of(home, run):
-            screen.show(step, shown(step), "run-step")
+            screen.show(step, shown(step), "run-step", verbatim=True)
     else:
         found = last_runs(home, number)
         screen.show(
@@ -110,7 +110,7 @@ def replay(context: Context, screen: Screen, run: str) -> int:
     from host.agent.runs import replayed
 
     name, found = replayed(context.initialised(), run)
-    screen.show({"run": name, **plain(found)}, _replayed(name, found, screen))
+    screen.show({"run": name, **plain(found)}, _replayed(name, found, screen), verbatim=True)
     return Exit.FINDINGS if found.differences else Exit.OK
 
 
@@ -174,10 +174,10 @@ def logs(context: Context, screen: Screen, follow: bool, source: str, lines: int
     places = context.initialised().places
     if follow:
         for line in follow_lines(places, source, lines):
-            screen.show(line, _line(line, screen), "log-line")
+            screen.show(line, _line(line, screen), "log-line", verbatim=True)
         return
     found = last_lines(places, source, lines)
-    screen.show({"lines": plain(found)}, (_line(line, screen) for line in found))
+    screen.show({"lines": plain(found)}, (_line(line, screen) for line in found), verbatim=True)
     if not found:
         screen.advise("no log lines yet; 'minifram up' starts the agent")
 

@@ -69,7 +69,7 @@ def merge_branch(git: Git, named: str, unexamined: bool, agent_option: str) -> M
     if not commit.startswith(reviewed):
         raise conflict(
             f"{name} is at {commit[:12]} now, not at {reviewed[:12]}; nothing was merged. "
-            f"Look what it holds now: minifram review {name}{agent_option}"
+            f"Look what it holds now: 'minifram review {name}'"
         )
     seen_last = review.main_commit(git)
     if git.ok("merge-base", "--is-ancestor", commit, seen_last):
@@ -78,8 +78,8 @@ def merge_branch(git: Git, named: str, unexamined: bool, agent_option: str) -> M
     if found.standing not in (review.PASSED, review.NEEDS_WORD, review.CONFLICT) and not unexamined:
         why = f": {found.verdict.why}" if found.verdict else ""
         raise denied(
-            f"{name}@{commit[:12]} is {found.standing}{why[:500]}. 'minifram examine {name}{agent_option}' has the "
-            f"keep examine it, 'minifram review {name}{agent_option}' shows it; if you want it anyway, add "
+            f"{name}@{commit[:12]} is {found.standing}{why[:500]}. 'minifram examine {name}' has the "
+            f"keep examine it, 'minifram review {name}' shows it; if you want it anyway, add "
             "--unexamined"
         )
     main_before = ""
@@ -112,7 +112,7 @@ def branch_and_commit(named: str, agent_option: str) -> tuple[str, str]:
         name = name if at else named
         raise usage(
             f"say which commit of {name} you have reviewed, so that no other is merged: "
-            f"'minifram review {name}{agent_option}' ends with the whole command"
+            f"'minifram review {name}' ends with the whole command"
         )
     return name, commit
 
