@@ -17,7 +17,7 @@ from host.container.machine import Machine
 from host.container.podman import Podman
 from host.container.words import Sealing, sealing
 from host.context import Context
-from host.errors import CommandError
+from host.errors import CommandError, not_contained
 from host.paths import AgentPaths
 from host.repository.checks import OK, WARN, Result
 from host.repository.open import open_repository
@@ -54,11 +54,8 @@ def now(context: Context, kind: str, complete: bool, consent: Consent | None = N
     that changed since the last start. Raises CommandError and SettingsError."""
     home = context.initialised()
     if record.sandbox_in_use(home) != record.PODMAN:
-        raise CommandError(
-            Exit.NOT_FOUND,
-            f"agent {home.agent!r} was not started in the podman sandbox last, so its image, volumes and secret may "
-            f"not be there; first: 'minifram up --sandbox podman'",
-        )
+        so = "its image, volumes and secret may not be there; first 'minifram up --sandbox podman'"
+        raise not_contained(home.agent, so)
     settings = read_settings(home.settings)
     if consent is not None:
         require(home, settings, record.PODMAN, "generate", consent)

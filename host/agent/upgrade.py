@@ -22,7 +22,7 @@ from host.container.switching import Journal
 from host.container.words import Image, names
 from host.context import Context
 from host.display import Say
-from host.errors import CommandError
+from host.errors import CommandError, not_contained
 from host.paths import AgentPaths
 from host.running import record
 from host.running.record import PODMAN
@@ -63,7 +63,7 @@ def upgrade(context: Context, back: bool, consent: Consent, say: Say, timeouts: 
         )
     if ready.sandbox != PODMAN:
         raise CommandError(
-            Exit.USAGE,
+            Exit.CONFLICT,
             f"the settings ask for the sandbox {ready.sandbox!r} now, and the agent runs in podman's: "
             f"'minifram restart' changes that",
         )
@@ -112,10 +112,8 @@ def _in_container(context: Context) -> AgentPaths:
     home = context.initialised()
     sandbox = record.sandbox_in_use(home)
     if sandbox and sandbox != PODMAN:
-        raise CommandError(
-            Exit.USAGE,
-            "nothing to upgrade: the process sandbox runs the installed code; 'minifram restart' starts it again",
-        )
+        so = "the process sandbox runs the installed code; 'minifram restart' starts it again"
+        raise not_contained(home.agent, so)
     if not sandbox:
         raise not_running(home)
     return home

@@ -165,7 +165,8 @@ def upgrade(context: Context, screen: Screen, back: bool, timeout: float, accept
     """Move an agent in its sealed container to the installed version of minifram, and back when it fails.
 
     \b
-    1. The new image is built and tested: a scratch agent runs all of 'minifram demo' in it (a minute).
+    1. The new image is built and tested: a scratch agent runs all of 'minifram demo' in it (about two
+       minutes).
        An image that fails is not used, and the agent's container is not touched.
     2. The old container is stopped and set aside, and the watcher's state is copied.
     3. The new container is started on the same volumes, repository, settings and key.
@@ -295,7 +296,7 @@ def generate(context: Context, screen: Screen, kind: str, install: bool, check: 
     """Print a quadlet unit for systemd, or a kube manifest, that runs the agent without this command.
 
     Both describe the container that 'minifram up' makes. Run that first: they use its image and directories. They
-    need podman 5. Generate them again after a change of settings or version.
+    need podman 5.0, kube 5.4. Generate them again after a change of settings or version.
     Settings that changed since 'minifram up', may give the agent more, and concern isolation, keys, money or network
     need your answer or --accept.
 

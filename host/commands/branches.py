@@ -31,24 +31,37 @@ def review(context: Context, screen: Screen, branch: str | None, stat: bool) -> 
     safe.
     """
     from host.repository.open import open_repository
-    from host.repository.review import NOT_EXAMINED, awaiting, one
+    from host.repository.review import awaiting, is_pms_own, main_commit, one, rescued
 
     git = open_repository(context.initialised())
     now = time.time()
     if branch is None:
         branches = awaiting(git)
         lines = (line for item in branches for line in _branch(item, screen, now))
-        screen.show({"branches": plain(branches)}, lines)
+        saved = rescued(git, main_commit(git))
+        screen.show({"branches": plain(branches), "rescued": plain(saved)}, lines)
         shows = "'minifram review BRANCH' shows one; merge or reject it"
         screen.advise(shows if branches else "no branch awaits review")
+        for name, ahead in saved:
+            screen.advise(f"saved from a clone, never pushed: {one_name(name)}, {counted(ahead, 'commit')}")
         return
     found = one(git, branch)
     screen.show(found._replace(diff="") if stat else found, _review(found, stat, screen, now), verbatim=True)
-    name = found.branch.name
-    if found.branch.verdict == NOT_EXAMINED:
-        screen.advise(f"Not examined yet: 'minifram examine {name}'")
-    at = f"{name}@{found.branch.commit[:12]}"
-    screen.advise(f"Next: 'minifram merge {at}'   or   'minifram reject {name} --because …'")
+    screen.advise(_next(found.branch, is_pms_own(git, found.main, found.branch.commit)))
+
+
+def _next(branch: Branch, is_own: bool) -> str:
+    """What the PM can do with it; no command that would be refused."""
+    from host.repository.review import CONFLICT, NEEDS_WORD, NOT_EXAMINED, PASSED
+
+    name, at = branch.name, f"{branch.name}@{branch.commit[:12]}"
+    reject = f"'minifram reject {name} --because …'"
+    if branch.verdict == CONFLICT:
+        return f"It conflicts with main: have main merged into it and pushed, or: {reject}"
+    if is_own or branch.verdict in (PASSED, NEEDS_WORD):
+        return f"Next: 'minifram merge {at}'   or   {reject}"
+    first = f"'minifram examine {name}'   or   " if branch.verdict == NOT_EXAMINED else ""
+    return f"It is {branch.verdict}. Next: {first}'minifram merge {at} --unexamined'   or   {reject}"
 
 
 def _branch(branch: Branch, screen: Screen, now: float) -> Iterator[str]:

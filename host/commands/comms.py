@@ -187,7 +187,8 @@ def _answer(context: Context, screen: Screen, id: str, approved: bool, why: str)
 
     directive, request = answer(open_as_pm(context), context.initialised(), id, approved, why)
     head = f"{'approved' if approved else 'denied'}  {directive.commit[:12]} {directive.text}"
-    screen.show(plain(directive) | {"call": plain(request)}, [head, *shown(request)])
+    told = plain(directive) | {"id": request.id, "directive_id": directive.id, "call": plain(request)}
+    screen.show(told, [head, *shown(request)])
 
 
 @command

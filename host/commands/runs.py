@@ -12,7 +12,7 @@ import click
 from host.commands.options import command
 from host.context import Context
 from host.display import Screen, counted, duration, harmless, harmless_lines, one_line, plain
-from host.errors import conflict
+from host.errors import not_contained
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def egress(context: Context, screen: Screen, number: int) -> None:
 
     home = context.initialised()
     if sandbox_in_use(home) != PODMAN:
-        raise conflict(f"agent {home.agent!r} was not started in a container, and nothing else counts what it sends")
+        raise not_contained(home.agent, "nothing else counts what it sends")
     found = read_egress(home, podman_at_hand(context) if is_running(home) else None, number)
     screen.show(found, _egress(found, screen))
 

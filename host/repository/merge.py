@@ -12,7 +12,7 @@ from typing import NamedTuple
 from host.errors import conflict, denied, not_found, usage
 from host.repository import review
 from host.repository.comms import AlreadyTold, add_directive
-from infra.shared.branches import problem_with_branch, problem_with_ref
+from infra.shared.branches import MAIN, problem_with_branch, problem_with_ref
 from infra.shared.control import REJECTED
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
@@ -75,7 +75,8 @@ def merge_branch(git: Git, named: str, unexamined: bool, agent_option: str) -> M
     if git.ok("merge-base", "--is-ancestor", commit, seen_last):
         return Merged(name, commit, seen_last, seen_last, "", (), "")
     found = review.examination(git, seen_last, commit)
-    if found.standing not in (review.PASSED, review.NEEDS_WORD, review.CONFLICT) and not unexamined:
+    may = (review.PASSED, review.NEEDS_WORD, review.CONFLICT)
+    if found.standing not in may and not unexamined and not review.is_pms_own(git, seen_last, commit):
         why = f": {found.verdict.why}" if found.verdict else ""
         raise denied(
             f"{name}@{commit[:12]} is {found.standing}{why[:500]}. 'minifram examine {name}' has the "
@@ -186,6 +187,8 @@ def named_commit(git: Git, ref: str) -> str | None:
     named like the commit that the PM is about to return to."""
     name = re.split("[~^]", ref, maxsplit=1)[0]
     steps = ref.removeprefix(name)
+    if name == "HEAD":  # of a clone of main, where the PM stands; the bare repository has no place of its own
+        return resolve_commit(git, f"refs/heads/{MAIN}{steps}")
     if len(name) == _FULL_ID and _HEX.fullmatch(name):
         return resolve_commit(git, ref)
     names = [f"refs/heads/{name}", f"refs/tags/{name}", f"refs/{name}", *([name] if name.startswith("refs/") else [])]
