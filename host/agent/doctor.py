@@ -18,6 +18,7 @@ from host.agent.model_check import check_model
 from host.context import Context
 from host.display import counted
 from host.errors import CommandError
+from host.notify.check import check as check_notifications
 from host.paths import AgentPaths, problem_with_directory
 from host.repository.checks import FAIL, NOTE, OK, WARN, Result, check_repository
 from host.repository.open import hooks_elsewhere
@@ -60,7 +61,7 @@ def diagnose(context: Context) -> Diagnosis:
     initialised = os.path.lexists(home.remote)
     if initialised:
         checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, check_model, _key]
-        checks += [_watcher, pins.check_main, _doors]
+        checks += [_watcher, pins.check_main, _doors, check_notifications]
     results = [result for check in checks for result in check(context, home)]
     if not initialised:
         makes = f"'minifram init' makes it at {home.data}"

@@ -86,11 +86,11 @@ class Status(NamedTuple):
     autonomy: str
     model: str
     is_led: bool
-    """A runner lives: `branch`, `commit` and `rung` are its. Else they are of the one that ran last."""
+    """A runner lives: `branch`, `commit` and `level` are its. Else they are of the one that ran last."""
     branch: str
     commit: str
     subject: str
-    rung: str
+    level: str
     """What runs, or ran last: `branch`, `main`, `last good`, `safe mode`; empty before the first start."""
     main: str
     outdated: bool
@@ -142,10 +142,10 @@ def read_status(home: AgentPaths, now: float) -> Status:
     last = state.boots[-1] if state.boots else None
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
-    rung = pins.rung_of(state)
+    level = pins.level_of(state)
     pinned = read(lambda: pins.known(git, state, main), tuple[pins.Pin, ...]()) if main else ()
-    stands_in = rung in pins.STAND_INS and any(pin.is_main for pin in pinned)
-    problems += _standing(home, state, is_running)
+    stands_in = level in pins.STAND_INS and any(pin.is_main for pin in pinned)
+    problems += _untold(home, state, is_running)
     found = Status(
         agent=home.agent,
         running=is_running,
@@ -163,7 +163,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
         branch=branch,
         commit=commit,
         subject=read(lambda: _subject(git, commit), ""),
-        rung=rung,
+        level=level,
         main=main or state.main.commit,
         outdated=bool(main and is_led and branch == MAIN and not stands_in)
         and read(lambda: _differs(git, commit, main), False),
@@ -188,7 +188,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
     return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
 
 
-def _standing(home: AgentPaths, state: WatcherFile, is_running: bool) -> Iterator[str]:
+def _untold(home: AgentPaths, state: WatcherFile, is_running: bool) -> Iterator[str]:
     """What the PM should know, though no part of the agent has told it."""
     if os.path.lexists(home.switch_file):
         yield "an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was"
@@ -261,7 +261,7 @@ def _prepared(state: WatcherFile) -> str:
 
 def _awaiting(git: Git, main: str) -> list[Waiting]:
     found = review.unmerged(git, main)
-    return [Waiting(name, commit, review.examination(git, main, commit).standing) for name, commit in found]
+    return [Waiting(name, commit, review.examination(git, main, commit).status) for name, commit in found]
 
 
 def _main(git: Git) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from host.cli import COMMANDS
 from host.display import with_agent
+from host.notify.letters import Pending, body_of
 from tests.host.desk import PROJECT, Desk
 
 UNQUOTED = re.compile(rf"(?<!['`])\bminifram (?:{'|'.join(COMMANDS)})\b(?![^'\n]*(?:--agent|agent_option))")
@@ -53,6 +55,13 @@ def test_status_down_tell_and_errors_keep_the_agent(desk: Desk) -> None:
             assert all(command.endswith("--agent bob") for command in found), found
     assert "--agent" not in desk.run("status").out
     assert "'minifram up --agent agent'" in desk.run("status", "--agent", "agent", MINIFRAM_AGENT="bob").out
+
+
+def test_a_notification_names_the_agent_too() -> None:
+    """It is read far from the agent."""
+    told = Pending(1, "t", "t", 0.0, ({"at": "t", "text": "'minifram up' starts it"},))
+    assert json.loads(body_of("stopped", "bob", "1", told))["items"][0]["text"] == "'minifram up --agent bob' starts it"
+    assert json.loads(body_of("stopped", "agent", "1", told))["text"] == "agent: 'minifram up' starts it"
 
 
 def test_what_others_wrote_is_shown_as_it_is(desk: Desk) -> None:
