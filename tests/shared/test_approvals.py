@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from infra.shared.approvals import (
     title,
     unanswered_on_page,
 )
+from tests.shared.rows import each_row
 
 ID, OTHER = "ab12cd34ab12cd34", "0000000000000000"
 OLD, OLDER = "00000000", "ab12cd34"
@@ -30,8 +30,8 @@ def said(directives: str) -> dict[str, tuple[bool, str]]:
     return {answer.id: (answer.approved, answer.why) for answer in open_answers(page).values()}
 
 
-@pytest.mark.parametrize(
-    ("directives", "answers"),
+@each_row(
+    "directives, answers",
     [
         ("- [ ] approve ab12cd34ab12cd34", {ID: (True, "")}),
         ("- APPROVE [AB12CD34AB12CD34].", {ID: (True, "")}),
@@ -69,8 +69,8 @@ def test_answers_stand_under_directives_alone() -> None:
     assert answer_lines(page) == set()
 
 
-@pytest.mark.parametrize(
-    ("directives", "state"),
+@each_row(
+    "directives, state",
     [
         ("- do it", (State.WAITING, "")),
         (f"- approve {OTHER}\n- approve {OLD}", (State.WAITING, "")),

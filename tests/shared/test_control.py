@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from infra.shared import control
 from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 from infra.shared.settings import Settings, runner_limits
+from tests.shared.rows import each_row
 
 seconds = st.floats(0, 1e14)
 hearts = st.builds(Heartbeat, st.text(), seconds, seconds)
@@ -62,8 +63,8 @@ GOOD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
+@each_row(
+    "line, words",
     [
         (b"", "not JSON"),
         (b"[]", "expected an object"),

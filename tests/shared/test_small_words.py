@@ -15,6 +15,7 @@ from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import CONTAINER, Paths
 from infra.shared.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
+from tests.shared.rows import each_row
 
 
 @given(st.integers(0, 4_102_444_800_000))
@@ -91,7 +92,7 @@ def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
     assert decode(encode(state)) == WatcherFile(boot_id="é", troubles=(Trouble(at="", text="cannot read 'a?'"),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         b"",
@@ -105,7 +106,6 @@ def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
         b'{"phase": "\xff"}',
         b'{"extra": ' + b"[" * 100_000,
     ],
-    ids=lambda content: ascii(content[:30]),
 )
 def test_what_is_no_watcher_state_is_a_value_error(content: bytes) -> None:
     """A damaged memory is told apart from an empty one; a whole one is read."""

@@ -28,6 +28,7 @@ from infra.shared.conversation import (
 )
 from tests.cell.loop.records import OPENING, as_lines, opened
 from tests.cell.loop.replies import calls, says
+from tests.shared.rows import each_row
 
 FINAL = "All done."
 
@@ -134,8 +135,8 @@ def two_calls() -> list[dict[str, Any]]:
     return as_lines(events)
 
 
-@pytest.mark.parametrize(
-    ("lines", "answers"),
+@each_row(
+    "lines, answers",
     [
         (2, [NOT_BEGUN, NOT_BEGUN]),
         (3, [UNKNOWN, NOT_BEGUN]),
@@ -209,7 +210,7 @@ def test_a_record_that_was_changed_is_refused_or_read(number: int, key: str, val
         assert isinstance(recorded(lines), Recorded)
 
 
-@pytest.mark.parametrize("lines", [[], [{"kind": "answered"}], [opened(), opened()], [{}]])
+@each_row("lines", [[], [{"kind": "answered"}], [opened(), opened()], [{}]])
 def test_what_does_not_open_once_and_first_is_no_record(lines: list[dict[str, Any]]) -> None:
     """Empty, without its opening, or two in one."""
     with pytest.raises(ValueError, match="transcript"):

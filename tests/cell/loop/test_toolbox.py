@@ -28,6 +28,7 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import VARIABLE
 from infra.shared.conversation import ToolSpec, ToolUse
 from infra.shared.repository.git import Git, GitError
+from tests.shared.rows import each_row
 
 ECHO = ToolSpec(
     "echo",
@@ -73,8 +74,8 @@ def test_a_call_that_fits_is_acted_on() -> None:
     assert call(words="ab", times=2, pause=1) == Reply("abab")
 
 
-@pytest.mark.parametrize(
-    ("input", "words"),
+@each_row(
+    "input, words",
     [
         ({}, "argument words is missing; echo takes words, times (optional), pause (optional)"),
         ({"words": "a", "word": "b"}, "unknown argument 'word'; echo takes words"),
@@ -116,8 +117,8 @@ def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
     assert call(wrong="a").error_code == "invalid_arguments"
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
+@each_row(
+    "error, code",
     [
         (ToolError("no such luck"), "refused"),
         (OSError(28, "No space left on device"), "os_error"),
@@ -148,8 +149,8 @@ def test_a_bug_in_an_act_is_told_to_both() -> None:
 BUSY = OSError(11, "Resource temporarily unavailable")
 
 
-@pytest.mark.parametrize(
-    ("errors", "retry", "pauses", "well"),
+@each_row(
+    "errors, retry, pauses, well",
     [
         ([BUSY, BUSY], BRIEFLY, [0.2, 0.8], True),
         ([BUSY, BUSY, BUSY], BRIEFLY, [0.2, 0.8], False),
