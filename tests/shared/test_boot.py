@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from infra.shared.boot import VARIABLE, Boot, Limits, from_json, to_json
 from infra.shared.paths import CONTAINER, Paths
 from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(min_value=0)
 LIMITS = st.builds(Limits, SECONDS, COUNTS, COUNTS, SECONDS, SECONDS, SECONDS, SECONDS, COUNTS)
-PLACES = st.builds(Paths, st.text(), st.text(), st.text(), st.text())
-BOOTS = st.builds(Boot, st.text(), st.text(), st.text(), st.text(), st.text(), st.text(), PLACES, LIMITS)
+PLACES = st.builds(Paths, any_text(), any_text(), any_text(), any_text())
+BOOTS = st.builds(Boot, any_text(), any_text(), any_text(), any_text(), any_text(), any_text(), PLACES, LIMITS)
 
 
 def a_boot() -> Boot:

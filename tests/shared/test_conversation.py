@@ -27,8 +27,9 @@ from infra.shared.conversation import (
     to_plain,
 )
 from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
-WORDS = st.text(max_size=8)
+WORDS = any_text(max_size=8)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),

@@ -13,6 +13,7 @@ from infra.shared.plain_yaml import MAX_DEPTH, parse_yaml
 from infra.shared.settings import Settings, runner_limits
 from infra.shared.settings_file import SettingsError, parse_settings, read_settings
 from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 
 @each_row(
@@ -228,7 +229,7 @@ def test_a_date_stays_a_word() -> None:
 
 
 @given(
-    st.one_of(st.text(max_size=30), st.text(st.sampled_from("autonmymdelis:{}[]&*!|>'\"# \n\t-?,0.%@`~"), max_size=30))
+    st.one_of(any_text(max_size=30), st.text(st.sampled_from("autonmymdelis:{}[]&*!|>'\"# \n\t-?,0.%@`~"), max_size=30))
 )
 def test_any_text_is_settings_or_a_settings_error(text: str) -> None:
     """A broken file ends a start with a message, never with a traceback."""

@@ -29,6 +29,7 @@ from infra.shared.conversation import (
 from tests.cell.loop.records import OPENING, as_lines, opened
 from tests.cell.loop.replies import calls, says
 from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 FINAL = "All done."
 
@@ -195,8 +196,8 @@ def test_a_run_can_be_taken_up_at_an_earlier_step() -> None:
 
 
 LINES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | any_text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
 

@@ -29,6 +29,7 @@ from infra.shared.boot import VARIABLE
 from infra.shared.conversation import ToolSpec, ToolUse
 from infra.shared.repository.git import Git, GitError
 from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 ECHO = ToolSpec(
     "echo",
@@ -96,7 +97,7 @@ def test_arguments_that_do_not_fit_are_refused_in_words(input: dict[str, Any], w
 
 
 NAMES = st.sampled_from(["words", "times", "pause", "other"])
-VALUES = st.none() | st.booleans() | st.integers(max_value=9) | st.floats() | st.text(max_size=9)
+VALUES = st.none() | st.booleans() | st.integers(max_value=9) | st.floats() | any_text(max_size=9)
 
 
 @given(st.dictionaries(NAMES, VALUES))
