@@ -18,7 +18,20 @@ SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(min_value=0)
 LIMITS = st.builds(Limits, SECONDS, COUNTS, COUNTS, SECONDS, SECONDS, SECONDS, SECONDS, COUNTS)
 PLACES = st.builds(Paths, any_text(), any_text(), any_text(), any_text())
-BOOTS = st.builds(Boot, any_text(), any_text(), any_text(), any_text(), any_text(), any_text(), PLACES, LIMITS)
+BOOTS = st.builds(
+    Boot,
+    any_text(),
+    any_text(),
+    any_text(),
+    any_text(),
+    any_text(),
+    any_text(),
+    PLACES,
+    LIMITS,
+    any_text(),
+    any_text(),
+    any_text(),
+)
 
 
 def a_boot() -> Boot:

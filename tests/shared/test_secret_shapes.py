@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared import secret_shapes
-from infra.shared.secret_shapes import LEAST_SHAPED, find_secrets, redacted
+from infra.shared.secret_shapes import LEAST_SHAPED, find_secrets, redacted, redacted_and_cut
 from tests.shared.rows import each_row
 
 ROOT = Path(__file__).parents[2]
@@ -360,6 +360,14 @@ def test_a_private_key_with_headers_is_found_and_headers_alone_take_no_time() ->
     began = time.process_time()
     assert not find_secrets(b"-----BEGIN PRIVATE KEY-----\n" + b"a: " * 40 + b"!")
     assert time.process_time() - began < 1
+
+
+@given(st.integers(0, 60), st.integers(1, 80))
+def test_a_secret_is_redacted_before_the_text_is_cut(before: int, most: int) -> None:
+    """Wherever the cut falls, nothing of a known value is left."""
+    shown = redacted_and_cut("." * before + "QZKWVXJ98765", most, (b"QZKWVXJ98765",))
+    assert len(shown) <= most
+    assert not set(shown) & set("QZKWVXJ98765")
 
 
 def test_this_project_holds_no_secret() -> None:

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from string import printable
 from typing import Any
 
 import pytest
@@ -214,7 +215,7 @@ def test_nothing_heavy_is_imported_before_success(cell: Cell) -> None:
     assert "socket" in json.loads(modules), "the control: what is imported is seen"
 
 
-NAMES = st.from_regex(r"[a-z][a-z0-9/._-]{0,20}", fullmatch=True)
+NAMES = st.from_regex(r"[a-z][a-z0-9/._-]{0,20}", fullmatch=True, alphabet=printable)
 HEX = "0123456789abcdef"
 
 
