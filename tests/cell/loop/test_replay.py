@@ -137,7 +137,7 @@ def test_what_goes_another_way_is_told() -> None:
 
     narrower = {"act": ACT._replace(input_schema=schema({"name": {"type": "string"}}))}
     assert [each.where for each in replay(recorded(run_of_three()), narrower).differences] == ["1.1", "2.1"]
-    assert "no tool 'act'" in replay(recorded(run_of_three()), {}).differences[0].replayed
+    assert "no such tool: 'act'" in replay(recorded(run_of_three()), {}).differences[0].replayed
 
 
 @each_row("steps", [1, 2])
