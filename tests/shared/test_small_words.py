@@ -16,6 +16,8 @@ from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import CONTAINER, Paths
 from infra.shared.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 
 @given(st.integers(0, 4_102_444_800_000))
@@ -33,7 +35,7 @@ def test_moments_are_utc() -> None:
     assert timestamp(59.9996) == "1970-01-01T00:01:00.000Z"
 
 
-PATHS = st.text(st.characters(exclude_characters="\0"), max_size=12)
+PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 
 
 @given(PATHS, st.builds(Paths, PATHS, PATHS, PATHS, PATHS))
@@ -63,7 +65,7 @@ def test_a_command_line_that_is_not_understood_ends_with_usage(
     assert "usage: program" in capsys.readouterr().err
 
 
-TEXT = st.text(max_size=8)
+TEXT = any_text(max_size=8)
 NUMBERS = st.integers(0, 2**31)
 RECORDS = st.builds(BootRecord, **dict.fromkeys(BootRecord.__struct_fields__, TEXT))
 STATES = st.builds(
@@ -92,7 +94,7 @@ def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
     assert decode(encode(state)) == WatcherFile(boot_id="é", troubles=(Trouble(at="", text="cannot read 'a?'"),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         b"",
@@ -106,7 +108,6 @@ def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
         b'{"phase": "\xff"}',
         b'{"extra": ' + b"[" * 100_000,
     ],
-    ids=lambda content: ascii(content[:30]),
 )
 def test_what_is_no_watcher_state_is_a_value_error(content: bytes) -> None:
     """A damaged memory is told apart from an empty one; a whole one is read."""
@@ -139,7 +140,7 @@ def test_reports_begin_with_the_branch_and_the_commit_s_first_twelve() -> None:
     assert report_titles.watcher("main died") == "watcher: main died"
 
 
-@given(st.text(max_size=8).map(lambda text: text * 30))
+@given(any_text(max_size=8).map(lambda text: text * 30))
 def test_a_title_is_one_line_of_bounded_length(directive: str) -> None:
     """Whatever the directive holds, also when it is empty."""
     line = report_titles.first_line(directive)
