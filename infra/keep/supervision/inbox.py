@@ -12,7 +12,7 @@ import time
 import zlib
 from typing import NamedTuple
 
-from infra.keep.supervision.unchanged import Unchanged
+from infra.keep.supervision import unchanged
 from infra.shared.identity import OURS, Identity
 from infra.shared.safe_files import Below
 from infra.shared.safe_steps import NotPlain
@@ -62,13 +62,15 @@ class Ration:
 class Inbox:
     """The signal directory over time: each file is handed out once."""
 
-    def __init__(self, directory: str, cell: Identity = OURS) -> None:
+    def __init__(
+        self, directory: str, cell: Identity = OURS, settled_seconds: float = unchanged.SETTLED_SECONDS
+    ) -> None:
         self._directory = directory
         self._files = Below(os.path.dirname(directory), cell)
         self._handed_out: dict[str, str] = {}
         self._ration = Ration(AT_ONCE, ONE_EACH_SECONDS)
         self._next_sweep = 0.0
-        self._unchanged = Unchanged(directory)
+        self._unchanged = unchanged.Unchanged(directory, settled_seconds)
         self.is_flooded = False
         """At the last look there was more than is looked at: signals wait, of which the last one counts."""
 

@@ -16,8 +16,9 @@ _Status = tuple[int, int, int, int, int]
 class Unchanged:
     """Of one path; a link is looked at itself, and a directory changes with the names in it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, settled_seconds: float = SETTLED_SECONDS) -> None:
         self._path = path
+        self._settled_seconds = settled_seconds
         self._status: _Status | None = None
         """At the last `is_it`."""
         self._since = 0.0
@@ -38,5 +39,5 @@ class Unchanged:
 
     def looked(self) -> None:
         """A look after the last `is_it` has found nothing to do."""
-        is_settled = time.monotonic() - self._since >= SETTLED_SECONDS
+        is_settled = time.monotonic() - self._since >= self._settled_seconds
         self._looked_at = self._status if is_settled else None
