@@ -30,7 +30,7 @@ FLOOD_SECONDS = 3600.0
 """The PM hears of a flood of signals so often."""
 RECOVERED_SECONDS = 2.0
 """An outage that comes and goes is no reason to launch more often than this."""
-BOOTING_POLL_SECONDS = (0.005, 0.05)
+BOOTING_POLL_SECONDS = (0.01, 0.05)
 """How often the log of a boot is looked at, at its beginning and later: most are short, and the PM waits for them."""
 BOOTING_POLL_SHARE = 0.1
 """Between the two: such a part of the time that the boot has taken."""
