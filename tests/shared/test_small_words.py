@@ -9,6 +9,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from infra.shared import arguments, report_titles, watcher_file
 from infra.shared.clock import timestamp
@@ -170,7 +171,7 @@ def test_what_no_program_uses_takes_no_memory(module: str) -> None:
     there."""
     more = ("infra.cell.runner.log", "infra.cell.model_client") if module == "infra.runner" else ("structlog",)
     assert not {"asyncio.events", "_ssl"} & imported(module, *more, option="-s")
-    script = """import infra.cell, asyncio, ssl, http.client
+    script = """import infra.cell.runner.log, infra.cell.model_client, asyncio, ssl, http.client
 ssl.create_default_context()
 assert asyncio.run(asyncio.sleep(0, 7)) == 7
 import asyncio.subprocess"""
@@ -178,7 +179,7 @@ import asyncio.subprocess"""
 
 
 def test_the_watcher_s_file_keeps_its_spelling() -> None:
-    """An agent's file is read by the version before and the one after: words that changed keep their names in it."""
+    """An agent's file is read by the version before and the one after: words that changed stand there in both forms."""
     old = {
         "schema": watcher_file.SCHEMA,
         "rung": "last good",
@@ -198,3 +199,6 @@ def test_the_watcher_s_file_keeps_its_spelling() -> None:
         name: old[name] for name in ("rung", "led_for", "forgiven", "pending")
     }
     assert (written["goods"][0]["id"], written["strikes"][0]["version"]) == ("v0", "v1")
+    assert written["boots"][0]["rung"] == "main"
+    new = {name: value for name, value in written.items() if name not in (*old, "boots")} | {"schema": old["schema"]}
+    assert structs.replace(decode(json.dumps(new).encode()), boots=state.boots) == state

@@ -1,4 +1,4 @@
-"""Following the one runner: by a pidfd from its start, or from where an earlier watcher left it, to its end."""
+"""Tracks the runner by pidfd, from its start (or from where an earlier watcher left it) to its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
-from infra.shared.text import cut
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
@@ -33,7 +33,7 @@ class _Tracked(NamedTuple):
     runner: Runner
     pidfd: int
     process: subprocess.Popen[bytes] | None
-    """None for a runner of an earlier watcher: its exit status went to somebody else."""
+    """None for a runner that an earlier watcher started: its exit status cannot be read."""
     log_size: int
     """Size of its error log when it began."""
 
@@ -107,7 +107,7 @@ class Following:
         return boot_files.boot_words(self._bot, self._places.checkout(branch), boot_id, branch, commit)
 
     def death(self, at: float) -> Died | None:
-        """How the runner ended, once; it is not followed any more then."""
+        """How the runner ended; reported once, after which it is no longer tracked."""
         tracked = self._tracked
         is_over = tracked is not None and children.is_over(tracked.pidfd)
         before = self._memory_kills
@@ -153,7 +153,7 @@ class Following:
         return Died(tracked.runner.boot_id, "no such process at the periodic check", outside=True)
 
     def ask_group(self, runner: Runner, number: signal.Signals) -> None:
-        """Signal the runner's process group as long as it is the runner's: its pid may be another's afterwards."""
+        """Signal the runner's process group while it still exists; its pid may be reused afterwards."""
         tracked = self._tracked
         if tracked and tracked.runner.boot_id == runner.boot_id and not children.is_over(tracked.pidfd):
             processes.ask_group(runner.pid, number)
@@ -164,6 +164,6 @@ class Following:
 
 
 def brief(words: object) -> str:
-    """For a report and for an environment variable, whose sizes are bounded: agents make long and strange errors."""
+    """Cut to what fits in a report and in an environment variable; an agent can produce very long errors."""
     text = str(words).replace("\0", "?")
-    return cut(text, BRIEF_CHARS)
+    return redacted_and_cut(text, BRIEF_CHARS)

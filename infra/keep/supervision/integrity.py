@@ -52,8 +52,7 @@ class Blob(NamedTuple):
 
 
 def listing(shared: Git, commit: str) -> bytes:
-    """All paths of a commit, which is given by its full id, with their modes and hashes: `git ls-tree -r -z`. Raises
-    GitError."""
+    """Every path of a commit, named by its full id, with its mode and hash: `git ls-tree -r -z`. Raises GitError."""
     key = (shared.directory, commit)
     found = _listings.get(key)
     if found is None:
