@@ -112,11 +112,11 @@ MACHINE_WORDS = (
     "No space left|[Qq]uota exceeded|Disk quota|Input/output error|Read-only file system|Too many open files"
     "|Cannot allocate|[Oo]ut of memory|Resource temporarily unavailable"
 )
-"""Words of the kernel in git's own, as a pattern."""
+"""Error texts of the kernel in git's output, as a pattern."""
 
 
 class TooMuch(GitError):
-    """Git had more to say than `GitLimits.answer_bytes`, and was stopped."""
+    """Git wrote more than `GitLimits.answer_bytes`, and was stopped."""
 
     def __init__(self, words: tuple[str, ...], most: int) -> None:
         super().__init__(words, None, "stopped there", how=f"had over {most >> 20} MiB to say")
@@ -248,15 +248,15 @@ class Git:
             _end(process)
 
     def within(self, seconds: float) -> Git:
-        """The same git, all of whose calls share this time from now on, besides each one's own limit."""
+        """The same git; all its calls together share this time limit, besides their own."""
         return self._with(_end=min(time.monotonic() + seconds, self._end))
 
     def afresh(self, seconds: float) -> Git:
-        """The same with new time: for callers that look again and again."""
+        """The same git with its time limit started afresh, for callers that look repeatedly."""
         return self._with(_end=time.monotonic() + seconds)
 
     def saying_at_most(self, answer_bytes: int) -> Git:
-        """The same, for answers of so many bytes."""
+        """The same git with this limit on the size of an answer."""
         return self._with(_limits=self._limits._replace(answer_bytes=answer_bytes))
 
     def with_env(self, **env: str) -> Git:
