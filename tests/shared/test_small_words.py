@@ -153,10 +153,10 @@ COSTLY = """argparse asyncio dataclasses hashlib http inspect logging msgspec pa
 urllib yaml"""
 
 
-def imported(*modules: str) -> set[str]:
+def imported(*modules: str, option: str = "-S") -> set[str]:
     """What importing these brings into a fresh interpreter."""
     script = "import sys; [__import__(name) for name in sys.argv[1:]]; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-S", "-c", script, *modules], capture_output=True, text=True, check=True)
+    said = subprocess.run([sys.executable, option, "-c", script, *modules], capture_output=True, text=True, check=True)
     return set(said.stdout.split())
 
 
@@ -164,6 +164,19 @@ def test_what_the_runner_imports_first_is_cheap() -> None:
     """The start of the runner is measured: these leaves bring in nothing that costs more than they do."""
     assert imported(*(f"infra.shared.{name}" for name in CHEAP.split())) & set(COSTLY.split()) == set()
     assert {"argparse", "subprocess"} <= imported("infra.shared.arguments", "infra.shared.repository.git")
+
+
+@pytest.mark.parametrize("module", ["infra.watcher", "infra.git_door", "infra.runner"])
+def test_what_no_program_uses_takes_no_memory(module: str) -> None:
+    """structlog imports asyncio for loggers that we do not have, http.client ssl: some 4 MiB; used after all, they are
+    there."""
+    more = ("infra.cell.runner.log", "infra.cell.model_client") if module == "infra.runner" else ("structlog",)
+    assert not {"asyncio.events", "_ssl"} & imported(module, *more, option="-s")
+    script = """import infra.cell.runner.log, infra.cell.model_client, asyncio, ssl, http.client
+ssl.create_default_context()
+assert asyncio.run(asyncio.sleep(0, 7)) == 7
+import asyncio.subprocess"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_the_watcher_s_file_keeps_its_spelling() -> None:
