@@ -126,7 +126,7 @@ def test_the_cell_s_user_has_its_own_tree_and_nothing_else(looked_at: ContainerD
         "/var/lib/minifram/x": "Permission denied",
         "read /mnt/remote/HEAD": "denied",
         "read /run/minifram/secrets/anthropic_api_key": "denied",
-        "read /etc/minifram/minifram.yaml": "",
+        "read /etc/minifram/minifram.yaml": "denied",
     }
     made = Path(looked_at.home.places.bot, "from-inside")
     assert made.stat().st_uid == looked_at.machine().host_uid(1000)
