@@ -68,7 +68,7 @@ def of_questions(asked: Sequence[Asking], page: str, known: Known) -> Iterator[F
         if each.recorded:
             wanted = f" approval wanted [{each.id}]: "
             report = next((text for heading, text in shown.items() if wanted in heading), "")
-            text = line(f"a call of {each.tool} waits for your answer: minifram approve {each.id}", known)
+            text = line(f"a call of {each.tool} waits for your answer: 'minifram approve {each.id}'", known)
             yield Fact("approval", f"questions/{each.id}", each.at, text, details(report, known))
 
 

@@ -16,12 +16,6 @@ from infra.shared import comms
 from infra.shared.report_titles import version
 
 ID_DIGITS = 16
-_ID = rf"[0-9a-f]{{8}}(?:[0-9a-f]{{{ID_DIGITS - 8}}})?"
-"""Agents of earlier versions asked on the page themselves, with 8 digits; answers to those still count."""
-_ANSWER = re.compile(
-    rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
 _ASKED = re.compile(r"### (?P<at>\S+) \S+@[0-9a-f]+ approval wanted \[(?P<id>[0-9a-f]{8})\]: (?P<tool>\S+)")
 _QUESTION = re.compile(r"\s*approval\s+wanted(?! \[[0-9a-f]{8}\]: )", re.IGNORECASE)
 _DONE = re.compile(r"### \S+ \S+@[0-9a-f]+ done: ")
@@ -87,7 +81,7 @@ def answers_in(directive: comms.Directive) -> tuple[Decision, ...]:
 
 
 def _answer(text: str, line: str) -> Decision | None:
-    match = _ANSWER.fullmatch(text.strip())
+    match = comms.ANSWER.fullmatch(text.strip())
     if match is None:
         return None
     approved, rest = match["word"].lower() == "approve", match["rest"].strip()

@@ -201,10 +201,8 @@ class Below(Steps):
             self._replace(directory, name, content, mode, durable=True)
 
     def make_directory(self, path: str, mode: int = 0o777, new: bool = False) -> str:
-        """Create a directory that its owner can use; anything else in its place is set aside. Returns the new path of
-        that, or "".
-
-        With `new`, raises FileExistsError when the directory exists already."""
+        """Create a directory for its owner; set aside anything else in its place, and return the new path of that or
+        "". With `new`, raises FileExistsError when the directory exists already."""
         aside = self.set_aside(path, unless=stat.S_ISDIR)
         with self.parent(path) as (directory, name):
             try:

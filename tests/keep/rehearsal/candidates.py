@@ -154,6 +154,13 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "directive",
         "ended with exit status 3",
     ),
+    "asks the model in another form": (
+        "infra/cell/runner/run_start.py",
+        "Request((prompt, seen.document), messages",
+        'Request((prompt + seen.document, ""), messages',
+        "directive",
+        "directive: the model was asked in a form that it does not know: it finds the open directive in COMMS.md",
+    ),
     "cannot write files": (
         "infra/cell/loop/file_tools.py",
         "    encoded = content.encode()\n",
