@@ -90,7 +90,7 @@ def _item(element: Any, number: int, blocks: Mapping[str, str | None], seen: set
         for field in OPERATIONS[known]:
             if field.name in taken and problem is None:
                 fields[field.name], problem = _value(field, taken[field.name], blocks)
-        problem = problem or next(_oddities(known, fields), None)
+        problem = problem or next(oddities(known, fields), None)
     seen.add(name)
     if known is None or problem is not None:
         found = problem or ""
@@ -198,7 +198,7 @@ def is_elided(text: str) -> bool:
     return _ELISION.search(text) is not None
 
 
-def _oddities(kind: str, fields: Mapping[str, Any]) -> Iterator[str]:
+def oddities(kind: str, fields: Mapping[str, Any]) -> Iterator[str]:
     """What fits the form, and cannot be what was meant."""
     for name, value in fields.items():
         if isinstance(value, str) and _PLACEHOLDER.fullmatch(value) and kind != "message":

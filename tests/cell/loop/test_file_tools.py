@@ -35,8 +35,8 @@ def test_a_file_is_read_as_it_is(box: Toolbox, tmp_path: Path) -> None:
     """By a path from the checkout or an absolute one, to the byte."""
     (tmp_path / "a").write_text("one\r\n\ttwo\n")
 
-    assert read(box, "a") == Reply("one\r\n\ttwo\n")
-    assert read(box, str(tmp_path / "a")) == Reply("one\r\n\ttwo\n")
+    assert read(box, "a").content == "one\r\n\ttwo\n"
+    assert read(box, str(tmp_path / "a")).content == "one\r\n\ttwo\n"
 
 
 def test_long_text_is_cut_and_says_so(box: Toolbox, tmp_path: Path) -> None:
@@ -132,7 +132,8 @@ def test_a_file_is_written_whole_with_its_directories(box: Toolbox, tmp_path: Pa
     """The answer counts bytes, not characters; nothing else is left in the directory."""
     reply = write(box, "new/dir/a", "ä\n")
 
-    assert reply == Reply("wrote 3 bytes to new/dir/a", artifacts=("new/dir/a",))
+    facts = {"path": "new/dir/a", "bytes": 3}
+    assert reply == Reply("wrote 3 bytes to new/dir/a", artifacts=("new/dir/a",), facts=facts)
     assert (tmp_path / "new/dir/a").read_text() == "ä\n"
     assert os.listdir(tmp_path / "new/dir") == ["a"]
 
