@@ -142,7 +142,9 @@ def run(lines: Iterable[Line]) -> tuple[list[Row], Outcomes]:
     outcomes = Outcomes()
     tests = sorted({function(test) for line in lines for test in line.tests})
     quiet = ["-p", "no:terminal", "-p", "no:cacheprovider"]
-    workers = ["-n", str(2 * (os.cpu_count() or 1)), "--dist", "worksteal"]
+    # Most tests wait for processes rather than compute.
+    os.environ.setdefault("PYTEST_XDIST_AUTO_NUM_WORKERS", str(2 * (os.cpu_count() or 1)))
+    workers = ["-n", "auto", "--dist", "worksteal"]
     pytest.main([f"--rootdir={ROOT}", "-m", "not long", *quiet, *workers, *tests], plugins=[outcomes])
     return [fold(line, outcomes) for line in lines], outcomes
 

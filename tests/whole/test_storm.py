@@ -62,7 +62,7 @@ class CarefulModel:
                 if "[exit status 0]" in str(block["content"]):
                     done.add(of_call[block["tool_use_id"]])
             elif block["type"] == "text" and "The PM has added" in block["text"]:
-                told += block["text"]
+                told += f" {block['text']}"
         wanted = sorted({int(number) for number in _ACT.findall(told)})
         for number in wanted:
             if number not in done:
@@ -152,7 +152,6 @@ def test_each_directive_is_done_and_reported_once(owner: Owner, fails_every: int
         owner.until(180.0, lambda: not comms.open_directives(owner.page()), "all directives ticked")
     archive = owner.run_command(["git", "--git-dir", str(owner.remote), "show", f"main:{ARCHIVE}"], Path("/")).stdout
     reports = f"{owner.page()}\n{archive}"
-    print(reports)
     print(f"{told} directives, killed: {dict(storm.killed)}")
     assert min(storm.killed[kind] for kind in ("watcher", "git_door", "model_door", "runner", "tool")) >= SECONDS // 40
     assert {number: reports.count(f"did {number};") for number in range(1, told + 1)} == dict.fromkeys(
