@@ -294,7 +294,7 @@ async def _unless(left: asyncio.Future[None], call: Call) -> Answer:
     finally:
         making.cancel()
         await asyncio.wait((making,))  # until it has tidied up
-    raise CallFailure("invalid_request", "whoever asked has left")
+    raise CallFailure("invalid_request", "the client has disconnected")
 
 
 def asked_first(models: Sequence[Model], name: str) -> Sequence[Model]:
@@ -302,7 +302,7 @@ def asked_first(models: Sequence[Model], name: str) -> Sequence[Model]:
     wished = [model for model in models if model.name == name]
     if name and not wished:
         known = ", ".join(model.name for model in models)
-        raise CallFailure("invalid_request", f"there is no model {name[:200]!r} in the PM's settings, but {known}")
+        raise CallFailure("invalid_request", f"no such model: {name[:200]!r}; the PM's settings have {known}")
     return (*wished, *(model for model in models if model not in wished))
 
 

@@ -10,6 +10,7 @@ import stat
 from infra.shared import boot_log
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE
 from infra.shared.safe_files import REMOVED, Below
+from infra.shared.secret_shapes import redacted_and_cut
 
 TAIL_BYTES = 64 * 1024
 LAST_WORDS_LINES = 15
@@ -57,7 +58,7 @@ def last_words(bot: Below, checkout: str, since_bytes: int) -> str:
         return ""
     new = piece.content[-(piece.end - since_bytes) :].decode(errors="replace").splitlines()
     telling = [line for line in new if not _CHATTER.match(line)]
-    return "\n".join(_CONTROL.sub("", line)[:300] for line in telling[-LAST_WORDS_LINES:])
+    return "\n".join(redacted_and_cut(_CONTROL.sub("", line), 300) for line in telling[-LAST_WORDS_LINES:])
 
 
 def open_error_log(bot: Below, checkout: str, rotate_over: int) -> tuple[int, int]:

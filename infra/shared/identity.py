@@ -83,7 +83,7 @@ def user_named(name: str) -> Identity:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise LookupError(f"there is no user {name!r} here; the image makes it") from None
+        raise LookupError(f"no such user: {name!r}; the image creates it") from None
     return Identity(entry.pw_uid, entry.pw_gid)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from infra.shared.branches import problem_with_branch
 from infra.shared.report_titles import version
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.text import cut
 
 MAX_BYTES = 256 << 10
@@ -172,7 +173,7 @@ def parse_reply(line: bytes) -> Reply:
         case {"state": ("waiting" | "examined") as state}:
             verdict = fields.get("verdict")
             return Examination(state, verdict if _is_mapping(verdict) else {})
-    raise RequestError(f"the reply {_shown(fields)} is none that is known")
+    raise RequestError(f"unknown reply: {_shown(fields)}")
 
 
 def is_time(text: str) -> bool:
@@ -188,8 +189,9 @@ def report_of(
     match = _HEADING.fullmatch(heading)
     if match and not problem_with_branch(match["branch"]):
         at_home, heading = (match["branch"], match["commit"]), match["words"]
-    text = text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 100]}\n\n[…] The rest is not in any report."
-    return AgentReport(id, at, *at_home, heading[:TITLE_CHARS], text, ticks[:MAX_TICKS])
+    if len(text) > TEXT_CHARS:
+        text = f"{redacted_and_cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
+    return AgentReport(id, at, *at_home, redacted_and_cut(heading, TITLE_CHARS), text, ticks[:MAX_TICKS])
 
 
 def id_of_heading(at: str, heading: str) -> str:

@@ -65,7 +65,7 @@ def test_settings_are_values() -> None:
             "model: {prices: {m: {inptu: 1, output: 2}}}",
             "unknown key model.prices.m.inptu; did you mean model.prices.m.input?",
         ),
-        ("no: 1", "unknown key False;"),
+        ("no: 1", "unknown key no;"),
         ("1: 1", "unknown key 1;"),
         ("~: 1", "unknown key None;"),
         ("Limits: {}", "unknown key Limits; did you mean limits?"),

@@ -9,6 +9,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from infra.shared import arguments, report_titles, watcher_file
 from infra.shared.clock import timestamp
@@ -165,7 +166,7 @@ def test_what_the_runner_imports_first_is_cheap() -> None:
 
 
 def test_the_watcher_s_file_keeps_its_spelling() -> None:
-    """An agent's file is read by the version before and the one after: words that changed keep their names in it."""
+    """An agent's file is read by the version before and the one after: words that changed stand there in both forms."""
     old = {
         "schema": watcher_file.SCHEMA,
         "rung": "last good",
@@ -185,3 +186,6 @@ def test_the_watcher_s_file_keeps_its_spelling() -> None:
         name: old[name] for name in ("rung", "led_for", "forgiven", "pending")
     }
     assert (written["goods"][0]["id"], written["strikes"][0]["version"]) == ("v0", "v1")
+    assert written["boots"][0]["rung"] == "main"
+    new = {name: value for name, value in written.items() if name not in (*old, "boots")} | {"schema": old["schema"]}
+    assert structs.replace(decode(json.dumps(new).encode()), boots=state.boots) == state

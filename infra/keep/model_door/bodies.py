@@ -112,7 +112,7 @@ class Calls:
         if len(self._weights) >= self._most or sum(self._weights) + weight > self._most_bytes:
             raise CallFailure(
                 "unavailable",
-                f"{len(self._weights)} calls are under way, and there is no memory for another one; try again",
+                f"{len(self._weights)} calls are under way, and no memory is left for another; try again",
                 _RETRY_SECONDS,
             )
         self._weights.append(weight)

@@ -169,7 +169,7 @@ class StreamingCall:
             failure = failure_of(self._model.cause_of(error), reply, self._model.idle_seconds)
             if failure is None:
                 raise
-            failure.message = self._model.key.redacted(failure.message)
+            failure.message = shortened(failure.message, self._model.key.known)
             raise failure from None
 
     async def _read(self, client: Any, reply: StreamedReply) -> None:
@@ -224,17 +224,17 @@ def failure_of(error: Exception, reply: StreamedReply, idle_seconds: float) -> C
             words = f"no new content from the provider for {idle_seconds:g} s; given up"
             return CallFailure("unavailable", words, None, most, measured)
         case ProviderError():
-            words = f"the provider broke off its reply: {error.type}: {shortened(error.message)}"
+            words = f"the provider broke off its reply: {error.type}: {error.message}"
             return CallFailure(type_of_failure(200, (error.type,), error.message), words, None, most, measured)
         case httpx2.InvalidURL():
-            words = f"model.base_url is not an address that can be asked: {shortened(str(error))}"
+            words = f"model.base_url is not an address that can be asked: {error}"
             return CallFailure("unavailable", words)  # nothing was sent
         case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
             return CallFailure("unavailable", _lost(error))  # nothing was sent
         case httpx2.TransportError() | OSError():
             return CallFailure("unavailable", _lost(error), None, most, measured)
         case httpx2.HTTPError() | ValueError() | AssertionError() | RecursionError():
-            words = f"the provider's reply cannot be used: {shortened(str(error)) or type(error).__name__}"
+            words = f"the provider's reply cannot be used: {str(error).strip() or type(error).__name__}"
             return CallFailure("provider_error", words, None, most, measured)
     return None
 
@@ -243,10 +243,9 @@ def _refused(error: CallRefused) -> CallFailure:
     if error.status < 400:
         return redirected(error.status)
     name = error.names[0] if error.names else "no type"
-    words = f"the provider refused with status {error.status}, {shortened(name)[:80]}: {shortened(error.message)}"
     request_id = error.headers.get("request-id") or error.headers.get("x-request-id")
-    if request_id:
-        words += f" (request {shortened(request_id)[:80]})"
+    request = f" (request {request_id})" if request_id else ""
+    words = f"the provider refused with status {error.status}{request}, {name}: {error.message}"
     kind = type_of_failure(error.status, error.names, error.message)
     return CallFailure(kind, words, retry_after_seconds(error.headers, time.time()))
 
@@ -261,4 +260,4 @@ async def _beginning(response: httpx2.Response) -> bytes:
 
 
 def _lost(error: BaseException) -> str:
-    return f"the connection to the provider failed: {shortened(f'{type(error).__name__} {error}')}"
+    return f"the connection to the provider failed: {type(error).__name__} {error}"

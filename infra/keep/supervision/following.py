@@ -1,4 +1,4 @@
-"""Following the one runner: by a pidfd from its start, or from where an earlier watcher left it, to its end."""
+"""Tracks the runner by pidfd, from its start (or from where an earlier watcher left it) to its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
-from infra.shared.text import cut
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
@@ -30,7 +30,7 @@ class _Tracked(NamedTuple):
     runner: Runner
     pidfd: int
     process: subprocess.Popen[bytes] | None
-    """None for a runner of an earlier watcher: its exit status went to somebody else."""
+    """None for a runner that an earlier watcher started: its exit status cannot be read."""
     log_size: int
     """Size of its error log when it began."""
 
@@ -103,7 +103,7 @@ class Following:
         return boot_files.boot_words(self._bot, self._places.checkout(branch), boot_id, branch, commit)
 
     def death(self) -> Died | None:
-        """How the runner ended, once; it is not followed any more then."""
+        """How the runner ended; reported once, after which it is no longer tracked."""
         tracked = self._tracked
         before, self._memory_kills = self._memory_kills, processes.memory_kills()
         if tracked is None or not children.is_over(tracked.pidfd):
@@ -146,7 +146,7 @@ class Following:
         return Died(tracked.runner.boot_id, "no such process at the periodic check", outside=True)
 
     def ask_group(self, runner: Runner, number: signal.Signals) -> None:
-        """Signal the runner's process group as long as it is the runner's: its pid may be another's afterwards."""
+        """Signal the runner's process group while it still exists; its pid may be reused afterwards."""
         tracked = self._tracked
         if tracked and tracked.runner.boot_id == runner.boot_id and not children.is_over(tracked.pidfd):
             processes.ask_group(runner.pid, number)
@@ -157,6 +157,6 @@ class Following:
 
 
 def brief(words: object) -> str:
-    """For a report and for an environment variable, whose sizes are bounded: agents make long and strange errors."""
+    """Cut to what fits in a report and in an environment variable; an agent can produce very long errors."""
     text = str(words).replace("\0", "?")
-    return cut(text, BRIEF_CHARS)
+    return redacted_and_cut(text, BRIEF_CHARS)

@@ -44,7 +44,7 @@ class Blob(NamedTuple):
 
 
 def listing(shared: Git, commit: str) -> bytes:
-    """All paths of a commit with their modes and hashes, `git ls-tree -r -z`. Raises GitError."""
+    """Every path of a commit with its mode and hash: `git ls-tree -r -z`. Raises GitError."""
     return shared.raw("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
 
 

@@ -1,4 +1,4 @@
-"""Everything that the watcher sees, as events: `Observer.next_event` waits, then looks at one thing after the other."""
+"""What the watcher observes, as events: `Observer.next_event` waits, then runs one check after another."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from infra.keep.supervision.parts import Parts, now
 from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import SignalRequest
 
@@ -26,7 +27,7 @@ LOOK_AGAIN_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 FLOOD_SECONDS = 3600.0
-"""The PM hears of a flood of signals so often."""
+"""How often a flood of signals is reported to the PM."""
 RECOVERED_SECONDS = 2.0
 """An outage that comes and goes is no reason to launch more often than this."""
 BOOTING_POLL_SECONDS = 0.05
@@ -34,7 +35,7 @@ BOOTING_POLL_SECONDS = 0.05
 
 
 class Observer:
-    """Of one agent."""
+    """Observes one agent."""
 
     def __init__(self, parts: Parts, actor: Actor) -> None:
         self._parts = parts
@@ -101,6 +102,7 @@ class Observer:
         strays += parts.services.end_orphans()
         if strays:
             parts.log.warning("descendants.ended", processes=strays)
+        parts.preparation.remove_leftovers()
         parts.services.tend(at.monotonic)
         # Its log may be gone by now; what was seen once stays seen.
         had_served = any(boot.id == file.boot_id and boot.outcome == "success" for boot in file.boots)
@@ -119,7 +121,7 @@ class Observer:
         try:
             tell = former_page.look(self._parts.places)
         except (GitError, OSError) as error:  # the next watcher looks again
-            self._parts.log.warning("page.not_looked_through", reason=str(error)[:1000])
+            self._parts.log.warning("page.not_looked_through", reason=redacted_and_cut(str(error), 1000))
             return
         if tell:
             self._parts.reports.add(tell, at)
@@ -308,5 +310,5 @@ class Observer:
 
 _FLOOD = (
     f"More files arrive in `.signal/` than the watcher reads. After {inbox.AT_ONCE} signals in a row it takes one each "
-    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. It removes files that are no signals."
+    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. It removes files that are not signals."
 )

@@ -14,7 +14,7 @@ from infra.keep.supervision.following import brief
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
 from infra.shared.branches import MAIN
-from infra.shared.control import GOODS, RETRY_REF
+from infra.shared.control import KNOWN_GOOD, RETRY_REF
 from infra.shared.paths import Paths
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
@@ -25,7 +25,7 @@ _COMMIT = re.compile(rb"[0-9a-f]{40}\n")
 
 
 class SharedMain:
-    """Of one agent."""
+    """The shared repository of one agent."""
 
     def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger) -> None:
         self._remote = places.remote
@@ -46,7 +46,7 @@ class SharedMain:
             return LaunchFailed(MAIN, f"main could not be read: {brief(error)}")
 
     def look(self) -> list[Event]:
-        """News; cheap enough for every look."""
+        """What changed; cheap enough to call at every look."""
         commit = self._loose()
         if not commit or commit == self._seen.commit:
             return self.asked()
@@ -87,7 +87,7 @@ class SharedMain:
         """Good versions that an earlier watcher kept here, the latest commit first."""
         shown = "--format=%(refname:lstrip=3) %(objectname)"
         try:
-            listed = self._git("for-each-ref", "--sort=-committerdate", shown, GOODS).splitlines()
+            listed = self._git("for-each-ref", "--sort=-committerdate", shown, KNOWN_GOOD).splitlines()
         except GitError as error:
             self._log.error("known_good.unknown", reason=brief(error))
             return ()
@@ -115,8 +115,8 @@ class SharedMain:
 
     def keep(self, known_good: tuple[Version, ...]) -> None:
         """Have the shared repository keep these commits, whatever becomes of main. Raises GitError, OSError."""
-        wanted = {f"{GOODS}/{good.id}": good.commit for good in known_good}
-        listed = self._git("for-each-ref", "--format=%(refname) %(objectname)", GOODS).splitlines()
+        wanted = {f"{KNOWN_GOOD}/{good.id}": good.commit for good in known_good}
+        listed = self._git("for-each-ref", "--format=%(refname) %(objectname)", KNOWN_GOOD).splitlines()
         there = dict(line.split(" ", 1) for line in listed)
         orders = [f"update {ref} {commit}" for ref, commit in wanted.items() if there.get(ref) != commit]
         orders += [f"delete {ref}" for ref in there if ref not in wanted]

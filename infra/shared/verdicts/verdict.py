@@ -133,7 +133,7 @@ def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str
     if findings.rehearsed is False:
         return f"it failed its rehearsal: {findings.rehearsal}"
     if not selection.mains and not selection.own:
-        return "there are no tests: a version is examined with tests, in tests/test_*.py"
+        return "no tests: add some as tests/test_*.py; a version is examined with tests"
     if mains.trouble or own.trouble:
         return f"the tests did not come to their end: {mains.trouble or own.trouble}"
     # What main's own code cannot collect either says nothing against the branch.
@@ -156,6 +156,7 @@ def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str
 
 def _lost(selection: Selection, findings: Findings) -> Iterator[str]:
     """What main's tests hold, and the branch's no longer do."""
+    yield from selection.elsewhere
     yield from (f"{path} is removed" for path in selection.removed)
     now = dict.fromkeys(findings.own.collected)
     now |= dict.fromkeys(id for id in findings.mains.collected if _file(id) not in selection.own)

@@ -111,7 +111,7 @@ def test_no_arguments_whatever_are_an_exception(input: dict[str, Any]) -> None:
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
     """The model can choose again."""
-    unknown = Reply("there is no tool 'eval'; the tools are echo", is_error=True, error_code="unknown_tool")
+    unknown = Reply("no such tool: 'eval'; the tools are echo", is_error=True, error_code="unknown_tool")
     assert call("eval", words="a") == unknown
     assert call(wrong="a").error_code == "invalid_arguments"
 

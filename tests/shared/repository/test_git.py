@@ -177,11 +177,11 @@ def test_an_interrupted_caller_leaves_no_git_behind(tmp_path: Path) -> None:
     caller = subprocess.Popen(
         [sys.executable, "-c", script, tmp_path, *hanging(tmp_path / "pid")], stderr=subprocess.DEVNULL
     )
-    within(10, (tmp_path / "pid").exists, "git's child")
+    within(30, (tmp_path / "pid").exists, "git's child")
     pid = int((tmp_path / "pid").read_text())
     assert is_running(pid)
     caller.send_signal(signal.SIGINT)
-    assert caller.wait(10) != 0
+    assert caller.wait(30) != 0
     within(5, lambda: not is_running(pid), "the end of git's child")
 
 

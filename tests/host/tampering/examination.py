@@ -11,10 +11,10 @@ from pathlib import Path
 from host.agent import up as running
 from host.errors import CommandError
 from tests.host.desk import Desk, Ended
-from tests.host.planted import above, below, content
-from tests.host.planted.acts import Act
-from tests.host.planted.site import Site
-from tests.host.planted.vector import (
+from tests.host.tampering import above, below, content
+from tests.host.tampering.acts import Act
+from tests.host.tampering.site import Site
+from tests.host.tampering.vector import (
     BLOCKED,
     DONE,
     HARMFUL,
