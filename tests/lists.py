@@ -144,7 +144,7 @@ def run(lines: Iterable[Line]) -> tuple[list[Row], Outcomes]:
     quiet = ["-p", "no:terminal", "-p", "no:cacheprovider"]
     # Most tests wait for processes rather than compute.
     os.environ.setdefault("PYTEST_XDIST_AUTO_NUM_WORKERS", str(2 * (os.cpu_count() or 1)))
-    workers = ["-n", "auto", "--dist", "worksteal"]
+    workers = ["-n", "auto", "--dist", "worksteal", "--continue-on-collection-errors"]
     pytest.main([f"--rootdir={ROOT}", "-m", "not long", *quiet, *workers, *tests], plugins=[outcomes])
     return [fold(line, outcomes) for line in lines], outcomes
 
