@@ -166,19 +166,20 @@ def test_the_branch_that_runs_is_deleted(make_agent: MakeAgent) -> None:
 REFS = {"empty": "", "zeroes": "\0" * 41, "garbage": "not a commit\n", "half": "0123456789abcdef"}
 
 
-@pytest.mark.parametrize("damage", REFS)
-def test_a_branch_has_a_damaged_ref(make_agent: MakeAgent, damage: str) -> None:
-    """Fault: the ref of a branch is damaged in the shared repository, and main's runner is killed; expected: main
-    serves, and reports and signals work."""
+def test_branches_have_damaged_refs(make_agent: MakeAgent) -> None:
+    """Fault: the refs of branches are damaged in the shared repository, each in another way, and main's runner is
+    killed; expected: main serves, the branches count as missing, and reports and signals work."""
     agent, _ = grown(make_agent)
-    agent.branch("worse", "serve()")
     agent.branch("better", "serve()")
-    Path(agent.places.remote, "refs/heads/worse").write_text(REFS[damage])
+    agent.git("push", "-q", "origin", *(f"main:{name}" for name in REFS))
+    for name, damage in REFS.items():
+        Path(agent.places.remote, "refs/heads", name).write_text(damage)
     before = kill_runner(agent)
     state = agent.serving(but=before.boot_id)
     assert (state.level, state.version, state.pins) == ("main", before.version, ())
-    agent.ask(SignalName.ROLLBACK, "worse")
-    agent.told("rollback to worse failed")
+    for name in REFS:
+        agent.ask(SignalName.ROLLBACK, name)
+        agent.told(f"rollback to {name} failed")
     agent.ask(SignalName.BOOTSTRAP, "better")
     agent.serving("better")
 
@@ -203,29 +204,40 @@ def test_the_objects_are_gone_while_a_runner_serves(make_agent: MakeAgent) -> No
     agent.serving("better")
 
 
-@pytest.mark.parametrize("damage", ["a bit", "the index"])
-def test_a_branch_s_pack_is_damaged(make_agent: MakeAgent, damage: str) -> None:
+def _another_bit(pack: Path) -> None:
+    whole = pack.read_bytes()
+    middle = len(whole) // 2
+    pack.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+
+
+def _half_of_the_index(pack: Path) -> None:
+    index = pack.with_suffix(".idx")
+    index.chmod(0o600)
+    os.truncate(index, index.stat().st_size // 2)
+
+
+PACKS = {"one": _another_bit, "two": _half_of_the_index}
+
+
+def test_a_branch_s_pack_is_damaged(make_agent: MakeAgent) -> None:
     """Fault: a bit of the pack in a branch's clone is another, or the pack's index is cut, when the branch is asked for
     and would be rehearsed; expected: it is not launched, the PM reads why, and main serves."""
     agent, _ = grown(make_agent)
-    agent.branch("better", "serve()")
-    clone = Git(agent.places.checkout("better"))
-    clone("repack", "-a", "-d", "-q")
-    pack = next(Path(agent.places.checkout("better"), ".git/objects/pack").glob("*.pack"))
-    broken = pack if damage == "a bit" else pack.with_suffix(".idx")
-    broken.chmod(0o600)
-    whole = broken.read_bytes()
-    middle = len(whole) // 2
-    broken.write_bytes(
-        whole[:middle] + (bytes([whole[middle] ^ 1]) + whole[middle + 1 :] if damage == "a bit" else b"")
-    )
+    for name, damage in PACKS.items():
+        agent.branch(name, f"serve()  # {name}")
+        clone = agent.places.checkout(name)
+        Git(clone)("repack", "-a", "-d", "-q")
+        pack = next(Path(clone, ".git/objects/pack").glob("*.pack"))
+        pack.chmod(0o600)
+        damage(pack)
     agent.settings.write_text("limits: {grace_seconds: 1, boot_seconds: 5}\n")  # with rehearsals
     agent.stop()
     agent.start()
-    first = agent.serving()
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    told = agent.told("better failed, main is active again")
-    assert "pack" in told.rpartition("better failed")[2], "these runners would live through no rehearsal anyway"
-    state = agent.serving("main", but=first.boot_id)
-    assert [pin.branch for pin in state.pins if pin.branch != "better"] == []
-    assert not [boot for boot in state.boots if (boot.branch, boot.outcome) == ("better", "success")]
+    for name in PACKS:
+        first = agent.serving()
+        agent.ask(SignalName.BOOTSTRAP, name)
+        told = agent.told(f"{name} failed, main is active again")
+        assert "pack" in told.rpartition(f"{name} failed")[2], "these runners would live through no rehearsal anyway"
+        state = agent.serving("main", but=first.boot_id)
+        assert not [boot for boot in state.boots if (boot.branch, boot.outcome) == (name, "success")]
+        assert [pin.branch for pin in state.pins if pin.branch == "main"] == []
