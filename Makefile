@@ -45,10 +45,10 @@ format: setup-dev ## put imports and layout in order
 	@$(python) -m ruff check --quiet --select I --fix
 	@$(python) -m ruff format
 
+attacks faults: export MALLOC_ARENA_MAX := 2
 attacks: setup-containers ## try each attack of spec/ATTACKS.md, and print by number what held
 	@$(python) -m tests.lists spec/ATTACKS.md
 
-attacks faults: export MALLOC_ARENA_MAX := 2
 faults: setup-containers ## try each fault of spec/FAULTS.md, and print by number what held
 	@$(python) -m tests.lists spec/FAULTS.md
 
