@@ -62,7 +62,7 @@ def test_locks_that_a_runner_holds(make_agent: MakeAgent) -> None:
     held = agent.serving("holder")
     assert int(Path(agent.places.checkout("holder"), "logs/held").read_text()) > 100
     agent.ask(SignalName.BOOTSTRAP, "nowhere")
-    agent.told("there is no clone of nowhere")
+    agent.told("a signal was refused")
     agent.ask(SignalName.BOOTSTRAP, "better")
     agent.serving("better", but=held.boot_id)
 

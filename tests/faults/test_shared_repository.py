@@ -156,7 +156,7 @@ def test_the_branch_that_runs_is_deleted(make_agent: MakeAgent) -> None:
     assert better.commit == commit
     Git(agent.places.remote)("branch", "-D", "better")
     agent.ask(SignalName.BOOTSTRAP, "nowhere")
-    agent.told("there is no clone of nowhere")  # so the watcher has looked around since
+    agent.told("a signal was refused")  # so the watcher has looked around since
     assert agent.state().boot_id == better.boot_id
     os.kill(better.runner_pid, signal.SIGKILL)
     state = agent.serving("main", but=better.boot_id)
