@@ -22,7 +22,7 @@ from tests.faults.disks import fill, read_only, small_disk
 from tests.faults.grown import MakeAgent, grown, kill_runner
 from tests.keep.git_door.git_server import Server
 from tests.keep.git_door.world import World
-from tests.keep.supervision.agents import within
+from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 
@@ -133,18 +133,24 @@ def test_a_fetch_meets_maintenance(server: Server) -> None:
     assert failures == []
 
 
+def _refused(agent: Agent) -> None:
+    """A signal that ends nobody, and of which the PM is to read."""
+    Path(agent.places.signals, "bootstrap").write_text("-b\n")
+
+
 def test_the_repository_is_read_only(make_agent: MakeAgent) -> None:
     """Fault: the repository's disk turns read-only while a runner serves, and a signal is refused; expected: the runner
     goes on, the watcher lives and keeps what is to be told, and tells it when it can write again."""
     agent, _ = grown(make_agent)
     first = agent.serving()
     with read_only(agent.places.remote):
-        agent.ask(SignalName.ROLLBACK, "no-such-ref")
+        _refused(agent)
         within(20.0, lambda: "report.failed" in agent.log(), "a failed report")
         assert agent.watcher
         assert agent.watcher.poll() is None
-        assert is_alive(first.runner_pid, first.runner_started) or agent.state().level == "main"
-    agent.told("no-such-ref")
+        assert is_alive(first.runner_pid, first.runner_started)
+        assert agent.state().boot_id == first.boot_id
+    agent.told("a signal was refused")
 
 
 def test_the_branch_that_runs_is_deleted(make_agent: MakeAgent) -> None:
@@ -192,14 +198,14 @@ def test_the_objects_are_gone_while_a_runner_serves(make_agent: MakeAgent) -> No
     first = agent.serving()
     objects = Path(agent.places.remote, "objects")
     objects.rename(objects.with_name("away"))
-    agent.ask(SignalName.ROLLBACK, "no-such-ref")
+    _refused(agent)
     within(20.0, lambda: "report.failed" in agent.log(), "a failed report")
     assert agent.watcher
     assert agent.watcher.poll() is None
     assert is_alive(first.runner_pid, first.runner_started)
     assert agent.state().boot_id == first.boot_id
     objects.with_name("away").rename(objects)
-    agent.told("no-such-ref")
+    agent.told("a signal was refused")
     agent.ask(SignalName.BOOTSTRAP, "better")
     agent.serving("better")
 
