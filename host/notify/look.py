@@ -173,9 +173,12 @@ class Looker:
 
 
 def _commits(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
-    """Commit, address of its committer and time of those on main since `seen` that changed COMMS.md, oldest first."""
-    words = ("log", "--first-parent", "--reverse", "--format=%H%x00%ce%x00%ct%x00", f"{seen}..{main}", "--", PAGE)
-    fields = git.raw(*words).decode(errors="replace").split("\0")
+    """Commit, address of its committer and time of those on main since `seen` that changed COMMS.md, oldest first.
+
+    Merges are left out, whichever parent comes first: what they bring, one of the others has written. One with a single
+    parent that the agent pushed leaves the page alone (SPEC_COMMS), so these are the keep's and the PM's."""
+    words = ("--full-history", "--no-merges", "--topo-order", "--reverse", "--format=%H%x00%ce%x00%ct%x00")
+    fields = git.raw("log", *words, f"{seen}..{main}", "--", PAGE).decode(errors="replace").split("\0")
     rows = zip(fields[0::3], fields[1::3], fields[2::3], strict=False)
     return [(commit.strip(), email, timestamp(float(at))) for commit, email, at in rows]
 

@@ -11,6 +11,7 @@ import pytest
 
 from host.running import record
 from infra.shared import watcher_file
+from infra.shared.repository.tip import commit_tree, tree_with
 from infra.shared.watcher_file import Pin
 from tests.host.desk import Desk
 from tests.host.notify.scene import AT, DAY, NOW, Records
@@ -83,6 +84,22 @@ def test_what_was_told_before_a_restart_of_the_sender_is_not_looked_for_again(re
     again = Records(records.desk)
     again.seen = records.seen
     assert again.news() == []
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_merge_by_the_agent_tells_nothing_again(records: Records, is_seen: bool) -> None:
+    """Whichever parent it puts first: its page is main's, which another commit has written."""
+    its = records.directive("Write a haiku.")
+    records.news()
+    git, branch = records.desk.git(), records.desk.branch("try", {"src/a.py": "1"})
+    records.reports("done: it", ticks=(its,))
+    before = records.news() if is_seen else []
+    main = records.desk.main()
+    page = git("rev-parse", f"{main}:COMMS.md")
+    merge = commit_tree(git, tree_with(git, branch, {"COMMS.md": page}), (branch, main), "merge main")
+    git("update-ref", "refs/heads/main", merge)
+
+    assert [each.kind for each in (*before, *records.news())] == ["done"]
 
 
 def test_an_agent_that_should_run_and_does_not_is_told_of(records: Records) -> None:
