@@ -112,13 +112,10 @@ def _outcome(facts: dict[str, Any]) -> str:
         return f"{outcome}, but its push was refused: {refused[0].strip()}"
     if outcome not in ("denied", "awaiting_approval"):
         return outcome
-    flags = facts.get("policy_flags")
-    by = (
-        [_WHOSE.get(str(flag).partition(" ")[0], "{}").format(flag) for flag in flags]
-        if isinstance(flags, list)
-        else []
-    )
-    return f"{outcome} by {', '.join(by) or 'the policy'}: {content.strip().partition(chr(10))[0]}"
+    given = facts.get("policy_flags")
+    flags = [str(flag) for flag in given if flag != outcome] if isinstance(given, list) else []
+    by = ", ".join(_WHOSE.get(flag.partition(" ")[0], "{}").format(flag) for flag in flags)
+    return f"{outcome} by {by or 'the policy'}: {content.strip().partition(chr(10))[0]}"
 
 
 _REFUSED_PUSH = re.compile(r"^ *! \[(?:remote )?rejected\].*$|^error: failed to push some refs.*$", re.MULTILINE)
@@ -294,11 +291,13 @@ def egress(context: Context, screen: Screen, number: int) -> None:
     """
     from host.agent.egress import read_egress
     from host.container.choice import podman_at_hand
-    from host.running.record import PODMAN, is_running, sandbox_in_use
+    from host.running.record import PODMAN, is_running, read, sandbox_in_use
 
     home = context.initialised()
     if sandbox_in_use(home) != PODMAN:
         raise not_contained(home.agent, "nothing else counts what it sends")
+    if read(home).get("settings", {}).get("podman.network") == "none":
+        screen.advise("it has no network ('podman.network: none'), so it can ask for no name and send no packet")
     found = read_egress(home, podman_at_hand(context) if is_running(home) else None, number)
     screen.show(found, _egress(found, screen))
 
