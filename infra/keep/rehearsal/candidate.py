@@ -10,7 +10,9 @@ import resource
 import secrets
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 
@@ -164,21 +166,32 @@ def transcript(scratch: Scratch, steps: list[str]) -> str:
 
 
 def _last_conversation(bot: Below, checkout: str) -> str:
-    """What its tools answered last, as the newest one records it; its last bytes, if it has another form."""
+    """What model and tools said last, as the newest one records it; its last bytes, if it has another form."""
     directory = f"{checkout}/{_CONVERSATIONS}"
     try:
         newest = max((name for name in bot.names(directory, 1000) if name.endswith(".jsonl")), default="")
     except OSError:
         return ""
     text = bot.tail(f"{directory}/{newest}", _CONVERSATION_BYTES).decode(errors="replace")
-    answers = list[str]()
+    said = list[str]()
     for line in text.splitlines():
         try:
             fact = json.loads(line)
-            answers.append(f"{fact['call']['name']}: {str(fact['content'])[-300:]}")
-        except (ValueError, TypeError, KeyError, RecursionError):  # it records something else
+            said += [f"{who}: {words[-300:]}" for who, words in _said(fact)]
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # it records something else
             continue
-    return "\n".join(answers[-4:]) or text
+    return "\n".join(said[-4:]) or text
+
+
+def _said(fact: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Raises KeyError, TypeError or AttributeError for a line of another form."""
+    match fact["kind"]:
+        case "acted":
+            yield str(fact["call"]["name"]), str(fact["content"])
+        case "answered":
+            yield from (("model", str(part["text"])) for part in fact["content"] if part.get("text"))
+        case "ended":
+            yield "ended", f"{fact['end']} {fact.get('failure', '')}".rstrip()
 
 
 def refuse_full_disk(scratch: Scratch) -> None:
