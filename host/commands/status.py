@@ -182,14 +182,16 @@ def notify(context: Context, screen: Screen, test: bool) -> int:
 
 @command
 @click.argument("key", required=False)
-def config(context: Context, screen: Screen, key: str | None) -> None:
+def config(context: Context, screen: Screen, key: str | None) -> int:
     """Each setting: its value, where that came from, its type and meaning. KEY is one, or a section of them.
+    Exits with 8 when the model of these settings cannot work.
 
     \b
     Examples:
       minifram config
       minifram config limits.bash_seconds
     """
+    from host.agent.model_check import problem_in_effect
     from host.agent.settings_text import chosen, explained, unknown_key
 
     home = context.initialised()
@@ -199,6 +201,10 @@ def config(context: Context, screen: Screen, key: str | None) -> None:
         raise not_found(unknown_key(known, key or ""))
     lines = (line for entry in found for line in _setting(entry, screen))
     screen.show({"file": home.settings, "settings": plain(found)}, lines)
+    if problem := problem_in_effect(home):
+        screen.progress(problem)
+        return Exit.FINDINGS
+    return Exit.OK
 
 
 def _setting(entry: Entry, screen: Screen) -> Iterator[str]:

@@ -10,6 +10,8 @@ import ssl
 import sys
 from urllib.parse import urlsplit
 
+from infra.shared.secret_shapes import redacted_and_cut
+
 
 def main() -> int:
     asked = json.load(sys.stdin)
@@ -24,7 +26,7 @@ def main() -> int:
     if 200 <= status < 300:
         return 0
     more = ", a redirect, which is not followed" if 300 <= status < 400 else ""
-    print(f"the receiver answered {status} {reason[:100]}{more}", file=sys.stderr)
+    print(f"the receiver answered {status} {redacted_and_cut(reason, 100)}{more}", file=sys.stderr)
     return 1
 
 

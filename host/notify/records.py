@@ -15,7 +15,7 @@ from infra.keep.ledger.budget import Budget, Cost
 from infra.keep.ledger.ledger import Line, Opened, opening_cost, replay
 from infra.shared import approvals, comms, watcher_file
 from infra.shared.clock import timestamp
-from infra.shared.secret_shapes import redacted
+from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 
 LINE_CHARS, DETAIL_CHARS = 300, 4000
@@ -36,11 +36,11 @@ Known = tuple[bytes, ...]
 
 def line(text: str, known: Known) -> str:
     """One line for people, without secrets."""
-    return one_line(redacted(text[:DETAIL_CHARS], known), LINE_CHARS)
+    return one_line(redacted(text, known), LINE_CHARS)
 
 
 def details(text: str, known: Known) -> str:
-    return redacted(text[: 4 * DETAIL_CHARS], known)[:DETAIL_CHARS]
+    return redacted_and_cut(text, DETAIL_CHARS, known)
 
 
 def of_watcher(state: WatcherFile, runs: bool, switching: bool, known: Known) -> Iterator[Fact]:
@@ -68,7 +68,7 @@ def of_questions(asked: Sequence[Asking], page: str, known: Known) -> Iterator[F
         if each.recorded:
             wanted = f" approval wanted [{each.id}]: "
             report = next((text for heading, text in shown.items() if wanted in heading), "")
-            text = line(f"a call of {each.tool} waits for your answer: minifram approve {each.id}", known)
+            text = line(f"a call of {each.tool} waits for your answer: 'minifram approve {each.id}'", known)
             yield Fact("approval", f"questions/{each.id}", each.at, text, details(report, known))
 
 

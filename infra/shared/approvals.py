@@ -16,29 +16,23 @@ from infra.shared import comms
 from infra.shared.report_titles import version
 
 ID_DIGITS = 16
-_ID = rf"[0-9a-f]{{8}}(?:[0-9a-f]{{{ID_DIGITS - 8}}})?"
-"""Agents of earlier versions asked on the page themselves, with 8 digits; answers to those still count."""
-_ANSWER = re.compile(
-    rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
 _ASKED = re.compile(r"### (?P<at>\S+) \S+@[0-9a-f]+ approval wanted \[(?P<id>[0-9a-f]{8})\]: (?P<tool>\S+)")
 _QUESTION = re.compile(r"\s*approval\s+wanted(?! \[[0-9a-f]{8}\]: )", re.IGNORECASE)
 _DONE = re.compile(r"### \S+ \S+@[0-9a-f]+ done: ")
 
 
 class State(enum.Enum):
-    """How a question stands."""
+    """The state of a question."""
 
     WAITING = "waiting"
     APPROVED = "approved"
     DENIED = "denied"
     OVER = "over"
-    """Its answer was ticked or struck: it answers nothing any more."""
+    """Its answer was ticked or struck, and no longer applies."""
 
 
 class Decision(NamedTuple):
-    """What the PM says of one call."""
+    """The PM's answer for one call."""
 
     id: str
     approved: bool
@@ -87,7 +81,7 @@ def answers_in(directive: comms.Directive) -> tuple[Decision, ...]:
 
 
 def _answer(text: str, line: str) -> Decision | None:
-    match = _ANSWER.fullmatch(text.strip())
+    match = comms.ANSWER.fullmatch(text.strip())
     if match is None:
         return None
     approved, rest = match["word"].lower() == "approve", match["rest"].strip()
@@ -95,7 +89,7 @@ def _answer(text: str, line: str) -> Decision | None:
 
 
 def open_answers(document: str) -> dict[str, Decision]:
-    """What the PM says now, by id; of a yes and a no to the same call, the no. Raises CommsError."""
+    """The PM's current answers by id; of an approval and a denial of the same call, the denial. Raises CommsError."""
     found: dict[str, Decision] = {}
     for directive in comms.open_directives(document):
         for answer in answers_in(directive):
@@ -105,12 +99,12 @@ def open_answers(document: str) -> dict[str, Decision]:
 
 
 def answer_lines(document: str) -> set[str]:
-    """Ids of the open directives that are answers, and no work. Raises CommsError."""
+    """Ids of the open directives that are answers, not work. Raises CommsError."""
     return {directive.id for directive in comms.open_directives(document) if answers_in(directive)}
 
 
 def states(document: str, ids: tuple[str, ...]) -> dict[str, tuple[State, str]]:
-    """How the questions with these ids stand, each with the reason of a denial. Raises CommsError."""
+    """The state of the questions with these ids, with the reason of a denial. Raises CommsError."""
     now = open_answers(document)
     done = [item for item in comms.directives(document) if item.done]
     over = {answer.id for item in done for answer in answers_in(item._replace(text=item.text.replace("~~", "")))}

@@ -35,6 +35,12 @@ class CommsError(ValueError):
         self.section = section
 
 
+_ID = r"[0-9a-f]{8}(?:[0-9a-f]{8})?"
+"""Of a question; agents of earlier versions asked on the page themselves, with 8 digits."""
+ANSWER = re.compile(
+    rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -44,12 +50,12 @@ def directives(document: str) -> list[Directive]:
     """All directives in order. Raises CommsError when there is no Directives section.
 
     An open item above a ticked one with the same words counts as done: git's union merge leaves such pairs
-    when the PM's edit and a tick meet."""
+    when the PM's edit and a tick meet. An answer to a question does not: to give it again is to say it again."""
     return [Directive(_id(text), text, done, line) for text, done, line in wishes(document)]
 
 
 def wishes(document: str) -> list[tuple[str, bool, int]]:
-    """Text, done and line of each directive, for those who need no ids. Raises CommsError."""
+    """Text, state and line of each directive, for callers that need no ids. Raises CommsError."""
     lines = lines_of(document)
     kinds = kinds_of(lines)
     found = [
@@ -59,7 +65,15 @@ def wishes(document: str) -> list[tuple[str, bool, int]]:
     ]
     found = [(text, done, line) for text, done, line in found if text and not _is_comment(text)]
     ticked_at = {text: line for text, done, line in found if done}
-    return [(text, done or ticked_at.get(text, -1) > line, line) for text, done, line in found]
+    return [
+        (text, done or (ticked_at.get(text, -1) > line and not is_answer(text)), line) for text, done, line in found
+    ]
+
+
+def is_answer(text: str) -> bool:
+    """Whether a directive consists of answers to the agent's questions (`approvals`), one a line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return bool(lines) and all(map(ANSWER.fullmatch, lines))
 
 
 def open_directives(document: str) -> list[Directive]:
@@ -67,7 +81,7 @@ def open_directives(document: str) -> list[Directive]:
 
 
 def tick(document: str, ids: tuple[str, ...]) -> str:
-    """Tick the open directives with these ids; everything else stays to the byte. Unknown ids change nothing."""
+    """Tick the open directives with these ids; everything else stays byte for byte. Unknown ids are ignored."""
     lines = document.split("\n")
     for item in directives(document):
         if item.done or item.id not in ids:
@@ -77,7 +91,7 @@ def tick(document: str, ids: tuple[str, ...]) -> str:
 
 
 def add_directive(document: str, text: str) -> str:
-    """Put an open directive at the end of the Directives section. Raises ValueError for empty text, CommsError."""
+    """Add an open directive at the end of the Directives section. Raises ValueError for empty text, CommsError."""
     words = _plain_lines(text)
     if not words:
         raise ValueError("the directive is empty; say what the agent should do")
@@ -117,7 +131,7 @@ def with_sections(document: str) -> str:
 
 
 def section_text(document: str, section: str) -> str:
-    """What stands under a heading, without it. Raises CommsError when it is missing."""
+    """The text of a section, without its heading. Raises CommsError when it is missing."""
     lines = lines_of(document)
     texts = ("\n".join(lines[start:end]).strip("\n") for start, end in _sections(lines, kinds_of(lines), section))
     return "\n\n".join(text for text in texts if text)

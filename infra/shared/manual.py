@@ -82,7 +82,7 @@ def _call(line: str, known: dict[str, ToolSpec]) -> tuple[str, dict[str, Any]]:
 
 
 def _problem_with_input(tool: ToolSpec, given: dict[str, Any]) -> str | None:
-    """Names only: whether the values fit, the tool says itself."""
+    """Checks only the names; the tool itself checks the values."""
     properties, required = tool.input_schema.get("properties"), tool.input_schema.get("required")
     if not isinstance(properties, dict):
         return None

@@ -1,7 +1,6 @@
-"""What a runner may ask of the git door besides git: one line of JSON each way on a connection of its own.
+"""Requests of a runner to the git door besides git: one line of JSON each way, one connection each.
 
-The cell writes the requests, so each field is checked here and nothing in them is believed: they are data, and the
-keep decides about them."""
+The cell writes the requests, so every field is checked here and none is trusted; the keep decides about them."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ class Done(NamedTuple):
 
 
 class QuestionState(NamedTuple):
-    """How the question stands that an `Ask` asked."""
+    """The state of a question."""
 
     id: str
     state: Literal["waiting", "approved", "denied"]
@@ -82,20 +81,20 @@ class QuestionState(NamedTuple):
 
 
 class Examination(NamedTuple):
-    """How the examination stands; the verdict's fields are the examiner's."""
+    """The state of the examination; the fields of the verdict are the examiner's."""
 
     state: Literal["waiting", "examined"]
     verdict: Mapping[str, Any] = {}
 
 
 class Refused(NamedTuple):
-    """It will never be taken as it is."""
+    """Refused for good; sending it again unchanged is pointless."""
 
     why: str
 
 
 class Later(NamedTuple):
-    """It could not be done now; the same request may succeed later."""
+    """Not possible now; the same request may succeed later."""
 
     why: str
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from infra.shared.text import cut
 
 LEAST_KNOWN = 8
-"""A shorter value is not looked for: it would be found everywhere."""
+"""Shorter values are ignored: they would be found everywhere."""
 
 
 LEAST_SHAPED = 17

@@ -165,7 +165,7 @@ def _known_keys_of_prices(raw: Any, where: str, source: str) -> Any:
 
 
 def _told(error: msgspec.ValidationError, raw: Any) -> str:
-    """What msgspec says, with the key first and what was found there."""
+    """msgspec's error, with the key first and the value found."""
     message, _, path = str(error).rpartition(" - at `$.")
     if not message:
         return str(error)

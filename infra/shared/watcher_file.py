@@ -1,6 +1,6 @@
-"""What the watcher knows, in `watcher.json`: its memory over its own death, and what `minifram status` shows.
+"""The watcher's state, in `watcher.json`: it survives the watcher, and `minifram status` shows it.
 
-Replaced whole at each change. Times are wall times for people; no decision is made on them."""
+Replaced as a whole at each change. Times are wall times for people; no decision is based on them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What COMMS.md does not hold yet."""
+    """A report that is not in COMMS.md yet."""
 
     id: str
     """In the message of the commit that appends it, so that it is appended once."""
@@ -99,14 +99,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What survives the watcher's own death as it is."""
+    """The part of the state that is restored unchanged by the next watcher."""
 
     request: SignalRequest | None = None
     """The signal to carry out once no runner is alive."""
     handled: str = ""
     """Identity of the last signal that was carried out."""
     failures: int = 0
-    """Launches in a row that failed, other than requested ones; sets the delay before the next."""
+    """Consecutive failed launches, except requested ones; determines the delay before the next."""
     main: Version = Version()
     """What main held when it was last read."""
     known_good: tuple[Version, ...] = ()
@@ -119,7 +119,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     withdrawn: tuple[str, ...] = ()
     """Ids of versions that the PM has rolled back from or rejected: none of them replaces main."""
     pardoned: tuple[str, ...] = ()
-    """Those among them that the PM allowed again (`minifram retry`)."""
+    """Those of them that the PM allowed again (`minifram retry`)."""
     boots: tuple[BootRecord, ...] = ()
     """The last ones, oldest first."""
     troubles: tuple[Trouble, ...] = ()
@@ -143,9 +143,11 @@ class WatcherFile(Remembered, frozen=True, kw_only=True):
     launched_for: str = ""
     """What of main the runner was launched for: its body or, for a substitute of main, its version."""
     make_way_by: str = ""
-    """When the runner is ended, unless it makes way for what main holds now."""
+    """When the runner is stopped, unless it makes way for main before."""
+    code: str = ""
+    """Of the watcher itself (`running_code`); empty when a version of before wrote this."""
     untold: tuple[Report, ...] = ()
-    """Oldest first. Kept with the decision that they report: neither exists without the other."""
+    """Oldest first; written together with the decision that they report."""
 
 
 def encode(state: WatcherFile) -> bytes:

@@ -150,7 +150,7 @@ class ContainerDesk:
         Path(self.home.settings).write_text(text)
 
     def behave(self, how: str) -> None:
-        self.settings(f"sandbox: podman\nmodel: {{provider: scripted, script: {how}}}\n")
+        self.settings(f"sandbox: podman\nmodel: {{provider: scripted}}\n# stand-in: {how}\n")
 
     def podman(self, *words: str, check: bool = True, stdin: str | None = None) -> str:
         return self.user.podman(*words, check=check, stdin=stdin).stdout.strip()
@@ -173,8 +173,7 @@ class ContainerDesk:
 
     def clear(self) -> None:
         self.podman("rm", "--force", "--time=0", "--ignore", self.names.container)
-        for volume in (self.names.bot, self.names.state):
-            self.podman("volume", "rm", "--force", volume, check=False)
+        self.podman("volume", "rm", "--force", self.names.bot, self.names.state, check=False)
         self.podman("secret", "rm", secret_name(self.agent, KEYS[0]), check=False)
         home = self.home
         places = [home.data, home.state, os.path.dirname(home.settings), home.run]

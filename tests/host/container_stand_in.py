@@ -1,6 +1,6 @@
 #!/usr/bin/python3.11 -I
 """A stand-in for the seal and the watcher, as the image's entrypoint: seals nothing, notes what it sees, takes the
-lock, says that it runs, ends on SIGTERM. How it behaves stands in the settings, as `model.script`."""
+lock, says that it runs, ends on SIGTERM. How it behaves stands in the settings, in a comment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALLOWED = ("/mnt/remote/x", "/mnt/remote/objects/x", "/mnt/remote/refs/x", "/run
 
 
 def main() -> int:
-    how = re.search(r"script: (\w+)", Path("/etc/minifram/minifram.yaml").read_text())
+    how = re.search(r"stand-in: (\w+)", Path("/etc/minifram/minifram.yaml").read_text())
     behaviour = how[1] if how else "works"
     if behaviour == "refuses":
         print("seal: the canary was not rejected; the agent was not started", file=sys.stderr)

@@ -49,7 +49,8 @@ def test_an_answer_is_a_line_of_the_pms(desk: Desk) -> None:
     told = desk.done("deny", OTHER, "use\nmktemp", "--json").json
 
     assert told["schema"] == "minifram.deny/1"
-    assert told["commit"] == desk.main()
+    assert (told["commit"], told["id"]) == (desk.main(), OTHER)
+    assert told["directive_id"] in {each.id for each in comms.open_directives(desk.page())}
     assert told["call"]["call"] == '{"command": "touch b"}'
     answers = approvals.open_answers(desk.page())
     assert (answers[ID].approved, answers[OTHER].approved, answers[OTHER].why) == (True, False, "use mktemp")

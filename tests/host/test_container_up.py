@@ -159,7 +159,7 @@ def test_the_key_is_podman_s_secret_while_the_agent_is_up(desk: ContainerDesk) -
 
 def test_a_container_that_refuses_is_told_with_its_reason_and_leaves_nothing(desk: ContainerDesk) -> None:
     """Fail closed: the last words of the seal are the reason, and no key stays."""
-    desk.settings("sandbox: podman\nmodel: {provider: anthropic, script: refuses}\n")
+    desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n# stand-in: refuses\n")
 
     up = desk.call("up", ANTHROPIC_API_KEY=KEY)
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from infra.shared import secret_shapes
 from infra.shared.secret_shapes import LEAST_SHAPED, find_secrets, redacted, redacted_and_cut
+from tests.shared.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 BASE62 = string.ascii_letters + string.digits
@@ -228,7 +229,7 @@ NO_SECRETS = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_SECRETS)
+@each_row("text", NO_SECRETS)
 def test_what_is_no_secret_is_none(text: str) -> None:
     """Counters, digests, ids, names, placeholders and keys that were plainly typed by hand."""
     assert find_secrets(text.encode()) == []

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import unicodedata
 
-import pytest
 import regex
 
 from infra.shared.addresses import plain
 from infra.shared.visible import is_visible, spelled, spelled_name, without_ignorable
+from tests.shared.rows import each_row
 
 EVERY = "".join(map(chr, range(sys.maxunicode + 1)))
 
@@ -32,7 +32,7 @@ def test_no_character_that_shows_nothing_passes() -> None:
     assert not any(is_visible(f"name{each}") for each in hidden)
 
 
-@pytest.mark.parametrize("text", ["plain words", "ünï", "漢字", "عربي", "देवनागरी", "한국어", "é", "🙂", "→ …"])
+@each_row("text", ["plain words", "ünï", "漢字", "عربي", "देवनागरी", "한국어", "é", "🙂", "→ …"])
 def test_what_can_be_seen_stays(text: str) -> None:
     """Letters of all scripts, with their marks; symbols."""
     assert is_visible(text)

@@ -1,7 +1,7 @@
-"""How much memory all requests together may take: while they are received, and while they are being answered.
+"""How much memory all requests together may take: while they are received, and while they are answered.
 
-Whoever asks may be hostile, and be there many times. So nobody waits in a line that others could fill: when there is
-no room, whoever takes the most gives up what has been coming the longest, and an honest request is whole in moments."""
+Clients may be hostile and numerous, so nobody waits in a queue that others could fill: when memory runs out, the client
+that uses the most loses its oldest incomplete request. An honest request is complete within moments."""
 
 from __future__ import annotations
 

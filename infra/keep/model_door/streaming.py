@@ -176,7 +176,9 @@ class StreamingCall:
         loop = asyncio.get_running_loop()
         idle = self._model.idle_seconds
         async with asyncio.timeout(idle) as patience, self._model.send(client, self._exchange.body) as response:
-            if not 200 <= response.status_code < 300:  # what was begun is charged for, whoever in between renumbers it
+            if (
+                not 200 <= response.status_code < 300
+            ):  # a reply that began is charged for, whatever status a proxy gives it
                 raise refusal(response.status_code, response.headers, await _beginning(response))
             check_content_type(response.headers.get("content-type"), self._model.content_type)
             raw = cast("AsyncGenerator[bytes, None]", lines_of(response))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from typing import NamedTuple
 
 import structlog
@@ -22,6 +23,8 @@ from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
+COUNT_SECONDS = 5.0
+"""Between two looks at how often memory ran out: a runner that is killed so soon after was killed for that."""
 
 
 class _Tracked(NamedTuple):
@@ -45,7 +48,8 @@ class Following:
         self._log = log
         self._tracked: _Tracked | None = None
         self._memory_kills = processes.memory_kills()
-        """At the last look."""
+        """When they were counted last."""
+        self._counted_at = time.monotonic()
 
     @property
     def runner(self) -> Runner | None:
@@ -102,11 +106,14 @@ class Following:
     def _boot_words(self, boot_id: str, branch: str, commit: str) -> dict[str, BootLine]:
         return boot_files.boot_words(self._bot, self._places.checkout(branch), boot_id, branch, commit)
 
-    def death(self) -> Died | None:
+    def death(self, at: float) -> Died | None:
         """How the runner ended; reported once, after which it is no longer tracked."""
         tracked = self._tracked
-        before, self._memory_kills = self._memory_kills, processes.memory_kills()
-        if tracked is None or not children.is_over(tracked.pidfd):
+        is_over = tracked is not None and children.is_over(tracked.pidfd)
+        before = self._memory_kills
+        if is_over or at - self._counted_at >= COUNT_SECONDS:
+            self._memory_kills, self._counted_at = processes.memory_kills(), at
+        if tracked is None or not is_over:
             return None
         how, outside = "exit status unknown (it outlived a watcher)", True
         if tracked.process:

@@ -90,7 +90,7 @@ class Health:
         if runner is None:
             self.trouble = ""  # that was about one who is gone
             self._stopped = Elapsed()
-        if runner is None or not _is_of_interest(state):
+        if runner is None or not state.may_fail():
             self._end()
             return []
         if self._stopped.looks(at, processes.is_stopped(runner.pid)) > self._pace.stopped:
@@ -142,8 +142,3 @@ class Health:
             self._probe.close()
             self._probe = None
         self._next = 0.0
-
-
-def _is_of_interest(state: State) -> bool:
-    """Whether the runner is to stay active; one that is leaving need not be healthy."""
-    return state.may_fail()

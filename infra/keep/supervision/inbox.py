@@ -12,6 +12,7 @@ import time
 import zlib
 from typing import NamedTuple
 
+from infra.keep.supervision import unchanged
 from infra.shared.identity import OURS, Identity
 from infra.shared.safe_files import Below
 from infra.shared.safe_steps import NotPlain
@@ -61,12 +62,15 @@ class Ration:
 class Inbox:
     """The signal directory over time: each file is handed out once."""
 
-    def __init__(self, directory: str, cell: Identity = OURS) -> None:
+    def __init__(
+        self, directory: str, cell: Identity = OURS, settled_seconds: float = unchanged.SETTLED_SECONDS
+    ) -> None:
         self._directory = directory
         self._files = Below(os.path.dirname(directory), cell)
         self._handed_out: dict[str, str] = {}
         self._ration = Ration(AT_ONCE, ONE_EACH_SECONDS)
         self._next_sweep = 0.0
+        self._unchanged = unchanged.Unchanged(directory, settled_seconds)
         self.is_flooded = False
         """At the last look there was more than is looked at: signals wait, of which the last one counts."""
 
@@ -78,6 +82,8 @@ class Inbox:
         """Signals that were not handed out before. Raises OSError. `wall` is the clock's time, `at` is monotonic.
 
         One that could not be deleted stays claimed: it is not handed out again, and its deletion is tried again."""
+        if self._unchanged.is_it():
+            return []
         self.make()
         self.is_flooded = self._sweep(wall, at)
         if not self._ration.is_left(at):
@@ -91,6 +97,8 @@ class Inbox:
             self._handed_out[claimed.path] = claimed.identity
             self._ration.take()
             found.append(claimed)
+        if not any(map(_is_of_signals, self._files.names(self._directory, STRAYS))) and not self.is_flooded:
+            self._unchanged.looked()
         return found
 
     def _sweep(self, wall: float, at: float) -> bool:
@@ -99,7 +107,7 @@ class Inbox:
             return self.is_flooded
         self._next_sweep = at + 1.0
         names = self._files.names(self._directory, SWEPT_AT_ONCE)
-        strays = [name for name in names if name not in NAMES and not name.startswith(_CLAIMED)]
+        strays = [name for name in names if not _is_of_signals(name)]
         return len(strays) > STRAYS and any([self._is_removed(f"{self._directory}/{name}", wall) for name in strays])
 
     def _is_removed(self, path: str, wall: float) -> bool:
@@ -112,6 +120,10 @@ class Inbox:
     def forget(self, claimed: Claimed) -> bool:
         """Delete a claimed file. False when it is still there."""
         return forget(self._files, claimed)
+
+
+def _is_of_signals(name: str) -> bool:
+    return name in NAMES or name.startswith(_CLAIMED)
 
 
 def claim(files: Below, directory: str, wall: float) -> list[Claimed]:

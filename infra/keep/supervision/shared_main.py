@@ -11,6 +11,7 @@ import structlog
 from infra.keep.examination import returning
 from infra.keep.supervision.decide.events import Event, LaunchFailed, MainSeen, RetryAsked
 from infra.keep.supervision.following import brief
+from infra.keep.supervision.unchanged import Unchanged
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
 from infra.shared.branches import MAIN
@@ -33,6 +34,7 @@ class SharedMain:
         self._withdrawals = Withdrawals(self._git)
         self._log = log
         self._seen = Version()
+        self._unchanged = Unchanged(f"{places.remote}/refs/heads/{MAIN}")
         self._kept: tuple[Version, ...] | None = None
         self._retry_seen = False
 
@@ -47,7 +49,11 @@ class SharedMain:
 
     def look(self) -> list[Event]:
         """What changed; cheap enough to call at every look."""
+        if self._unchanged.is_it():
+            return self.asked()
         commit = self._loose()
+        if commit and commit == self._seen.commit:
+            self._unchanged.looked()
         if not commit or commit == self._seen.commit:
             return self.asked()
         try:

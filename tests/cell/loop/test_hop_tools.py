@@ -20,6 +20,8 @@ from infra.shared.people import AGENT
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git
 
+TEMPLATES_REMOTE = "/the/remote/of/the/template"
+"""Where the template's clones have their remote; each copy of them has its own."""
 LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1, 100_000)
 
 
@@ -40,11 +42,14 @@ class Clones:
         git("clone", "--quiet", "--template=", "remote.git", self.hop.directory)
         self.hop("checkout", "--quiet", "-b", "hop")
         self.commit(self.hop, "hop", "a hop")
+        for clone in (self.main, self.hop):
+            clone("remote", "set-url", "origin", TEMPLATES_REMOTE)
 
     def adopt(self) -> None:
         """Made by copying: the clones' origin is the copied repository."""
         for git in (self.main, self.hop):
-            git("remote", "set-url", "origin", self.places.remote)
+            settings = Path(git.directory, ".git/config")
+            settings.write_text(settings.read_text().replace(TEMPLATES_REMOTE, self.places.remote))
         self.commits = self.main("rev-list", "--reverse", "HEAD").split()
         self.tip = self.hop("rev-parse", "HEAD")
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.policy.commands import MAX_CHARS, OF_BASH, forms, read
+from tests.shared.rows import each_row
 
 R = "rm x"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("rm x", "a; rm x", "a && rm x", "a || rm x", "a | rm x", "a |& rm x", "a & rm x", "a\nrm x", " rm\tx "),
@@ -31,7 +32,7 @@ def test_a_command_is_seen_wherever_it_stands(text: str) -> None:
     assert R in [form for command in script.commands for form in forms(command)]
 
 
-@pytest.mark.parametrize("text", ["echo 'a; rm x'", 'echo "; rm x"', "echo rm x", "echo 'a\nrm x'", "a > 'rm x'"])
+@each_row("text", ["echo 'a; rm x'", 'echo "; rm x"', "echo rm x", "echo 'a\nrm x'", "a > 'rm x'"])
 def test_what_is_only_text_is_no_command(text: str) -> None:
     """Quotes and the names of files."""
     script = read(text)
@@ -39,7 +40,7 @@ def test_what_is_only_text_is_no_command(text: str) -> None:
     assert R not in [form for command in script.commands for form in forms(command)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("echo 'a", 'echo "a', "echo $(rm x)", "echo `rm x`", 'echo "$(rm x)"', 'echo "`rm x`"', "$'\\x72m' x"),

@@ -1,5 +1,5 @@
 """Trying the attempts: each at fresh copies of one prepared site, against minifram's verbs, plain git, and the PM's own
-clone, pull and push. What came of it is a row of the table; `python -m tests.host.tampering.examination` prints all."""
+clone, pull and push. The result is a row of the table; `python -m tests.host.tampering.examination` prints all."""
 
 from __future__ import annotations
 

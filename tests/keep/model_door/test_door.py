@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from infra.cell.model_client import ModelFailure, health
-from infra.shared.conversation import END_TURN, TOOL_USE, Message, Spent, Text, ToolUse, to_plain
+from infra.shared.conversation import END_TURN, REFUSAL, TOOL_USE, Message, Spent, Text, ToolUse, to_plain
 from infra.shared.exit_codes import Exit
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
@@ -196,7 +196,8 @@ def test_a_ledger_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
 def test_the_door_comes_with_a_script_of_its_own(tmp_path: Path) -> None:
     """Without any setting it plays the demonstration's script."""
     with DoorProcess(tmp_path, {}) as door:
-        assert door.complete(a_request("zzz no scene is for this")).stop_reason in (END_TURN, TOOL_USE)
+        assert door.complete(a_request("zzz no scene is for this")).stop_reason == REFUSAL
+        assert door.complete(a_request("write src/hello.py")).stop_reason == TOOL_USE
 
 
 def test_the_log_is_json_and_holds_no_word_of_a_conversation(door: DoorProcess) -> None:
