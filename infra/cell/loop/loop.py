@@ -45,6 +45,10 @@ class End(Enum):
     REFUSAL = "refusal"
     STUCK = "stuck"
     """It made the same calls with the same results again and again."""
+    NO_OP_LOOP = "no_op_loop"
+    """Step after step without any effect."""
+    MAX_FAILURES = "max_failures"
+    """Call after call failed."""
     BUDGET = "budget"
     """The next call could have passed what one run may cost."""
     CONTEXT = "context"
@@ -127,6 +131,8 @@ CUT = (
     "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Continue in "
     "smaller pieces: write long files in parts, one call at a time."
 )
+IDLE_TO_TELL, IDLE_TO_END = 4, 8
+FAILED_TO_TELL, FAILED_TO_END = 6, 12
 SAME_TO_TELL, SAME_TO_END = 4, 8
 """Steps in a row with the same calls and the same results: the model is told, and then the run ends."""
 SAME = (

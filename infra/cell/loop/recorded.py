@@ -49,9 +49,7 @@ class Recorded(NamedTuple):
     summaries: Mapping[tuple[int, bool], str]
     """Before the model call of a step; True: for a new conversation."""
     resumed: int
-    """So often it was resumed."""
-    fruitless: bool
-    """Nothing was answered since it was resumed."""
+    """So often it was resumed since a runner last got as far as the model."""
     at: str
     """Time of its last line."""
     end: str = ""
@@ -94,7 +92,7 @@ class _Reader:
         self._begun: set[tuple[int, int]] = set()
         self._told: dict[int, Words] = {}
         self._summaries: dict[tuple[int, bool], str] = {}
-        self._resumed, self._fruitless = 0, False
+        self._resumed = 0
         self._at = self._end = ""
 
     def take(self, line: Mapping[str, Any]) -> None:
@@ -113,7 +111,7 @@ class _Reader:
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")
                 self._completions.append(completion_from_dict(dict(line)))
-                self._fruitless = False
+                self._resumed = 0
             case "acting":
                 self._begun.add(_place(line))
             case "acted":
@@ -126,7 +124,9 @@ class _Reader:
             case "summed_up":
                 self._summaries[int(line["step_id"]), line["for"] == "hand-over"] = str(line["content"])
             case "resumed":
-                self._resumed, self._fruitless = self._resumed + 1, True
+                self._resumed += 1
+            case "model_failed" if line["type"] != "invalid_request":  # which may be the conversation's own fault
+                self._resumed = 0
             case "ended":
                 self._end = str(line["end"])
 
@@ -141,7 +141,6 @@ class _Reader:
             self._told,
             self._summaries,
             self._resumed,
-            self._fruitless,
             self._at,
             self._end,
         )

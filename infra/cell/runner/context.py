@@ -42,6 +42,7 @@ class RunnerContext(NamedTuple):
     """One model call. Raises ModelFailure, Interrupted."""
     heartbeat: LiveHeartbeat
     """Updated at each step of the main loop."""
+    pause: Callable[[float], None] = time.sleep
 
     def ask_in_time(self, request: Request) -> Completion:
         """One model call, as `ask`, with the promise that it ends in time."""
@@ -115,6 +116,7 @@ def runner_context(
         interruption=interruption,
         ask=ask or ask_door,
         heartbeat=heartbeat or LiveHeartbeat(),
+        pause=pause,
     )
 
 

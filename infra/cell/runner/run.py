@@ -24,13 +24,17 @@ from infra.cell.runner.budget_notices import BudgetNotices
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.page import PageSeen
+from infra.cell.runner.patient_model import PatientModel
 from infra.cell.runner.run_start import RunStart, StartMode, start_of
 from infra.cell.runner.transcript import Transcript
+from infra.cell.runner.tries import Stops, next_try_at, stops_since_word, why_of, words_of
 from infra.cell.runner.wakes import Wakes
 from infra.shared import report_titles
+from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.report_titles import first_line
+from infra.shared.repository.git import GitError
 from infra.shared.status_file import WORKING
 
 HANDOVER_CHARS = 4000
@@ -41,6 +45,8 @@ _WHY_STOPPED = {
     End.MAX_SECONDS: "it used up its time (limits.unit_seconds)",
     End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
     End.REFUSAL: "the model refused to go on",
+    End.NO_OP_LOOP: "{idle} steps in a row changed no file, made no commit and showed nothing new",
+    End.MAX_FAILURES: "{failed} calls in a row failed",
     End.STUCK: "it made the same calls with the same results {same} times in a row",
     End.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
     End.AWAITING_APPROVAL: "a call waits for your approval",
@@ -116,11 +122,13 @@ def _conversation(
         return "\n\n".join(filter(None, (directives.news(), budgets.news()))) or None
 
     bounds = Bounds(start.most_steps(limits), limits.unit_seconds)
+    until = time.monotonic() + limits.unit_seconds
+    ask = PatientModel(context, directives.wait, transcript.model_failed, until).complete
     room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
     hooks = Hooks(news, record, approvals.awaits, room)
     if start.before is None:
-        return loop.run(context.ask_in_time, start.request, toolbox, bounds, hooks)
-    player = Player(start.before, context.ask_in_time, toolbox.call, hooks, start.told)
+        return loop.run(ask, start.request, toolbox, bounds, hooks)
+    player = Player(start.before, ask, toolbox.call, hooks, start.told)
     # A new run has no record of its own yet: what is played goes into it.
     played = player.hooks if start.mode is StartMode.RESUME else player.hooks._replace(record=record)
     return loop.run(player.complete, start.request, player, bounds, played)
@@ -140,16 +148,38 @@ def _report(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive]
 
 
 def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive]) -> None:
-    """Report a run that was cut short."""
-    why = _WHY_STOPPED[outcome.end].format(steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END)
-    pushed = "you push to main, and at the next tick"
-    when = "you have answered or pushed to main" if outcome.end is End.AWAITING_APPROVAL else pushed
+    """Report a run that was cut short, and what follows."""
+    why = _WHY_STOPPED[outcome.end].format(
+        steps=outcome.steps,
+        broken=loop.BROKEN_REPLIES,
+        same=loop.SAME_TO_END,
+        idle=loop.IDLE_TO_END,
+        failed=loop.FAILED_TO_END,
+    )
+    title = outcome.end.value
+    if outcome.end is End.AWAITING_APPROVAL:
+        then = "Its directives stay open and are tried again when you have answered or pushed to main."
+    elif outcome.end is End.BUDGET:
+        then = "Its directives stay open and are tried again when you push to main, at a restart, and at a later tick."
+    else:
+        stops = _stops_with(context, outcome.end)
+        at = next_try_at(stops, context.boot.limits.work_seconds)
+        title, then = why_of(stops), words_of(stops, at and timestamp(at))
     more, words = f"\n\n{outcome.failure.message}" if outcome.failure else "", outcome.text
     if outcome.end is End.CONTEXT:
         more = f" The next run is given {handover_note.NOTE}, what this one wrote down; smaller directives help."
         words = clip(words, HANDOVER_CHARS)
-    then = f"Its directives stay open and are tried again when {when}."
-    report_end(context, _subject(tasks), outcome.end.value, f"The run ended because {why}. {then}{more}\n\n{words}")
+    report_end(context, _subject(tasks), title, f"The run ended because {why}. {then}{more}\n\n{words}")
+
+
+def _stops_with(context: RunnerContext, end: End) -> Stops:
+    """The stops since the PM's word, with this one."""
+    before = Stops()
+    try:
+        before = stops_since_word(context.git, context.page.look().commit, context.state.memory.unsent)
+    except GitError as error:
+        context.log.warning("tries.not_counted", error=str(error))
+    return Stops(before.runs + 1, time.time(), end.value)
 
 
 def report_end(context: RunnerContext, subject: str, why: str, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
-from infra.shared.status_file import LEAVING, SLEEPING, RunnerStatus, write_status
+from infra.shared.status_file import LEAVING, SLEEPING, WORKING, RunnerStatus, write_status
 
 STEP_SECONDS = 1.0
 """Steps are written at most this often: each write waits for the disk."""
@@ -22,7 +22,16 @@ class StatusFile:
 
     def show(self, doing: str, **facts: Any) -> None:
         """One of the words of `status_file`, and the facts that belong to it."""
-        self._write(RunnerStatus(doing, timestamp(time.time()), last_error=self._status.last_error, **facts))
+        lasting = {name: getattr(self._status, name) for name in ("last_error", "services")}
+        self._write(RunnerStatus(doing, timestamp(time.time()), **(lasting | facts)))
+
+    def wait(self, doing: str, until: str) -> None:
+        """What is under way waits."""
+        self._write(self._status._replace(doing=doing, until=until))
+
+    def go_on(self) -> None:
+        """It waits no more."""
+        self._write(self._status._replace(doing=WORKING, until=""))
 
     def step(self, steps: int) -> None:
         if time.monotonic() - self._written_since >= STEP_SECONDS:
@@ -30,6 +39,10 @@ class StatusFile:
 
     def leaving(self) -> None:
         self._write(self._status._replace(doing=LEAVING, since=timestamp(time.time()), until=""))
+
+    @property
+    def last_error(self) -> str:
+        return self._status.last_error
 
     def note_error(self, error: str) -> None:
         """Shown from the next write on; empty for none."""

@@ -304,7 +304,7 @@ def test_a_unit_that_is_gone_on_with_knows_what_waits(cell: Cell) -> None:
     done = {(1, 1): Done(call("x"), reply), (1, 2): Done(call("y"), of_before), (2, 1): Done(call("y"), made)}
 
     it = approvals(cell)
-    it.recall(Recorded("r", Request((), (), ()), (), "", 1, 0, (), done, frozenset(), {}, {}, 0, False, ""))
+    it.recall(Recorded("r", Request((), (), ()), (), "", 1, 0, (), done, frozenset(), {}, {}, 0, ""))
     assert it.awaits()
     cell.tell(f"deny {id}")
     assert f"denies call {id}" in (it.news(cell.context().page.look()) or "")
