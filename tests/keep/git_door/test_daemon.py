@@ -13,6 +13,7 @@ import sys
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from infra.keep.git_door import daemon
@@ -291,9 +292,10 @@ def test_what_serves_a_push_is_bounded(server: Server) -> None:
     with server.connect() as wire:
         wire.sendall(pkt(b"git-receive-pack /remote.git\0host=x\0"))
         assert wire.recv(10)
-        children = [int(pid) for pid in _descendants(server.process.pid)]
-        limits = [Path(f"/proc/{pid}/limits").read_text() for pid in children]
-        receiving = [text for pid, text in zip(children, limits, strict=True) if b"receive-pack\0" in _words(pid)]
+        children = psutil.Process(server.process.pid).children(recursive=True)
+        receiving = [
+            Path(f"/proc/{child.pid}/limits").read_text() for child in children if "receive-pack" in child.cmdline()
+        ]
         assert receiving
         for text in receiving:
             assert _soft(text, "Max address space") == daemon.at_most(memory_bytes(BLOB_BYTES), resource.RLIMIT_AS)
@@ -307,15 +309,6 @@ def test_a_machine_that_allows_less_gives_less() -> None:
     words = ["prlimit", "--as=400000000", "--cpu=100", "--", sys.executable, "-c", show]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert "/prlimit --as=400000000 --cpu=100 -- " in said
-
-
-def _descendants(pid: int) -> list[str]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return children + [each for child in children for each in _descendants(int(child))]
-
-
-def _words(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def _soft(limits: str, name: str) -> int:
@@ -356,13 +349,12 @@ def test_a_storm_of_connections_does_not_exhaust(server: Server) -> None:
 
     assert until(pushed, 60)
     assert server.process.poll() is None
-    assert until(lambda: len(_descendants(server.process.pid)) == 0, 60)
+    assert until(lambda: not psutil.Process(server.process.pid).children(recursive=True), 60)
 
 
 def _served(server: Server) -> int:
     """Connections that have a process of their own: children that the daemon has started and not those of these."""
-    pid = server.process.pid
-    return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return len(psutil.Process(server.process.pid).children())
 
 
 def test_many_pushes_at_once(server: Server) -> None:

@@ -127,8 +127,11 @@ def test_what_a_candidate_started_ends_with_it(bench: Bench) -> None:
 KILLS_THE_DOOR = """
     import signal
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read()
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read()
+        except OSError:
+            continue
         if b"infra.model_door" in words and context.boot.places.run.encode() in words:
             os.kill(int(pid), signal.SIGKILL)
     time.sleep(600)
