@@ -26,9 +26,11 @@ from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.patient_model import PatientModel
 from infra.cell.runner.run_start import RunStart, StartMode, start_of
+from infra.cell.runner.service_notices import ServiceNotices
 from infra.cell.runner.transcript import Transcript
 from infra.cell.runner.tries import Stops, next_try_at, stops_since_word, why_of, words_of
 from infra.cell.runner.wakes import Wakes
+from infra.cell.services import processes
 from infra.shared import report_titles
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
@@ -37,6 +39,7 @@ from infra.shared.report_titles import first_line
 from infra.shared.repository.git import GitError
 from infra.shared.status_file import WORKING
 
+MOST_NAMED = 20
 HANDOVER_CHARS = 4000
 """Of a hand-over note, so much stands in a report."""
 
@@ -82,6 +85,7 @@ def work_on(
 
     outcome = _conversation(context, start, toolbox, transcript, directives, approvals)
     context.heartbeat.beat("reporting", TENDING_SECONDS)
+    _end_what_it_left(context)
     facts = {"end": outcome.end.value, "steps": outcome.steps, "seconds": round(time.time() - started_at, 3)}
     failure = str(outcome.failure) if outcome.failure else None
     context.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(outcome.text))
@@ -97,6 +101,19 @@ def work_on(
     return outcome
 
 
+def _end_what_it_left(context: RunnerContext) -> None:
+    """Every process of the run; a runner that is asked to end leaves that to the watcher."""
+    if context.services is None or context.interruption.asked:
+        return
+    try:
+        ended = processes.end_all_but(context.services.pids)
+    except Exception as error:  # the work is done, and is reported
+        context.log.error("run.leftovers_not_ended", exc_info=error)
+        return
+    if ended:
+        context.log.info("run.leftovers_ended", processes=ended[:MOST_NAMED])
+
+
 def _conversation(
     context: RunnerContext,
     start: RunStart,
@@ -107,7 +124,7 @@ def _conversation(
 ) -> Outcome:
     """The loop; over what is on record first."""
     limits = context.boot.limits
-    budgets = BudgetNotices()
+    budgets, problems = BudgetNotices(), ServiceNotices(context.services)
 
     def record(event: Event) -> None:
         # Some tools, and a look for new directives, are git calls.
@@ -119,7 +136,9 @@ def _conversation(
         context.status.step(event.step)
 
     def news() -> str | None:
-        return "\n\n".join(filter(None, (directives.news(), budgets.news()))) or None
+        if context.services:
+            processes.reap(context.services.pids)
+        return "\n\n".join(filter(None, (directives.news(), budgets.news(), problems.news()))) or None
 
     bounds = Bounds(start.most_steps(limits), limits.unit_seconds)
     until = time.monotonic() + limits.unit_seconds

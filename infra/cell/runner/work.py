@@ -10,6 +10,7 @@ import enum
 import hashlib
 import time
 
+from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.loop import End, Outcome
 from infra.cell.loop.patience import next_run_seconds
 from infra.cell.model_client import ModelFailure
@@ -21,6 +22,9 @@ from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run_start import NoPrompt
 from infra.cell.runner.tries import WAITS, may_begin, next_try_at, stops_since_word
 from infra.cell.runner.wakes import Wakes, next_tick
+from infra.cell.services.declared import FILE
+from infra.cell.services.processes import adopt_orphans
+from infra.cell.services.supervisor import Services
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
@@ -56,7 +60,20 @@ class Next(enum.Enum):
 
 
 def until_handed_over(context: RunnerContext) -> Exit:
-    """Work on main. Gives the exit code; raises Interrupted."""
+    """Work on main, with the agent's services beside it. Gives the exit code; raises Interrupted."""
+    try:
+        adopt_orphans()
+    except OSError as error:  # then the watcher alone ends what gets away
+        context.log.warning("orphans.not_adopted", error=str(error))
+    services = Services(context.checkout, environment, context.log.info, context.status.services)
+    services.start()
+    try:
+        return _until_handed_over(context._replace(services=services))
+    finally:
+        services.close()
+
+
+def _until_handed_over(context: RunnerContext) -> Exit:
     wakes = Wakes(context.boot.places.git_socket, context.log, context.interruption)
     work = Work(context, wakes)
     work.set_origin()
@@ -91,6 +108,8 @@ class Work:
         """The last run ended for want of a model, or was broken off: the next one goes on with it."""
         self._spoken = False
         """The PM has moved main since the last run began."""
+        self._problem = ""
+        """With the file of services, at the last look."""
         self.waits = ""
         """For what open directives wait."""
         self._main = context.state.memory.awaiting_at
@@ -143,6 +162,7 @@ class Work:
             return self._make_way(seen, ticked)
         if not context.boot.instead_of:
             catch_up(context, seen.commit)
+        self._report_services(seen)
         if seen.missing and sent:  # an unsent report puts them back as well
             title = f"{context.version()} put back into COMMS.md: {', '.join(seen.missing)}"
             sent = context.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
@@ -247,6 +267,17 @@ class Work:
                 context.state.change(awaiting=_hash(seen.directives_text), awaiting_at=seen.commit)
         self._put_off = seen.directives_text
         return Next.SLEEP
+
+    def _report_services(self, seen: PageSeen) -> None:
+        """Report what is wrong with their file, once."""
+        context = self._context
+        if context.services is None:
+            return
+        context.services.refresh()  # the checkout has just caught up
+        problem, self._problem = self._problem, context.services.problem
+        if self._problem and self._problem not in (problem, *seen.document.splitlines()):
+            title = f"{context.version()} {FILE} cannot be used"
+            context.page.report(title, f"{self._problem}\n\nServices that ran before go on; no other is started.")
 
     def _report_no_prompt(self, missing: NoPrompt, tasks: list[Directive]) -> None:
         context = self._context

@@ -66,7 +66,7 @@ def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell
     wait_for(lambda: "waits for your word" in run.doing(), "its status says so, too")
     run.process.kill()
     run.ended()
-    run = cell.start(value._replace(id="b" * 32))
+    run = cell.start(cell.boot(limits=value.limits))
     wait_for(functools.partial(_ticked, run, 4), "ticks")
     assert len(cell.model.requests) == MOST_TRIES
 

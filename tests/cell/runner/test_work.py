@@ -173,11 +173,78 @@ def test_while_a_run_waits_for_its_model_nothing_is_missed(cell: Cell, how: str)
             assert run.ended() == 0
     if how in ("new code", "killed", "asked to end"):
         Git(cell.checkout)("pull", "--quiet")
-        cell.start(cell.boot(id="b" * 32))
+        cell.start(cell.boot())
     if how != "taken back":
         wait_for(lambda: cell.reported("5 messages"), "the report of the same conversation")
     wait_for(lambda: cell.open() == [], "all is done")
     assert read(f"{cell.checkout}/logs/did") == "once\n"
+
+
+LEAVE = (
+    "(setsid bash -c 'echo $BASHPID > logs/left; exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; "
+    "while [ ! -s logs/left ]; do sleep 0.01; done"
+)
+KEEP = "services: [{name: web, command: [bash, -c, 'echo $$ > web.pid; exec sleep 1000'], directory: logs}]\n"
+
+
+def _pid_in(path: str) -> int:
+    wait_for(lambda: os.path.exists(path) and read(path).endswith("\n"), path)
+    return int(read(path))
+
+
+def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: Cell) -> None:
+    """However it got away. The declared service outlives runs, is shown, and ends with the runner."""
+    write_it = ToolUse("2", "write_file", {"path": "services.yaml", "content": KEEP})
+    cell.model.replies += [calls(bash(LEAVE, id="1"), write_it), says("Left.")]
+    cell.tell("leave something")
+    run = cell.start(cell.boot())
+    wait_for(lambda: cell.reported("Left."), "the report")
+    left, kept = _pid_in(f"{cell.checkout}/logs/left"), _pid_in(f"{cell.checkout}/logs/web.pid")
+    assert gone(left)
+    assert not gone(kept)
+    wait_for(lambda: "web running" in run.doing(), "it is shown")
+    assert "run.leftovers_ended" in run.log()
+
+    asked: list[str] = []
+
+    def again(request: Request) -> Completion:
+        asked.append(results(request)[0].content)
+        return says("Still there.")
+
+    cell.model.replies.append(again)
+    cell.tell("and now?")
+    wait_for(lambda: cell.reported("Still there."), "the next run")
+    assert "- services: web running" in asked[0]
+    assert not gone(kept)
+    run.ask_to_end()
+    assert run.ended() == 0
+    assert gone(kept)
+
+    os.unlink(f"{cell.checkout}/logs/web.pid")
+    cell.start(cell.boot())
+    assert _pid_in(f"{cell.checkout}/logs/web.pid") != kept
+
+
+def test_a_file_of_services_that_cannot_be_used_is_told(cell: Cell) -> None:
+    """To the PM in a report, once, also by the next runner; and to the model that wrote it."""
+    told: list[str] = []
+
+    def answer(request: Request) -> Completion:
+        told.extend(texts(request))
+        return says("I see.")
+
+    bad = ToolUse("1", "write_file", {"path": "services.yaml", "content": "services: web\n"})
+    cell.model.replies += [calls(bad), answer]
+    cell.tell("keep a server")
+    for _ in range(2):
+        run = cell.start(cell.boot())
+        wait_for(lambda: cell.reported("services.yaml cannot be used"), "the report")
+        run.sleeps()
+        assert "must hold one key" in run.doing()
+        run.ask_to_end()
+        assert run.ended() == 0
+    assert "must hold one key" in told[0]
+    assert len([report for report in cell.reports() if "must hold one key" in report]) == 1
 
 
 def _more_than(things: list[Request], count: int) -> bool:
