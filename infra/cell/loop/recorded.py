@@ -54,6 +54,8 @@ class Recorded(NamedTuple):
     """Time of its last line."""
     end: str = ""
     """How it ended; empty when that is not on record."""
+    idle: frozenset[int] = frozenset()
+    """Steps of which no file and no commit came, where that was looked at."""
 
     @property
     def steps(self) -> int:
@@ -67,6 +69,7 @@ class Recorded(NamedTuple):
             begun=frozenset(key for key in self.begun if key[0] <= step),
             told={at: words for at, words in self.told.items() if at <= step},
             summaries={key: words for key, words in self.summaries.items() if key[0] <= step},
+            idle=frozenset(each for each in self.idle if each <= step),
             end="" if step < self.steps else self.end,
         )
 
@@ -92,6 +95,7 @@ class _Reader:
         self._begun: set[tuple[int, int]] = set()
         self._told: dict[int, Words] = {}
         self._summaries: dict[tuple[int, bool], str] = {}
+        self._idle: set[int] = set()
         self._resumed = 0
         self._at = self._end = ""
 
@@ -119,6 +123,8 @@ class _Reader:
                 done = ToolUse(str(call["id"]), str(call["name"]), dict(call["input"]))
                 self._done[_place(line)] = Done(done, _reply(line))
                 self._begun.add(_place(line))
+            case "idle":
+                self._idle.add(int(line["step_id"]))
             case "told":
                 self._told[int(line["step_id"])] = Words(str(line["text"]), str(line["steered"]))
             case "summed_up":
@@ -143,6 +149,7 @@ class _Reader:
             self._resumed,
             self._at,
             self._end,
+            frozenset(self._idle),
         )
 
 

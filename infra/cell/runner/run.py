@@ -15,6 +15,7 @@ from infra.cell.loop.context.context import Room, Summarised
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.loop import Answered, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.player import Player
+from infra.cell.loop.progress import FAILED_TO_END, IDLE_TO_END
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
@@ -22,6 +23,7 @@ from infra.cell.runner import handover_note
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.budget_notices import BudgetNotices
 from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.file_effects import FileEffects
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.patient_model import PatientModel
@@ -124,12 +126,15 @@ def _conversation(
 ) -> Outcome:
     """The loop; over what is on record first."""
     limits = context.boot.limits
+    files = FileEffects(context.boot.places.bot)
     budgets, problems = BudgetNotices(), ServiceNotices(context.services)
 
     def record(event: Event) -> None:
         # Some tools, and a look for new directives, are git calls.
         context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
         transcript.add(event)
+        if isinstance(event, Answered):
+            files.mark()
         match event:
             case Answered(step, completion) | Summarised(step, answers=(*_, completion)) if step > start.steps:
                 budgets.note(completion.spent)
@@ -144,7 +149,7 @@ def _conversation(
     until = time.monotonic() + limits.unit_seconds
     ask = PatientModel(context, directives.wait, transcript.model_failed, until).complete
     room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
-    hooks = Hooks(news, record, approvals.awaits, room)
+    hooks = Hooks(news, record, files.changed, approvals.awaits, room)
     if start.before is None:
         return loop.run(ask, start.request, toolbox, bounds, hooks)
     player = Player(start.before, ask, toolbox.call, hooks, start.told)
@@ -172,8 +177,8 @@ def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Dir
         steps=outcome.steps,
         broken=loop.BROKEN_REPLIES,
         same=loop.SAME_TO_END,
-        idle=loop.IDLE_TO_END,
-        failed=loop.FAILED_TO_END,
+        idle=IDLE_TO_END,
+        failed=FAILED_TO_END,
     )
     title = outcome.end.value
     if outcome.end is End.AWAITING_APPROVAL:

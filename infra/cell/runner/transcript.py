@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from infra.cell.loop.context.context import Summarised, Trimmed
-from infra.cell.loop.loop import Acted, Acting, Answered, Event, Outcome, Told
+from infra.cell.loop.loop import Acted, Acting, Answered, Event, Idle, Outcome, Told
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
@@ -116,6 +116,8 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
             }
         case Told(_, text, steered):
             return "told", step | {"text": text, "steered": steered}
+        case Idle():
+            return "idle", step
         case Trimmed(_, blocks, before, after):
             return "shortened", step | {"blocks": blocks, "tokens_before": before, "tokens_after": after}
         case Summarised():
