@@ -48,7 +48,7 @@ format: setup-dev ## put imports and layout in order
 attacks: setup-containers ## try to get out of the sealed container, and print what held
 	@$(python) -m tests.sealed.rows
 	@$(python) -m tests.egress.table
-	@$(python) -m tests.host.planted.examination
+	@$(python) -m tests.host.tampering.examination
 	@$(python) -m tests.sealed.held
 	@$(python) -m tests.keep.examination.attacks
 

@@ -56,7 +56,7 @@ def main(words: list[str]) -> int:
     given = parser.parse_args(words)
     unknown = [name for name in given.names if name not in names]
     if unknown:
-        parser.error(f"there is no figure {unknown[0]!r}; there are {', '.join(names)}")
+        parser.error(f"no such figure: {unknown[0]!r}; the figures are {', '.join(names)}")
     if (given.rounds is not None and given.rounds < 1) or given.idle_seconds <= 0:
         parser.error("--rounds and --idle-seconds must be above 0")
     chosen = list(dict.fromkeys(given.names or names))

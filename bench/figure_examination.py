@@ -114,7 +114,7 @@ def _examine(remote: str, branch: str, commit: str) -> Examined:
     git = Git(remote)
     found = records.find(git, trees.key_of(git, trees.merged(git, git("rev-parse", "refs/heads/main"), commit)))
     if found is None:
-        raise RuntimeError(f"there is no verdict on {branch}")
+        raise RuntimeError(f"no verdict on {branch}")
     return found
 
 

@@ -124,7 +124,7 @@ def _newborns(directory: Path, cleanup: contextlib.ExitStack, rounds: dict[str, 
         agent.next_main(bodies.BAD[way])
         agent.launch()
         first = agent.stamps.next("first", f"main, which {way}")
-        agent.led_by(watcher_file.SAFE_LEVEL, "")
+        agent.serves_at(watcher_file.SAFE_LEVEL, "")
         seconds = now() - first.seconds
         agent.stop()
         agent.forget()
@@ -133,13 +133,13 @@ def _newborns(directory: Path, cleanup: contextlib.ExitStack, rounds: dict[str, 
     return _in_turn("safe mode", rounds, one)
 
 
-def _replaced(agent: WatchedAgent, target: str, rung: str) -> float:
-    """Have the runner make way for `target`, which is bad, until this rung serves again."""
+def _replaced(agent: WatchedAgent, target: str, level: str) -> float:
+    """Have the runner make way for `target`, which is bad, until this level serves again."""
     before = agent.quiet().boot_id
     agent.stamps.forget()
     agent.order(target)
     first = agent.stamps.next("first", f"a bad {target} starting")
-    agent.led_by(rung, before)
+    agent.serves_at(level, before)
     return now() - first.seconds
 
 

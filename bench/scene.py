@@ -182,14 +182,14 @@ class WatchedAgent:
 
         return within(PATIENCE_SECONDS, look, f"{branch} running; now {self.state()}")
 
-    def led_by(self, rung: str, before: str) -> WatcherFile:
-        """The state once this rung serves, in another boot than `before`."""
+    def serves_at(self, level: str, before: str) -> WatcherFile:
+        """The state once this level serves, in another boot than `before`."""
 
         def look() -> WatcherFile | None:
             state = self.state()
-            return state if (state.phase, state.level) == ("running", rung) and state.boot_id != before else None
+            return state if (state.phase, state.level) == ("running", level) and state.boot_id != before else None
 
-        return within(PATIENCE_SECONDS, look, f"{rung} serving; now {self.state()}")
+        return within(PATIENCE_SECONDS, look, f"{level} serving; now {self.state()}")
 
     def quiet(self) -> WatcherFile:
         """The state once somebody serves and all is told."""

@@ -30,6 +30,7 @@ COMMANDS = {
     "runs": ("runs", "the agent's runs, and their steps"),
     "replay": ("runs", "replay a run without model calls or side effects"),
     "resume": ("runs", "continue a run from one of its steps, in another way"),
+    "notify": ("status", "send notifications to you, or one as a test"),
     "egress": ("runs", "the network requests of an agent in its container"),
     "ledger": ("runs", "verify the ledger of model calls"),
     "tell": ("comms", "give the agent a directive"),
@@ -47,7 +48,7 @@ COMMANDS = {
     "restore": ("agents", "make an agent from a backup"),
     "config": ("status", "each setting: value, origin, meaning"),
     "doctor": ("status", "check this machine and the agent's directories"),
-    "generate": ("agents", "print a quadlet unit or kube manifest of an agent"),
+    "generate": ("generate", "print a quadlet unit or kube manifest of an agent"),
     "demo": ("status", "watch an agent work, improve itself, fail and recover"),
     "completion": ("status", "print the completion script of your shell"),
 }

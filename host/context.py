@@ -44,7 +44,7 @@ class Context(NamedTuple):
         others = known_agents(self.environ)
         hint = f"; agents that exist: {', '.join(others)}" if others else ""
         raise not_found(
-            f"there is no agent {self.agent!r}: expected its repository at {home.remote}; "
+            f"no such agent: {self.agent!r}; expected its repository at {home.remote}; "
             f"make it with 'minifram init{self.option}'{hint}"
         )
 

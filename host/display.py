@@ -103,7 +103,13 @@ def plain(value: Any) -> Any:
 
 def as_json(schema: str, value: Any) -> str:
     """One line of JSON: `{"schema": "minifram.<schema>/1", …}`."""
-    return json.dumps({"schema": f"minifram.{schema}/1"} | plain(value))
+    fields = plain(value)
+    former = {old: fields[new] for new, old in _FORMER.items() if new in fields}
+    return json.dumps({"schema": f"minifram.{schema}/1"} | fields | former)
+
+
+_FORMER = {"level": "rung", "status": "standing"}
+"""What the version before calls a key of a result: said beside it."""
 
 
 class Screen(NamedTuple):

@@ -16,9 +16,9 @@ from infra.keep.git_door import inspection
 from infra.keep.git_door.decide import MAIN_REF, Update, refusal
 from infra.keep.git_door.examined import ask_for_examinations
 from infra.keep.git_door.inspection import Pushed
-from infra.keep.git_door.objects import read_known
 from infra.keep.git_door.rules import Rules, read_rules
 from infra.shared.exit_codes import Exit
+from infra.shared.known_secrets import read_known
 from infra.shared.repository.git import GitError
 from infra.shared.secret_shapes import redacted
 

@@ -128,7 +128,7 @@ class Door:
         unit_now: Callable[[], str] = lambda: UNKNOWN,
     ) -> None:
         """`accounts` None: the first model has no price. `left_out`: why other models are not among `models`. `probe`
-        is the file whose word is given out to whoever asks; `unit_now` names the unit of work under way."""
+        is the file whose word is given to every client that asks; `unit_now` names the unit of work under way."""
         self.models = models
         self.accounts = accounts
         self._left_out = left_out
@@ -165,7 +165,7 @@ class Door:
         return JSONResponse(answer | ({"sdk": _worst(states)} if states else {}))
 
     async def probe(self, _: HttpRequest) -> Response:
-        """What the watcher wrote last: whoever knows it has been here."""
+        """What the watcher wrote last: a runner that knows it has used this door."""
         try:
             with open(self._probe, encoding="ascii") as file:
                 word = file.read(PROBE_CHARS)
@@ -196,8 +196,8 @@ class Door:
             raise CallFailure("unavailable", "the model door is being stopped; try again when it is back") from None
 
     async def call(self, request: Request, left: asyncio.Future[None] | None = None) -> Completion:
-        """One completion, from the first of the models that gives one. `left` is done once whoever asks has gone; only
-        a person need not go on for that, since what a provider has begun is paid. Raises CallFailure."""
+        """One completion, from the first model that gives one. `left` is done once the client has disconnected; only a
+        person stops for that, since what a provider has begun is paid. Raises CallFailure."""
         models = asked_first(self.models, request.model)
         began = time.monotonic()
         failed: list[FailedTry] = []
@@ -279,7 +279,7 @@ class Door:
 
 
 async def _left(http: HttpRequest) -> None:
-    """Until whoever asked, and has sent it all, closes the connection."""
+    """Until the client, whose request is complete, closes the connection."""
     while (await http.receive())["type"] != "http.disconnect":
         pass
 
@@ -294,7 +294,7 @@ async def _unless(left: asyncio.Future[None], call: Call) -> Answer:
     finally:
         making.cancel()
         await asyncio.wait((making,))  # until it has tidied up
-    raise CallFailure("invalid_request", "whoever asked has left")
+    raise CallFailure("invalid_request", "the client has disconnected")
 
 
 def asked_first(models: Sequence[Model], name: str) -> Sequence[Model]:
@@ -302,7 +302,7 @@ def asked_first(models: Sequence[Model], name: str) -> Sequence[Model]:
     wished = [model for model in models if model.name == name]
     if name and not wished:
         known = ", ".join(model.name for model in models)
-        raise CallFailure("invalid_request", f"there is no model {name[:200]!r} in the PM's settings, but {known}")
+        raise CallFailure("invalid_request", f"no such model: {name[:200]!r}; the PM's settings have {known}")
     return (*wished, *(model for model in models if model not in wished))
 
 

@@ -5,12 +5,8 @@ decisions are in `supervision.decide`, which is pure; `observe` sees and `act` a
 
 from __future__ import annotations
 
-import logging
-import logging.handlers
 import os
 import sys
-
-import structlog
 
 from infra.keep.supervision import memory
 from infra.keep.supervision.act import Actor
@@ -21,7 +17,7 @@ from infra.keep.supervision.parts import Parts, now
 from infra.keep.supervision.zones import Zones, plain_directories
 from infra.shared import arguments
 from infra.shared.exit_codes import Exit
-from infra.shared.log import log_as_json
+from infra.shared.log import log_to_file
 from infra.shared.settings_file import SettingsError, read_settings
 
 
@@ -39,7 +35,7 @@ def watch(zones: Zones) -> int:
         for directory in (places.bot, places.run, places.var):
             os.makedirs(directory, mode=0o700, exist_ok=True)
         held = memory.lock(places.watcher_lock)
-        log = _log_to(places.watcher_log, settings.limits.log_bytes)
+        log = log_to_file("watcher", places.watcher_log, settings.limits.log_bytes)
     except SettingsError as error:
         return _refuse(str(error), Exit.USAGE)
     except memory.AlreadyRunning as error:
@@ -75,15 +71,6 @@ def supervise(parts: Parts) -> State:
 def _refuse(why: str, code: Exit) -> int:
     print(f"watcher: {why}", file=sys.stderr)
     return code
-
-
-def _log_to(path: str, rotate_over: int) -> structlog.stdlib.BoundLogger:
-    """JSON lines, one per event; a file that would pass `rotate_over` bytes is moved to `.1`."""
-    handler = logging.handlers.RotatingFileHandler(path, maxBytes=rotate_over, backupCount=1, encoding="utf-8")
-    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
-    log_as_json(structlog.stdlib.LoggerFactory(), structlog.stdlib.BoundLogger)
-    log: structlog.stdlib.BoundLogger = structlog.get_logger("watcher")
-    return log
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def opened(file: str) -> Iterator[Archive]:
     try:
         raw = open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115 - below
     except FileNotFoundError:
-        raise not_found(f"there is no file {file}; give one that 'minifram backup' made") from None
+        raise not_found(f"no such file: {file}; give one that 'minifram backup' made") from None
     except IsADirectoryError:
         raise usage(f"{file} is a directory; give a file that 'minifram backup' made") from None
     with raw:

@@ -64,7 +64,7 @@ def back_up(context: Context, file: str | None, now: float, say: Say) -> BackedU
     directory = os.path.dirname(target)
     _refuse_what_is_there(target)
     if not os.path.isdir(directory):
-        raise not_found(f"there is no directory {directory}; make it, or give another FILE")
+        raise not_found(f"no such directory: {directory}; create it, or give another FILE")
     settings = _settings(home)
     git = _open_whole(home)
     with tempfile.TemporaryDirectory(prefix=".minifram-backup.", dir=directory) as place:

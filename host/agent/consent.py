@@ -27,7 +27,7 @@ Consent = Callable[[str, Sequence[Difference]], bool]
 
 CONCERNS = "isolation, keys, money or network"
 SHOWN_CHARS = 200
-SANDBOX, LIVED = "sandbox", "lived in sandbox"
+SANDBOX, LIVED, COMMAND = "sandbox", "lived in sandbox", "notify.command"
 
 
 class Adopted(NamedTuple):
@@ -59,10 +59,11 @@ def shown(difference: Difference) -> str:
 
 
 def adopt(archived: bytes, source: str, lived: str, consent: Consent) -> Adopted:
-    """What an agent restored from these settings gets. `sandbox: process` never counts: only the start can say so."""
+    """What an agent restored from these settings gets. `sandbox: process` never counts: only the start can say so; nor
+    does `notify.command`, which would run as the PM."""
     settings, defaults = parse_settings(archived.decode(), source), flat(Settings())
     found = needing_consent(flat(settings), defaults)
-    never = tuple(each for each in found if (each.key, each.value) == (SANDBOX, PROCESS))
+    never = tuple(each for each in found if (each.key, each.value) == (SANDBOX, PROCESS) or each.key == COMMAND)
     asked = tuple(each for each in found if each not in never)
     if lived == PROCESS:
         asked += (Difference(LIVED, PROCESS, "podman"),)

@@ -94,7 +94,7 @@ def run_demo(keep_at: str | None, sandbox: str, out: TextIO) -> int:
 
 
 def play_whole(agent: DemoAgent, story: Narration, first: Callable[[], None] = lambda: None) -> None:
-    """From the agent's birth to its end; `first` is called once it is up. Raises DemoFailed."""
+    """From `init` to the end; `first` is called once it is up. Raises DemoFailed."""
     with _alive(agent, story):
         first()
         _play(agent, story)

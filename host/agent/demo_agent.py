@@ -101,7 +101,7 @@ def wall(stamp: str) -> float:
     """Seconds, of a boot's time. Raises DemoFailed."""
     match = re.fullmatch(r"(.+)\.(\d{3})Z", stamp)
     if match is None:
-        raise DemoFailed(f"{stamp!r} is no time")
+        raise DemoFailed(f"{stamp!r} is not a time")
     return time.mktime(time.strptime(match[1], "%Y-%m-%dT%H:%M:%S")) + int(match[2]) / 1000
 
 

@@ -17,6 +17,7 @@ from host.agent import pins
 from host.context import Context, as_option
 from host.display import counted
 from host.errors import CommandError
+from host.notify.check import check as check_notifications
 from host.paths import AgentPaths, problem_with_directory
 from host.repository.checks import FAIL, NOTE, OK, WARN, Result, check_repository
 from host.repository.open import hooks_elsewhere
@@ -61,7 +62,7 @@ def diagnose(context: Context) -> Diagnosis:
     initialised = os.path.lexists(home.remote)
     if initialised:
         checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _model, _key]
-        checks += [_watcher, pins.check_main, _doors]
+        checks += [_watcher, pins.check_main, _doors, check_notifications]
     results = [result for check in checks for result in check(context, home)]
     if not initialised:
         makes = f"'minifram init{as_option(home.agent)}' makes it at {home.data}"

@@ -18,6 +18,8 @@ from host.container.podman import Podman
 from host.container.words import Sealing, sealing
 from host.context import Context, as_option
 from host.errors import CommandError
+from host.notify import unit
+from host.notify.process import protect_settings
 from host.paths import AgentPaths
 from host.repository.checks import OK, WARN, Result
 from host.repository.open import open_repository
@@ -28,7 +30,7 @@ from infra.shared.files import write_whole
 from infra.shared.providers import variable_of
 from infra.shared.settings_file import SettingsError, read_settings
 
-QUADLET, KUBE = KINDS = ("quadlet", "kube")
+QUADLET, KUBE, NOTIFY = "quadlet", "kube", "notify"
 
 
 class Now(NamedTuple):
@@ -63,6 +65,7 @@ def now(context: Context, kind: str, complete: bool, consent: Consent | None = N
     settings = read_settings(home.settings)
     if consent is not None:
         require(home, settings, record.PODMAN, "generate", consent)
+        protect_settings(home, settings, lambda text: None)
     machine = choice.choose(context, choice.PODMAN, True).machine
     assert machine is not None  # noqa: S101 - what choosing podman means
     podman = choice.podman_of(context, machine)
@@ -97,12 +100,18 @@ def unit_path(context: Context, agent: str) -> str:
     return f"{config}/containers/systemd/{quadlet.name(agent)}.container"
 
 
-def install(home: AgentPaths, path: str, text: str) -> None:
+def notify_path(context: Context, agent: str) -> str:
+    """Where systemd of this user looks for the unit that sends notifications."""
+    config = Path(context.home.settings).parents[2]
+    return f"{config}/systemd/user/{unit.name(agent)}"
+
+
+def install(home: AgentPaths, path: str, text: str, mark: str = quadlet.MARK) -> None:
     """In one step. Raises CommandError when a file stands there that is not of our making."""
     open_repository(home)
     put_hooks(home.remote)  # systemd starts the container, and runs no command that would
     there = _read(path)
-    if there is not None and not there.startswith(quadlet.MARK):
+    if there is not None and not there.startswith(mark):
         raise CommandError(Exit.CONFLICT, f"{path} was not made by 'minifram generate'; move it away and try again")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_whole(path, text.encode())

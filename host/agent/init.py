@@ -59,7 +59,7 @@ def init_agent(
         if not kept:
             make_directories(os.path.dirname(home.settings), 0o700)
             undo.callback(try_to, os.unlink, home.settings)
-            write_whole(home.settings, (settings_text or default_text).encode())
+            write_whole(home.settings, (settings_text or default_text).encode(), mode=0o600)
         sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
         os.rename(unfinished, home.data)
         undo.pop_all()
@@ -123,7 +123,7 @@ def make_empty_repository(path: str, agent: str, pm: Person) -> Git:
 
 def _import_stream(agent: str, sources: list[Source], pm: Person) -> bytes:
     """git-fast-import(1): one commit that holds these files."""
-    message = f"birth of agent {agent}\n\nIts body is minifram's own code; from here on it is the agent's to improve.\n"
+    message = f"init agent {agent}\n\nIts body is minifram's own code; from here on it is the agent's to improve.\n"
     parts = [b"commit refs/heads/main\n", f"committer {pm.name} <{pm.email}> now\n".encode(), _data(message.encode())]
     for source in sources:
         with open(source.file, "rb") as file:

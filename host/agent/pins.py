@@ -56,7 +56,7 @@ class Retried(NamedTuple):
     running: bool
     taken: bool
     """The watcher has seen it, and none of these is pinned any more."""
-    rung: str
+    level: str
     """What runs now, or ran last; empty before the first start."""
 
 
@@ -103,11 +103,11 @@ def shown(found: tuple[Pin, ...]) -> Iterator[str]:
 def good_of(state: WatcherFile) -> str:
     """The commit of the last main that has shown that it can live and is not pinned; empty when there is none."""
     pinned = {state.main.id, *(pin.version for pin in state.pins)}
-    goods = (good.commit for good in state.known_good if good.id not in pinned)
-    return next((commit for commit in goods if commit not in taken_back(state)), "")
+    known_good = (good.commit for good in state.known_good if good.id not in pinned)
+    return next((commit for commit in known_good if commit not in taken_back(state)), "")
 
 
-def rung_of(state: WatcherFile) -> str:
+def level_of(state: WatcherFile) -> str:
     """What runs, or ran last; empty before the first start."""
     if state.branch:
         return state.level
@@ -137,7 +137,7 @@ def retry_pinned(home: AgentPaths, git: Git, seconds: float) -> Retried:
                 state = _state(home)
                 taken = not was & {(pin.version, pin.at) for pin in state.pins} and not taken_back(state)
             running = taken or is_running(home)
-    return Retried(home.agent, found, back, bool(found or back), running, taken, rung_of(state))
+    return Retried(home.agent, found, back, bool(found or back), running, taken, level_of(state))
 
 
 def check_main(context: Context, home: AgentPaths) -> Iterator[Result]:
@@ -150,12 +150,12 @@ def check_main(context: Context, home: AgentPaths) -> Iterator[Result]:
         return
     if state is None:
         return
-    rung, option = rung_of(state), as_option(home.agent)
-    stands_in = is_running(home) and rung in STAND_INS
+    level, option = level_of(state), as_option(home.agent)
+    stands_in = is_running(home) and level in STAND_INS
     pin = next((pin for pin in found if pin.is_main), None)
     if pin:
         good = good_of(state)
-        active = f"{rung} is active" if stands_in else f"{GOOD_LEVEL if good else SAFE_LEVEL} is next"
+        active = f"{level} is active" if stands_in else f"{GOOD_LEVEL if good else SAFE_LEVEL} is next"
         back = f"'minifram rollback {good[:12]}{option}' (the last known-good one), " if good else ""
         text = (
             f"at {pin.commit[:12]} it is pinned since {pin.at} because {one_line(pin.why, 160)}; {active} instead. "
@@ -163,8 +163,8 @@ def check_main(context: Context, home: AgentPaths) -> Iterator[Result]:
         )
         yield Result("main", WARN, text)
     elif stands_in:
-        text = f"{rung} is active, though main is not pinned: run 'minifram restart{option}' to try main"
-        yield Result("main", WARN if rung == SAFE_LEVEL else NOTE, text)
+        text = f"{level} is active, though main is not pinned: run 'minifram restart{option}' to try main"
+        yield Result("main", WARN if level == SAFE_LEVEL else NOTE, text)
     else:
         yield Result("main", OK, "it is not pinned")
 

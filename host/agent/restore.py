@@ -143,7 +143,7 @@ def _put_into_place(home: AgentPaths, unfinished: str, settings: bytes, uid: int
         secure_run_directory(home, uid)
         make_directories(os.path.dirname(home.settings), 0o700)
         undo.callback(try_to, os.unlink, home.settings)
-        write_whole(home.settings, settings)
+        write_whole(home.settings, settings, mode=0o600)
         undo.callback(shutil.rmtree, home.state, ignore_errors=True)
         sync_tree(unfinished)  # git syncs objects and refs, and neither HEAD nor a directory
         os.rename(state, home.state)

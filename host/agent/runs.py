@@ -80,8 +80,8 @@ def named(home: AgentPaths, run: str) -> tuple[str, str]:
     ]
     exact = [each for each in found if run in (each[1], "/".join(each))]
     if len(exact or found) != 1:
-        problem = f"{len(exact or found)} runs begin so, name it as BRANCH/RUN" if found else "there is none"
-        raise not_found(f"no run is named by {run!r}: {problem}; 'minifram runs' lists those that there are")
+        many = f"{len(exact or found)} runs begin with {run!r}: name one as BRANCH/RUN"
+        raise not_found(f"{many if found else f'no such run: {run!r}'}; 'minifram runs' lists them")
     return (exact or found)[0]
 
 

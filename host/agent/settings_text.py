@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import yaml
 
-from infra.shared import boot, model_settings
+from infra.shared import boot, model_settings, notify_settings
 from infra.shared import settings as contract
 from infra.shared.section import Section
 from infra.shared.settings import Settings
@@ -83,7 +83,7 @@ def chosen(known: list[Entry], key: str | None) -> list[Entry]:
 
 def unknown_key(known: list[Entry], key: str) -> str:
     near = difflib.get_close_matches(key, [entry.key for entry in known], n=3, cutoff=0.4)
-    return f"there is no setting {key!r}; " + (f"near: {', '.join(near)}" if near else "see 'minifram config'")
+    return f"no such setting: {key!r}; " + (f"near: {', '.join(near)}" if near else "see 'minifram config'")
 
 
 def set_lines(text: str) -> dict[str, int]:
@@ -136,7 +136,8 @@ def _lines(node: yaml.Node | None, where: str) -> Iterator[tuple[str, int]]:
 
 def _meanings() -> dict[tuple[str, str], str]:
     """(class, field) -> the docstring under the field. Limits that go to the runner are described there."""
-    found = _field_docstrings(boot) | _field_docstrings(contract) | _field_docstrings(model_settings)
+    found = _field_docstrings(boot) | _field_docstrings(contract)
+    found |= _field_docstrings(model_settings) | _field_docstrings(notify_settings)
     handed_on = {("LimitSettings", name): text for (owner, name), text in found.items() if owner == "Limits"}
     return handed_on | found
 

@@ -84,11 +84,11 @@ class Status(NamedTuple):
     autonomy: str
     model: str
     is_led: bool
-    """A runner lives: `branch`, `commit` and `rung` are its. Else they are of the one that ran last."""
+    """A runner lives: `branch`, `commit` and `level` are its. Else they are of the one that ran last."""
     branch: str
     commit: str
     subject: str
-    rung: str
+    level: str
     """What runs, or ran last: `branch`, `main`, `last good`, `safe mode`; empty before the first start."""
     main: str
     outdated: bool
@@ -140,9 +140,9 @@ def read_status(home: AgentPaths, now: float) -> Status:
     last = state.boots[-1] if state.boots else None
     branch = state.branch or (last.branch if last else "")
     commit = state.commit or (last.commit if last else "")
-    rung = pins.rung_of(state)
+    level = pins.level_of(state)
     pinned = read(lambda: pins.known(git, state, main), tuple[pins.Pin, ...]()) if main else ()
-    stands_in = rung in pins.STAND_INS and any(pin.is_main for pin in pinned)
+    stands_in = level in pins.STAND_INS and any(pin.is_main for pin in pinned)
     if os.path.lexists(home.switch_file):
         problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
     found = Status(
@@ -162,7 +162,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
         branch=branch,
         commit=commit,
         subject=read(lambda: _subject(git, commit), ""),
-        rung=rung,
+        level=level,
         main=main or state.main.commit,
         outdated=bool(main and is_led and branch == MAIN and not stands_in)
         and read(lambda: _differs(git, commit, main), False),
@@ -246,7 +246,7 @@ def _prepared(state: WatcherFile) -> str:
 
 def _awaiting(git: Git, main: str) -> list[Waiting]:
     found = review.unmerged(git, main)
-    return [Waiting(name, commit, review.examination(git, main, commit).standing) for name, commit in found]
+    return [Waiting(name, commit, review.examination(git, main, commit).status) for name, commit in found]
 
 
 def _main(git: Git) -> str:

@@ -224,7 +224,7 @@ class Switch:
             if state is None or state.phase != RUNNING or state.boot_id != boot:
                 boot, since = state.boot_id if state else "", now
             elif now - since >= steady:
-                is_worse = state.level == SAFE_LEVEL != self._journal.rung
+                is_worse = state.level == SAFE_LEVEL != self._journal.level
                 return "neither main nor its last good version lives there, only safe mode" if is_worse else state
             if now > deadline:
                 phase = state.phase if state else "without a word"

@@ -82,8 +82,13 @@ def write_memory(home: AgentPaths, memory: str) -> None:
             os.unlink(path)
 
 
+_FORMER = {"level": "rung"}
+"""What the version before calls a field: written beside it, and read where the field itself is missing."""
+
+
 def _write(path: str, schema: str, value: Journal | Done) -> None:
     plain = value._asdict() | {"schema": schema, "old": value.old._asdict(), "new": value.new._asdict()}
+    plain |= {former: plain[name] for name, former in _FORMER.items() if name in plain}
     write_whole(path, json.dumps(plain, indent=1).encode(), mode=0o600)
 
 
@@ -93,6 +98,7 @@ def _read(path: str, schema: str, kind: type[T]) -> T | None:
         known: dict[str, Any] = json.loads(whole_file(path, _MOST_BYTES))
         if known.get("schema") != schema:
             raise ValueError(f"it is no {schema}")
+        known = {name: known[former] for name, former in _FORMER.items() if former in known} | known
         images = {name: Image(**known[name]) for name in ("old", "new")}
         return kind(**{name: known[name] for name in kind._fields if name in known} | images)
     except FileNotFoundError:

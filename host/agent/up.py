@@ -14,6 +14,7 @@ from host.agent.settings_text import flat
 from host.context import Context
 from host.display import Say
 from host.errors import failure, not_found, usage
+from host.notify import process as notifications
 from host.paths import AgentPaths, missing_settings, secure_directory, secure_run_directory
 from host.repository.open import problem_with_repository
 from host.repository.repair import machine_started, put_hooks, repair
@@ -72,7 +73,7 @@ class Up(NamedTuple):
     branch: str
     commit: str
     seconds: float
-    rung: str
+    level: str
     """What runs: `main`, or what stands in for it."""
 
 
@@ -88,7 +89,7 @@ class Restarted(NamedTuple):
     after: str
     pid_before: int
     pid: int
-    rung: str
+    level: str
     """As in `Up`."""
     settings_changed: dict[str, list[Any]]
     """Key -> [with what the agent was started last, with what it runs now]."""
@@ -108,6 +109,7 @@ def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = 
     if problem := problem_with_repository(home):
         raise problem
     put_hooks(home.remote)
+    notifications.protect_settings(home, settings, say)
     chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
     if out_of_reach := problem_in_sandbox(settings.model, chosen.sandbox):
         raise usage(out_of_reach)
@@ -179,11 +181,11 @@ def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = U
     if pid is not None and not switching:
         raise already_running(home, pid)
     secure_directory(home.state, context.uid)
-    if switching:
-        running = _finish_switch(context, ready, say, seconds)
-    else:
+    if not switching:
         ready = fit_out(context, ready, rebuild, say)
-        running = _start(context, ready, say, seconds)
+    with notifications.beside(context, home, ready.settings, say):
+        begin = _finish_switch if switching else _start
+        running = begin(context, ready, say, seconds)
     return Up(
         agent=home.agent,
         sandbox=ready.sandbox,
@@ -192,7 +194,7 @@ def start_agent(context: Context, ready: Readiness, say: Say, seconds: float = U
         branch=running.branch,
         commit=running.commit,
         seconds=running.seconds,
-        rung=running.rung,
+        level=running.level,
     )
 
 
@@ -245,6 +247,13 @@ def _start(context: Context, ready: Readiness, say: Say, seconds: float) -> Runn
 def stop_agent(context: Context, say: Say, seconds: float = DOWN_SECONDS, keep_key: bool = False) -> Down:
     """End the agent and take its key away. Raises CommandError, also when it was not running."""
     home = context.initialised()
+    try:
+        return _stop(context, home, say, seconds, keep_key)
+    finally:
+        notifications.stop_quietly(home, say)
+
+
+def _stop(context: Context, home: AgentPaths, say: Say, seconds: float, keep_key: bool) -> Down:
     if record.sandbox_in_use(home) == PODMAN:
         from host.agent import sealed
         from host.container import choice
@@ -278,7 +287,7 @@ def restart_agent(
     changed = {key: [old.get(key), new.get(key)] for key in sorted(old.keys() | new.keys()) if old}
     changed = {key: both for key, both in changed.items() if both[0] != both[1]}
     after = f"{started.branch}@{started.commit}"
-    return Restarted(home.agent, before, after, pid_before, started.pid, started.rung, changed)
+    return Restarted(home.agent, before, after, pid_before, started.pid, started.level, changed)
 
 
 def _remove_keys(home: AgentPaths) -> None:

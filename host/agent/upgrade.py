@@ -165,7 +165,7 @@ def _begin(
             at=timestamp(time.time()),
             old=Image(found.image, found.version),
             new=new,
-            rung=state.level if state else "",
+            level=state.level if state else "",
             bring=switching.to_bring(kept, memory) if kept is not None else None,
         )
         switch_files.write_journal(home, journal)

@@ -18,12 +18,10 @@ from host.commands.options import (
 )
 from host.context import Context, as_option
 from host.display import Screen, counted
-from infra.shared.exit_codes import Exit
 from infra.shared.providers import PROVIDERS
 
 if TYPE_CHECKING:
     from host.agent.backup import BackedUp
-    from host.agent.generate import Checked
     from host.agent.init import Initialised
     from host.agent.restore import Restored
     from host.agent.up import Restarted
@@ -96,8 +94,8 @@ def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, tim
 
     ready = make_ready(context, sandbox, screen.progress)
     started = start_agent(context, ready, screen.progress, timeout, rebuild)
-    option, code = as_option(started.agent), exit_of(started.rung)
-    version = version_words(started.branch, started.commit, started.rung)
+    option, code = as_option(started.agent), exit_of(started.level)
+    version = version_words(started.branch, started.commit, started.level)
     mark = screen.bad("running") if code else screen.good("running")
     screen.show(
         started,
@@ -134,7 +132,7 @@ def restart(context: Context, screen: Screen, sandbox: str | None, rebuild: bool
 
     done = restart_agent(context, sandbox, screen.progress, timeout, timeout, rebuild)
     screen.show(done, _restarted(done, screen))
-    return exit_of(done.rung)
+    return exit_of(done.level)
 
 
 def _restarted(done: Restarted, screen: Screen) -> Iterator[str]:
@@ -149,8 +147,8 @@ def _restarted(done: Restarted, screen: Screen) -> Iterator[str]:
         yield f"version   {_short(done.before) or 'none'} -> {_short(done.after)}"
     for key, (old, new) in done.settings_changed.items():
         yield f"setting   {key}: {old} -> {new}"
-    if exit_of(done.rung):
-        yield f"active    {screen.bad(done.rung)}: 'minifram status' says why"
+    if exit_of(done.level):
+        yield f"active    {screen.bad(done.level)}: 'minifram status' says why"
 
 
 def _short(version: str) -> str:
@@ -279,70 +277,3 @@ def _is_named(ctx: click.Context) -> bool:
         return True
     contexts = [each for each in (ctx, ctx.parent) if each]
     return any(each.get_parameter_source("agent") is click.core.ParameterSource.COMMANDLINE for each in contexts)
-
-
-@command
-@click.argument("kind", type=click.Choice(["quadlet", "kube"]))
-@click.option("--install", is_flag=True, help="quadlet: write it where systemd finds it.")
-@click.option(
-    "--check",
-    metavar="[FILE]",
-    is_flag=False,
-    flag_value="",
-    help="Show how FILE (default: the installed unit) differs from what would be made now; 8 when it does.",
-)
-@accept_option("Take settings that changed and concern isolation, keys, money or network.")
-def generate(context: Context, screen: Screen, kind: str, install: bool, check: str | None, accept: bool) -> int:
-    """Print a quadlet unit for systemd, or a kube manifest, that runs the agent without this command.
-
-    Both describe the container that 'minifram up' makes. Run that first: they use its image and directories. They
-    need podman 5. Generate them again after a change of settings or version.
-    Settings that changed since 'minifram up', may give the agent more, and concern isolation, keys, money or network
-    need your answer or --accept.
-
-    \b
-    quadlet  systemd starts the agent, at boot too. End it with 'systemctl --user stop minifram-NAME':
-             'minifram down' takes the key away.
-    kube     for 'podman kube play'; its first lines say how. The key is a Secret that you make.
-
-    \b
-    Examples:
-      minifram generate quadlet --install
-      minifram generate quadlet --check
-      minifram generate kube > minifram-agent.yaml
-      minifram generate kube --check minifram-agent.yaml
-    """
-    from host.agent import generate as generated
-    from host.agent.consent import asking
-    from host.container import quadlet
-
-    if install and check is not None:
-        raise click.UsageError("--install writes, --check looks; take one of them")
-    if kind == generated.KUBE and (install or check == ""):
-        raise click.UsageError("a manifest is installed nowhere; redirect it to a FILE, and name that to --check")
-    found = generated.now(context, kind, check is None, asking(accept, screen) if check is None else None)
-    agent, text = found.home.agent, generated.text_of(kind, found)
-    path = generated.unit_path(context, agent)
-    if check is not None:
-        return _checked(generated.check(agent, check or path, text), screen)
-    if found.machine.version < generated.needed(kind):
-        have, need = (".".join(map(str, version)) for version in (found.machine.version, generated.needed(kind)))
-        screen.progress(f"podman is {have} here; this needs {need} or newer")
-    lines = [text.removesuffix("\n")]
-    if install:
-        generated.install(found.home, path, text)
-        lines = [
-            f"{screen.good('written')}  {path}",
-            f"Next: systemctl --user daemon-reload && systemctl --user start {quadlet.name(agent)}",
-            "For a start at boot, once: loginctl enable-linger",
-        ]
-    screen.show({"agent": agent, "kind": kind, "file": path if install else "", "text": text}, lines)
-    return Exit.OK
-
-
-def _checked(found: Checked, screen: Screen) -> int:
-    screen.show(found, found.differences)
-    lines = sum(line.startswith(("+", "-")) for line in found.differences[2:])
-    differs = f"{counted(lines, 'line')} of {found.file} differ from what would be made now"
-    screen.progress(differs if lines else f"{found.file} is what would be made now")
-    return Exit.FINDINGS if lines else Exit.OK

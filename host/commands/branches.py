@@ -134,10 +134,10 @@ def examine(context: Context, screen: Screen, branch: str) -> int:
     home, option = context.initialised(), context.option
     done = examine_branch(home, open_as_pm(context), branch, LONGEST_SECONDS)
     at = f"{branch}@{done.commit[:12]}"
-    if done.standing:
+    if done.status:
         words = f": {one_line(done.verdict.words, 500)}" if done.verdict else ""
-        standing = screen.good(done.standing) if done.standing == PASSED else screen.bad(done.standing)
-        screen.show(done, f"{at}  {standing}{words}")
+        status = screen.good(done.status) if done.status == PASSED else screen.bad(done.status)
+        screen.show(done, f"{at}  {status}{words}")
         screen.advise(f"'minifram review{option} {branch}' shows all of it")
         return Exit.OK
     screen.show(done, f"asked   {at}")
@@ -253,8 +253,8 @@ def retry(context: Context, screen: Screen) -> int:
     done = retry_pinned(context.initialised(), open_as_pm(context), TAKEN_SECONDS)
     option = as_option(done.agent)
     screen.show(done, _retried(done, screen))
-    if done.taken and done.rung in STAND_INS:
-        screen.progress(f"{done.rung} makes way, main is retried now: 'minifram status{option}' shows the result")
+    if done.taken and done.level in STAND_INS:
+        screen.progress(f"{done.level} makes way, main is retried now: 'minifram status{option}' shows the result")
     elif done.asked and not done.running:
         screen.progress(f"the agent is not running; this is applied at the next start: 'minifram up{option}'")
     elif done.asked and not done.taken:

@@ -111,8 +111,8 @@ def _version(found: Status) -> str:
     newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated or found.make_way_by else ""
     newer += f", at {one_line(found.make_way_by, 24)} at the latest" if found.make_way_by else ""
     version = f"{one_line(found.branch)} @ {found.commit[:12]} {one_line(found.subject, 60)}"
-    if found.rung == SAFE_LEVEL:
-        version = f"{found.rung}: the code of this program, in the clone of {one_line(found.branch)}"
+    if found.level == SAFE_LEVEL:
+        version = f"{found.level}: the code of this program, in the clone of {one_line(found.branch)}"
     return f"{'' if found.is_led else 'last: '}{version}{newer}"
 
 
@@ -120,8 +120,8 @@ def _ladder(found: Status, screen: Screen) -> Iterator[tuple[str, str]]:
     """What runs and why, and what may not."""
     from host.agent.pins import STAND_INS, shown
 
-    stands_in = found.rung in STAND_INS
-    active = f"branch {one_line(found.branch, 60)}" if found.rung == "branch" else found.rung
+    stands_in = found.level in STAND_INS
+    active = f"branch {one_line(found.branch, 60)}" if found.level == "branch" else found.level
     of_main = next((pin for pin in found.pins if pin.is_main), None)
     if stands_in and of_main:
         active += f": main at {one_line(of_main.commit[:12])} is pinned since {one_line(of_main.at, 24)}"
@@ -157,6 +157,31 @@ def doctor(context: Context, screen: Screen) -> int:
     if found.findings:
         return Exit.FINDINGS
     return Exit.OK if found.initialised else Exit.NOT_FOUND
+
+
+@command
+@click.option("--test", is_flag=True, help="Send one notification by each way that is configured, and say how it went.")
+def notify(context: Context, screen: Screen, test: bool) -> int:
+    """Send notifications of an agent until this command is ended. 'minifram up' starts it when 'notify' is configured.
+
+    What is sent, by which command or webhook, is in minifram.yaml ('minifram config notify'), and takes effect with
+    'minifram restart'. To run it as a service of systemd: 'minifram generate notify --install'.
+
+    \b
+    Examples:
+      minifram notify --test
+    """
+    from host.notify import service
+
+    if not test:
+        service.run(context, screen.progress)
+        return Exit.OK
+    found = service.test(context)
+    lines = (
+        f"{each.channel:<8} {screen.bad(each.error) if each.error else screen.good('delivered')}" for each in found
+    )
+    screen.show({"agent": context.agent, "sent": plain(found)}, lines)
+    return Exit.FAILURE if any(each.error for each in found) else Exit.OK
 
 
 @command
@@ -215,7 +240,7 @@ def completion(context: Context, screen: Screen, shell: str | None) -> None:
     name = shell or os.path.basename(context.environ.get("SHELL", ""))
     kind = get_completion_class(name) if name in SHELLS else None
     if kind is None:
-        raise usage(f"there is no completion for shell {name!r}; give one of {', '.join(SHELLS)}")
+        raise usage(f"no completion for shell {name!r}; give one of {', '.join(SHELLS)}")
     # `source_template` and not `source()`: that one runs bash to look at its version.
     made = kind(click.get_current_context().find_root().command, {}, "minifram", "_MINIFRAM_COMPLETE")
     screen.show(None, made.source_template % made.source_vars())

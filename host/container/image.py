@@ -171,7 +171,7 @@ def _make_base(
     if not machine.mmdebstrap:
         raise CommandError(
             Exit.NOT_FOUND,
-            "there is no base image to build on: podman knows no registry that has Debian's, and mmdebstrap, which "
+            "no base image to build on: podman knows no registry that has Debian's, and mmdebstrap, which "
             "makes one, is not installed. As root: apt-get install mmdebstrap; or name an image in podman.base",
         )
     say("making a base image of Debian 12 with mmdebstrap, from this machine's package sources")

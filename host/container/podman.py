@@ -70,9 +70,9 @@ class Podman(NamedTuple):
         """What it prints on both streams, in order. Raises PodmanError."""
         return self._call(words, merged=True)
 
-    def json(self, *words: str, seconds: float = CALL_SECONDS) -> Any:
+    def json(self, *words: str) -> Any:
         """What it prints, parsed. Raises PodmanError, also for what is not JSON."""
-        said = self(*words, seconds=seconds)
+        said = self(*words)
         try:
             return json.loads(said)
         except ValueError as error:

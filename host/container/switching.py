@@ -38,7 +38,7 @@ class Journal(NamedTuple):
     at: str
     old: Image
     new: Image
-    rung: str = ""
+    level: str = ""
     """On which level the old one served: main, or what stood in for it."""
     memory: str | None = None
     """`watcher.json` as the old watcher left it, empty when there was none; None until it was copied."""
@@ -120,11 +120,11 @@ def to_bring(kept: str, now: str) -> str | None:
 def was_forgotten(memory: str) -> str:
     """In words, what a watcher loses that cannot read its predecessor's memory; empty when there was nothing."""
     known = _read(memory)
-    goods, pins, untold = (
+    known_good, pins, untold = (
         [each if isinstance(each, dict) else {} for each in found] if isinstance(found := known.get(key), list) else []
-        for key in ("goods", "pins", "untold")
+        for key in ("known_good" if "known_good" in known else "goods", "pins", "untold")  # of the version before
     )
-    lines = [f"- {len(goods)} earlier versions of main that had proved good"] if goods else []
+    lines = [f"- {len(known_good)} earlier versions of main that had proved good"] if known_good else []
     for pin in pins:
         lines.append(f"- no longer pinned: {pin.get('branch')}@{str(pin.get('commit'))[:12]}: {pin.get('why')}")
     lines += [f"- never reported: {each.get('title')}: {each.get('text')}" for each in untold]

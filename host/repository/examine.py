@@ -21,7 +21,7 @@ class Examined(NamedTuple):
     commit: str
     running: bool
     """Whether there is a watcher that can examine."""
-    standing: str = ""
+    status: str = ""
     """As in `review`; empty when there is no new verdict yet."""
     verdict: Verdict | None = None
 
@@ -37,8 +37,8 @@ def examine_branch(home: AgentPaths, git: Git, name: str, seconds: float) -> Exa
         if (name, commit) not in refs.requests(git):
             found = review.examination(git, main, commit)
             is_new = found.verdict is not None and found.verdict.at >= asked_at
-            if is_new or found.standing == review.CONFLICT:
-                return Examined(name, commit, True, found.standing, found.verdict)
+            if is_new or found.status == review.CONFLICT:
+                return Examined(name, commit, True, found.status, found.verdict)
             if commit != review.branch_commit(git, name) or main != review.main_commit(git):
                 return Examined(name, commit, True, review.NOT_EXAMINED)
         time.sleep(POLL_SECONDS)

@@ -75,10 +75,10 @@ def merge_branch(git: Git, named: str, unexamined: bool, agent_option: str) -> M
     if git.ok("merge-base", "--is-ancestor", commit, seen_last):
         return Merged(name, commit, seen_last, seen_last, "", (), "")
     found = review.examination(git, seen_last, commit)
-    if found.standing not in (review.PASSED, review.NEEDS_WORD, review.CONFLICT) and not unexamined:
+    if found.status not in (review.PASSED, review.NEEDS_WORD, review.CONFLICT) and not unexamined:
         why = f": {found.verdict.why}" if found.verdict else ""
         raise denied(
-            f"{name}@{commit[:12]} is {found.standing}{why[:500]}. 'minifram examine {name}{agent_option}' has the "
+            f"{name}@{commit[:12]} is {found.status}{why[:500]}. 'minifram examine {name}{agent_option}' has the "
             f"keep examine it, 'minifram review {name}{agent_option}' shows it; if you want it anyway, add "
             "--unexamined"
         )
@@ -99,7 +99,7 @@ def merge_branch(git: Git, named: str, unexamined: bool, agent_option: str) -> M
         ) from None
     undo = f"minifram rollback {main_before}{agent_option}"
     files, unseen = _changed(git, main_before, moved, "--name-only")
-    return Merged(name, commit, moved, main_before, found.standing, files, undo, unseen)
+    return Merged(name, commit, moved, main_before, found.status, files, undo, unseen)
 
 
 def branch_and_commit(named: str, agent_option: str) -> tuple[str, str]:
@@ -160,8 +160,8 @@ def roll_back(git: Git, ref: str, agent_option: str) -> RolledBack:
         )
     if resolve_object(git, f"{target}:infra/runner.py") is None:
         raise denied(
-            f"{ref} ({target[:12]}) holds no infra/runner.py: it is no version of the agent, and nothing could start "
-            "from it. Name a commit of main's history"
+            f"{ref} ({target[:12]}) has no infra/runner.py, so it is not a version of the agent and cannot be started. "
+            "Name a commit of main's history"
         )
     main_before = review.main_commit(git)
 

@@ -43,7 +43,7 @@ NOT_EXAMINED, CONFLICT = "not examined", "conflicts with main"
 
 
 class Examination(NamedTuple):
-    standing: str
+    status: str
     verdict: Verdict | None = None
     """None when there is none for what merging would make of main now."""
 
@@ -54,7 +54,7 @@ class Branch(NamedTuple):
     name: str
     commit: str
     verdict: str
-    """One of the standings above."""
+    """One of the statuses above."""
     subject: str = ""
     author: str = ""
     committed_at: int = 0
@@ -94,7 +94,7 @@ def awaiting(git: Git) -> list[Branch]:
     """All branches that await review, the newest first."""
     main = main_commit(git)
     found = unmerged(git, main)
-    return [_branch(git, main, name, commit, examination(git, main, commit).standing) for name, commit in found]
+    return [_branch(git, main, name, commit, examination(git, main, commit).status) for name, commit in found]
 
 
 def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
@@ -111,7 +111,7 @@ def one(git: Git, name: str) -> Review:
     main = main_commit(git)
     commit = branch_commit(git, name)
     examined = examination(git, main, commit)
-    branch = _branch(git, main, name, commit, examined.standing)
+    branch = _branch(git, main, name, commit, examined.status)
     base, stat, diff = "", "", ""
     commits: tuple[Commit, ...] = ()
     if not branch.unseen:
@@ -164,7 +164,7 @@ def branch_commit(git: Git, name: str) -> str:
         heads = git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").split("\n")
         near = difflib.get_close_matches(name, heads, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minifram review' for what there is"
-        raise not_found(f"there is no branch {name!r} in {git.directory}; {hint}")
+        raise not_found(f"no such branch: {name!r} in {git.directory}; {hint}")
     return commit
 
 
@@ -191,9 +191,9 @@ def examination(git: Git, main: str, commit: str) -> Examination:
     return Examination(NEEDS_WORD if verdict.needs_word else PASSED, verdict)
 
 
-def _branch(git: Git, main: str, name: str, commit: str, standing: str) -> Branch:
+def _branch(git: Git, main: str, name: str, commit: str, status: str) -> Branch:
     """What can be said about a branch in a few seconds."""
-    branch = Branch(name, commit, standing)
+    branch = Branch(name, commit, status)
     git = git.within(BRANCH_SECONDS)
     try:
         tip = _commits(git, None, commit, limit=1)[0]

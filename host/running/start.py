@@ -33,20 +33,20 @@ class Running(NamedTuple):
     commit: str
     boot_id: str
     seconds: float
-    rung: str = MAIN_LEVEL
+    level: str = MAIN_LEVEL
 
 
-def version_words(branch: str, commit: str, rung: str) -> str:
+def version_words(branch: str, commit: str, level: str) -> str:
     """`branch@commit`, unless nothing of the repository's runs."""
     at = f"{branch}@{commit[:12]}"
-    if rung == SAFE_LEVEL:
-        return f"{rung} in place of {at}"
-    return at if rung in (BRANCH_LEVEL, MAIN_LEVEL) else f"{at} ({rung})"
+    if level == SAFE_LEVEL:
+        return f"{level} in place of {at}"
+    return at if level in (BRANCH_LEVEL, MAIN_LEVEL) else f"{at} ({level})"
 
 
-def exit_of(rung: str) -> Exit:
+def exit_of(level: str) -> Exit:
     """An agent of which only safe mode is left works, and needs its PM."""
-    return Exit.FINDINGS if rung == SAFE_LEVEL else Exit.OK
+    return Exit.FINDINGS if level == SAFE_LEVEL else Exit.OK
 
 
 class Started(Protocol):

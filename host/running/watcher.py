@@ -28,7 +28,15 @@ UNKNOWN = 0
 POLL_SECONDS = 0.05
 DOWN_SECONDS = 60.0
 SAME_START_SECONDS = 0.05
-_OF_ANY_SCHEMA = {"phase": str, "branch": str, "commit": str, "boot_id": str, "rung": str, "failures": int}
+_OF_ANY_SCHEMA = {
+    "phase": str,
+    "branch": str,
+    "commit": str,
+    "boot_id": str,
+    "level": str,
+    "rung": str,
+    "failures": int,
+}
 
 
 def holder(lock: str, in_container: bool = False) -> int | None:
@@ -53,6 +61,15 @@ def holder(lock: str, in_container: bool = False) -> int | None:
         return next((pid for pid in pids if _has_open(pid, wanted)), UNKNOWN)
     finally:
         os.close(descriptor)
+
+
+def is_locked(lock: str) -> bool | None:
+    """Whether some process holds the lock, asked without touching it; None when the kernel does not tell."""
+    try:
+        inode = os.stat(lock).st_ino
+    except FileNotFoundError:
+        return False
+    return bool(_pids_with_locks_on(inode)) if os.path.exists("/proc/locks") else None
 
 
 def _pids_with_locks_on(inode: int) -> list[int]:
@@ -91,8 +108,6 @@ def glimpse(home: AgentPaths) -> WatcherFile | None:
     """`known_state`, and of a watcher of another version what runs, and no more.
 
     The command can be newer than the image that runs, and after an upgrade was taken back it is."""
-    import msgspec
-
     from infra.shared import watcher_file
 
     try:
@@ -105,7 +120,7 @@ def glimpse(home: AgentPaths) -> WatcherFile | None:
         if not isinstance(known, dict) or not str(known.get("schema", "")).startswith("minifram.watcher/"):
             raise
         found = {name: known[name] for name, kind in _OF_ANY_SCHEMA.items() if isinstance(known.get(name), kind)}
-        return msgspec.convert(found | {"schema": known["schema"]}, watcher_file.WatcherFile)  # by the file's names
+        return watcher_file.from_fields(found | {"schema": known["schema"]})
 
 
 def orphan(state: WatcherFile) -> int:
@@ -130,7 +145,7 @@ def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     if pid == UNKNOWN:
         named = f"{lock} is locked, but not by the process it names"
         raise conflict(f"{named}; find it with 'fuser {lock}' and end it yourself")
-    _ask_to_end(lock, pid)
+    ask_to_end(lock, pid)
     say(f"asked the watcher (pid {pid}) to end the agent and itself")
     deadline, told = time.monotonic() + seconds, time.monotonic()
     while holder(lock) is not None:
@@ -147,7 +162,7 @@ def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     return pid
 
 
-def _ask_to_end(lock: str, pid: int) -> None:
+def ask_to_end(lock: str, pid: int) -> None:
     """SIGTERM through a pidfd that was opened while the process still held the lock: no other can get it."""
     with contextlib.suppress(ProcessLookupError):
         process = os.pidfd_open(pid)

@@ -5,7 +5,6 @@ of type `unavailable`. Retrying is the caller's."""
 
 from __future__ import annotations
 
-import http.client
 import json
 from typing import Any
 
@@ -18,7 +17,11 @@ from infra.shared.conversation import (
     completion_from_dict,
     to_plain,
 )
+from infra.shared.late import load_when_used
 from infra.shared.sockets import connect
+
+load_when_used("ssl")  # by http.client, which here talks to a socket on this machine
+import http.client  # noqa: E402
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 

@@ -30,10 +30,11 @@ class Runner(msgspec.Struct, frozen=True):
     level: Level = Level.MAIN
     version: str = ""
     launched_for: str = ""
-    """What main held when it was launched (`succession.launched_for`); when that changes, it has to make way."""
+    """The version of main that it was launched for (`succession.launched_for`); when that changes, the runner must make
+    way."""
 
     @property
     def title(self) -> str:
-        """The version that runs, which in safe mode is none of main's."""
+        """The version that runs; in safe mode it is none of main's."""
         version = report_titles.version(self.branch, self.commit)
         return f"{Level.SAFE.value} (in place of {version})" if self.level is Level.SAFE else version

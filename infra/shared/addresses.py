@@ -1,7 +1,7 @@
-"""Which internet addresses a host may mean as it is written, and whether they are private. Pure; no name is resolved.
+"""The internet addresses that a written host may mean, and whether they are private. Pure; names are not resolved.
 
-Programs read numbers in many ways: as inet_aton(3) does (`127.1`, `0x7f.1`, `017700000001`), as decimals with zeros in
-front, with percent signs, in other scripts' digits. Where two readings differ, both count."""
+Programs read numbers in many ways: as inet_aton(3) does (`127.1`, `0x7f.1`, `017700000001`), as decimals with leading
+zeros, percent-encoded, in digits of other scripts. Where readings differ, all count."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def readings(host: str) -> tuple[Address, ...]:
 
 
 def is_private(address: Address) -> bool:
-    """Not of the public internet, by the registries of RFC 6890 as Python knows them and what else must not be reached;
-    this machine itself (loopback, and the unspecified address, which leads there) is free."""
+    """Whether it is outside the public internet: the registries of RFC 6890 as Python knows them, and further closed
+    ranges. Loopback and the unspecified address, which means this machine, are not private."""
     if address.is_loopback or address.is_unspecified:
         return False
     if isinstance(address, IPv6Address):

@@ -28,17 +28,17 @@ _DONE = re.compile(r"### \S+ \S+@[0-9a-f]+ done: ")
 
 
 class State(enum.Enum):
-    """How a question stands."""
+    """The state of a question."""
 
     WAITING = "waiting"
     APPROVED = "approved"
     DENIED = "denied"
     OVER = "over"
-    """Its answer was ticked or struck: it answers nothing any more."""
+    """Its answer was ticked or struck, and no longer applies."""
 
 
 class Decision(NamedTuple):
-    """What the PM says of one call."""
+    """The PM's answer for one call."""
 
     id: str
     approved: bool
@@ -95,7 +95,7 @@ def _answer(text: str, line: str) -> Decision | None:
 
 
 def open_answers(document: str) -> dict[str, Decision]:
-    """What the PM says now, by id; of a yes and a no to the same call, the no. Raises CommsError."""
+    """The PM's current answers by id; of an approval and a denial of the same call, the denial. Raises CommsError."""
     found: dict[str, Decision] = {}
     for directive in comms.open_directives(document):
         for answer in answers_in(directive):
@@ -105,12 +105,12 @@ def open_answers(document: str) -> dict[str, Decision]:
 
 
 def answer_lines(document: str) -> set[str]:
-    """Ids of the open directives that are answers, and no work. Raises CommsError."""
+    """Ids of the open directives that are answers, not work. Raises CommsError."""
     return {directive.id for directive in comms.open_directives(document) if answers_in(directive)}
 
 
 def states(document: str, ids: tuple[str, ...]) -> dict[str, tuple[State, str]]:
-    """How the questions with these ids stand, each with the reason of a denial. Raises CommsError."""
+    """The state of the questions with these ids, with the reason of a denial. Raises CommsError."""
     now = open_answers(document)
     done = [item for item in comms.directives(document) if item.done]
     over = {answer.id for item in done for answer in answers_in(item._replace(text=item.text.replace("~~", "")))}

@@ -54,7 +54,7 @@ class Boot(NamedTuple):
     places: Paths
     limits: Limits
     instead_of: str = ""
-    """The commit of main that this start stands in for, because it could not live; empty for main itself."""
+    """The commit of main that this start replaces because it could not run; empty for main itself."""
     prompt: str = ""
     """Path of the base prompt when it is not the checkout's own SYSTEM.md: the image's, in safe mode."""
     policy: str = ""

@@ -1,4 +1,4 @@
-"""What the keep reads and prepares of a checkout for one boot: the boot log, the error log, HOME."""
+"""The files in a checkout that the keep reads and prepares for one boot: the boot log, the error log, HOME."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ import stat
 from infra.shared import boot_log
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE
 from infra.shared.safe_files import REMOVED, Below
+from infra.shared.secret_shapes import redacted_and_cut
 
 TAIL_BYTES = 64 * 1024
 LAST_WORDS_LINES = 15
 _ENTRIES = 10_000
 _CHATTER = re.compile(r'^\{.*"level": ?"(debug|info)"')
-"""An entry of a structured log that reports nothing wrong: never a process's last words."""
+"""A structured log entry below warning level, which is never the cause of a death."""
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def make_home(bot: Below, home: str) -> None:
-    """An empty HOME for a boot; those of earlier boots are left for the tidying to remove. Raises OSError.
+    """An empty HOME for a boot; earlier ones are left for the tidying to remove. Raises OSError.
 
-    A version's leftovers in HOME (pip.conf, .profile, a user site) are read by whatever starts there, so a version
-    that was rolled back would go on acting through it."""
+    What a version leaves in HOME (pip.conf, .profile, a user site) would affect every later version, even after a
+    rollback."""
     retire(bot, HOMES)
     bot.make_directory(home, 0o700, new=True)
 
 
 def retire(bot: Below, prefix: str) -> None:
-    """Leave what lies there under such a name for the tidying to remove. Raises OSError when nothing can be seen."""
+    """Rename entries with this prefix so that the tidying removes them. Raises OSError when the directory cannot be
+    listed."""
     for name in bot.names("", _ENTRIES):
         if name.startswith(prefix) and (status := bot.status(name)):
             with contextlib.suppress(OSError):  # nobody reads one that stays
@@ -37,7 +39,7 @@ def retire(bot: Below, prefix: str) -> None:
 
 
 def boot_words(bot: Below, checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot_log.BootLine]:
-    """Word -> line of this very boot, as far as the boot log has them whole, in the right order.
+    """The lines of this boot by their word, as far as the boot log has them complete and in order.
 
     SUCCESS counts only after BOOTSTRAPPING (seed 001, Bootstrap Log Interpretation)."""
     found: dict[str, boot_log.BootLine] = {}
@@ -57,13 +59,12 @@ def last_words(bot: Below, checkout: str, since_bytes: int) -> str:
         return ""
     new = piece.content[-(piece.end - since_bytes) :].decode(errors="replace").splitlines()
     telling = [line for line in new if not _CHATTER.match(line)]
-    return "\n".join(_CONTROL.sub("", line)[:300] for line in telling[-LAST_WORDS_LINES:])
+    return "\n".join(redacted_and_cut(_CONTROL.sub("", line), 300) for line in telling[-LAST_WORDS_LINES:])
 
 
 def open_error_log(bot: Below, checkout: str, rotate_over: int) -> tuple[int, int]:
-    """A descriptor to append to `logs/errors.log`, and its size, with all of `logs/` made fit for a boot.
-
-    Of a log over `rotate_over` bytes only the end is kept, in `.1`, however much was written. Raises OSError."""
+    """A descriptor to append to `logs/errors.log`, and its size; prepares all of `logs/` for a boot. Of a log over
+    `rotate_over` bytes only the end is kept, in `.1`. Raises OSError."""
     bot.make_directory(f"{checkout}/{os.path.dirname(ERROR_LOG)}")
     for name in (BOOT_LOG, ERROR_LOG, LIFE_FILE):
         path = f"{checkout}/{name}"

@@ -38,10 +38,9 @@ _LINE = (
 
 
 def parse_line(text: str) -> BootLine | None:
-    """The line, or None when it is not whole and well formed.
+    """The line, or None when it is incomplete or malformed.
 
-    Whole is what ends with its newline: without it nobody can tell a line from one that is still being written, or
-    that a full disk cut in the middle of its details."""
+    A line without its newline may still be being written, or was cut by a full disk."""
     match = re.fullmatch(_LINE, text)  # compiled at first use: the runner only writes, and its start is measured
     if match is None:
         return None
@@ -51,9 +50,8 @@ def parse_line(text: str) -> BootLine | None:
 
 
 def append_line(path: str, line: BootLine) -> None:
-    """Append in one write, so that two writers never mix their lines. Raises OSError, also when only a part went in.
-
-    What an earlier writer could not finish is ended first, so that it takes no other line with it."""
+    """Append in one write, so that the lines of two writers never mix. Raises OSError, also after a partial write. An
+    incomplete line of an earlier writer is terminated first."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:

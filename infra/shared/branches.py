@@ -1,6 +1,8 @@
-"""Which names can be a branch of an agent. The rules of git-check-ref-format(1), and ours on top: a branch
-becomes a directory `/bot/<branch>/minifram` and a word on command lines, so a name that could be an option,
-leave its directory or hide another branch's clone is refused."""
+"""Which names a branch of an agent can have.
+
+The rules of git-check-ref-format(1), and our own: a branch becomes a directory `/bot/<branch>/minifram` and a word on
+command lines, so names are refused that could be an option, leave their directory or hide the clone of another
+branch."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from infra.shared.text import cut
 MAIN = "main"
 MIND = "mind"
 RESCUE = "rescue/"
-"""What is saved before a reset goes to `rescue/<time>`; nobody runs it."""
+"""Branches that hold work saved before a reset: `rescue/<time>`; never run."""
 
 MAX_LENGTH = 200
 MAX_PARTS = 12

@@ -1,4 +1,4 @@
-"""How moments are written for people and logs: UTC, ISO 8601, milliseconds, a Z at the end."""
+"""How times are written for people and logs: UTC, ISO 8601, milliseconds, a Z at the end."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def directives(document: str) -> list[Directive]:
 
 
 def wishes(document: str) -> list[tuple[str, bool, int]]:
-    """Text, done and line of each directive, for those who need no ids. Raises CommsError."""
+    """Text, state and line of each directive, for callers that need no ids. Raises CommsError."""
     lines = lines_of(document)
     kinds = kinds_of(lines)
     found = [
@@ -67,7 +67,7 @@ def open_directives(document: str) -> list[Directive]:
 
 
 def tick(document: str, ids: tuple[str, ...]) -> str:
-    """Tick the open directives with these ids; everything else stays to the byte. Unknown ids change nothing."""
+    """Tick the open directives with these ids; everything else stays byte for byte. Unknown ids are ignored."""
     lines = document.split("\n")
     for item in directives(document):
         if item.done or item.id not in ids:
@@ -77,7 +77,7 @@ def tick(document: str, ids: tuple[str, ...]) -> str:
 
 
 def add_directive(document: str, text: str) -> str:
-    """Put an open directive at the end of the Directives section. Raises ValueError for empty text, CommsError."""
+    """Add an open directive at the end of the Directives section. Raises ValueError for empty text, CommsError."""
     words = _plain_lines(text)
     if not words:
         raise ValueError("the directive is empty; say what the agent should do")
@@ -117,7 +117,7 @@ def with_sections(document: str) -> str:
 
 
 def section_text(document: str, section: str) -> str:
-    """What stands under a heading, without it. Raises CommsError when it is missing."""
+    """The text of a section, without its heading. Raises CommsError when it is missing."""
     lines = lines_of(document)
     texts = ("\n".join(lines[start:end]).strip("\n") for start, end in _sections(lines, kinds_of(lines), section))
     return "\n\n".join(text for text in texts if text)

@@ -33,10 +33,10 @@ def lines_of(document: str) -> list[str]:
 
 
 def kinds_of(lines: list[str]) -> list[Kind]:
-    """What each line is. Comments and fences begin at the left edge.
+    """The kind of each line.
 
-    One that is not closed before the next Directives or Reports heading is plain text: a forgotten mark must not
-    hide what the PM asks, still less a section."""
+    Comments and fences begin at the left edge. One that is not closed before the next Directives or Reports heading is
+    plain text: a forgotten mark must not hide a directive, let alone a section."""
     kinds = [Kind.TEXT] * len(lines)
     edges = [index for index, line in enumerate(lines) if _heading(line) in OURS]
     for start, end in zip([0, *edges], [*edges, len(lines)], strict=True):

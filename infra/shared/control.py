@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 1024
 """Of an answer."""
 DOOR_SECONDS = 4.0
-"""For the operation through each door: both fit into a probe's patience."""
+"""For the operation through each door; both fit into the time limit of a probe."""
 PROBE_PATH = "/v1/probe"
 """Where the model door gives out what the watcher wrote for it."""
 REFS = "refs/minifram/probe"
-"""In the bare repository: a ref below it, whose name nobody can guess, is what the git door has to tell."""
-GOODS = "refs/minifram/good"
+"""In the bare repository: a ref with an unguessable name, which the git door returns."""
+KNOWN_GOOD = "refs/minifram/good"
 """In the bare repository: below it the versions of main that served well."""
 REJECTED = "refs/minifram/rejected"
 """Below it the branches that the PM rejected (`minifram reject`)."""
@@ -29,14 +29,14 @@ RETRY_REF = "refs/minifram/retry"
 """With it the PM, who alone can push it, lets pinned versions be tried again (`minifram retry`)."""
 
 SLACK_SECONDS = 60.0
-"""On top of every promise of a heartbeat: a busy machine is slow at everything."""
+"""Added to every promised heartbeat: a busy machine is slow."""
 TENDING_SECONDS = 900.0
 """For some git calls in a row (a look at the page, a report), each of which has a limit of its own."""
 
 
 class ProbeQuestion(NamedTuple):
     probe: str
-    """Comes back in the answer: an older answer is none."""
+    """Must come back in the answer, so that an older answer does not count."""
     doors: bool
     """Do one real operation through each door first."""
 
@@ -44,9 +44,9 @@ class ProbeQuestion(NamedTuple):
 class Heartbeat(NamedTuple):
     doing: str
     age: float
-    """Seconds since the main loop said so."""
+    """Seconds since the heartbeat."""
     within: float
-    """Seconds after it in which it promised to say something again."""
+    """Within how many seconds the next heartbeat was promised."""
 
 
 class ProbeAnswer(NamedTuple):
@@ -61,11 +61,11 @@ class ProbeAnswer(NamedTuple):
     model: str = ""
     """What the model door gave out."""
     trouble: str = ""
-    """Why one of them said nothing."""
+    """Why one of them gave no answer."""
 
 
 def longest_promise(limits: Limits) -> float:
-    """No honest main loop is silent for longer, whatever it does; a longer promise would be none."""
+    """The longest time that a main loop may promise; a longer promise is invalid."""
     waits = (limits.work_seconds, limits.unit_seconds, limits.bash_seconds, limits.validation_seconds)
     return max(*waits, TENDING_SECONDS) + SLACK_SECONDS
 
@@ -106,7 +106,7 @@ def read_answer(line: bytes) -> ProbeAnswer:
 
 
 def brief(value: object) -> str:
-    """For messages: a stranger's value, short and on one line."""
+    """An untrusted value for a message: short and on one line."""
     return cut(ascii(value), 80)
 
 

@@ -1,18 +1,17 @@
-"""How deep a value may be nested that comes from a model: whoever writes it down or looks through it goes down level
-by level, and Python ends that at some hundreds. Pure."""
+"""How deeply a value from a model may be nested: code that walks it recurses, and Python limits recursion. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 MAX_LEVELS = 64
-"""Of the arguments of one tool call, their object being the first."""
+"""Of the arguments of a tool call; their object is the first level."""
 
 
-def is_too_deep(value: Any, most: int = MAX_LEVELS) -> bool:
-    """Whether mappings and lists stand over `most` levels deep in each other. Itself it goes no deeper than one."""
+def is_too_deep(value: Any) -> bool:
+    """Whether mappings and lists are nested over MAX_LEVELS deep. Does not recurse itself."""
     layer = [value]
-    for _ in range(most + 1):
+    for _ in range(MAX_LEVELS + 1):
         layer = [one for one in layer if isinstance(one, dict | list)]
         if not layer:
             return False

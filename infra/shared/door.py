@@ -1,4 +1,5 @@
-"""Asking the git door for what git itself does not do: a request, a reply, one connection (`shared.requests`)."""
+"""Sends the git door a request that git has no verb for: one request and one reply per connection
+(`shared.requests`)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from infra.shared.requests import MAX_BYTES, Later, Reply, Request, RequestError
 from infra.shared.sockets import connect
 
 SECONDS = 70.0
-"""The door may have to wait for git, and for others who move main; its own calls end after a minute."""
+"""The door may wait for git, and for others that move main; its own calls end after a minute."""
 
 
 def ask(path: str, request: Request, seconds: float = SECONDS) -> Reply:

@@ -1,5 +1,5 @@
-"""The keep's and the PM's own files: what others read is written beside and renamed over, and on the disk before anyone
-acts on it."""
+"""Files of the keep and the PM: written beside, synced and renamed over, so that readers see either the old or the new
+content, and what was acknowledged is on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_whole(path: str, content: bytes, mode: int = 0o644) -> None:
 
 
 def sync_tree(path: str) -> None:
-    """Have the directory at `path` on the disk with all that is in it. Raises OSError."""
+    """Sync the directory at `path` and everything in it. Raises OSError."""
     for directory, _, names in os.walk(path):
         for name in names:
             _sync(f"{directory}/{name}", os.O_NOFOLLOW)
@@ -28,7 +28,7 @@ def sync_tree(path: str) -> None:
 
 
 def make_directories(path: str, mode: int = 0o777) -> None:
-    """Make the directory at `path` and what is missing above it, each on the disk. Raises OSError."""
+    """Create the directory at `path` and its missing parents, and sync each. Raises OSError."""
     missing = []
     while path and not os.path.isdir(path):
         missing.append(path)

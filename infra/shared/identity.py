@@ -34,17 +34,17 @@ class Identity(NamedTuple):
 
     @property
     def for_child(self) -> ForChild:
-        """Nothing when the child runs as we do."""
+        """Empty when the child runs as we do."""
         if self.uid is None or self.gid is None:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     @contextlib.contextmanager
     def acting(self) -> Iterator[None]:
-        """Within it this thread's access to files, and to `/proc`, is the identity's; other threads' is as before.
+        """Within it, this thread accesses files and `/proc` with this identity; other threads do not. Programs started
+        within it still run as us, unless `for_child` says otherwise.
 
-        Programs that are started within it still run as us, unless `for_child` says otherwise. Raises PermissionError
-        when we may not become that user."""
+        Raises PermissionError when we may not become that user."""
         if self.uid is None or self.gid is None:
             yield
             return
@@ -83,10 +83,10 @@ def user_named(name: str) -> Identity:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise LookupError(f"there is no user {name!r} here; the image makes it") from None
+        raise LookupError(f"no such user: {name!r}; the image creates it") from None
     return Identity(entry.pw_uid, entry.pw_gid)
 
 
 def leave_groups() -> None:
-    """Keep no group beside our own: they would stay in force within `acting`. Raises OSError."""
+    """Leave all supplementary groups: they would stay in force within `acting`. Raises OSError."""
     os.setgroups([])

@@ -22,3 +22,14 @@ def log_as_json(logger_factory: Any, wrapper_class: Any = None) -> None:
         wrapper_class=wrapper_class,
         cache_logger_on_first_use=wrapper_class is None,
     )
+
+
+def log_to_file(name: str, path: str, rotate_over: int) -> structlog.stdlib.BoundLogger:
+    """The same in a file; one that would pass `rotate_over` bytes is moved to `.1`. Raises OSError."""
+    import logging.handlers  # the doors have no file of their own
+
+    handler = logging.handlers.RotatingFileHandler(path, maxBytes=rotate_over, backupCount=1, encoding="utf-8")
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
+    log_as_json(structlog.stdlib.LoggerFactory(), structlog.stdlib.BoundLogger)
+    log: structlog.stdlib.BoundLogger = structlog.get_logger(name)
+    return log

@@ -72,7 +72,7 @@ def _call(line: str, known: dict[str, ToolSpec]) -> tuple[str, dict[str, Any]]:
         raise ValueError('a tool call has exactly the keys "name" and "input", and its input is an object')
     name, given = raw["name"], raw["input"]
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"there is no tool {name!r}; the tools are {', '.join(known) or 'none'}")
+        raise ValueError(f"no such tool: {name!r}; the tools are {', '.join(known) or 'none'}")
     if is_too_deep(given):
         raise ValueError(f"the input of {name} is nested over {MAX_LEVELS} levels deep")
     problem = _problem_with_input(known[name], given)
@@ -82,7 +82,7 @@ def _call(line: str, known: dict[str, ToolSpec]) -> tuple[str, dict[str, Any]]:
 
 
 def _problem_with_input(tool: ToolSpec, given: dict[str, Any]) -> str | None:
-    """Names only: whether the values fit, the tool says itself."""
+    """Checks only the names; the tool itself checks the values."""
     properties, required = tool.input_schema.get("properties"), tool.input_schema.get("required")
     if not isinstance(properties, dict):
         return None

@@ -1,5 +1,5 @@
-"""Which models a sandbox reaches; pure. The sealed container reaches no private address, and nobody in it can be asked
-at a terminal; better to hear that before it starts."""
+"""Which models a sandbox can reach; pure. The sealed container reaches no private address, and has no terminal for a
+person to answer at; this is checked before it starts."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def keys_needed(model: ModelSettings, keys: Collection[str]) -> tuple[str, ...]:
 
 
 def problems_with_keys(model: ModelSettings) -> tuple[str, ...]:
-    """For each key that would go to two servers, whichever keys there are: what is wrong, and what to do. A key is
-    meant for one of them, and whoever runs the other would have it."""
+    """A problem for each key that would be sent to two servers. A key is meant for one of them; the operator of the
+    other must not receive it."""
     found: dict[str, str] = {}
     instead = ", and name model.provider instead of auto" if model.provider == AUTO else ""
     for keys in ((), *((key,) for key in KEYS)):
@@ -111,13 +111,12 @@ def problems_with_keys(model: ModelSettings) -> tuple[str, ...]:
 
 
 def _shown(choice: Choice) -> str:
-    """Its address without the password that may stand in it."""
+    """Its address without a password."""
     return choice.base_url.rpartition("@")[2]
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port; a text that is no address is an origin of its own, since nobody knows who would read it
-    how."""
+    """Scheme, host and port; a text that is not an address is its own origin."""
     try:
         parts = urlsplit(url)
         port = parts.port

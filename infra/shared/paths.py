@@ -1,5 +1,5 @@
-"""Where things lie. All paths hang off one value, so that the same programs run in the
-container and in a plain directory."""
+"""All paths. They are derived from one value, so that the same programs run in the container and in a plain
+directory."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Paths(NamedTuple):
 
     @property
     def probe(self) -> str:
-        """What the watcher wants to hear back through the model door."""
+        """The challenge of a probe, which the model door returns."""
         return f"{self.var}/probe"
 
     @property

@@ -1,5 +1,5 @@
 """YAML as settings need it: one document of plain mappings, lists, words and numbers, where nothing turns into
-something else behind the writer's back (0123 is not 83, 1:30 is not 90, a date stays a word).
+something else behind the writer's back (0123 is not 83, 1:30 is not 90, a date stays a word, and so does a key `on`).
 
 What is refused: anchors, aliases and tags, a key given twice, nesting without end."""
 
@@ -16,6 +16,7 @@ except ImportError:  # a PyYAML that was built without libyaml reads the same, s
     from yaml import SafeLoader  # type: ignore[assignment]
 
 MAX_DEPTH = 20
+_BOOLEAN, _TEXT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
 
 
 def parse_yaml(text: str) -> Any:
@@ -54,6 +55,8 @@ class _Loader(SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if key.tag == _BOOLEAN:  # the key `on` is the word, as it would be in quotes
+                key.tag = _TEXT
             name = self.construct_object(key, deep=True)
             if not isinstance(name, str | int | float | bool | None):
                 raise _trouble(key, "a key must be a plain word")

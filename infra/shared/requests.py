@@ -1,7 +1,6 @@
-"""What a runner may ask of the git door besides git: one line of JSON each way on a connection of its own.
+"""Requests of a runner to the git door besides git: one line of JSON each way, one connection each.
 
-The cell writes the requests, so each field is checked here and nothing in them is believed: they are data, and the
-keep decides about them."""
+The cell writes the requests, so every field is checked here and none is trusted; the keep decides about them."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from infra.shared.branches import problem_with_branch
 from infra.shared.report_titles import version
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.text import cut
 
 MAX_BYTES = 256 << 10
@@ -73,7 +73,7 @@ class Done(NamedTuple):
 
 
 class QuestionState(NamedTuple):
-    """How the question stands that an `Ask` asked."""
+    """The state of a question."""
 
     id: str
     state: Literal["waiting", "approved", "denied"]
@@ -81,20 +81,20 @@ class QuestionState(NamedTuple):
 
 
 class Examination(NamedTuple):
-    """How the examination stands; the verdict's fields are the examiner's."""
+    """The state of the examination; the fields of the verdict are the examiner's."""
 
     state: Literal["waiting", "examined"]
     verdict: Mapping[str, Any] = {}
 
 
 class Refused(NamedTuple):
-    """It will never be taken as it is."""
+    """Refused for good; sending it again unchanged is pointless."""
 
     why: str
 
 
 class Later(NamedTuple):
-    """It could not be done now; the same request may succeed later."""
+    """Not possible now; the same request may succeed later."""
 
     why: str
 
@@ -172,7 +172,7 @@ def parse_reply(line: bytes) -> Reply:
         case {"state": ("waiting" | "examined") as state}:
             verdict = fields.get("verdict")
             return Examination(state, verdict if _is_mapping(verdict) else {})
-    raise RequestError(f"the reply {_shown(fields)} is none that is known")
+    raise RequestError(f"unknown reply: {_shown(fields)}")
 
 
 def is_time(text: str) -> bool:
@@ -188,8 +188,9 @@ def report_of(
     match = _HEADING.fullmatch(heading)
     if match and not problem_with_branch(match["branch"]):
         at_home, heading = (match["branch"], match["commit"]), match["words"]
-    text = text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 100]}\n\n[…] The rest is not in any report."
-    return AgentReport(id, at, *at_home, heading[:TITLE_CHARS], text, ticks[:MAX_TICKS])
+    if len(text) > TEXT_CHARS:
+        text = f"{redacted_and_cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
+    return AgentReport(id, at, *at_home, redacted_and_cut(heading, TITLE_CHARS), text, ticks[:MAX_TICKS])
 
 
 def id_of_heading(at: str, heading: str) -> str:

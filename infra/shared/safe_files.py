@@ -37,12 +37,12 @@ class Entry(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """A part that could not be looked at, and why."""
+    """An entry that could not be read, and why."""
 
     path: str
     why: str
     at_bound: bool = False
-    """The walk's own bound ended the look."""
+    """The walk ended at its own limit."""
 
 
 class Piece(NamedTuple):
@@ -101,7 +101,7 @@ class Below(Steps):
             return os.fdopen(self.open_regular(directory, path, os.O_RDONLY), "rb")
 
     def status(self, path: str = "") -> os.stat_result | None:
-        """Of the thing itself, not of what a link there leads to; None for what is missing or cannot be reached."""
+        """The status of the entry itself (links are not followed); None when it is missing or unreachable."""
         try:
             with self.parent(path) as (directory, name):
                 return os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -201,8 +201,8 @@ class Below(Steps):
             self._replace(directory, name, content, mode, durable=True)
 
     def make_directory(self, path: str, mode: int = 0o777, new: bool = False) -> str:
-        """Have a directory there, open to its owner; whatever else is in its place is set aside. Gives the new path of
-        that, or "". With `new`, raises FileExistsError for a directory that is there already."""
+        """Create a directory for its owner; set aside anything else in its place, and return the new path of that or
+        "". With `new`, raises FileExistsError when the directory exists already."""
         aside = self.set_aside(path, unless=stat.S_ISDIR)
         with self.parent(path) as (directory, name):
             try:

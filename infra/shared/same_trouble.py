@@ -1,12 +1,12 @@
-"""Telling the same trouble once and then counting it: the page is part of every prompt, and whoever can bring a
-trouble about can bring it about without end."""
+"""Reports the same problem once and then counts it: the page is part of every prompt, and a problem may be caused on
+purpose, without end."""
 
 from __future__ import annotations
 
 from infra.shared.clock import timestamp
 
 QUIET_SECONDS = 3600.0
-"""After so long without it, it is new again."""
+"""A problem that has not occurred for this long is reported as new."""
 MOST_KINDS = 1000
 
 
@@ -18,7 +18,7 @@ class _Seen:
 
 
 class SameTrouble:
-    """How often each kind of trouble came about, since it last stayed away for a while."""
+    """How often each kind of problem has occurred since it was last absent for a while."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}  # the one that came about longest ago first

@@ -12,8 +12,10 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from infra.shared.text import cut
+
 LEAST_KNOWN = 8
-"""A shorter value is not looked for: it would be found everywhere."""
+"""Shorter values are ignored: they would be found everywhere."""
 
 
 LEAST_SHAPED = 17
@@ -56,6 +58,12 @@ def redacted(text: str, known: tuple[bytes, ...] = ()) -> str:
         parts += [raw[at : hit.start], b"[secret]"]
         at = hit.end
     return b"".join([*parts, raw[at:]]).decode(errors="surrogatepass")
+
+
+def redacted_and_cut(text: str, most: int, known: tuple[bytes, ...] = ()) -> str:
+    """At most `most` characters of the text, for every place that shows a part of what somebody else wrote: a secret
+    that is cut first is not recognised any more, and its beginning is shown."""
+    return cut(redacted(text, known), most)
 
 
 def redacted_value(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What every part of the settings is: a frozen value with a default for each key, and no key that is not known."""
+"""The base of every section of the settings: a frozen value, a default for each key, unknown keys refused."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import msgspec
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A group of settings; every key has a default, and a key that is not known is an error."""
+    """A section of the settings. Every key has a default; an unknown key is an error."""

@@ -10,6 +10,7 @@ import msgspec
 
 from infra.shared.boot import Limits
 from infra.shared.model_settings import ModelSettings
+from infra.shared.notify_settings import NotifySettings
 from infra.shared.policy import Policy, Rule, to_text
 from infra.shared.section import Section
 
@@ -173,6 +174,7 @@ class Settings(Section, frozen=True):
     egress: EgressSettings = EgressSettings()
     policy: PolicySettings = PolicySettings()
     podman: PodmanSettings = PodmanSettings()
+    notify: NotifySettings = NotifySettings()
 
 
 def runner_limits(settings: Settings) -> Limits:

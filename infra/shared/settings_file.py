@@ -10,6 +10,7 @@ import msgspec
 
 from infra.shared.host_names import problem_with_host_name
 from infra.shared.model_settings import MAX_NEXT_MODELS, ModelSettings, NextModel, Price, problems_with_keys
+from infra.shared.notify_settings import problems_with_notify
 from infra.shared.plain_yaml import parse_yaml
 from infra.shared.policy import problem_with_size, problems_with_rules
 from infra.shared.protection import MAX_PATTERNS, problem_with_branch_pattern, problem_with_file_pattern
@@ -103,6 +104,8 @@ def _settings(raw: Any, source: str) -> Settings:
         if problem:
             raise SettingsError(f"{source}: egress.allow: {problem}")
     _refuse_bad_patterns(settings.protected, source)
+    if wrong := problems_with_notify(settings.notify):
+        raise SettingsError("\n".join(f"{source}: {problem}" for problem in wrong))
     too_long = problem_with_size(policy_of(settings))
     if too_long:
         raise SettingsError(f"{source}: policy.rules: {too_long}")
@@ -135,6 +138,9 @@ def _known_keys(raw: Any, shape: type[Section], where: str, source: str) -> dict
         inner, name = fields[key], f"{where}{key}"
         if get_origin(inner) is Literal and value not in get_args(inner):
             raise SettingsError(f"{source}: {name} is {value!r}; expected one of {', '.join(get_args(inner))}")
+        words = get_args(get_args(inner)[0]) if get_origin(inner) is tuple else ()
+        if strange := [each for each in value if each not in words] if words and isinstance(value, list) else []:
+            raise SettingsError(f"{source}: {name} holds {strange[0]!r}; expected some of {', '.join(words)}")
         if isinstance(inner, type) and issubclass(inner, Section):
             known[key] = {} if value is None else _known_keys(value, inner, f"{name}.", source)
         elif get_args(inner)[-1:] == (Price,):
@@ -159,7 +165,7 @@ def _known_keys_of_prices(raw: Any, where: str, source: str) -> Any:
 
 
 def _told(error: msgspec.ValidationError, raw: Any) -> str:
-    """What msgspec says, with the key first and what was found there."""
+    """msgspec's error, with the key first and the value found."""
     message, _, path = str(error).rpartition(" - at `$.")
     if not message:
         return str(error)

@@ -27,7 +27,7 @@ class Signal(NamedTuple):
 
 
 def write_signal(directory: str, signal: Signal) -> None:
-    """Leave `signal` for the watcher. Raises ValueError for a target that cannot be, OSError when the disk refuses."""
+    """Write `signal` for the watcher. Raises ValueError for an invalid target, OSError when it cannot be written."""
     problem = problem_with_target(signal.name, signal.target)
     if problem:
         raise ValueError(problem)

@@ -12,7 +12,7 @@ MAX_PATH_BYTES = 107
 
 
 class SocketTaken(Exception):
-    """Another living program listens at this path, or something that is not a socket stands there."""
+    """Another running program listens at this path, or something that is not a socket is there."""
 
 
 def listen(path: str) -> socket.socket:
@@ -55,7 +55,7 @@ def connect(path: str, timeout_seconds: float) -> socket.socket:
 
 
 def wait_in_line(client: socket.socket, seconds: float) -> None:
-    """Have a blocking socket's connect(2) and send(2) end after `seconds` (socket(7), SO_SNDTIMEO)."""
+    """Limit connect(2) and send(2) of a blocking socket to `seconds` (socket(7), SO_SNDTIMEO)."""
     whole, part = divmod(max(1, round(seconds * 1_000_000)), 1_000_000)  # 0 would mean for ever
     client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", whole, part))
 
@@ -72,7 +72,7 @@ def _remove_dead(path: str) -> None:
         connect(path, 1.0).close()
     except (ConnectionRefusedError, FileNotFoundError):
         os.unlink(path)
-    except OSError as error:  # a full queue or a refusal to us: whoever listens there is alive
+    except OSError as error:  # a full queue or a refusal to us: the listener is alive
         raise SocketTaken(f"{path} is in use by another program that is busy ({error.strerror}); try again") from None
     else:
         raise SocketTaken(f"{path} is in use by another program; is this agent already running?")

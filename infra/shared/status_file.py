@@ -1,4 +1,4 @@
-"""What a runner says it is doing, in a file of its checkout: for `minifram status`, never for a verdict."""
+"""What a runner reports about itself, in a file of its checkout: shown by `minifram status`, never used to judge it."""
 
 from __future__ import annotations
 

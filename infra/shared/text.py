@@ -9,7 +9,7 @@ def cut(text: str, most: int) -> str:
 
 
 def plain(text: str) -> str:
-    """The text without what a terminal or git would take for more than text."""
+    """The text without characters that a terminal or git would interpret."""
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 

@@ -1,6 +1,6 @@
-"""Which characters of a text can be seen: one answer for names and for text that is shown. Pure.
+"""Which characters of a text are visible: the same rule for names and for displayed text. Pure.
 
-Unicode's own properties decide, as the library `regex` knows them. It is imported for text that is not ASCII alone."""
+Unicode's properties decide, as the library `regex` knows them; it is imported only for text that is not ASCII."""
 
 from __future__ import annotations
 

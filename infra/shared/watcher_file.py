@@ -1,15 +1,25 @@
-"""What the watcher knows, in `watcher.json`: its memory over its own death, and what `minifram status` shows.
+"""The watcher's state, in `watcher.json`: it survives the watcher, and `minifram status` shows it.
 
-Replaced whole at each change. Times are wall times for people; no decision is made on them. A field whose word has
-changed since keeps its old name in the file, so that every version reads what another wrote."""
+Replaced as a whole at each change. Times are wall times for people; no decision is based on them."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 
 SCHEMA = "minifram.watcher/1"
+
+_FORMER = {
+    "level": "rung",
+    "launched_for": "led_for",
+    "known_good": "goods",
+    "version_failures": "strikes",
+    "safe_mode_failures": "forgiven",
+    "request": "pending",
+}
+"""What the version before calls a field: written beside it, and read where the field itself is missing."""
 
 STARTING, PREPARING, BOOTING, RUNNING = "starting", "preparing", "booting", "running"
 ENDING, WAITING, STOPPED = "ending", "waiting", "stopped"
@@ -60,7 +70,7 @@ class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`booting`, `success` (running), `left` (it signalled and went), `failed` (no SUCCESS), `died` (after SUCCESS)."""
     ended_at: str = ""
     detail: str = ""
-    level: str = msgspec.field(default=MAIN_LEVEL, name="rung")
+    level: str = MAIN_LEVEL
     version: str = ""
 
 
@@ -79,7 +89,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What COMMS.md does not hold yet."""
+    """A report that is not in COMMS.md yet."""
 
     id: str
     """In the message of the commit that appends it, so that it is appended once."""
@@ -89,27 +99,27 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What survives the watcher's own death as it is."""
+    """The part of the state that is restored unchanged by the next watcher."""
 
-    request: SignalRequest | None = msgspec.field(default=None, name="pending")
+    request: SignalRequest | None = None
     """The signal to carry out once no runner is alive."""
     handled: str = ""
     """Identity of the last signal that was carried out."""
     failures: int = 0
-    """Launches in a row that failed, other than requested ones; sets the delay before the next."""
+    """Consecutive failed launches, except requested ones; determines the delay before the next."""
     main: Version = Version()
     """What main held when it was last read."""
-    known_good: tuple[Version, ...] = msgspec.field(default=(), name="goods")
+    known_good: tuple[Version, ...] = ()
     """Versions of main that have served their probation, the latest first."""
     pins: tuple[Pin, ...] = ()
-    version_failures: tuple[VersionFailures, ...] = msgspec.field(default=(), name="strikes")
+    version_failures: tuple[VersionFailures, ...] = ()
     """Of versions that are not pinned yet."""
-    safe_mode_failures: int = msgspec.field(default=0, name="forgiven")
+    safe_mode_failures: int = 0
     """How often in a row even safe mode failed."""
     withdrawn: tuple[str, ...] = ()
     """Ids of versions that the PM has rolled back from or rejected: none of them replaces main."""
     pardoned: tuple[str, ...] = ()
-    """Those among them that the PM allowed again (`minifram retry`)."""
+    """Those of them that the PM allowed again (`minifram retry`)."""
     boots: tuple[BootRecord, ...] = ()
     """The last ones, oldest first."""
     troubles: tuple[Trouble, ...] = ()
@@ -128,31 +138,49 @@ class WatcherFile(Remembered, frozen=True, kw_only=True):
     runner_pid: int = 0
     runner_started: float = 0.0
     """The kernel's start time of that pid (psutil create_time): together they name one process for ever."""
-    level: str = msgspec.field(default=MAIN_LEVEL, name="rung")
+    level: str = MAIN_LEVEL
     version: str = ""
-    launched_for: str = msgspec.field(default="", name="led_for")
+    launched_for: str = ""
     """What of main the runner was launched for: its body or, for a substitute of main, its version."""
     make_way_by: str = ""
-    """When the runner is ended, unless it makes way for what main holds now."""
+    """When the runner is stopped, unless it makes way for main before."""
     untold: tuple[Report, ...] = ()
-    """Oldest first. Kept with the decision that they report: neither exists without the other."""
+    """Oldest first; written together with the decision that they report."""
 
 
 def encode(state: WatcherFile) -> bytes:
     """What cannot be UTF-8 (half of a surrogate pair, bytes of a strange file name) is written as `?`."""
+    fields = _with_former_names(msgspec.to_builtins(state))
     try:
-        plain = msgspec.json.encode(state)
+        plain = msgspec.json.encode(fields)
     except UnicodeEncodeError:
-        plain = json.dumps(msgspec.to_builtins(state), ensure_ascii=False).encode(errors="replace")
+        plain = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
     return msgspec.json.format(plain, indent=1) + b"\n"
 
 
 def decode(content: bytes) -> WatcherFile:
     """Raises ValueError for content that is not of this schema."""
     try:
-        state = msgspec.json.decode(content, type=WatcherFile)
+        state = from_fields(msgspec.json.decode(content, type=dict[str, Any]))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not a watcher state: {error}") from None
     if state.schema != SCHEMA:
         raise ValueError(f"watcher state has schema {state.schema!r}; this version reads {SCHEMA!r}")
     return state
+
+
+def from_fields(fields: dict[str, Any]) -> WatcherFile:
+    """Raises msgspec.ValidationError."""
+    boots = fields.get("boots")
+    if isinstance(boots, list):
+        fields = fields | {"boots": [_with_new_names(boot) if isinstance(boot, dict) else boot for boot in boots]}
+    return msgspec.convert(_with_new_names(fields), WatcherFile)
+
+
+def _with_new_names(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: fields[former] for name, former in _FORMER.items() if former in fields} | fields
+
+
+def _with_former_names(fields: dict[str, Any]) -> dict[str, Any]:
+    boots = [boot | {_FORMER["level"]: boot["level"]} for boot in fields["boots"]]
+    return fields | {"boots": boots} | {former: fields[name] for name, former in _FORMER.items()}

@@ -65,8 +65,8 @@ def behave(agent: Agent, behaviour: str) -> str:
     return lead(agent, behaviour.splitlines()[0][:50])
 
 
-def rung(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> WatcherFile:
-    """The state once this rung of the ladder serves."""
+def serves_at(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> WatcherFile:
+    """The state once this level serves."""
 
     def look() -> WatcherFile | None:
         state = agent.state()

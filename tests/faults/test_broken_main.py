@@ -12,7 +12,7 @@ import pytest
 
 from infra.keep.services.processes import is_alive
 from infra.shared.repository.git import Git
-from tests.faults.grown import REAL, MakeAgent, behave, grown, kill_runner, lead, rung, shown
+from tests.faults.grown import REAL, MakeAgent, behave, grown, kill_runner, lead, serves_at, shown
 from tests.keep.supervision.agents import within
 
 pytestmark = pytest.mark.heavy
@@ -35,11 +35,11 @@ def test_main_dies_again_and_again(make_agent: MakeAgent, way: str) -> None:
     behaviour, why, briefly = WAYS[way]
     agent, good = grown(make_agent)
     bad = behave(agent, behaviour)
-    rung(agent, "last good", good)
+    serves_at(agent, "last good", good)
     comms = agent.told("is pinned, an earlier version is active")
     assert why in comms
     seen = shown(agent)
-    assert (seen.rung, [pin.is_main for pin in seen.pins]) == ("last good", [True])
+    assert (seen.level, [pin.is_main for pin in seen.pins]) == ("last good", [True])
     assert briefly in seen.pins[0].why
     assert Git(agent.places.remote).ok("merge-base", "--is-ancestor", bad, "main")
 
@@ -49,7 +49,7 @@ def test_main_without_its_files(make_agent: MakeAgent) -> None:
     agent, good = grown(make_agent)
     shutil.rmtree(agent.clone / "infra")
     lead(agent, "no infra")
-    rung(agent, "last good", good)
+    serves_at(agent, "last good", good)
     assert os.path.exists(f"{agent.places.main_checkout}/infra/runner.py")
     assert "infra" in agent.told("is pinned, an earlier version is active")
     assert shown(agent).pins[0].is_main
@@ -77,7 +77,7 @@ def test_main_without_its_prompt(make_agent: MakeAgent, spoil: Callable[[Path], 
     agent, good = grown(make_agent, REAL, body=True)
     spoil(agent.clone / "SYSTEM.md")
     lead(agent, "spoiled prompt")
-    rung(agent, "last good", good)
+    serves_at(agent, "last good", good)
     assert "it said: SYSTEM.md" in agent.told("is pinned, an earlier version is active")
     assert "SYSTEM.md" in shown(agent).pins[0].why
 
@@ -89,7 +89,7 @@ def test_main_falls_silent_while_it_serves(make_agent: MakeAgent, lie: str) -> N
     agent, _ = grown(make_agent)
     # It answers for as long as a boot takes, and later never again.
     bad = behave(agent, f"{SERVES}\ntime.sleep(1.0)\nlie({lie})\ntime.sleep(600)")
-    first = rung(agent, "main", bad)
+    first = serves_at(agent, "main", bad)
     agent.serving(but=first.boot_id, seconds=60.0)
     assert not is_alive(first.runner_pid, first.runner_started)
     assert "was not well, twice in a row" in agent.told("main failed (1 in a row)")

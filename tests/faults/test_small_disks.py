@@ -16,7 +16,7 @@ from infra.shared import watcher_file
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import SCHEMA
 from tests.faults.disks import fill, read_only, small_disk
-from tests.faults.grown import SHORT, MakeAgent, behave, grown, kill_runner, rung
+from tests.faults.grown import SHORT, MakeAgent, behave, grown, kill_runner, serves_at
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
@@ -126,4 +126,4 @@ def test_the_memory_cannot_be_read(make_agent: MakeAgent, damage: str) -> None:
     agent.told("its state file could not be read")
     if damage == "cut in half":
         behave(agent, "raise SystemExit(3)")
-        rung(agent, "last good", good)
+        serves_at(agent, "last good", good)

@@ -173,8 +173,7 @@ class ContainerDesk:
 
     def clear(self) -> None:
         self.podman("rm", "--force", "--time=0", "--ignore", self.names.container)
-        for volume in (self.names.bot, self.names.state):
-            self.podman("volume", "rm", "--force", volume, check=False)
+        self.podman("volume", "rm", "--force", self.names.bot, self.names.state, check=False)
         self.podman("secret", "rm", secret_name(self.agent, KEYS[0]), check=False)
         home = self.home
         places = [home.data, home.state, os.path.dirname(home.settings), home.run]

@@ -53,7 +53,7 @@ def main() -> int:
 
     pin = Pin(version="v", commit=commit, branch="main", why="it failed", at=AT)
 
-    def say(phase: str, failures: int = 0, pinned: bool = False, rung: str = watcher_file.GOOD_LEVEL) -> None:
+    def say(phase: str, failures: int = 0, pinned: bool = False, level: str = watcher_file.GOOD_LEVEL) -> None:
         boot = BootRecord(
             id="0" * 32, branch="main", commit=commit, reason="start", started_at=AT, outcome="success", detail=""
         )
@@ -62,7 +62,7 @@ def main() -> int:
             phase=phase, since=AT, branch="main", commit=commit, boots=(boot,), failures=failures, troubles=troubles
         )
         if pinned:
-            state = replace(state, pins=(pin,), level=rung)
+            state = replace(state, pins=(pin,), level=level)
         write_whole(places.watcher_state, watcher_file.encode(state))
 
     say(watcher_file.STARTING)
@@ -76,7 +76,7 @@ def main() -> int:
             time.sleep(0.1)
         say(watcher_file.RUNNING, 4, pinned=True)
     elif how == "safe":
-        say(watcher_file.RUNNING, pinned=True, rung=watcher_file.SAFE_LEVEL)
+        say(watcher_file.RUNNING, pinned=True, level=watcher_file.SAFE_LEVEL)
     elif how != "hangs":
         say(watcher_file.BOOTING)
         say(watcher_file.RUNNING)

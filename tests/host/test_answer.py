@@ -106,7 +106,7 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_question_stays(asked: 
     thread = asked.ask()
     asked.desk.done("answer", "--wait", str(DEADLINE_SECONDS))
     for text, words in (
-        ('{"name": "rm", "input": {}}', "there is no tool 'rm'; the tools are bash"),
+        ('{"name": "rm", "input": {}}', "no such tool: 'rm'; the tools are bash"),
         ('{"name": "bash"}', 'exactly the keys "name" and "input"'),
         ("{oops", "is not JSON"),
         (f'{{"name": "bash", "input": {{"command": {"[" * 64}{"]" * 64}}}}}', "nested over 64 levels deep"),

@@ -30,8 +30,8 @@ from infra.shared.providers import KEYS
 from infra.shared.repository.git import Git
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
 from tests.host.desk import Desk, Ended, wait_for
-from tests.host.planted.examination import NewSite, sites_at
-from tests.host.planted.site import Site
+from tests.host.tampering.examination import NewSite, sites_at
+from tests.host.tampering.site import Site
 
 KEY = "sk-ant-not-a-real-key"
 NAMES = ["manifest.json", "repository.bundle", "minifram.yaml", "ledger.jsonl"]

@@ -221,14 +221,14 @@ def test_a_kept_memory_is_brought_where_today_s_cannot_be_read() -> None:
 def test_what_a_watcher_forgets_is_said() -> None:
     """Pins, untold reports and the number of good versions; of a memory that makes no sense, nothing."""
     pin = {"branch": "main", "commit": "c" * 40, "why": "it hangs"}
-    memory = {"goods": [{}, {}], "pins": [pin], "untold": [{"title": "watcher: x failed", "text": "because"}]}
+    memory = {"known_good": [{}, {}], "pins": [pin], "untold": [{"title": "watcher: x failed", "text": "because"}]}
 
     words = was_forgotten(json.dumps(memory))
 
     assert words.splitlines()[0].startswith("- 2 earlier versions")
     assert f"main@{'c' * 12}: it hangs" in words
     assert "watcher: x failed: because" in words
-    assert was_forgotten('{"goods": [], "pins": "none", "untold": [7]}') == "- never reported: None: None"
+    assert was_forgotten('{"known_good": [], "pins": "none", "untold": [7]}') == "- never reported: None: None"
     assert was_forgotten("{") == was_forgotten("[]") == was_forgotten("") == ""
 
 
@@ -241,7 +241,7 @@ def test_journal_and_note_read_back_as_they_were_written(desk: Desk) -> None:
     with open(home.places.watcher_state, "wb") as file:
         file.write(b'{"odd": "\xff\xfe"}\n')
     memory = switch_files.read_memory(home)
-    journal = JOURNAL._replace(memory=memory, bring="", why="because", rung="main")
+    journal = JOURNAL._replace(memory=memory, bring="", why="because", level="main")
     done = switch_files.Done(JOURNAL.at, OLD, NEW, memory)
 
     switch_files.write_journal(home, journal)

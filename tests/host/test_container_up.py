@@ -44,8 +44,8 @@ def test_an_agent_lives_in_its_container_from_up_to_down(desk: ContainerDesk) ->
 
     assert (up["sandbox"], up["branch"]) == ("podman", "main")
     assert up["pid"] == desk.inspected()["State"]["Pid"]
-    standing = desk.done("status", "--json").json
-    assert (standing["running"], standing["sandbox"], standing["pid"]) == (True, "podman", up["pid"])
+    status = desk.done("status", "--json").json
+    assert (status["running"], status["sandbox"], status["pid"]) == (True, "podman", up["pid"])
     again = desk.call("up")
     assert (again.code, str(up["pid"]) in again.err) == (6, True)
     checks = {item["check"]: item for item in desk.call("doctor", "--json").json["results"]}

@@ -198,17 +198,17 @@ def test_a_branch_that_moved_is_not_rejected_unseen(desk: Desk) -> None:
 
 def test_rollback_gives_the_old_content_as_a_new_commit(desk: Desk) -> None:
     """History grows, COMMS.md keeps every word, the files that changed are named, the undo undoes it."""
-    birth = desk.main()
+    first = desk.main()
     desk.branch("main", {"src/a.py": "1\n", "SYSTEM.md": "other\n"})
     desk.done("tell", "keep me")
     before, page = desk.main(), desk.page()
 
-    found = desk.done("rollback", birth[:12], "--json").json
+    found = desk.done("rollback", first[:12], "--json").json
 
     assert found["schema"] == "minifram.rollback/1"
     assert found["commit"] == desk.main()
     assert desk.git()("rev-parse", "main~1") == before
-    assert _tree(desk, "main") == _tree(desk, birth)
+    assert _tree(desk, "main") == _tree(desk, first)
     assert desk.page() == page
     assert found["changes"] == ["M SYSTEM.md", "D src/a.py"]
     desk.done(*shlex.split(found["undo"])[1:])
@@ -294,9 +294,9 @@ def test_another_agents_undo_names_that_agent(desk: Desk) -> None:
     """The words can be typed as they stand."""
     desk.done("init", "--agent", "second")
     git = desk.git("second")
-    birth = desk.main("second")
+    first = desk.main("second")
     blob = git("hash-object", "-w", "--stdin", stdin=b"1\n")
-    git("update-ref", "refs/heads/main", commit_tree(git, tree_with(git, birth, {"src/a": blob}), (birth,), "x"))
+    git("update-ref", "refs/heads/main", commit_tree(git, tree_with(git, first, {"src/a": blob}), (first,), "x"))
 
     found = desk.done("rollback", "main~1", "--agent", "second", "--json").json
 
@@ -328,5 +328,5 @@ def test_an_examination_is_asked_for_by_a_ref(desk: Desk) -> None:
     assert f"asked   improve@{commit[:12]}" in ended.out
     assert "examined at the next start" in ended.err
     assert desk.git()("rev-parse", "refs/minifram/examine/improve") == commit
-    assert desk.done("examine", "improve", "--json").json["standing"] == ""
+    assert desk.done("examine", "improve", "--json").json["status"] == ""
     assert desk.run("examine", "other").code == 4

@@ -78,7 +78,7 @@ def test_with_nobody_running_it_is_taken_at_the_next_start(desk: Desk) -> None:
     assert "requested, applied at the next start" in desk.run("status").out
 
     found = desk.done("retry", "--json").json
-    assert found.keys() == {"schema", *pins.Retried._fields}
+    assert found.keys() == {"schema", "rung", *pins.Retried._fields}
     assert found["schema"] == "minifram.retry/1"
     assert (found["asked"], found["running"], found["taken"]) == (True, False, False)
     assert found["pins"] == [{**pin_json(desk), "is_main": True}]
@@ -157,7 +157,7 @@ def test_status_says_who_leads_instead_of_a_pinned_main(desk: Desk) -> None:
     assert "2 reports of the watcher's not in COMMS.md yet" in out
     assert "'minifram retry'" in out
     found = desk.done("status", "--json").json
-    assert (found["rung"], found["untold"], found["retry_asked"]) == ("last good", 2, False)
+    assert (found["level"], found["untold"], found["retry_asked"]) == ("last good", 2, False)
     assert [each["branch"] for each in found["pins"]] == ["main", *(f"try-{number}" for number in range(6, -1, -1))]
     assert [each["is_main"] for each in found["pins"]] == [True] + [False] * 7
 

@@ -99,7 +99,7 @@ def test_what_names_no_run_or_several_is_refused(desk: Desk) -> None:
     assert desk.run("runs", "nothing").code == 4
     several = desk.run("runs", "2026")
     assert several.code == 4
-    assert "2 runs begin so" in several.err
+    assert "2 runs begin with" in several.err
     assert desk.done("runs", "2026-01-31T104213.000Z-bbbbbbbb").out
     a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb", "work")
     assert "BRANCH/RUN" in desk.run("runs", "2026-01-31T104213.000Z-bbbbbbbb").err

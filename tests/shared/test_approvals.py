@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,8 @@ from infra.shared.approvals import (
     title,
     unanswered_on_page,
 )
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 ID, OTHER = "ab12cd34ab12cd34", "0000000000000000"
 OLD, OLDER = "00000000", "ab12cd34"
@@ -30,8 +31,8 @@ def said(directives: str) -> dict[str, tuple[bool, str]]:
     return {answer.id: (answer.approved, answer.why) for answer in open_answers(page).values()}
 
 
-@pytest.mark.parametrize(
-    ("directives", "answers"),
+@each_row(
+    "directives, answers",
     [
         ("- [ ] approve ab12cd34ab12cd34", {ID: (True, "")}),
         ("- APPROVE [AB12CD34AB12CD34].", {ID: (True, "")}),
@@ -69,8 +70,8 @@ def test_answers_stand_under_directives_alone() -> None:
     assert answer_lines(page) == set()
 
 
-@pytest.mark.parametrize(
-    ("directives", "state"),
+@each_row(
+    "directives, state",
     [
         ("- do it", (State.WAITING, "")),
         (f"- approve {OTHER}\n- approve {OLD}", (State.WAITING, "")),
@@ -104,12 +105,12 @@ def test_what_an_agent_of_before_asks_stands_until_it_is_answered_or_its_unit_is
 
 
 JSON = st.recursive(
-    st.none() | st.integers() | st.text(max_size=5),
-    lambda inner: st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none() | st.integers() | any_text(max_size=5),
+    lambda inner: st.dictionaries(any_text(max_size=3), inner, max_size=3),
 )
 
 
-@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.text(max_size=5))
+@given(st.dictionaries(any_text(max_size=3), JSON, max_size=4), any_text(max_size=5))
 def test_a_call_is_known_by_tool_and_arguments(arguments: dict[str, object], tool: str) -> None:
     """In whatever order, and by nothing else."""
     assert call_hash(tool, dict(reversed(arguments.items()))) == call_hash(tool, arguments)

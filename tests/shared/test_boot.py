@@ -11,12 +11,27 @@ from hypothesis import strategies as st
 
 from infra.shared.boot import VARIABLE, Boot, Limits, from_json, to_json
 from infra.shared.paths import CONTAINER, Paths
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(min_value=0)
 LIMITS = st.builds(Limits, SECONDS, COUNTS, COUNTS, SECONDS, SECONDS, SECONDS, SECONDS, COUNTS)
-PLACES = st.builds(Paths, st.text(), st.text(), st.text(), st.text())
-BOOTS = st.builds(Boot, st.text(), st.text(), st.text(), st.text(), st.text(), st.text(), PLACES, LIMITS)
+PLACES = st.builds(Paths, any_text(), any_text(), any_text(), any_text())
+BOOTS = st.builds(
+    Boot,
+    any_text(),
+    any_text(),
+    any_text(),
+    any_text(),
+    any_text(),
+    any_text(),
+    PLACES,
+    LIMITS,
+    any_text(),
+    any_text(),
+    any_text(),
+)
 
 
 def a_boot() -> Boot:
@@ -61,7 +76,7 @@ def changed(key: str, change: Any) -> str:
     return json.dumps(raw)
 
 
-@pytest.mark.parametrize("key", ADDED)
+@each_row("key", ADDED)
 def test_what_an_older_watcher_does_not_say_has_a_default(key: str) -> None:
     """A keep that was put back must be able to run what the agent has become."""
     value = from_json(changed(key, lambda held, name: held.pop(name)))
@@ -70,7 +85,7 @@ def test_what_an_older_watcher_does_not_say_has_a_default(key: str) -> None:
     assert getattr(value.limits if shape is Limits else value, name) == shape._field_defaults[name]
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key not in ADDED])
+@each_row("key", [key for key in KEYS if key not in ADDED])
 def test_a_missing_key_is_named(key: str) -> None:
     """A watcher of another version is told apart from a broken one."""
     with pytest.raises(ValueError, match=f"missing key {key}; watcher and runner disagree"):
@@ -86,8 +101,8 @@ def test_an_ill_typed_value_is_named(key: str, value: object) -> None:
     assert key.split(".")[0] in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
+@each_row(
+    "key, value",
     [
         ("id", 3),
         ("places.bot", 1.5),
@@ -104,22 +119,20 @@ def test_a_number_is_no_text_and_a_fraction_no_count(key: str, value: object) ->
         from_json(changed(key, lambda held, name: held.__setitem__(name, value)))
 
 
-@pytest.mark.parametrize("key", ["extra", "places.extra", "limits.extra"])
+@each_row("key", ["extra", "places.extra", "limits.extra"])
 def test_what_a_newer_watcher_says_more_is_passed_over(key: str) -> None:
     """An upgraded keep must be able to run an agent that is as it was."""
     assert from_json(changed(key, lambda held, name: held.__setitem__(name, {"new": 1}))) == a_boot()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "nonsense", "[" * 100_000, '{"id": NaN}', "\ufeff{}"], ids=lambda text: ascii(text[:10])
-)
+@each_row("text", ["", "{", "nonsense", "[" * 100_000, '{"id": NaN}', "\ufeff{}"])
 def test_what_is_no_json_is_refused_with_the_name_of_the_variable(text: str) -> None:
     """The message says where the trouble is, as the runner has nothing else to show."""
     with pytest.raises(ValueError, match=VARIABLE):
         from_json(text)
 
 
-@pytest.mark.parametrize("text", ["[]", "3", "null", '"x"'])
+@each_row("text", ["[]", "3", "null", '"x"'])
 def test_what_is_no_object_is_refused(text: str) -> None:
     """JSON alone is not enough."""
     with pytest.raises(ValueError, match="must be an object"):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from infra.shared import boot_log
 from infra.shared.boot_log import BootLine, append_line, format_line, parse_line
 from infra.shared.clock import timestamp
+from tests.shared.rows import each_row
 
 LINES = st.builds(
     BootLine,
@@ -76,7 +77,7 @@ def test_garbage_never_raises(line: BootLine, at: int, taken: int, put: str) -> 
         assert found is None or parse_line(format_line(found)) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "{}\n",
@@ -96,7 +97,6 @@ def test_garbage_never_raises(line: BootLine, at: int, taken: int, put: str) -> 
         format_line(a_line()).replace("\n", "\x1e"),
         " " + format_line(a_line()),
     ],
-    ids=ascii,
 )
 def test_a_line_in_another_form_is_none(text: str) -> None:
     """Near is not enough; the same line in the right form is read."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from infra.shared.branches import MAIN, MAX_LENGTH, RESCUE, problem_with_branch, problem_with_ref
 from infra.shared.paths import CONTAINER, Paths
+from tests.shared.rows import each_row
 
 CLOSE_CALLS = st.text(st.sampled_from("abZ09._+-/~^:@{}\\ \n\x00é"), max_size=12)
 """Mostly refused, and just not refused often enough."""
@@ -103,7 +104,7 @@ REFUSED_BRANCHES = [
 ]
 
 
-@pytest.mark.parametrize("name", REFUSED_BRANCHES, ids=ascii)
+@each_row("name", REFUSED_BRANCHES)
 def test_a_name_that_could_do_harm_is_refused_with_a_reason(name: str) -> None:
     """The reason is one line of plain characters, names what was given, and is short whatever was given."""
     problem = problem_with_branch(name)
@@ -114,7 +115,7 @@ def test_a_name_that_could_do_harm_is_refused_with_a_reason(name: str) -> None:
     assert not name or ascii(name[:10])[1:-1] in problem
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         MAIN,
@@ -134,7 +135,7 @@ def test_an_ordinary_name_is_allowed(name: str) -> None:
     assert problem_with_branch(name) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "ref",
     [
         "main",
@@ -155,7 +156,7 @@ def test_a_ref_to_roll_back_to_may_be_a_branch_tag_commit_or_ancestor(ref: str) 
     assert problem_with_ref(ref) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "ref",
     [
         "",
@@ -180,7 +181,6 @@ def test_a_ref_to_roll_back_to_may_be_a_branch_tag_commit_or_ancestor(ref: str) 
         "main~1x",
         "main~-1",
     ],
-    ids=ascii,
 )
 def test_a_ref_that_is_more_than_a_name_is_refused(ref: str) -> None:
     """Ranges, reflogs, searches, files and options are no versions."""

@@ -20,6 +20,7 @@ from infra.shared.comms import (
     tick,
     with_sections,
 )
+from tests.shared.rows import each_row
 
 AT = "2026-01-31T10:42:12.345Z"
 
@@ -32,8 +33,8 @@ def texts(document: str) -> list[str]:
     return [item.text for item in open_directives(document)]
 
 
-@pytest.mark.parametrize(
-    ("held", "expected"),
+@each_row(
+    "held, expected",
     {
         "items with boxes": ("- [ ] one\n- [ ] two", ["one", "two"]),
         "items without": ("* one\n+ two\n- three", ["one", "two", "three"]),
@@ -67,15 +68,14 @@ def texts(document: str) -> list[str]:
         "numbers of other writing": ("\u0661. one", ["\u0661. one"]),
         "quoted": ("> one\n> more", ["> one\n> more"]),
     }.values(),
-    ids=lambda value: ascii(value)[:40],
 )
 def test_what_is_an_open_directive(held: str, expected: list[str]) -> None:
     """A top-level item or a paragraph; ticked and struck ones are done; nothing of Reports is one."""
     assert texts(page(held)) == expected
 
 
-@pytest.mark.parametrize(
-    ("held", "expected"),
+@each_row(
+    "held, expected",
     {
         "one line": ("<!-- - [ ] no -->\n- yes", ["yes"]),
         "lines": ("<!-- PM: like this:\n\n- [ ] no\n-->\n\n- yes", ["yes"]),
@@ -90,15 +90,14 @@ def test_what_is_an_open_directive(held: str, expected: list[str]) -> None:
         "within a line": ("- one <!-- a -->\n- two <!-- b", ["one <!-- a -->", "two <!-- b"]),
         "in code": ("one\n```\n<!--\n```\n\ntwo\n\n-->", ["one\n```\n<!--\n```", "two", "-->"]),
     }.values(),
-    ids=lambda value: ascii(value)[:40],
 )
 def test_what_a_comment_hides(held: str, expected: list[str]) -> None:
     """Text between comment marks is nobody's directive; a mark that is never closed hides nothing."""
     assert texts(page(held).replace("of the agent", "of the agent -->")) == expected
 
 
-@pytest.mark.parametrize(
-    ("held", "expected"),
+@each_row(
+    "held, expected",
     {
         "in an item": ("- one\n  ```\n  ## no\n\n  - no\n  ```\n- two", ["one\n```\n## no\n\n- no\n```", "two"]),
         "after a paragraph": ("one\n```\n## no\n\n- no\n```\n\ntwo", ["one\n```\n## no\n\n- no\n```", "two"]),
@@ -112,7 +111,6 @@ def test_what_a_comment_hides(held: str, expected: list[str]) -> None:
         ),
         "no fence": ("```a`\n\n- one", ["```a`", "one"]),
     }.values(),
-    ids=lambda value: ascii(value)[:40],
 )
 def test_what_a_block_of_code_holds(held: str, expected: list[str]) -> None:
     """Code is one piece, whatever it looks like; a fence that is never closed is a word like others."""
@@ -121,8 +119,8 @@ def test_what_a_block_of_code_holds(held: str, expected: list[str]) -> None:
     assert texts(page("- [x] old\n\n" + held) + report) == expected
 
 
-@pytest.mark.parametrize(
-    ("document", "expected"),
+@each_row(
+    "document, expected",
     [
         ("## Directives\n- one\n## Reports\n- no\n", ["one"]),
         ("## directives\n- one\n## REPORTS\n- no\n", ["one"]),
@@ -136,7 +134,6 @@ def test_what_a_block_of_code_holds(held: str, expected: list[str]) -> None:
         ("## Directives\n```\n- two\n## Directives\n- one", ["```", "two", "one"]),
         ("<!--\n## Directives\n-->\n## Directives\n- one\n", ["-->", "one"]),
     ],
-    ids=ascii,
 )
 def test_where_the_directives_are(document: str, expected: list[str]) -> None:
     """Under a heading of level 2 (or 1) with that name, up to the next; our headings count wherever they stand."""
@@ -152,7 +149,7 @@ def test_two_sections_of_one_name_are_both_meant() -> None:
     assert reports(add_report(document, "title", "", "3")) == ["### 1", "### 2", "### 3 title"]
 
 
-@pytest.mark.parametrize("document", ["", "words\n", "## Direct\n", "### Directives\n", "Directives\n==========\n"])
+@each_row("document", ["", "words\n", "## Direct\n", "### Directives\n", "Directives\n==========\n"])
 def test_a_missing_section_is_told_and_can_be_put_back(document: str) -> None:
     """The error carries its name; putting back adds at the end and changes nothing else."""
     for act in (directives, lambda text: add_directive(text, "one")):
@@ -188,8 +185,8 @@ def test_bytes_that_are_no_text_have_an_id_too() -> None:
     assert tick(page("- caf\udce9"), (one.id,)) == page("- [x] caf\udce9")
 
 
-@pytest.mark.parametrize(
-    ("held", "open_now"),
+@each_row(
+    "held, open_now",
     [
         ("- [ ] one\n- [x] one", []),
         ("- [ ] one\n- [ ] two\n- [x] one", ["two"]),
@@ -205,8 +202,8 @@ def test_an_open_copy_above_a_ticked_one_is_done_and_one_below_is_asked_again(he
     assert texts(page(held)) == open_now
 
 
-@pytest.mark.parametrize(
-    ("held", "ticked"),
+@each_row(
+    "held, ticked",
     [
         ("- [ ] one", "- [x] one"),
         ("- one", "- [x] one"),
@@ -222,7 +219,6 @@ def test_an_open_copy_above_a_ticked_one_is_done_and_one_below_is_asked_again(he
         ("```\ncode\n\n- one\n```", "- [x]\n```\ncode\n\n- one\n```"),
         ("- [ ] one\u2028two\x0bthree\x0cfour\x1cfive\x85six", "- [x] one\u2028two\x0bthree\x0cfour\x1cfive\x85six"),
     ],
-    ids=ascii,
 )
 def test_a_tick_is_written_where_the_box_is_or_would_be(held: str, ticked: str) -> None:
     """Every other byte stays, also with the line ends of Windows; then it is done and still has its words."""
@@ -251,7 +247,7 @@ def test_a_directive_goes_to_the_end_of_its_section() -> None:
     assert texts(new) == ["one", "do this:\n## Reports\n<!-- a\n- [x] b\n\n```\n  code"]
 
 
-@pytest.mark.parametrize("text", ["", " \n\t\r\n", "\u2028"])
+@each_row("text", ["", " \n\t\r\n", "\u2028"])
 def test_an_empty_directive_is_refused(text: str) -> None:
     """There would be nothing to do."""
     with pytest.raises(ValueError, match="the directive is empty"):
@@ -272,8 +268,8 @@ def test_a_report_goes_to_the_end_of_its_section() -> None:
     assert reports(new) == ["### old\n\nwords", f"{report_heading(' a  title', AT)}\n\ntext\n\nmore"]
 
 
-@pytest.mark.parametrize(
-    ("document", "new"),
+@each_row(
+    "document, new",
     [
         ("## Directives\n## Reports", "## Directives\n## Reports\n\n### AT t\n\nx\n"),
         ("## Directives\n## Reports\n", "## Directives\n## Reports\n\n### AT t\n\nx\n"),
@@ -284,15 +280,14 @@ def test_a_report_goes_to_the_end_of_its_section() -> None:
         ("## Reports\r\nold\r\n \r\n", "## Reports\r\nold\r\n\r\n### AT t\r\n\r\nx\r\n \r\n"),
         ("## Reports\nold\u2028\x0cold \t\n", "## Reports\nold\u2028\x0cold \t\n\n### AT t\n\nx\n"),
     ],
-    ids=ascii,
 )
 def test_where_lines_end_is_the_page_s_own_business(document: str, new: str) -> None:
     """With and without a last newline, of either kind, with spaces and other line ends within: all bytes stay."""
     assert add_report(document, "t", "x", "AT") == new
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
+@each_row(
+    "text, written",
     [
         ("## Directives\n- [ ] mine", "\\## Directives\n- [ ] mine"),
         ("# Directives", "\\# Directives"),
@@ -309,7 +304,6 @@ def test_where_lines_end_is_the_page_s_own_business(document: str, new: str) -> 
         ("\x1b[31mred\x07\0\x7f\x9b", "\ufffd[31mred\ufffd\ufffd\ufffd\ufffd"),
         ("\ud800 \udcff", "? ?"),
     ],
-    ids=ascii,
 )
 def test_a_report_cannot_speak_for_others(text: str, written: str) -> None:
     """No section, no directive, no comment or code that swallows what follows, no command to a terminal."""

@@ -13,21 +13,23 @@ from hypothesis import strategies as st
 from infra.shared import control
 from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 from infra.shared.settings import Settings, runner_limits
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 seconds = st.floats(0, 1e14)
-hearts = st.builds(Heartbeat, st.text(), seconds, seconds)
+hearts = st.builds(Heartbeat, any_text(), seconds, seconds)
 answers = st.builds(
     ProbeAnswer,
-    *(st.text(max_size=300) for _ in range(4)),
+    *(any_text(max_size=300) for _ in range(4)),
     st.integers(0, 1 << 22),
     hearts,
-    st.text(),
-    st.text(),
-    st.text(),
+    any_text(),
+    any_text(),
+    any_text(),
 )
 json_values = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(ProbeAnswer._fields) | st.text(), inner),
+    st.none() | st.booleans() | st.floats() | st.integers() | any_text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(ProbeAnswer._fields) | any_text(), inner),
 )
 
 
@@ -41,7 +43,7 @@ def test_an_answer_is_read_as_it_was_written(answer: ProbeAnswer) -> None:
     assert control.read_answer(line[:-1]) == answer
 
 
-@given(st.text(), st.booleans())
+@given(any_text(), st.booleans())
 def test_a_question_is_read_as_it_was_written(probe: str, doors: bool) -> None:
     """As an answer is."""
     assert control.read_question(control.question_line(ProbeQuestion(probe, doors))[:-1]) == ProbeQuestion(probe, doors)
@@ -62,8 +64,8 @@ GOOD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
+@each_row(
+    "line, words",
     [
         (b"", "not JSON"),
         (b"[]", "expected an object"),

@@ -26,8 +26,10 @@ from infra.shared.conversation import (
     request_from_dict,
     to_plain,
 )
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
-WORDS = st.text(max_size=8)
+WORDS = any_text(max_size=8)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
@@ -94,8 +96,8 @@ def broken(whole: Any, path: tuple[str | int, ...], value: object) -> Any:
     return copy
 
 
-@pytest.mark.parametrize(
-    ("path", "values"),
+@each_row(
+    "path, values",
     [
         (("system",), [..., None, "system", [3], {"a": 1}]),
         (("messages",), [..., None, "x", {}, [3], ["x"], [None]]),
@@ -112,7 +114,6 @@ def broken(whole: Any, path: tuple[str | int, ...], value: object) -> Any:
         (("tools", 0, "input_schema"), [..., None, "x", []]),
         (("unit",), [None, 3, []]),
     ],
-    ids=str,
 )
 def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
     """The door answers a stranger's request with a reason, whatever it sent."""
@@ -123,8 +124,8 @@ def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...]
             request_from_dict(broken(whole, path, value))
 
 
-@pytest.mark.parametrize(
-    ("path", "values"),
+@each_row(
+    "path, values",
     [
         (("content",), [..., None, "x", {}, [3], [{"type": "image"}]]),
         (("content", 0), [{"type": "tool_result", "tool_use_id": "1", "content": "", "is_error": False}]),
@@ -133,7 +134,6 @@ def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...]
         (("usage",), [None, "x", [1], {"tokens": 3}]),
         (("usage", "input_tokens"), [None, "3", 1.5, True, -1, MOST_TOKENS + 1]),
     ],
-    ids=str,
 )
 def test_a_completion_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
     """The runner takes nothing for a model's answer that is not one."""
@@ -144,7 +144,7 @@ def test_a_completion_of_another_shape_is_a_value_error(path: tuple[str | int, .
             completion_from_dict(broken(whole, path, value))
 
 
-@pytest.mark.parametrize("raw", [None, 3, "x", [], ["x"], {}, {"type": []}])
+@each_row("raw", [None, 3, "x", [], ["x"], {}, {"type": []}])
 def test_what_is_no_object_at_all_is_a_value_error(raw: Any) -> None:
     """At every level."""
     for read in (request_from_dict, completion_from_dict):

@@ -108,7 +108,7 @@ def test_ours_changes_nothing(files: tuple[Path, Path]) -> None:
 
 def test_an_unknown_user_is_named() -> None:
     """A missing user is an error with its name."""
-    with pytest.raises(LookupError, match="no user 'agent-that-is-not'"):
+    with pytest.raises(LookupError, match="no such user: 'agent-that-is-not'"):
         user_named("agent-that-is-not")
 
 

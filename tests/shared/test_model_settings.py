@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from infra.shared.model_reach import is_inner, problem_in_sandbox
 from infra.shared.model_settings import (
@@ -16,13 +15,12 @@ from infra.shared.model_settings import (
     problems_with_keys,
 )
 from infra.shared.providers import KEYS, PROVIDERS
+from tests.shared.rows import each_row
 
 ANTHROPIC, OPENAI = KEYS
 
 
-@pytest.mark.parametrize(
-    ("keys", "provider"), [((), "scripted"), ((OPENAI,), "openai"), ((ANTHROPIC,), "anthropic"), (KEYS, "anthropic")]
-)
+@each_row("keys, provider", [((), "scripted"), ((OPENAI,), "openai"), ((ANTHROPIC,), "anthropic"), (KEYS, "anthropic")])
 def test_auto_is_settled_by_the_keys(keys: tuple[str, ...], provider: str) -> None:
     """Claude before OpenAI before the script; and the key of the one that was found is needed, no other."""
     model = ModelSettings()
@@ -41,8 +39,8 @@ def test_an_address_beside_auto_is_claude_s_alone() -> None:
     assert choices(ModelSettings(name="gpt-x"), (OPENAI,))[0].name == "gpt-x", "a name alone is for whoever is found"
 
 
-@pytest.mark.parametrize(
-    ("first", "then", "told"),
+@each_row(
+    "first, then, told",
     [
         (("openai", None), [("openai", "https://other.org/v1")], [("OPENAI", "api.openai.com", "other.org")]),
         (("openai", "https://a.org"), [("openai", "https://a.org:8443")], [("OPENAI", "a.org", "a.org:8443")]),

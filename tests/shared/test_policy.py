@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 from infra.shared.policy import Policy, Rule, from_text, to_text
 from infra.shared.settings import Settings, policy_of, runner_policy
 from infra.shared.settings_file import SettingsError, parse_settings
+from tests.shared.texts import any_text
 
-WORDS = st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), max_size=3).map(tuple)
+WORDS = st.lists(st.text(ascii_lowercase, min_size=1, max_size=8), max_size=3).map(tuple)
 RULES = st.builds(
     Rule,
     st.sampled_from(["allow", "ask", "deny"]),
@@ -19,7 +22,7 @@ RULES = st.builds(
     WORDS,
     WORDS,
     st.sampled_from([(), ("pypi.org",), ("10.0.0.0/8", "::1")]),
-    st.text(max_size=20),
+    any_text(max_size=20),
 )
 
 

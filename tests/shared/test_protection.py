@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from infra.shared.protection import problem_with_branch_pattern, problem_with_file_pattern, protecting
 from infra.shared.settings import Settings
 from infra.shared.settings_file import SettingsError, parse_settings
+from tests.shared.rows import each_row
 
 
-@pytest.mark.parametrize(
-    ("pattern", "protected", "free"),
+@each_row(
+    "pattern, protected, free",
     [
         (
             "SYSTEM.md",
@@ -75,8 +76,8 @@ def test_more_patterns_protect_more(patterns: list[str], name: str) -> None:
     assert protecting(patterns, name) == (each[0] if each else None)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "words"),
+@each_row(
+    "pattern, words",
     [
         ("", "is empty"),
         ("/", "is empty"),
@@ -123,9 +124,7 @@ def test_every_pattern_is_judged(pattern: str) -> None:
     assert problem_with_file_pattern(pattern.rstrip("/")) is None
 
 
-@pytest.mark.parametrize(
-    "pattern", ["*", "ma*", "main", "MAIN", "m*", "mind", "rescue/", "rescue", "[m]ain", "*2026*", "r*"]
-)
+@each_row("pattern", ["*", "ma*", "main", "MAIN", "m*", "mind", "rescue/", "rescue", "[m]ain", "*2026*", "r*"])
 def test_what_the_agent_must_write_cannot_be_protected(pattern: str) -> None:
     """Without main, its mind and its rescues the agent could not report, remember or save anything."""
     assert "protects" in (problem_with_branch_pattern(pattern) or "")

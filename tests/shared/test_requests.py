@@ -25,21 +25,20 @@ from infra.shared.requests import (
     parse_request,
     report_of,
 )
+from tests.shared.rows import each_row
 
 REPORT = AgentReport(
     "0" * 32, "2026-01-31T10:42:12.345Z", "a/b", "0123456789abcdef", "done: “it”", "line\nline", ("0011aabb",)
 )
 
 
-@pytest.mark.parametrize(
-    "request_", [REPORT, Ask("bash", {"command": "ls"}, "rule 1", "main", "a" * 40), Examine("x", "b" * 40)]
-)
+@each_row("request_", [REPORT, Ask("bash", {"command": "ls"}, "rule 1", "main", "a" * 40), Examine("x", "b" * 40)])
 def test_a_request_survives_the_line(request_: Request) -> None:
     """What is encoded is parsed to the same value."""
     assert parse_request(encode_request(request_)) == request_
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reply",
     [
         Done("a" * 40),
@@ -55,8 +54,8 @@ def test_a_reply_survives_the_line(reply: Reply) -> None:
     assert parse_reply(encode_reply(reply)) == reply
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@each_row(
+    "field, value",
     [
         ("do", "reports"),
         ("id", "0" * 31),
@@ -76,7 +75,7 @@ def test_a_wrong_field_is_named(field: str, value: object) -> None:
         parse_request(json.dumps(fields).encode())
 
 
-@pytest.mark.parametrize("line", [b"", b"[]", b"\xff", b"[" * 100_000, b"nothing"])
+@each_row("line", [b"", b"[]", b"\xff", b"[" * 100_000, b"nothing"])
 def test_what_is_no_object_is_refused(line: bytes) -> None:
     """Bytes of any kind raise nothing but RequestError."""
     with pytest.raises(RequestError):

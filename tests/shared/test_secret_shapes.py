@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared import secret_shapes
-from infra.shared.secret_shapes import LEAST_SHAPED, find_secrets, redacted
+from infra.shared.secret_shapes import LEAST_SHAPED, find_secrets, redacted, redacted_and_cut
+from tests.shared.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 BASE62 = string.ascii_letters + string.digits
@@ -75,7 +76,6 @@ MAKERS: dict[str, Maker] = {
     "PKCS 8": lambda one: pem(one, ""),
     "OpenSSH": lambda one: pem(one, "OPENSSH "),
 }
-makers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 chances = st.integers(0, 2**64).map(random.Random)
 AROUND = [
     ("", ""),
@@ -97,20 +97,21 @@ AROUND = [
 ]
 
 
-@makers
 @given(chances, st.sampled_from(AROUND))
-def test_a_key_is_found_wherever_it_stands(make: Maker, chance: random.Random, around: tuple[str, str]) -> None:
-    """At the beginning, the end, in JSON, in an address, between any two things that are no part of it."""
-    key, (before, after) = make(chance), around
-    text = f"{before}{key}{after}".encode()
-    found = find_secrets(text)
-    assert found
-    start, end = len(before.encode()), len(before.encode()) + len(key)
-    assert any(hit.start <= start + 60 and hit.end >= end - 60 for hit in found)
-    assert all(start - 1 <= hit.start < hit.end <= end + 1 for hit in found)
-    assert key not in redacted(text.decode())
-    assert redacted(text.decode()).startswith(before)
-    assert all(key not in hit.kind for hit in found)
+def test_a_key_is_found_wherever_it_stands(chance: random.Random, around: tuple[str, str]) -> None:
+    """Each kind, at the beginning, the end, in JSON, in an address, between any two things that are no part of it."""
+    for kind, make in MAKERS.items():
+        key, (before, after) = make(chance), around
+        text = f"{before}{key}{after}".encode()
+        found = find_secrets(text)
+        assert found, kind
+        start, end = len(before.encode()), len(before.encode()) + len(key)
+        assert any(hit.start <= start + 60 and hit.end >= end - 60 for hit in found), kind
+        assert all(start - 1 <= hit.start < hit.end <= end + 1 for hit in found), kind
+        shown = redacted(text.decode())
+        assert key not in shown, kind
+        assert shown.startswith(before), kind
+        assert all(key not in hit.kind for hit in found), kind
 
 
 @given(
@@ -228,7 +229,7 @@ NO_SECRETS = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_SECRETS)
+@each_row("text", NO_SECRETS)
 def test_what_is_no_secret_is_none(text: str) -> None:
     """Counters, digests, ids, names, placeholders and keys that were plainly typed by hand."""
     assert find_secrets(text.encode()) == []
@@ -359,6 +360,14 @@ def test_a_private_key_with_headers_is_found_and_headers_alone_take_no_time() ->
     began = time.process_time()
     assert not find_secrets(b"-----BEGIN PRIVATE KEY-----\n" + b"a: " * 40 + b"!")
     assert time.process_time() - began < 1
+
+
+@given(st.integers(0, 60), st.integers(1, 80))
+def test_a_secret_is_redacted_before_the_text_is_cut(before: int, most: int) -> None:
+    """Wherever the cut falls, nothing of a known value is left."""
+    shown = redacted_and_cut("." * before + "QZKWVXJ98765", most, (b"QZKWVXJ98765",))
+    assert len(shown) <= most
+    assert not set(shown) & set("QZKWVXJ98765")
 
 
 def test_this_project_holds_no_secret() -> None:

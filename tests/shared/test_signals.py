@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.signals import MAX_BYTES, Signal, SignalName, read_signal, write_signal
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 BOTH = pytest.mark.parametrize("name", SignalName, ids=lambda name: name.value)
 
@@ -79,7 +81,7 @@ def test_a_file_that_asks_for_nothing_sensible_is_refused_with_a_reason(name: Si
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("content", [b"refs/heads/x\n", b"main~1\n", b"mind\n", b"c0ffee" * 6 + b"c0ff\n", b"HEAD\n"])
+@each_row("content", [b"refs/heads/x\n", b"main~1\n", b"mind\n", b"c0ffee" * 6 + b"c0ff\n", b"HEAD\n"])
 def test_bootstrap_takes_the_short_name_of_a_branch_only(content: bytes) -> None:
     """What is fine for a rollback is not a branch to launch: full refs, ancestors, commits, the mind."""
     assert read_signal(SignalName.ROLLBACK, content).target == content.decode().strip()
@@ -89,7 +91,7 @@ def test_bootstrap_takes_the_short_name_of_a_branch_only(content: bytes) -> None
 
 @given(
     st.sampled_from(SignalName),
-    st.one_of(st.binary(max_size=40), st.text(max_size=20).map(lambda text: text.encode(errors="replace"))),
+    st.one_of(st.binary(max_size=40), any_text(max_size=20).map(lambda text: text.encode(errors="replace"))),
 )
 def test_any_bytes_are_a_signal_or_a_value_error(name: SignalName, content: bytes) -> None:
     """Whatever the cell writes, the watcher is never surprised; what is accepted says exactly what the file said."""

@@ -9,12 +9,15 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from infra.shared import arguments, report_titles, watcher_file
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import CONTAINER, Paths
 from infra.shared.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 
 @given(st.integers(0, 4_102_444_800_000))
@@ -32,7 +35,7 @@ def test_moments_are_utc() -> None:
     assert timestamp(59.9996) == "1970-01-01T00:01:00.000Z"
 
 
-PATHS = st.text(st.characters(exclude_characters="\0"), max_size=12)
+PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 
 
 @given(PATHS, st.builds(Paths, PATHS, PATHS, PATHS, PATHS))
@@ -62,7 +65,7 @@ def test_a_command_line_that_is_not_understood_ends_with_usage(
     assert "usage: program" in capsys.readouterr().err
 
 
-TEXT = st.text(max_size=8)
+TEXT = any_text(max_size=8)
 NUMBERS = st.integers(0, 2**31)
 RECORDS = st.builds(BootRecord, **dict.fromkeys(BootRecord.__struct_fields__, TEXT))
 STATES = st.builds(
@@ -91,7 +94,7 @@ def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
     assert decode(encode(state)) == WatcherFile(boot_id="é", troubles=(Trouble(at="", text="cannot read 'a?'"),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         b"",
@@ -105,7 +108,6 @@ def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
         b'{"phase": "\xff"}',
         b'{"extra": ' + b"[" * 100_000,
     ],
-    ids=lambda content: ascii(content[:30]),
 )
 def test_what_is_no_watcher_state_is_a_value_error(content: bytes) -> None:
     """A damaged memory is told apart from an empty one; a whole one is read."""
@@ -138,7 +140,7 @@ def test_reports_begin_with_the_branch_and_the_commit_s_first_twelve() -> None:
     assert report_titles.watcher("main died") == "watcher: main died"
 
 
-@given(st.text(max_size=8).map(lambda text: text * 30))
+@given(any_text(max_size=8).map(lambda text: text * 30))
 def test_a_title_is_one_line_of_bounded_length(directive: str) -> None:
     """Whatever the directive holds, also when it is empty."""
     line = report_titles.first_line(directive)
@@ -151,10 +153,10 @@ COSTLY = """argparse asyncio dataclasses hashlib http inspect logging msgspec pa
 urllib yaml"""
 
 
-def imported(*modules: str) -> set[str]:
+def imported(*modules: str, option: str = "-S") -> set[str]:
     """What importing these brings into a fresh interpreter."""
     script = "import sys; [__import__(name) for name in sys.argv[1:]]; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-S", "-c", script, *modules], capture_output=True, text=True, check=True)
+    said = subprocess.run([sys.executable, option, "-c", script, *modules], capture_output=True, text=True, check=True)
     return set(said.stdout.split())
 
 
@@ -164,8 +166,21 @@ def test_what_the_runner_imports_first_is_cheap() -> None:
     assert {"argparse", "subprocess"} <= imported("infra.shared.arguments", "infra.shared.repository.git")
 
 
+@pytest.mark.parametrize("module", ["infra.watcher", "infra.git_door", "infra.runner"])
+def test_what_no_program_uses_takes_no_memory(module: str) -> None:
+    """structlog imports asyncio for loggers that we do not have, http.client ssl: some 4 MiB; used after all, they are
+    there."""
+    more = ("infra.cell.runner.log", "infra.cell.model_client") if module == "infra.runner" else ("structlog",)
+    assert not {"asyncio.events", "_ssl"} & imported(module, *more, option="-s")
+    script = """import infra.cell.runner.log, infra.cell.model_client, asyncio, ssl, http.client
+ssl.create_default_context()
+assert asyncio.run(asyncio.sleep(0, 7)) == 7
+import asyncio.subprocess"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_the_watcher_s_file_keeps_its_spelling() -> None:
-    """An agent's file is read by the version before and the one after: words that changed keep their names in it."""
+    """An agent's file is read by the version before and the one after: words that changed stand there in both forms."""
     old = {
         "schema": watcher_file.SCHEMA,
         "rung": "last good",
@@ -185,3 +200,6 @@ def test_the_watcher_s_file_keeps_its_spelling() -> None:
         name: old[name] for name in ("rung", "led_for", "forgiven", "pending")
     }
     assert (written["goods"][0]["id"], written["strikes"][0]["version"]) == ("v0", "v1")
+    assert written["boots"][0]["rung"] == "main"
+    new = {name: value for name, value in written.items() if name not in (*old, "boots")} | {"schema": old["schema"]}
+    assert structs.replace(decode(json.dumps(new).encode()), boots=state.boots) == state

@@ -6,28 +6,33 @@ import subprocess
 import sys
 import unicodedata
 
-import pytest
 import regex
 
 from infra.shared.addresses import plain
 from infra.shared.visible import is_visible, spelled, spelled_name, without_ignorable
+from tests.shared.rows import each_row
 
-EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
-IGNORABLE = [each for each in EVERY if regex.match(r"\p{Default_Ignorable_Code_Point}", each)]
+EVERY = "".join(map(chr, range(sys.maxunicode + 1)))
+
+
+def of(pattern: str) -> list[str]:
+    """All characters that fit."""
+    return regex.findall(pattern, EVERY)
 
 
 def test_no_character_that_shows_nothing_passes() -> None:
     """All that Unicode calls ignorable, all controls, and all that reorders or ends lines."""
-    hidden = "".join([*IGNORABLE, *(each for each in EVERY if unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp"))])
+    ignorable = of(r"\p{Default_Ignorable_Code_Point}")
+    hidden = "".join([*ignorable, *(each for each in EVERY if unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp"))])
     shown = spelled(hidden)
 
-    assert len(IGNORABLE) > 4000
+    assert len(ignorable) > 4000
     assert shown.isascii()
     assert shown.isprintable()
     assert not any(is_visible(f"name{each}") for each in hidden)
 
 
-@pytest.mark.parametrize("text", ["plain words", "ünï", "漢字", "عربي", "देवनागरी", "한국어", "é", "🙂", "→ …"])
+@each_row("text", ["plain words", "ünï", "漢字", "عربي", "देवनागरी", "한국어", "é", "🙂", "→ …"])
 def test_what_can_be_seen_stays(text: str) -> None:
     """Letters of all scripts, with their marks; symbols."""
     assert is_visible(text)

@@ -39,10 +39,15 @@ def modules() -> dict[str, Path]:
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
 
 
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text()) for name, path in modules().items()}
+
+
 def _imports() -> Iterator[tuple[str, str]]:
-    names = modules()
-    for name, path in names.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+    names = trees()
+    for name, tree in names.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 yield from ((name, alias.name) for alias in node.names if alias.name in names)
             elif isinstance(node, ast.ImportFrom) and node.module in names:
@@ -92,8 +97,8 @@ def test_the_bench_imports_nothing_from_the_tests() -> None:
 def test_no_two_public_classes_of_a_zone_have_one_name() -> None:
     """One word, one meaning: a reader who knows a name knows which one it is."""
     seen: dict[tuple[str, str], str] = {}
-    for module, path in modules().items():
-        for node in ast.parse(path.read_text()).body:
+    for module, tree in trees().items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 first = seen.setdefault((zone(module), node.name), module)
                 assert first == module, f"{node.name} is a class of {first} and of {module}"

@@ -121,7 +121,7 @@ def refuse_unless_ready(boot: Boot, branch: str, tip: str) -> None:
             problem = _problem_with_clone(repo, boot, branch, tip)
     except (gitpython.NoSuchPathError, gitpython.InvalidGitRepositoryError):
         how = f"git clone -b {branch} {boot.remote_url} {checkout}"
-        raise ToolError(f"there is no clone at {checkout}; make one: {how}") from None
+        raise ToolError(f"no clone at {checkout}; make one: {how}") from None
     except (gitpython.GitError, gitpython.ODBError, ValueError, TypeError) as error:
         raise ToolError(f"{checkout} is not a sound clone ({error}); move it away and clone {branch} again") from error
     if problem:

@@ -90,7 +90,7 @@ def _of_arguments(run: Recorded, tools: Mapping[str, ToolSpec]) -> Iterator[Diff
         if done.reply.error_code in ("not_run", "cut_short"):
             continue
         tool = tools.get(done.call.name)
-        now = problem_with_input(tool, done.call.input) if tool else f"there is no tool {done.call.name!r}"
+        now = problem_with_input(tool, done.call.input) if tool else f"no such tool: {done.call.name!r}"
         refused = done.reply.error_code in ("unknown_tool", "invalid_arguments")
         if bool(now) is not refused:
             was = done.reply.content if refused else "the call was carried out"

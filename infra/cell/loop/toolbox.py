@@ -54,7 +54,7 @@ class Toolbox:
     def _call(self, call: ToolUse, gate: Gate | None) -> Reply:
         tool = self._tools.get(call.name)
         if tool is None:
-            words = f"there is no tool {call.name[:NAMED_CHARS]!r}; the tools are {', '.join(self._tools)}"
+            words = f"no such tool: {call.name[:NAMED_CHARS]!r}; the tools are {', '.join(self._tools)}"
             return Reply(words, is_error=True, error_code="unknown_tool")
         problem = problem_with_input(tool.spec, call.input)
         if problem:

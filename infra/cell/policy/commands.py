@@ -27,14 +27,70 @@ _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _NO_PROGRAM = re.compile(r"\w+\+?=|.*[*?\[\]~]|\Z", re.DOTALL)
 """An assignment, or what bash may expand to another name."""
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox", "eval"))
-_OTHER_RULES = frozenset(
+OF_BASH = frozenset(
     (
-        *("if", "then", "elif", "else", "fi", "while", "until", "for", "select", "do", "done", "case", "esac", "in"),
-        *("function", "time", "coproc", ".", "source", "exec", "trap", "alias", "builtin", "command", "enable", "hash"),
-        *("set", "shopt"),
+        *(
+            "!",
+            "[[",
+            "]]",
+            "{",
+            "}",
+            "if",
+            "then",
+            "elif",
+            "else",
+            "fi",
+            "while",
+            "until",
+            "for",
+            "select",
+            "do",
+            "done",
+        ),
+        *("case", "esac", "in", "function", "time", "coproc"),
+        *(".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete"),
+        *(
+            "compopt",
+            "continue",
+            "declare",
+            "dirs",
+            "disown",
+            "echo",
+            "enable",
+            "eval",
+            "exec",
+            "exit",
+            "export",
+            "false",
+        ),
+        *(
+            "fc",
+            "fg",
+            "getopts",
+            "hash",
+            "help",
+            "history",
+            "jobs",
+            "kill",
+            "let",
+            "local",
+            "logout",
+            "mapfile",
+            "popd",
+        ),
+        *("printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set", "shift", "shopt", "source"),
+        *("suspend", "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait"),
     )
 )
-"""Words of bash behind which it reads on by other rules."""
+"""Every name that bash keeps for itself; all other names start a program, which bash hands its words unread."""
+_INERT = {
+    **dict.fromkeys(("cd", "echo", "pwd", "true", "false", ":", "exit", "kill", "umask"), re.compile(".*", re.DOTALL)),
+    "printf": re.compile(r"(?!-)(?:[^%*?\[\0]|%[%bcdqs])*(?:\0.*)?", re.DOTALL),
+    "test": re.compile(r"(?!(?:.*\0)?-[vR](?:\0|\Z))[^*?\[]*", re.DOTALL),
+    "wait": re.compile(r"[0-9\0]*"),
+}
+"""Those of them that are understood, with the arguments, joined by NUL, for which they neither run anything nor set a
+variable. Many others evaluate a name: `read 'a[$(id)]'` runs `id`."""
 STARTERS = frozenset(
     (
         *(
@@ -112,10 +168,14 @@ def _is_plain(command: tuple[str, ...]) -> bool:
     program, started = command[0], command[1:] if _name(command[0]) in STARTERS else ()
     return (
         not _NO_PROGRAM.match(program)
-        and program not in _OTHER_RULES
+        and (program not in OF_BASH or _is_inert(program, command[1:]))
         and _SHELLS.isdisjoint(map(_name, (program, *started)))
         and len(started) <= MAX_STARTED_WORDS
     )
+
+
+def _is_inert(builtin: str, arguments: tuple[str, ...]) -> bool:
+    return builtin in _INERT and _INERT[builtin].fullmatch("\0".join(arguments)) is not None
 
 
 def _guess(text: str) -> Script:

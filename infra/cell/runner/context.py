@@ -88,10 +88,8 @@ def runner_context(
     ask: Callable[[Request], Completion] | None = None,
     pause: Callable[[float], None] = time.sleep,
     heartbeat: LiveHeartbeat | None = None,
-    hand_over: Callable[[AgentReport], Reply] | None = None,
 ) -> RunnerContext:
-    """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's, and
-    without `hand_over` reports go to the git door."""
+    """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's."""
     log = logger(boot)
     try:
         link_signals(boot, checkout)
@@ -112,7 +110,7 @@ def runner_context(
         boot=boot,
         checkout=checkout,
         git=git,
-        page=Page(git, state, hand_over or to_git_door, log, pause, preface),
+        page=Page(git, state, to_git_door, log, pause, preface),
         log=log,
         status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
         state=state,

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 from infra.shared.boot import Boot
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.sockets import connect, control_address
 
 TYPE_CHECKING = False
@@ -141,7 +142,7 @@ def _tried(door: str, operation: Callable[[], str]) -> tuple[str, str]:
     try:
         return operation(), ""
     except Exception as error:  # a bug of ours in here is a trouble like any other: the answer is still due
-        return "", f"{door}: {type(error).__name__}: {error}"[:TROUBLE_CHARS]
+        return "", redacted_and_cut(f"{door}: {type(error).__name__}: {error}", TROUBLE_CHARS)
 
 
 def _told_by_git(origin: str, seconds: float) -> str:

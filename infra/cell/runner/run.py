@@ -39,6 +39,7 @@ from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.report_titles import first_line
 from infra.shared.repository.git import GitError
+from infra.shared.repository.word import pm_has_moved
 from infra.shared.status_file import WORKING
 
 MOST_NAMED = 20
@@ -98,7 +99,7 @@ def work_on(
         handover_note.drop(context)
         if not done.isdisjoint(context.state.memory.forked):  # the same words later are another directive
             context.state.change(forked=tuple(id for id in context.state.memory.forked if id not in done))
-    _report(context, outcome, directives.tasks, approvals.lines)
+    _report(context, outcome, directives.tasks, approvals.lines, seen.commit)
     transcript.ended(outcome)  # last: a run that has no end is resumed, and at worst its report comes again
     return outcome
 
@@ -158,7 +159,9 @@ def _conversation(
     return loop.run(player.complete, start.request, player, bounds, played)
 
 
-def _report(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], answers: Collection[str]) -> None:
+def _report(
+    context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], answers: Collection[str], began_at: str
+) -> None:
     """`answers` are directives that are done with the run as well."""
     match outcome.end:
         case End.COMPLETED:
@@ -168,11 +171,11 @@ def _report(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive]
         case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE | End.CONTEXT:
             pass  # the next runner or the next attempt goes on; the work loop knows what is worth a report
         case _:
-            report_stopped(context, outcome, tasks)
+            report_stopped(context, outcome, tasks, began_at)
 
 
-def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive]) -> None:
-    """Report a run that was cut short, and what follows."""
+def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], began_at: str) -> None:
+    """Report a run that was cut short, and what follows; `began_at`: where main was then."""
     why = _WHY_STOPPED[outcome.end].format(
         steps=outcome.steps,
         broken=loop.BROKEN_REPLIES,
@@ -186,7 +189,7 @@ def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Dir
     elif outcome.end is End.BUDGET:
         then = "Its directives stay open and are tried again when you push to main, at a restart, and at a later tick."
     else:
-        stops = _stops_with(context, outcome.end)
+        stops = _stops_with(context, outcome.end, began_at)
         at = next_try_at(stops, context.boot.limits.work_seconds)
         title, then = why_of(stops), words_of(stops, at and timestamp(at))
     more, words = f"\n\n{outcome.failure.message}" if outcome.failure else "", outcome.text
@@ -196,11 +199,14 @@ def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Dir
     report_end(context, _subject(tasks), title, f"The run ended because {why}. {then}{more}\n\n{words}")
 
 
-def _stops_with(context: RunnerContext, end: End) -> Stops:
-    """The stops since the PM's word, with this one."""
+def _stops_with(context: RunnerContext, end: End, began_at: str) -> Stops:
+    """The stops since the PM's word, with this one, unless the PM spoke while it ran."""
     before = Stops()
     try:
-        before = stops_since_word(context.git, context.page.look().commit, context.state.memory.unsent)
+        main = context.page.look().commit
+        if pm_has_moved(context.git, began_at, main):
+            return Stops(0, time.time(), end.value)
+        before = stops_since_word(context.git, main, context.state.memory.unsent)
     except GitError as error:
         context.log.warning("tries.not_counted", error=str(error))
     return Stops(before.runs + 1, time.time(), end.value)

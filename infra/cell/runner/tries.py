@@ -42,7 +42,7 @@ _STOPPED = re.compile(r"\S+@[0-9a-f]+ stopped \(([^),]*)(?:, try (\d+) of \d+)?\
 
 
 class Stops(NamedTuple):
-    """Runs that were stopped since the PM's last word."""
+    """Runs that were stopped since the PM's last word; 0 after one that ran when it came."""
 
     runs: int = 0
     last_at: float = 0.0
@@ -97,6 +97,8 @@ def seconds_of(at: str) -> float:
 
 def words_of(stops: Stops, next_at: str | float | None) -> str:
     """What follows, for a report; `next_at` is the time of the next try, if there is one."""
+    if stops.runs == 0:
+        return "You have pushed to main meanwhile, so it begins again at once."
     nth = f"This was try {stops.runs} of {MOST_TRIES}"
     if next_at is None:
         return f"{nth}. {WAITS}"
@@ -105,4 +107,6 @@ def words_of(stops: Stops, next_at: str | float | None) -> str:
 
 def why_of(stops: Stops) -> str:
     """For a report's title. No two since the PM's word are the same, which the keep would take for one trouble."""
+    if stops.runs == 0:
+        return f"{stops.why}, before your last push"  # which is no try
     return f"{stops.why}, try {stops.runs} of {MOST_TRIES}" if stops.runs > 1 else stops.why

@@ -262,7 +262,7 @@ class Work:
                 self._resumes = True  # or begins anew, if what was seen on main leaves nothing to resume
                 return Next.LOOK_AGAIN
             case End.CONTEXT:
-                run.report_stopped(context, outcome, seen.open)
+                run.report_stopped(context, outcome, seen.open, seen.commit)
             case End.AWAITING_APPROVAL:
                 context.state.change(awaiting=_hash(seen.directives_text), awaiting_at=seen.commit)
         self._put_off = seen.directives_text

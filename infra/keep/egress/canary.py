@@ -62,7 +62,7 @@ class CanaryError(Exception):
     """A canary cannot be put on the loopback device."""
 
 
-def place(canaries: Sequence[Canary], ip: Sequence[str] = ("ip",)) -> None:
+def place(canaries: Sequence[Canary]) -> None:
     """Put the canaries on lo, and lo up; needs CAP_NET_ADMIN. Raises CanaryError."""
     commands = [["link", "set", "lo", "up"]]
     for one in canaries:
@@ -70,14 +70,13 @@ def place(canaries: Sequence[Canary], ip: Sequence[str] = ("ip",)) -> None:
         wait = ["nodad"] if one.family == socket.AF_INET6 else []
         commands.append(["address", "replace", f"{one.address}/{one.prefix}", "dev", "lo", *wait])
     for command in commands:
+        words = ["ip", *command]
         try:
-            done = subprocess.run(
-                [*ip, *command], capture_output=True, text=True, errors="replace", timeout=10, check=False
-            )
+            done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=10, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise CanaryError(f"{' '.join([*ip, *command])} failed ({error}); the package iproute2 has ip") from None
+            raise CanaryError(f"{' '.join(words)} failed ({error}); the package iproute2 has ip") from None
         if done.returncode != 0:
-            raise CanaryError(f"{' '.join([*ip, *command])} failed: {done.stderr.strip()[:500]}")
+            raise CanaryError(f"{' '.join(words)} failed: {done.stderr.strip()[:500]}")
 
 
 def canaries() -> tuple[Canary, ...]:

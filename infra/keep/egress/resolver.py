@@ -30,7 +30,6 @@ def resolver_command(
     egress: EgressSettings,
     upstreams: Sequence[str],
     keep_names: Sequence[str] = (),
-    port: int = 53,
     may_list: bool = True,
     closed: Sequence[str] = (),
 ) -> list[str]:
@@ -51,7 +50,7 @@ def resolver_command(
         "--no-poll",
         "--no-hosts",
         f"--listen-address={LISTEN}",
-        f"--port={port}",
+        "--port=53",
         "--bind-interfaces",
         # A name that leads to a private address is an attack; so is asking upstream who has one.
         "--stop-dns-rebind",
@@ -65,7 +64,7 @@ def resolver_command(
         "--edns-packet-max=1232",
         "--log-queries",
         "--log-facility=-",
-        "--log-async=100",  # whoever reads the log slowly misses lines instead of stopping all names
+        "--log-async=100",  # a slow reader of the log loses lines instead of blocking all names
         *([] if egress.ipv6 else ["--filter-AAAA"]),
         *(_listed(egress, upstreams, keep_names, may_list, closed) if egress.mode == "allowlist" else _open(upstreams)),
     ]
@@ -81,7 +80,7 @@ def as_resolver(command: Sequence[str], uid: int, gid: int, capabilities: Sequen
 
 def names_of_model(model: ModelSettings) -> tuple[str, ...]:
     """What the model door has to find; a host that is written as an address needs no finding. Which keys there are is
-    not known here: for `auto`, whoever it may come to."""
+    not known here: for `auto`, those of all providers that it may choose."""
     hosts = [
         urlsplit(one.base_url).hostname or "" for keys in ([], *([key] for key in KEYS)) for one in choices(model, keys)
     ]
@@ -108,7 +107,7 @@ def _listed(
             for upstream in upstreams
         ),
         # A listed name stands for those below it. The keep's stand for themselves: a question for a name below one
-        # would carry what the cell wrote into it to whoever answers there.
+        # would carry what the cell wrote into it to the server that answers there.
         *(f"--address=/*.{name}/" for name in keeps_alone),
         *(f"--nftset=/{name}/{its}" for name, its in zip(egress.allow, sets, strict=True) if may_list),
         *(f"--bogus-nxdomain={network}" for network in closed),

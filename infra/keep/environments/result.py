@@ -9,6 +9,8 @@ from typing import Annotated
 
 import msgspec
 
+from infra.shared.secret_shapes import redacted_and_cut
+
 MAX_BYTES = 64 * 1024
 WORDS_LINES = 20
 LINE_CHARS = 300
@@ -50,7 +52,7 @@ def read_result(stdout: bytes, returncode: int) -> InstallResult:
 
 def clean(text: str) -> str:
     """The last lines, each bounded, without what a terminal would obey."""
-    lines = [_printable(line)[:LINE_CHARS].rstrip() for line in _NO_TEXT.sub("", text).splitlines()]
+    lines = [redacted_and_cut(_printable(line).rstrip(), LINE_CHARS) for line in _NO_TEXT.sub("", text).splitlines()]
     return "\n".join([line for line in lines if line][-WORDS_LINES:])
 
 
@@ -61,7 +63,7 @@ def _printable(line: str) -> str:
 def _parse(line: str) -> InstallResult | None:
     with contextlib.suppress(ValueError, RecursionError):
         failed = msgspec.json.decode(line, type=Failed)
-        return Failed(_printable(failed.error)[:ERROR_CHARS], clean(failed.words), failed.outage)
+        return Failed(redacted_and_cut(_printable(failed.error), ERROR_CHARS), clean(failed.words), failed.outage)
     with contextlib.suppress(ValueError, RecursionError):
         installed = msgspec.json.decode(line, type=Installed)
         return installed if installed.interpreter.isprintable() else None

@@ -110,7 +110,7 @@ def _named(bot: Below) -> frozenset[str]:
     branches, unseen = with_clones(bot)
     for each in unseen:
         if not each.path:
-            raise OSError(f"{bot.root} {each.why}; remove the directories that are no branches")
+            raise OSError(f"{bot.root} {each.why}; remove the directories that do not belong to a branch")
     found = set()
     for branch in branches:
         try:

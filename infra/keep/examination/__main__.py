@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -15,13 +16,17 @@ from infra.keep.examination.plan import Plan, Settings
 from infra.shared.branches import MAIN
 from infra.shared.exit_codes import Exit
 from infra.shared.people import WATCHER
-from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.repository.git import Git, GitError, TooMuch, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.verdicts import records, refs, trees, verdict
 from infra.shared.verdicts.findings import ANSWER_BYTES, Findings
+from infra.shared.verdicts.paths import is_setting
+from infra.shared.verdicts.reach import acts_elsewhere
 from infra.shared.verdicts.selection import select
 
 LOOK_SECONDS = 60.0
+SETTING_BYTES = 1 << 20
+"""Of one conftest or settings file; a larger one counts as one that cannot be read."""
 
 
 class Impossible(Exception):
@@ -61,10 +66,28 @@ def prepare(remote: str, branch: str, commit: str, settings: Settings, python: s
     differ = git.raw("diff-tree", "-r", "-z", "--no-renames", "--name-only", main, after)
     changed = differ.decode(errors="surrogateescape").split("\0")
     chosen = select(trees.files_of(git, main), trees.files_of(git, after), changed)
+    chosen = chosen._replace(elsewhere=_elsewhere(git, main, after, chosen.settings))
     candidate, mains = trees.snapshot(git, after), trees.snapshot(git, main)
     with_mains_tests = trees.snapshot(git, after, main)
     made = Plan(branch, commit, main, key, candidate, with_mains_tests, mains, chosen, settings, python)
     return plan.to_bytes(made, trees.pack(git, candidate, with_mains_tests, mains))
+
+
+def _elsewhere(git: Git, main: str, after: str, settings: Sequence[str]) -> tuple[str, ...]:
+    """Raises GitError."""
+
+    def content(commit: str, path: str) -> bytes | None:
+        entry = git.raw("ls-tree", "-z", "--full-tree", commit, "--", path)
+        if not entry:
+            return None
+        try:
+            is_file = entry.startswith(b"100")  # and no link
+            return git.saying_at_most(SETTING_BYTES).raw("cat-file", "blob", f"{commit}:{path}") if is_file else b"\0"
+        except TooMuch:
+            return b"\0"
+
+    found = (acts_elsewhere(path, content(main, path), content(after, path)) for path in filter(is_setting, settings))
+    return tuple(filter(None, found))
 
 
 def conclude(remote: str, planned: bytes, answered: bytes, began: float, now: float) -> None:

@@ -3,13 +3,13 @@ user of its own where there is one. It reads a plan with its objects on stdin, a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from infra.keep.rehearsal import verdict as rehearsals
 from infra.keep.services.processes import sweep
 from infra.shared.exit_codes import Exit
 from infra.shared.repository.git import Git, GitError
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.verdicts.findings import Findings, Run
 
 GIT_SECONDS = 60.0
@@ -46,28 +47,41 @@ def main(apart: bool) -> int:
         most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
         if most != resource.RLIM_INFINITY:
             resource.setrlimit(resource.RLIMIT_NPROC, (most * OURS_OF_FIVE // 5,) * 2)
-        # What an examination left that was killed.
-        for entry in list(os.scandir(tempfile.gettempdir())):
-            if entry.stat(follow_symlinks=False).st_uid == os.getuid():
-                scratch.remove(entry.path)
+        there = [(entry.path, entry.stat(follow_symlinks=False).st_uid) for entry in os.scandir(tempfile.gettempdir())]
+        left = [path for path, owner in there if owner == os.getuid()]
+        clear_away(left, "a killed examination", wanted.settings.clear_seconds)
     packages = running.packages_of(wanted.python)
     if packages:
         os.environ["MINIFRAM_PACKAGES"] = packages
+    place = tempfile.gettempdir()
+    root = ""
     try:
-        answer = examine(wanted, pack)
+        if len(place) > ROOM - 20:
+            raise OSError(f"{place} is too long a path for sockets; set TMPDIR to a shorter one")
+        root = tempfile.mkdtemp(prefix="x", dir=place)
+        answer = examine(root, wanted, pack)
     except (OSError, GitError) as error:
-        answer = Findings(outage=f"it could not be examined: {str(error)[:500]}")
+        answer = Findings(outage=f"it could not be examined: {redacted_and_cut(str(error), 500)}")
+    # Before anything is cleared away: what then goes wrong changes no verdict.
     sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
+    clear_away([root] if root else [], "this examination", wanted.settings.clear_seconds)
     return Exit.OK
 
 
-def examine(wanted: Plan, pack: bytes) -> Findings:
+def clear_away(paths: Sequence[str], whose: str, seconds: float) -> None:
+    """Remove these within `seconds`. What cannot be removed takes room and is in nobody's way; the log names it."""
+    until = time.monotonic() + seconds
+    for path in paths:
+        if not scratch.remove(path, until - time.monotonic()):
+            print(
+                f"{path}, left by {whose}, could not be removed within {seconds:g} s",
+                file=sys.stderr,
+            )
+
+
+def examine(root: str, wanted: Plan, pack: bytes) -> Findings:
     """Raises OSError, GitError."""
-    place = tempfile.gettempdir()
-    if len(place) > ROOM - 20:
-        raise OSError(f"{place} is too long a path for sockets; set TMPDIR to a shorter one")
-    root = tempfile.mkdtemp(prefix="x", dir=place)
     try:
         places = _check_out(root, wanted, pack)
         asked = wanted.settings
@@ -77,8 +91,6 @@ def examine(wanted: Plan, pack: bytes) -> Findings:
         return answer if answer.rehearsed is False or answer.outage else _test(places, wanted, answer)
     finally:
         sweep(frozenset())
-        with contextlib.suppress(OSError):
-            scratch.remove(root)
 
 
 def _check_out(root: str, wanted: Plan, pack: bytes) -> Checkouts:

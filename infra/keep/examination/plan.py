@@ -8,6 +8,8 @@ import msgspec
 
 from infra.shared.verdicts.selection import Selection
 
+CLEAR_SECONDS = 30.0
+
 
 class Settings(msgspec.Struct, frozen=True):
     """The PM's, as far as they matter here."""
@@ -18,6 +20,8 @@ class Settings(msgspec.Struct, frozen=True):
     rehearsal_seconds: float = 20.0
     seconds: float = 900.0
     """For all tests together."""
+    clear_seconds: float = CLEAR_SECONDS
+    """For removing what an examination has written, at its beginning and at its end."""
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from infra.shared.branches import MAIN
-from infra.shared.control import GOODS
+from infra.shared.control import KNOWN_GOOD
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.repository.changes import changes
@@ -42,7 +42,7 @@ def problem(places: Paths, seen: str, made: str, target: str) -> str:
         raise LookupError(f"{target[:12]} has more files than can be looked through; choose another commit") from None
     there = steps.names_in_tests(git, seen)
     change = steps.first_needing(found.values(), there)
-    good = git("for-each-ref", "--format=%(objectname)", GOODS).split()
+    good = git("for-each-ref", "--format=%(objectname)", KNOWN_GOOD).split()
     if not change or target in good or _may_lead(git, made) or _has_led(git, seen, target, there):
         return ""
     return (
@@ -69,5 +69,5 @@ def _has_led(git: Git, seen: str, target: str, there: Collection[str]) -> bool:
 
 
 def _may_lead(git: Git, commit: str) -> bool:
-    standing = refs.standing(git, trees.key_of(git, commit))
-    return bool(standing and standing.passed and not standing.needs_word)
+    status = refs.status_of(git, trees.key_of(git, commit))
+    return bool(status and status.passed and not status.needs_word)

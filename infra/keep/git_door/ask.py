@@ -14,13 +14,13 @@ from typing import Literal
 import msgspec
 
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.objects import read_known
 from infra.shared import approvals, comms, questions
 from infra.shared.approvals import ID_DIGITS, State
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.depth import MAX_LEVELS, is_too_deep
 from infra.shared.files import sync_directory, write_whole
+from infra.shared.known_secrets import read_known
 from infra.shared.people import AGENT
 from infra.shared.questions import MOST_OPEN, Question
 from infra.shared.repository.git import Git, GitError
@@ -28,7 +28,7 @@ from infra.shared.repository.page import reported, write_reports
 from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply
-from infra.shared.secret_shapes import redacted, redacted_value
+from infra.shared.secret_shapes import redacted, redacted_and_cut, redacted_value
 
 SHOWN_CHARS = 4000
 """Of the arguments on the page, which stands in every prompt."""
@@ -57,7 +57,7 @@ def ask(context: DoorContext, request: Ask) -> Reply:
                 _keep(context, msgspec.structs.replace(question, told=True))
             return _reply(question, page)
         except (GitError, TipBusy, OSError, ValueError) as error:
-            context.log.warning("approval.not_asked", tool=request.tool, reason=str(error)[:1000])
+            context.log.warning("approval.not_asked", tool=request.tool, reason=redacted_and_cut(str(error), 1000))
             return Later(f"the PM could not be asked: {error}")
 
 
@@ -146,7 +146,7 @@ def _text(question: Question, known: tuple[bytes, ...]) -> str:
             "\n\n**Not all of this call is shown**: what looks like a key is replaced by `[secret]`. `minifram approve`"
             " without an ID names the file that has the whole call."
         )
-    why = _printable(" ".join(question.why.split()))[:WHY_CHARS]
+    why = redacted_and_cut(_printable(" ".join(question.why.split())), WHY_CHARS, known)
     return (
         f"Write `approve {question.id}` under Directives, or `deny {question.id}: why`, or use `minifram approve "
         f"{question.id}`. Until then the work waits. Asked because of: {why}\n\n"

@@ -12,7 +12,7 @@ import shlex
 import shutil
 
 from infra.keep.git_door.door_files import LEAST_MEMORY_BYTES, PUSH_SECONDS, door_settings
-from infra.shared.control import GOODS, REFS
+from infra.shared.control import KNOWN_GOOD, REFS
 from infra.shared.paths import Paths
 from infra.shared.repository.git import SAFE_SETTINGS, Git, safe_environment
 
@@ -80,7 +80,7 @@ def environment(places: Paths, blob_bytes: int) -> dict[str, str]:
 _SERVING = (
     # For reading, after `transfer.hideRefs`: all else below refs/minifram stays hidden, and nothing there is written.
     ("uploadpack.hideRefs", f"!{REFS}"),
-    ("uploadpack.hideRefs", f"!{GOODS}"),  # main's clone may be brought to one of these
+    ("uploadpack.hideRefs", f"!{KNOWN_GOOD}"),  # main's clone may be brought to one of these
     # Only what a ref that is shown leads to is given out, and only whole. These bind protocols v0 and v1: a v2 client
     # may want any object by its id (gitprotocol-v2(5)), so the door's git (door_files.git_without_v2) speaks none.
     ("uploadpack.allowTipSHA1InWant", "false"),

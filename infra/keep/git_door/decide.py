@@ -17,7 +17,7 @@ from infra.shared.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_br
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.protection import protecting
 from infra.shared.repository.page_text import PAGE, PAGES
-from infra.shared.verdicts.refs import Standing
+from infra.shared.verdicts.refs import VerdictStatus
 
 MAX_REFS = 50
 """Refs in one push."""
@@ -67,7 +67,7 @@ class MainChange(NamedTuple):
 
     path: str = ""
     """The first such file; empty when there is none."""
-    standing: Standing | None = None
+    status: VerdictStatus | None = None
     """What the keep's verdict on the new tree says; None when it has none."""
     early: tuple[str, str] | None = None
     """A commit before the last one, by first parents, that changes such a file, and which."""
@@ -314,18 +314,18 @@ def _problem_without_verdict(change: MainChange) -> str | None:
     if not change.path:
         return None
     which = f"minifram review {change.branch or 'BRANCH'}"
-    standing = change.standing
-    if standing is None:
+    status = change.status
+    if status is None:
         asked = "comes when a branch holding it is bootstrapped"
         if change.branch:
             asked = "is asked for; push again when it has passed"
         changes = f"{shown(change.path)} changes, and the keep has not examined this version"
         return f"{changes}: an examination {asked} ({which})"
-    if not standing.passed:
-        return f"the keep examined this version, and it did not pass: {standing.why[:500]}; mend it on the branch"
-    if standing.needs_word:
+    if not status.passed:
+        return f"the keep examined this version, and it did not pass: {status.why[:500]}; mend it on the branch"
+    if status.needs_word:
         return (
-            f"the keep examined this version, and it needs the PM's word: {standing.needs_word[0]}; "
+            f"the keep examined this version, and it needs the PM's word: {status.needs_word[0]}; "
             f"the PM decides ({which}), or you take that back on the branch"
         )
     return None

@@ -30,9 +30,9 @@ def change_of_main(repository: Pushed, old: str, new: str, changed: Mapping[str,
     first = steps.first_needing(changed.values(), there)
     if not first:
         return found
-    standing = refs.standing(kept, key_of(git, new))
-    if standing and steps.are_alike(kept, standing.main, old):
-        return found._replace(path=first.path, standing=standing)
+    status = refs.status_of(kept, key_of(git, new))
+    if status and steps.are_alike(kept, status.main, old):
+        return found._replace(path=first.path, status=status)
     # A verdict for another main says nothing of what main has got since then, which this would take away.
     return found._replace(path=first.path, branch=_branch_at(git, kept, new))
 
@@ -40,7 +40,7 @@ def change_of_main(repository: Pushed, old: str, new: str, changed: Mapping[str,
 def ask_for_examinations(repository: Pushed, updates: Sequence[Update]) -> None:
     """For agents that push a merge without having asked: the PM is to find a verdict."""
     for change in (update.main_change for update in updates):
-        if change.path and change.standing is None and change.branch:
+        if change.path and change.status is None and change.branch:
             with contextlib.suppress(GitError, OSError):  # the refusal says what to do without it
                 commit = repository.kept("rev-parse", "--verify", f"{HEADS}{change.branch}")
                 if refs.has_room(repository.kept, change.branch):

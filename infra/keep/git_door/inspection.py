@@ -115,12 +115,12 @@ def _suspects(repository: Pushed, updates: list[Update], rules: Rules, known: tu
         for id in there.intersection(each):
             del each[id]
     # A directory that the agent changes is a new tree, also where the PM put a submodule into it.
-    standing = _standing_problems(repository.kept, updates) if found.odd else set()
-    left = {id: [each for each in problems if each not in standing] for id, problems in found.odd.items()}
+    existing = _existing_problems(repository.kept, updates) if found.odd else set()
+    left = {id: [each for each in problems if each not in existing] for id, problems in found.odd.items()}
     return found._replace(odd={id: problems for id, problems in left.items() if problems})
 
 
-def _standing_problems(kept: Git, updates: list[Update]) -> set[str]:
+def _existing_problems(kept: Git, updates: list[Update]) -> set[str]:
     """What is wrong already with the directories that the push builds on: main's, and those of each branch that it
     moves, by its name, as the old id is the client's word."""
     moved = [each.ref for each in updates if each.old and each.ref.startswith(HEADS) and each.ref != MAIN_REF]

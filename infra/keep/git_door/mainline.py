@@ -76,7 +76,7 @@ def problem_with_repository(remote: str) -> str | None:
     """Why `remote` cannot be the agent's bare repository; None when it can."""
     what_next = "'minifram init' makes one"
     if not os.path.isdir(remote):
-        return f"there is no repository at {remote}; {what_next}"
+        return f"no repository at {remote}; {what_next}"
     try:
         bare = _git(remote)("rev-parse", "--is-bare-repository")
     except GitError as error:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-import stat
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import IO, NamedTuple
 
@@ -20,7 +18,6 @@ MAX_BYTES = 256 * 1024 * 1024
 """Of all objects of one push, unpacked."""
 MAX_HELD_BYTES = 32 * 1024 * 1024
 """Of those among them that are no files."""
-MAX_SECRET_BYTES = 64 * 1024
 """Of a file that holds a secret."""
 WINDOW_BYTES = 4 * 1024 * 1024
 OVERLAP_BYTES = 16 * 1024
@@ -55,30 +52,6 @@ class Suspects(NamedTuple):
     """What is wrong with trees, tags and commit headers, in the words of `entries`."""
     large: dict[str, int]
     """Sizes of files over the limit; these are not searched."""
-
-
-def read_known(directory: str) -> tuple[bytes, ...]:
-    """The secrets in a directory, each file one; of one with several lines also each long word that stands alone on a
-    line. Raises OSError.
-
-    A directory that does not exist holds none: no model needs a key then."""
-    try:
-        names = sorted(os.listdir(directory))
-    except FileNotFoundError:
-        return ()
-    known: dict[bytes, None] = {}
-    for name in names:
-        # Nonblocking, should it be a FIFO without a writer.
-        descriptor = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                continue
-            content = os.read(descriptor, MAX_SECRET_BYTES).strip()
-        finally:
-            os.close(descriptor)
-        lines = [line.strip() for line in content.splitlines()]
-        known |= dict.fromkeys([content, *(line for line in lines if len(line) >= 16 and b" " not in line)])
-    return tuple(known)
 
 
 def pushed_objects(quarantine: Git) -> list[PushedObject]:

@@ -7,10 +7,10 @@ import time
 
 from infra.keep.git_door.ask import close_questions
 from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext
-from infra.keep.git_door.objects import read_known
 from infra.shared import comms
 from infra.shared.approvals import agents_title
 from infra.shared.branches import MAIN
+from infra.shared.known_secrets import read_known
 from infra.shared.people import AGENT
 from infra.shared.repository.git import GitError
 from infra.shared.repository.page import reported, write_reports
@@ -18,7 +18,7 @@ from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.repository.word import last_word
 from infra.shared.requests import AgentReport, Done, Later, Refused, Reply, id_of_heading
-from infra.shared.secret_shapes import redacted
+from infra.shared.secret_shapes import redacted, redacted_and_cut
 
 QUESTION = "approval wanted ["
 """How titles begin of reports in which runners of the version before ask the PM."""
@@ -53,7 +53,9 @@ def report(context: DoorContext, request: AgentReport) -> Reply:
             ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
             main = write_reports(git, subject, [entry], [request.id], request.ticks, bounds)
         except (GitError, TipBusy, OSError, ValueError) as error:
-            context.log.warning("report.not_written", title=request.whole_title, reason=str(error)[:1000])
+            context.log.warning(
+                "report.not_written", title=request.whole_title, reason=redacted_and_cut(str(error), 1000)
+            )
             return Later(f"the report could not be written onto main: {error}")
         if ends_work:
             _end_work(context)

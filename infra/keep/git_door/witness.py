@@ -22,6 +22,7 @@ from infra.shared.people import AGENT
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits
 from infra.shared.repository.page_text import PAGES
 from infra.shared.requests import AgentReport
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.verdicts import records
 from infra.shared.verdicts.refs import VERDICTS
 
@@ -85,7 +86,7 @@ class Witness:
             landed = tuple(_landed(git, since.refs, now.refs))
             return found._replace(landed=landed, examined=tuple(_examined(git, since.refs, now.refs)))
         except GitError as error:
-            self._log.warning("evidence.repository_not_read", reason=str(error)[:1000])
+            self._log.warning("evidence.repository_not_read", reason=redacted_and_cut(str(error), 1000))
             return found._replace(unseen=str(error))
 
     def _since(self) -> Mark | None:

@@ -98,7 +98,7 @@ class Ledger:
         content = (b"\n" if self._torn else b"") + encoded + b"\n"
         self._torn = True
         written = os.write(self._descriptor, content)
-        if written >= len(content) - 1:  # whole for whoever reads it, be it without its end of line
+        if written >= len(content) - 1:  # a reader takes it as whole, even without its end of line
             self._head = head
         if written < len(content):
             raise OSError(f"{self._path} took {written} of {len(content)} bytes; is the disk full?")

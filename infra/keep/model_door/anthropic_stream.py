@@ -256,7 +256,7 @@ class AnthropicReply:
             case _MessageDelta():
                 reason = event.delta.stop_reason or self._stop_reason
                 if self._stop_reason and reason != self._stop_reason:
-                    raise BrokenReply(f"stop_reason is {self._stop_reason[:80]!r} and then {str(reason)[:80]!r}")
+                    raise BrokenReply(f"stop_reason is {self._stop_reason!r} and then {str(reason)!r}")
                 self._stop_reason = reason
                 self._count(event.usage)
                 self.measured = self.measured or (reason is not None and event.usage.output_tokens is not None)
@@ -291,7 +291,7 @@ class AnthropicReply:
 
     def _check_calls(self, calls: list[ToolUse], reason: str, known_ids: frozenset[str]) -> None:
         if reason == TOOL_USE and not calls:
-            raise BrokenReply("stop_reason is tool_use and there is no tool call")
+            raise BrokenReply("stop_reason is tool_use, but the reply has no tool call")
         if reason == TOOL_USE and any(block.open for block in self._blocks.values()):
             raise BrokenReply("the reply ended inside a content block")
         check_ids(calls, known_ids)

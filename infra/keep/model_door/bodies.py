@@ -1,7 +1,7 @@
-"""How much memory all requests together may take: while they are received, and while they are being answered.
+"""How much memory all requests together may take: while they are received, and while they are answered.
 
-Whoever asks may be hostile, and be there many times. So nobody waits in a line that others could fill: when there is
-no room, whoever takes the most gives up what has been coming the longest, and an honest request is whole in moments."""
+Clients may be hostile and numerous, so nobody waits in a queue that others could fill: when memory runs out, the client
+that uses the most loses its oldest incomplete request. An honest request is complete within moments."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Calls:
         if len(self._weights) >= self._most or sum(self._weights) + weight > self._most_bytes:
             raise CallFailure(
                 "unavailable",
-                f"{len(self._weights)} calls are under way, and there is no memory for another one; try again",
+                f"{len(self._weights)} calls are under way, and no memory is left for another; try again",
                 _RETRY_SECONDS,
             )
         self._weights.append(weight)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from infra.keep.model_door.errors import BrokenReply, shortened
+from infra.keep.model_door.errors import BrokenReply
 from infra.keep.model_door.model import NOTHING, CallFailure
 from infra.shared.addresses import readings
 
@@ -43,7 +43,7 @@ def _bound(response: httpx2.Response, most_bytes: int) -> None:
 
     coding = response.headers.get("content-encoding", "identity")
     if coding.strip().lower() not in ("", "identity"):  # a few bytes of it can stand for any number
-        raise BrokenReply(f"the answer is compressed ({shortened(coding)[:80]}), which was not asked for")
+        raise BrokenReply(f"the answer is compressed ({coding}), which was not asked for")
     whole = response.stream
     if not isinstance(whole, httpx2.AsyncByteStream):
         raise AssertionError("unreachable: the client is asynchronous")
@@ -121,7 +121,7 @@ def check_content_type(found: str | None, wanted: str) -> None:
     content_type = found or "none"
     if content_type.startswith(wanted):
         return
-    words = f"the provider's reply cannot be used: its content type is {content_type[:80]!r}; expected {wanted}"
+    words = f"the provider's reply cannot be used: its content type is {content_type!r}; expected {wanted}"
     is_page = not content_type.startswith("application/json")
     raise CallFailure("provider_error", words, usage=NOTHING if is_page else None)
 

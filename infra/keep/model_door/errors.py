@@ -6,7 +6,7 @@ import email.utils
 import math
 from collections.abc import Mapping, Sequence
 
-from infra.shared.text import cut
+from infra.shared.secret_shapes import redacted_and_cut
 
 MAX_RETRY_AFTER_SECONDS = 300.0
 """Whatever the provider asks for; the runner's clock brings the next try anyway."""
@@ -110,6 +110,6 @@ def retry_after_seconds(headers: Mapping[str, str], wall_now: float) -> float | 
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
-def shortened(words: str) -> str:
-    line = " ".join(words.split())
-    return cut(line, MAX_MESSAGE_CHARACTERS)
+def shortened(words: str, known: tuple[bytes, ...]) -> str:
+    """On one line, without secrets; `known` is the model's key."""
+    return redacted_and_cut(" ".join(words.split()), MAX_MESSAGE_CHARACTERS, known)

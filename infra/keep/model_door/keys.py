@@ -23,8 +23,10 @@ class Key(NamedTuple):
     def __repr__(self) -> str:
         return f"Key(problem={self.problem!r})"
 
-    def redacted(self, text: str) -> str:
-        return text.replace(self.value, "[key]") if self.value else text
+    @property
+    def known(self) -> tuple[bytes, ...]:
+        """As what is redacted."""
+        return (self.value.encode(),) if self.value else ()
 
 
 def read_key(path: str) -> Key:

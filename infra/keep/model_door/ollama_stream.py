@@ -109,6 +109,6 @@ class OllamaReply(PlainReply):
         try:
             arguments = strict_json(bytes(call.function.arguments).decode(), name)
         except UnicodeDecodeError as error:
-            raise BrokenReply(f"the arguments of a call of {name[:80]!r} are not JSON: {error}") from None
+            raise BrokenReply(f"the arguments of a call of {name!r} are not JSON: {error}") from None
         id = plain_id(call.id) if call.id else self._make_id()
         return ToolUse(id, name, checked_arguments(arguments, name))

@@ -132,7 +132,7 @@ class OpenAIReply(PlainReply):
         )
         check_ids(calls, frozenset(plain_id(id) for id in known_ids) | known_ids)
         if reason == TOOL_USE and not calls:
-            raise BrokenReply("finish_reason is tool_calls and there is no tool call")
+            raise BrokenReply("finish_reason is tool_calls, but the reply has no tool call")
         if reason == END_TURN:
             reason = TOOL_USE if calls else REFUSAL if refusal.strip() else END_TURN
         if reason == END_TURN and not parts:
@@ -147,14 +147,14 @@ class OpenAIReply(PlainReply):
                 raise BrokenReply(f"a choice has index {choice.index}; one was asked for")
             delta = choice.delta
             if self._reason and (delta.content or delta.refusal or delta.tool_calls):
-                raise BrokenReply(f"more of the reply came after finish_reason {self._reason[:80]!r}")
+                raise BrokenReply(f"more of the reply came after finish_reason {self._reason!r}")
             self.show(delta.content, delta.refusal, delta.reasoning_content)
             self._texts.append(delta.content or "")
             self._refusals.append(delta.refusal or "")
             for part in delta.tool_calls or ():
                 self._grow(part)
             if self._reason and choice.finish_reason and choice.finish_reason != self._reason:
-                raise BrokenReply(f"finish_reason is {self._reason[:80]!r} and then {choice.finish_reason[:80]!r}")
+                raise BrokenReply(f"finish_reason is {self._reason!r} and then {choice.finish_reason!r}")
             self._reason = choice.finish_reason or self._reason
             came = came or bool(
                 delta.content or delta.refusal or delta.tool_calls or delta.reasoning_content or choice.finish_reason
@@ -172,7 +172,7 @@ class OpenAIReply(PlainReply):
         for name, value in (("id", part.id), ("name", part.function.name)):
             known = getattr(call, name)
             if value and known and value != known:
-                raise BrokenReply(f"tool call {part.index} is {known[:80]!r} and then {value[:80]!r}")
+                raise BrokenReply(f"tool call {part.index} is {known!r} and then {value!r}")
             setattr(call, name, known or value or "")
         call.pieces.append(part.function.arguments or "")
         self.show(part.function.arguments)

@@ -18,7 +18,7 @@ PAUSE_SECONDS = 1.0
 MOST_WAIT_SECONDS = 20.0
 """For a longer wait the next model is asked instead."""
 BEGIN_SECONDS = 900.0
-"""No try begins later than this after the first one: whoever asks has patience for 1800."""
+"""No try begins later than this after the first one: the client waits for 1800."""
 
 
 class FailedTry(NamedTuple):

@@ -99,8 +99,9 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """Not silent for long between requests. When there are too many, those go whose other end is gone, else the oldest
-    of whoever has the most, unless a call is made for it. So whoever opens them without end keeps nobody else out."""
+    """Limits the time between requests. When there are too many connections, those whose client has disconnected are
+    closed, else the oldest of the client that has the most, unless a call is in progress on it. So one client cannot
+    keep the others out."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

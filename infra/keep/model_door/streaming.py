@@ -193,7 +193,7 @@ class StreamingCall:
             failure = failure_of(self._model.cause_of(error), self._model.idle_seconds, self._booking)
             if failure is None:
                 raise
-            failure.message = self._model.key.redacted(failure.message)
+            failure.message = shortened(failure.message, self._model.key.known)
             raise failure from None
 
     def _booking(self, is_over: bool) -> Booking:
@@ -206,7 +206,9 @@ class StreamingCall:
         loop = asyncio.get_running_loop()
         idle = self._model.idle_seconds
         async with asyncio.timeout(idle) as patience, self._model.send(client, self._exchange.body) as response:
-            if not 200 <= response.status_code < 300:  # what was begun is charged for, whoever in between renumbers it
+            if (
+                not 200 <= response.status_code < 300
+            ):  # a reply that began is charged for, whatever status a proxy gives it
                 raise refusal(response.status_code, response.headers, await _beginning(response))
             check_content_type(response.headers.get("content-type"), self._model.content_type)
             raw = cast("AsyncGenerator[bytes, None]", lines_of(response))
@@ -261,17 +263,17 @@ def failure_of(error: Exception, idle_seconds: float, booking: Callable[[bool], 
         case TimeoutError():
             return broke_off("unavailable", f"no new content from the provider for {idle_seconds:g} s; given up")
         case ProviderError():
-            words = f"the provider broke off its reply: {error.type}: {shortened(error.message)}"
+            words = f"the provider broke off its reply: {error.type}: {error.message}"
             return broke_off(type_of_failure(200, (error.type,), error.message), words, is_over=True)
         case httpx2.InvalidURL():
-            words = f"model.base_url is not an address that can be asked: {shortened(str(error))}"
+            words = f"model.base_url is not an address that can be asked: {error}"
             return CallFailure("unavailable", words)  # nothing was sent
         case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
             return CallFailure("unavailable", _lost(error))  # nothing was sent
         case httpx2.TransportError() | OSError():
             return broke_off("unavailable", _lost(error))
         case httpx2.HTTPError() | ValueError() | AssertionError() | RecursionError():
-            words = f"the provider's reply cannot be used: {shortened(str(error)) or type(error).__name__}"
+            words = f"the provider's reply cannot be used: {str(error).strip() or type(error).__name__}"
             return broke_off("provider_error", words)
     return None
 
@@ -280,10 +282,9 @@ def _refused(error: CallRefused) -> CallFailure:
     if error.status < 400:
         return redirected(error.status)
     name = error.names[0] if error.names else "no type"
-    words = f"the provider refused with status {error.status}, {shortened(name)[:80]}: {shortened(error.message)}"
     request_id = error.headers.get("request-id") or error.headers.get("x-request-id")
-    if request_id:
-        words += f" (request {shortened(request_id)[:80]})"
+    request = f" (request {request_id})" if request_id else ""
+    words = f"the provider refused with status {error.status}{request}, {name}: {error.message}"
     kind = type_of_failure(error.status, error.names, error.message)
     return CallFailure(kind, words, retry_after_seconds(error.headers, time.time()))
 
@@ -298,4 +299,4 @@ async def _beginning(response: httpx2.Response) -> bytes:
 
 
 def _lost(error: BaseException) -> str:
-    return f"the connection to the provider failed: {shortened(f'{type(error).__name__} {error}')}"
+    return f"the connection to the provider failed: {type(error).__name__} {error}"

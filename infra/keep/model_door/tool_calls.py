@@ -33,9 +33,9 @@ def check_ids(calls: Iterable[ToolUse], known: frozenset[str]) -> None:
     seen = set(known)
     for call in calls:
         if not _TOOL_ID.fullmatch(call.id):
-            raise BrokenReply(f"tool call id {call.id[:80]!r} is not one; expected letters, digits, _ and -")
+            raise BrokenReply(f"tool call id {call.id!r} is not one; expected letters, digits, _ and -")
         if call.id in seen:
-            raise BrokenReply(f"tool call id {call.id[:80]!r} was used before; no call of this reply is let through")
+            raise BrokenReply(f"tool call id {call.id!r} was used before; no call of this reply is let through")
         seen.add(call.id)
 
 
@@ -54,9 +54,9 @@ def arguments_of(text: str, name: str) -> dict[str, Any]:
 def checked_arguments(found: Any, name: str) -> dict[str, Any]:
     """Raises BrokenReply for what is not an object, or nested deeper than anybody after the door goes down."""
     if not isinstance(found, dict):
-        raise BrokenReply(f"the arguments of a call of {name[:80]!r} are no object")
+        raise BrokenReply(f"the arguments of a call of {name!r} are not a JSON object")
     if is_too_deep(found):
-        raise BrokenReply(f"the arguments of a call of {name[:80]!r} are nested over {MAX_LEVELS} levels deep")
+        raise BrokenReply(f"the arguments of a call of {name!r} are nested over {MAX_LEVELS} levels deep")
     return found
 
 
@@ -67,7 +67,7 @@ def strict_json(text: str, name: str) -> Any:
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         why = "half a character" if isinstance(error, UnicodeEncodeError) else str(error)
-        raise BrokenReply(f"the arguments of a call of {name[:80]!r} are not JSON: {why}") from None
+        raise BrokenReply(f"the arguments of a call of {name!r} are not JSON: {why}") from None
     return value
 
 

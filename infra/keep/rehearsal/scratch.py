@@ -6,6 +6,7 @@ hooks and filters counts for anything."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -13,6 +14,7 @@ import re
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -152,10 +154,13 @@ def clear_away(made: Scratch) -> None:
             raise Outage(f"{made.root} cannot be removed; remove it by hand")
 
 
-def remove(root: str) -> bool:
-    """Remove all below and with `root`, however deep and however closed its directories are. Raises OSError."""
+def remove(root: str, seconds: float = 3 * GIT_SECONDS) -> bool:
+    """Remove all below and with `root` within `seconds`, however deep and however closed its directories are; whether
+    nothing is there any more. Raises OSError when no program can be started."""
+    until = time.monotonic() + seconds
     for words in (["rm", "-rf", "--one-file-system"], ["chmod", "-R", "u+rwX"], ["rm", "-rf", "--one-file-system"]):
-        _quietly([*words, "--", root])
+        with contextlib.suppress(TimeoutError):
+            _quietly([*words, "--", root], max(0.0, until - time.monotonic()))
         if not os.path.lexists(root):
             return True
     return False
@@ -179,15 +184,13 @@ def _furnish(made: Scratch) -> None:
     os.unlink(probe)
 
 
-def _quietly(words: list[str]) -> int:
+def _quietly(words: list[str], seconds: float = GIT_SECONDS) -> int:
     """The status of a small command. Raises OSError, also when it takes too long."""
     try:
         quiet = subprocess.DEVNULL
-        return subprocess.run(
-            words, stdin=quiet, stdout=quiet, stderr=quiet, timeout=GIT_SECONDS, check=False
-        ).returncode
+        return subprocess.run(words, stdin=quiet, stdout=quiet, stderr=quiet, timeout=seconds, check=False).returncode
     except subprocess.TimeoutExpired as error:
-        raise TimeoutError(f"{words[0]} took over {GIT_SECONDS:g} s") from error
+        raise TimeoutError(f"{words[0]} took over {seconds:g} s") from error
 
 
 def make_repository(made: Scratch, version: RehearsedVersion) -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from infra.shared.exit_codes import Exit
 from infra.shared.programs import keep_command, keep_environment
-from infra.shared.text import cut, plain
+from infra.shared.secret_shapes import redacted, redacted_and_cut
+from infra.shared.text import plain
 
 SECONDS = 20.0
 """The longest that a candidate may take."""
@@ -94,12 +95,12 @@ def read_verdict(stdout: bytes, returncode: int) -> RehearsalVerdict:
 
 def beginning(text: str, most: int = WHY_CHARS) -> str:
     """Plain, and as much of it as may be said: of a reason the first words count."""
-    return cut(plain(text), most)
+    return redacted_and_cut(plain(text), most)
 
 
 def ending(text: str, most: int = TRANSCRIPT_CHARS) -> str:
     """The same of a record, of which the last words count."""
-    text = plain(text)
+    text = redacted(plain(text))
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
 
 

@@ -1,9 +1,14 @@
-"""How long something has lasted, counted only while the watcher was there to see it."""
+"""How long something has lasted, counted only while the watcher was there to see it, and when it looks again."""
 
 from __future__ import annotations
 
 LATE_SECONDS = 2.0
 """A look that is later than this was held up; less is a busy machine's way."""
+
+
+def next_beat(at: float, seconds: float) -> float:
+    """The next multiple of these seconds: what is done each second and what is done every three fall together."""
+    return (at // seconds + 1.0) * seconds
 
 
 class Elapsed:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import psutil
 
-from infra.keep.services.elapsed import Elapsed
+from infra.keep.services.elapsed import Elapsed, next_beat
+from infra.keep.services.processes import state_of
 from infra.shared.conversation import HEALTH_PATH
 from infra.shared.sockets import wait_in_line
 
@@ -93,7 +94,7 @@ class HealthCheck:
             if self._wire and self._hears(self._wire):
                 self.close()
                 self.answered = self.answered_anew = True
-                self._is_asking, self._next = False, at + CHECK_SECONDS
+                self._is_asking, self._next = False, next_beat(at, CHECK_SECONDS)
         except BlockingIOError:  # the queue is full, or there is nothing to read yet
             pass
         except OSError as error:  # asked again at the next look
@@ -143,13 +144,4 @@ def is_busy(pid: int) -> bool:
         tasks += [f"/proc/{child.pid}" for child in psutil.Process(pid).children()]
     except (psutil.Error, OSError):
         return False
-    return any(_state(task) in "RD" for task in tasks)
-
-
-def _state(task: str) -> str:
-    """proc(5), stat: the letter after the name, which may hold anything; a task that is gone sleeps."""
-    try:
-        with open(f"{task}/stat", "rb") as file:
-            return file.read(512).rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return "S"
+    return any(state_of(task) in ("R", "D") for task in tasks)

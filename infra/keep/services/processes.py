@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -48,10 +49,20 @@ def is_alive(pid: int, started: float) -> bool:
 
 def is_stopped(pid: int) -> bool:
     """Somebody sent it SIGSTOP, and nobody SIGCONT: it does nothing, and no load of the machine looks like that."""
+    return state_of(f"/proc/{pid}") == "T"
+
+
+def state_of(task: str) -> str:
+    """proc(5), stat: the letter after the name, which may hold anything; empty for a task that is gone. Not by psutil,
+    which reads the file twice: it is asked at each look."""
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
-    except psutil.Error:
-        return False
+        descriptor = os.open(f"{task}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, 512).rpartition(b")")[2][1:2].decode()
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return ""
 
 
 def how_it_ended(returncode: int) -> str:
@@ -71,11 +82,14 @@ FROM_OUTSIDE = frozenset({0, -signal.SIGTERM, -signal.SIGKILL, -signal.SIGINT, -
 def memory_kills() -> int:
     """How often the kernel has ended a process for want of memory: in this container, else on this machine."""
     for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
-        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
-            counts = dict(line.split(maxsplit=1) for line in file)
-            if "oom_kill" in counts:
-                return int(counts["oom_kill"])
+        with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+            found = _KILLS.search(file.read())
+            if found:
+                return int(found[1])
     return 0
+
+
+_KILLS = re.compile(rb"^oom_kill ([0-9]+)$", re.MULTILINE)
 
 
 def find_runner(boot_id: str) -> tuple[int, float] | None:

@@ -121,6 +121,7 @@ class Services:
         self._var = places.var
         self._rotate_over = rotate_over
         self._told: list[str] = []
+        self._outputs = tuple(dict.fromkeys(f"{places.var}/{service.output}" for service in all_of_them))
 
     def end_orphans(self) -> list[str]:
         """End the doors of an earlier watcher that was killed before they were bound to it: they hold the sockets."""
@@ -218,7 +219,7 @@ class Services:
 
     def _bound_output(self) -> None:
         """Move the services' words to `.1` when they are many: by a copy, because they hold the file open."""
-        for path in dict.fromkeys(f"{self._var}/{service.output}" for service in self._all):
+        for path in self._outputs:
             try:
                 if os.stat(path).st_size > self._rotate_over:
                     shutil.copyfile(path, f"{path}.1")

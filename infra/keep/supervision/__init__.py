@@ -1,1 +1,1 @@
-"""Parts of the watcher: `decide` and `restarts` are pure; `world` and what it uses touch the machine."""
+"""The watcher: `decide` is pure, `observe` and `act` touch the machine."""

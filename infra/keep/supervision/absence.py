@@ -1,7 +1,7 @@
-"""Time in which the watcher itself did not look: it was stopped, or a slow disk held it up. It counts for nobody, or
-the first look after would end a runner that had no chance to be seen to be well.
+"""Time during which the watcher itself did not run, because it was stopped or a slow disk held it up. It is not counted
+against the runner: otherwise the first look afterwards would end a runner that had no chance to answer.
 
-Only deadlines of the kind "until then it must have done so" are put off; what says when to look again is not."""
+Only deadlines by which the runner must have done something are postponed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Absence:
         self._away = 0.0
 
     def due(self, state: State) -> float | None:
-        """When the state's deadline is really over."""
+        """The state's deadline, postponed by the watcher's own absence."""
         if state.deadline != self._deadline:
             self._deadline, self._away = state.deadline, 0.0
             self._looked = max(self._looked, state.since.monotonic)
@@ -32,7 +32,7 @@ class Absence:
         return state.deadline + self._away
 
     def looks(self, at: float, waits: float) -> float:
-        """A look after one that was to be followed by another within `waits`; gives by how much it is too late."""
+        """Note a look; the previous one promised the next within `waits`. Returns by how much it is late."""
         late = max(0.0, at - self._looked - waits)
         self._looked = at
         if late <= LATE_SECONDS:

@@ -1,5 +1,4 @@
-"""Everything that the watcher does: `Actor.perform` carries out one action. What goes wrong becomes an event or a line
-of the log."""
+"""What the watcher does: `Actor.perform` carries out one action. A failure becomes an event or a log line."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
 
 DOORS_GRACE_SECONDS = 3.0
-"""The doors are our own and end at once; an orderly stop does not wait for two graces."""
+"""The doors are our own programs and exit at once, so an orderly stop need not wait for two grace periods."""
 PREPARATIONS = 3
-"""How often a launch is prepared further: an environment, a rehearsal, and one of them again if the branch changed."""
+"""The most preparations of one launch: install the environment, rehearse, and repeat one if the branch changed."""
 
 
 class Actor:
-    """Of one agent."""
+    """Performs the actions for one agent."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -36,7 +35,7 @@ class Actor:
         """Ready to start."""
 
     def perform(self, action: Action, state: State) -> None:
-        """Nothing escapes."""
+        """Never raises."""
         try:
             self._carry_out(action, state)
         except Exception as error:  # whatever it is, an agent without its watcher is worse
@@ -83,8 +82,8 @@ class Actor:
                 parts.log.info("watcher.left")
 
     def prepare(self, state: State) -> None:
-        """Prepare the launch, from its beginning or after one preparation: what has run in the cell meanwhile may have
-        changed its clone, so everything is looked at again. Ends with LaunchReady, Preparing or LaunchFailed."""
+        """Prepare the launch, or continue after a preparation. A preparation runs code in the cell that may have
+        changed the clone, so everything is checked again. Ends with LaunchReady, Preparing or LaunchFailed."""
         parts, launch, at = self._parts, self._launch, now()
         try:
             self._need_order()
@@ -105,7 +104,7 @@ class Actor:
             self._not_launched(launch.branch, error)
 
     def _need_order(self) -> None:
-        """Raises OSError when nothing of the cell's may be started now."""
+        """Raises OSError when no process of the cell may be started now."""
         parts = self._parts
         if parts.unswept:
             raise OSError(f"processes of an earlier runner are still there: {parts.unswept}")
@@ -134,13 +133,13 @@ class Actor:
             commit=runner.commit,
             boot_id=runner.boot_id,
             pid=runner.pid,
-            rung=runner.level.value,
+            runner_level=runner.level.value,
             reason=candidate.boot.reason,
         )
 
     def _not_launched(self, branch: str, error: NotLaunched | OSError) -> None:
         parts = self._parts
-        parts.log.error("launch.failed", branch=branch, rung=self._launch.level.value, reason=brief(error))
+        parts.log.error("launch.failed", branch=branch, runner_level=self._launch.level.value, reason=brief(error))
         parts.outage = parts.outage_at(now().monotonic, served=False)
         guilty = error.guilty if isinstance(error, NotLaunched) and not parts.outage else None
         parts.enqueue(events.LaunchFailed(branch, brief(error), guilty))

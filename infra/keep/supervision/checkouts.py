@@ -58,11 +58,12 @@ class Cell(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """What main's clone is to be brought to, as the shared repository has it."""
+    """The commit that main's clone must be at, as the shared repository has it."""
 
     commit: str
     listing: bytes | None
-    """None when its disk gives it out no more: then the clone, which has objects of its own, must do without proof."""
+    """None when the disk can no longer read it; the clone, which has its own objects, is then used without
+    verification."""
 
 
 def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
@@ -79,11 +80,11 @@ def ready(cell: Cell, branch: str, now_wall: float, commit: str = "") -> Ready:
 
 
 def problem_with_clone(cell: Cell, branch: str) -> str:
-    """Why `branch` has nothing to be launched from; empty when it has a clone. A glance, whatever the clone holds."""
+    """Why `branch` cannot be launched; empty when it has a clone. Only checks that the clone is there."""
     checkout = cell.places.checkout(branch)
     if cell.files.is_directory(f"{checkout}/.git"):
         return ""
-    return f"there is no clone of {branch} at {checkout}; make one with git clone, then signal again"
+    return f"no clone of {branch} at {checkout}; make one with git clone, then signal again"
 
 
 def _branch_ready(cell: Cell, branch: str) -> Ready:
@@ -143,7 +144,7 @@ def _main_ready(cell: Cell, wanted: _Wanted, now_wall: float) -> Ready:
 
 
 def _mode(path: str) -> int:
-    """Of the file itself, not of what a link leads to; 0 for nothing."""
+    """The mode of the file itself (links are not followed); 0 when there is none."""
     try:
         return os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -182,7 +183,7 @@ def _bring_to(git: Git, wanted: _Wanted, now_wall: float) -> Ready:
 
 
 def _half_clone(cell: Cell) -> str:
-    """A new clone beside main's, to be renamed, so that half a clone never stands there."""
+    """A new clone beside main's, which is renamed into place so that a partial clone is never used."""
     checkout = cell.places.main_checkout
     parent = os.path.dirname(checkout)
     os.makedirs(parent, exist_ok=True)
@@ -194,7 +195,7 @@ def _half_clone(cell: Cell) -> str:
 
 
 def _replace(cell: Cell, wanted: str, now_wall: float, why: str, half: str = "") -> Ready:
-    """Put a new clone in the place of main's; the old one is set aside only when there is something better."""
+    """Replace main's clone; the old one is set aside only once the new one is complete."""
     checkout, half = cell.places.main_checkout, half or _half_clone(cell)
     git = cell.git(half)
     if git("rev-parse", "--verify", "HEAD") != wanted:  # main is not to lead, or has moved meanwhile
@@ -225,7 +226,7 @@ def _left_aside(cell: Cell) -> tuple[str, str]:
 
 
 def _fetch(git: Git, wanted: str) -> None:
-    """Have the commit here, also one that no branch of origin holds any more."""
+    """Fetch the commit, even when no branch of origin contains it any more."""
     if resolve_commit(git, wanted) is None:
         git("fetch", "--quiet", "origin", wanted)
 
@@ -234,7 +235,7 @@ _REFS_DEPTH, _MOST_REFS = 200, 100_000
 
 
 def _remove_stale_locks(git_directory: str) -> None:
-    """Locks of git processes that are gone: nothing of the agent's runs between two runners."""
+    """Remove the locks of dead git processes: between two runners, no process of the agent runs."""
     git = Below(git_directory)
     for entry in git.walk(depth=_REFS_DEPTH, most=_MOST_REFS, enter=lambda entry: entry.path.startswith("refs")):
         if isinstance(entry, Entry) and entry.path.endswith(".lock") and not git.unlink(entry.path):

@@ -1,5 +1,5 @@
-"""Finding what might go, and removing what was chosen: the edge of `room`. What is the cell's is looked at and removed
-as the cell, and looked at once more before it goes; each call has a bound on its time."""
+"""Finds what could be removed and removes what was chosen: the side effects of `room`. Files of the cell are examined
+and removed as the cell, and examined again before removal; each call has a time limit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from infra.shared.branches import MAIN, RESCUE, problem_with_branch
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import OLDER, REMOVED, Below, Entry, Unseen
+from infra.shared.secret_shapes import redacted_and_cut
 
 ENTRIES = 20_000
 DEPTH = 5
 """Slashes in the name of a branch whose clone is looked for."""
 LOOK_SECONDS = 10.0
-"""For all clones together: the watcher waits for it."""
+"""For all clones together; the watcher blocks for that long."""
 REMOVE_SECONDS = 20.0
 """For all removals of one time together."""
 OLD_LOGS = 1000
@@ -85,9 +86,9 @@ def _changed(cell: Cell, path: str) -> float:
 
 
 def why_it_stays(cell: Cell, bare: Git, checkout: str, until: float) -> tuple[str, str]:
-    """What the clone has that the shared repository has not, or why that cannot be seen; and the commit it is at.
+    """What the clone has that the shared repository lacks, or why that cannot be determined; and its commit.
 
-    What git ignores there is no work. The clone's own word on what origin has is not taken. `until` is monotonic."""
+    Ignored files do not count as work. The clone's own record of origin is not trusted. `until` is monotonic."""
     left = until - time.monotonic()
     if left <= 0:
         return "there was no time to look at it", ""
@@ -106,12 +107,12 @@ def why_it_stays(cell: Cell, bare: Git, checkout: str, until: float) -> tuple[st
         if not _is_in(bare, [found.commit, *own], "--branches", "--tags"):
             return "it has commits that were not pushed", found.commit
     except (GitError, OSError) as error:
-        return f"it cannot be looked through ({str(error)[:200]})", ""
+        return f"it cannot be looked through ({redacted_and_cut(str(error), 200)})", ""
     return "", found.commit
 
 
 def _is_in(bare: Git, commits: list[str], *others: str) -> bool:
-    """The shared repository has them all, on one of these."""
+    """Whether the shared repository has all of them on one of these refs."""
     asked = "\n".join(dict.fromkeys(commits)).encode()
     try:
         return bare.raw("rev-list", "--max-count=1", "--stdin", "--not", *others, stdin=asked) == b""
@@ -122,14 +123,14 @@ def _is_in(bare: Git, commits: list[str], *others: str) -> bool:
 
 
 def _aside(cell: Cell, bare: Git, name: str, status: os.stat_result, until: float) -> Thing:
-    """When it was set aside is when its name changed last."""
+    """It was set aside when its name last changed (ctime)."""
     path = f"{cell.places.bot}/{name}"
     stays = why_it_stays(cell, bare, path, until)[0]
     return Thing(Kind.ASIDE, name, status.st_ctime, stays)
 
 
 def _old_logs(cell: Cell, branch: str, running: str) -> list[Thing]:
-    """Of branches that do not run: the running one's and main's may tell why something failed just now."""
+    """Old logs of inactive branches; those of main and of the active branch may explain a recent failure."""
     if branch in (MAIN, running):
         return []
     where = f"{branch}/minifram/logs"
@@ -151,7 +152,7 @@ def _rescues(bare: Git) -> tuple[Rescue, ...]:
 
 
 def remove(removals: Iterable[Removal], cell: Cell) -> list[Outcome]:
-    """Remove these, as far as they are still what they were; nothing is raised, each has its outcome."""
+    """Remove these if they have not changed since. Never raises; each has its outcome."""
     until = time.monotonic() + REMOVE_SECONDS
     return [Outcome(removal, _problem(functools.partial(_remove, removal, cell, until))) for removal in removals]
 
@@ -160,7 +161,7 @@ def _problem(act: Callable[[], str]) -> str:
     try:
         return act()
     except (OSError, GitError) as error:
-        return str(error)[:300] or type(error).__name__
+        return redacted_and_cut(str(error), 300) or type(error).__name__
 
 
 def _remove(removal: Removal, cell: Cell, until: float) -> str:

@@ -1,8 +1,8 @@
-"""Examinations, off the watcher's loop: who is asked about is read from refs, three processes follow one another
-(`examination.__main__`), and while the candidate's code runs in one of them, everything of the cell's is held.
+"""Runs examinations outside the watcher's loop. Requests are refs; three processes run one after another
+(`examination.__main__`). While the candidate's code runs in the second, all processes of the cell are stopped.
 
-The request goes when its verdict is kept. So a watcher that is killed in between leaves the request, and the next one
-repeats the examination."""
+A request is removed once its verdict is stored. When the watcher is killed before that, the next one starts the
+examination again."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from typing import NamedTuple
 import structlog
 
 from infra.keep.environments import requirements, store
+from infra.keep.examination.plan import CLEAR_SECONDS
 from infra.keep.services import processes
 from infra.keep.services.children import KEEPS_GIT, Child
 from infra.keep.supervision.decide.state import Phase, State
@@ -30,6 +31,7 @@ from infra.shared.people import WATCHER
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.settings import Settings
 from infra.shared.verdicts import refs
 
@@ -37,12 +39,12 @@ PREPARE_SECONDS, CONCLUDE_SECONDS = 90.0, 90.0
 GRACE_SECONDS = 180.0
 """Over the time that the tests may take: for checkouts, the rehearsal and a second run of what failed."""
 AGAIN_SECONDS = 30.0
-"""After an examination that the machine made fail."""
+"""Before retrying an examination that failed because of the machine."""
 ATTEMPTS = 3
 OUTPUT_BYTES = 256 << 20
 """Of a plan with its objects."""
 _CALM = (Phase.RUNNING, Phase.WAITING)
-"""Nobody is being started or ended."""
+"""Phases in which no runner is being started or stopped."""
 
 
 class _Part(NamedTuple):
@@ -62,7 +64,7 @@ _NOTHING = _Wanted("", "", 0.0)
 
 
 class Examining:
-    """Of one agent, one at a time."""
+    """Examinations of one agent, one at a time."""
 
     def __init__(
         self,
@@ -97,9 +99,9 @@ class Examining:
         return [self._part.child.pidfd] if self._part else []
 
     def look(self, state: State, at: float) -> float:
-        """Go on with what is under way, or begin what is asked for; for how long the cell was held, once that is over.
+        """Continue the current examination or begin the next. Returns how long the cell was stopped, once that is over.
 
-        Never waits for a child."""
+        Never waits for a child process."""
         if self._part is None:
             if state.phase in _CALM and not state.stopping and not state.request and at >= self._next:
                 try:
@@ -123,7 +125,7 @@ class Examining:
         return held
 
     def let_go(self, at: float) -> float:
-        """Let the cell go on; for how long it was held."""
+        """Resume the cell; returns how long it was stopped."""
         if self._held_since is None:
             return 0.0
         held, self._held_since = at - self._held_since, None
@@ -131,7 +133,7 @@ class Examining:
         return held
 
     def cancel(self) -> None:
-        """It is repeated at another time."""
+        """Stop it; the request stays, so it is run again later."""
         self.let_go(time.monotonic())
         part, self._part = self._part, None
         if part:
@@ -177,7 +179,7 @@ class Examining:
             case "prepare" if status == Exit.OK:
                 self._plan = os.dup(output)
                 limits = self._settings.limits
-                longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + GRACE_SECONDS
+                longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + 2 * CLEAR_SECONDS + GRACE_SECONDS
                 words = ["--apart"] if self._zones.examiner.uid and self._zones.scratch else []
                 self._start("examine", words, at + longest, self._zones.examiner, self._plan)
                 self._held_since = at
@@ -217,15 +219,15 @@ class Examining:
         self._part = _Part(part, child, deadline)
 
     def _end_examiner(self) -> None:
-        """And every process that it left behind, where it is a user of its own."""
+        """Kill what the examiner left behind, where it has a uid of its own."""
         if self._zones.examiner.uid and os.getpid() == 1:
             processes.signal_all_of(self._zones.examiner, signal.SIGKILL)
 
     def _failed(self, why: str, at: float) -> None:
-        """The machine's fault: repeated a little later, a few times."""
+        """The machine failed: retry a few times."""
         self._failures += 1
         self._next = at + AGAIN_SECONDS
-        self._log.error("examination.failed", reason=why[:1000], attempt=self._failures)
+        self._log.error("examination.failed", reason=redacted_and_cut(why, 1000), attempt=self._failures)
         if self._failures >= ATTEMPTS:
             self._failures = 0
             self._drop("it failed several times in a row")

@@ -1,10 +1,11 @@
-"""Following the one runner: by a pidfd from its start, or from where an earlier watcher left it, to its end."""
+"""Tracks the runner by pidfd, from its start (or from where an earlier watcher left it) to its end."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import time
 from typing import NamedTuple
 
 import structlog
@@ -18,10 +19,12 @@ from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
-from infra.shared.text import cut
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
+COUNT_SECONDS = 5.0
+"""Between two looks at how often memory ran out: a runner that is killed so soon after was killed for that."""
 
 
 class _Tracked(NamedTuple):
@@ -30,7 +33,7 @@ class _Tracked(NamedTuple):
     runner: Runner
     pidfd: int
     process: subprocess.Popen[bytes] | None
-    """None for a runner of an earlier watcher: its exit status went to somebody else."""
+    """None for a runner that an earlier watcher started: its exit status cannot be read."""
     log_size: int
     """Size of its error log when it began."""
 
@@ -45,7 +48,8 @@ class Following:
         self._log = log
         self._tracked: _Tracked | None = None
         self._memory_kills = processes.memory_kills()
-        """At the last look."""
+        """When they were counted last."""
+        self._counted_at = time.monotonic()
 
     @property
     def runner(self) -> Runner | None:
@@ -102,11 +106,14 @@ class Following:
     def _boot_words(self, boot_id: str, branch: str, commit: str) -> dict[str, BootLine]:
         return boot_files.boot_words(self._bot, self._places.checkout(branch), boot_id, branch, commit)
 
-    def death(self) -> Died | None:
-        """How the runner ended, once; it is not followed any more then."""
+    def death(self, at: float) -> Died | None:
+        """How the runner ended; reported once, after which it is no longer tracked."""
         tracked = self._tracked
-        before, self._memory_kills = self._memory_kills, processes.memory_kills()
-        if tracked is None or not children.is_over(tracked.pidfd):
+        is_over = tracked is not None and children.is_over(tracked.pidfd)
+        before = self._memory_kills
+        if is_over or at - self._counted_at >= COUNT_SECONDS:
+            self._memory_kills, self._counted_at = processes.memory_kills(), at
+        if tracked is None or not is_over:
             return None
         how, outside = "exit status unknown (it outlived a watcher)", True
         if tracked.process:
@@ -146,7 +153,7 @@ class Following:
         return Died(tracked.runner.boot_id, "no such process at the periodic check", outside=True)
 
     def ask_group(self, runner: Runner, number: signal.Signals) -> None:
-        """Signal the runner's process group as long as it is the runner's: its pid may be another's afterwards."""
+        """Signal the runner's process group while it still exists; its pid may be reused afterwards."""
         tracked = self._tracked
         if tracked and tracked.runner.boot_id == runner.boot_id and not children.is_over(tracked.pidfd):
             processes.ask_group(runner.pid, number)
@@ -157,6 +164,6 @@ class Following:
 
 
 def brief(words: object) -> str:
-    """For a report and for an environment variable, whose sizes are bounded: agents make long and strange errors."""
+    """Cut to what fits in a report and in an environment variable; an agent can produce very long errors."""
     text = str(words).replace("\0", "?")
-    return cut(text, BRIEF_CHARS)
+    return redacted_and_cut(text, BRIEF_CHARS)

@@ -1,6 +1,6 @@
-"""Whether the runner that leads is well: asked at its boot through both doors, and from then on again and again.
+"""Checks that the active runner is healthy: through both doors at boot, and then repeatedly.
 
-SUCCESS in the boot log only says that it may be asked. What an answer is worth says `probe`; what follows, `decide`."""
+SUCCESS in the boot log only means that the runner may be probed. `probe` judges an answer, `decide` what follows."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from infra.keep.supervision.probe import Probe
 from infra.shared.active import Runner
 from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
+from infra.shared.secret_shapes import redacted_and_cut
 
 BOOT_AGAIN_SECONDS = 0.25
-"""After an odd answer at a boot: as often as is of use."""
+"""Before probing again after a bad answer during a boot."""
 
 
 class Pace(NamedTuple):
     """How often a runner that serves is asked, in seconds."""
 
     beat: float = 30.0
-    """Between two questions to a runner that is well."""
+    """Between two probes of a healthy runner."""
     doors: float = 600.0
-    """So often one of them goes through the doors."""
+    """How often a probe also uses the doors."""
     again: float = 10.0
-    """After an odd answer: long enough for a machine to catch its breath."""
+    """After a bad answer: long enough for a busy machine to recover."""
     patience: float = 15.0
-    """For an answer: a busy machine is slow at everything."""
+    """For an answer; a busy machine is slow."""
     stopped: float = 10.0
     """How long it may be stopped by SIGSTOP: a person who stops it to look at it resumes it soon."""
 
@@ -62,18 +63,18 @@ class Health:
         self._held = 0.0
         self._held_until = 0.0
         self.trouble = ""
-        """Why the keep itself could not ask; nothing when it could."""
+        """Why the keep itself could not probe; empty when it could."""
 
     def fds(self) -> list[int]:
         return self._probe.fds() if self._probe else []
 
     def due(self) -> float:
-        """When time alone has something to tell."""
+        """When to look again even if nothing happens."""
         return self._probe.deadline if self._probe else self._next or inf
 
     def was_held(self, at: float, seconds: float) -> None:
-        """An examination stopped the runner for so long: its promises may be late by as much, and it is asked a little
-        later, when it had a chance to keep one."""
+        """An examination stopped the runner for that long: its heartbeat may be late by as much, and the next probe is
+        postponed until it had a chance to send one."""
         if not seconds:
             return
         self._end()
@@ -82,14 +83,14 @@ class Health:
         self._held_until = at + self._longest
 
     def look(self, state: State, at: float) -> list[Event]:
-        """What has come of it; asks when it is time. Never waits."""
+        """The result of the current probe, if any; starts the next one when due. Never waits."""
         runner = self._following.runner
         if self._probe and (runner is None or self._probe.runner.boot_id != runner.boot_id):
             self._end()
         if runner is None:
             self.trouble = ""  # that was about one who is gone
             self._stopped = Elapsed()
-        if runner is None or not _is_of_interest(state):
+        if runner is None or not state.may_fail():
             self._end()
             return []
         if self._stopped.looks(at, processes.is_stopped(runner.pid)) > self._pace.stopped:
@@ -109,7 +110,7 @@ class Health:
             self._probe = probe.begin(runner, at, asked, None if booting else self._pace.patience)
         except (GitError, OSError) as error:
             self.trouble = f"the runner could not be asked: {error}"
-            self._log.error("probe.not_put", reason=str(error)[:1000])
+            self._log.error("probe.not_put", reason=redacted_and_cut(str(error), 1000))
             self._next = at + self._pace.again
             return []
         self.trouble = ""
@@ -141,8 +142,3 @@ class Health:
             self._probe.close()
             self._probe = None
         self._next = 0.0
-
-
-def _is_of_interest(state: State) -> bool:
-    """It is to lead on: who is leaving need not be well."""
-    return state.may_fail()

@@ -1,7 +1,7 @@
-"""Signal files, taken out of the cell's hands: claimed by rename, read without following or blocking, checked.
+"""Signal files: claimed by rename out of the cell's reach, read without following links or blocking, and checked.
 
-The claimed file stays until the watcher has remembered what it did about it, so a crash in between repeats the
-claim and the file's identity tells that it is the same one."""
+A claimed file is kept until the watcher has recorded its decision. After a crash in between it is claimed again, and
+its identity shows that it is the same file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 import zlib
 from typing import NamedTuple
 
+from infra.keep.supervision import unchanged
 from infra.shared.identity import OURS, Identity
 from infra.shared.safe_files import Below
 from infra.shared.safe_steps import NotPlain
@@ -21,12 +22,12 @@ from infra.shared.watcher_file import SignalRequest
 ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
 """Rollback beats bootstrap, so it is looked at first."""
 AT_ONCE, ONE_EACH_SECONDS = 60, 2.0
-"""So many signals are handed out one after the other, and then one so often: each may cost a report or a launch."""
+"""A burst of this many signals is handed out at once, then one per interval: each may cost a report or a launch."""
 _CLAIMED = ".claimed-"
 STRAYS, SWEPT_AT_ONCE = 100, 1000
-"""So many files of other names may lie there, and so many are taken away at a look."""
+"""How many other files may lie there, and how many are removed per look."""
 STRAY_SECONDS = 2.0
-"""What is being written, to be renamed, is younger."""
+"""Younger files may still be being written before a rename."""
 NAMES = frozenset(name.value for name in SignalName)
 SETTLED_SECONDS = 1.0
 """A file with no newline at its end may still be being written until it has not changed for so long; then it counts."""
@@ -43,7 +44,7 @@ class Claimed(NamedTuple):
 
 
 class Ration:
-    """So many at once, and then one each so often. Moments are monotonic."""
+    """A rate limit: a burst, then one per interval. Times are monotonic."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most, self._seconds = float(most), seconds
@@ -61,23 +62,28 @@ class Ration:
 class Inbox:
     """The signal directory over time: each file is handed out once."""
 
-    def __init__(self, directory: str, cell: Identity = OURS) -> None:
+    def __init__(
+        self, directory: str, cell: Identity = OURS, settled_seconds: float = unchanged.SETTLED_SECONDS
+    ) -> None:
         self._directory = directory
         self._files = Below(os.path.dirname(directory), cell)
         self._handed_out: dict[str, str] = {}
         self._ration = Ration(AT_ONCE, ONE_EACH_SECONDS)
         self._next_sweep = 0.0
+        self._unchanged = unchanged.Unchanged(directory, settled_seconds)
         self.is_flooded = False
         """At the last look there was more than is looked at: signals wait, of which the last one counts."""
 
     def make(self) -> str:
-        """Have a directory there; gives where something that was none has been moved to. Raises OSError."""
+        """Create the directory; returns where anything else in its place was moved to. Raises OSError."""
         return self._files.make_directory(self._directory)
 
     def take(self, wall: float, at: float) -> list[Claimed]:
         """Signals that were not handed out before. Raises OSError. `wall` is the clock's time, `at` is monotonic.
 
         One that could not be deleted stays claimed: it is not handed out again, and its deletion is tried again."""
+        if self._unchanged.is_it():
+            return []
         self.make()
         self.is_flooded = self._sweep(wall, at)
         if not self._ration.is_left(at):
@@ -91,15 +97,17 @@ class Inbox:
             self._handed_out[claimed.path] = claimed.identity
             self._ration.take()
             found.append(claimed)
+        if not any(map(_is_of_signals, self._files.names(self._directory, STRAYS))) and not self.is_flooded:
+            self._unchanged.looked()
         return found
 
     def _sweep(self, wall: float, at: float) -> bool:
-        """Take away what is not a signal, if there is much of it; a part at each look. True when something was."""
+        """Remove files that are not signals when there are many, some at each look. True when something was removed."""
         if at < self._next_sweep:
             return self.is_flooded
         self._next_sweep = at + 1.0
         names = self._files.names(self._directory, SWEPT_AT_ONCE)
-        strays = [name for name in names if name not in NAMES and not name.startswith(_CLAIMED)]
+        strays = [name for name in names if not _is_of_signals(name)]
         return len(strays) > STRAYS and any([self._is_removed(f"{self._directory}/{name}", wall) for name in strays])
 
     def _is_removed(self, path: str, wall: float) -> bool:
@@ -112,6 +120,10 @@ class Inbox:
     def forget(self, claimed: Claimed) -> bool:
         """Delete a claimed file. False when it is still there."""
         return forget(self._files, claimed)
+
+
+def _is_of_signals(name: str) -> bool:
+    return name in NAMES or name.startswith(_CLAIMED)
 
 
 def claim(files: Below, directory: str, wall: float) -> list[Claimed]:

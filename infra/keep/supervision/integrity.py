@@ -15,7 +15,7 @@ import sysconfig
 from collections.abc import Iterable
 from functools import cache
 from importlib.machinery import all_suffixes
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from infra.keep.supervision.rescue import directories_of, scratch_index
 from infra.shared.branches import MAIN
@@ -36,6 +36,14 @@ _BYTECODE = b".pyc"
 _REPOSITORY = b"160000"
 _SUFFIXES = tuple(suffix.encode() for suffix in all_suffixes())
 _BODY, _LOGS = b"infra", b"logs"
+_MOST_KEPT = 1 << 20
+"""Bytes of a listing, and of its index, that a restart finds in memory."""
+_listings: dict[tuple[str, str], bytes] = {}
+_indexes: dict[bytes, bytes] = {}
+"""Of the last commit, in a process that brings up one agent: neither can change, and each costs a git process."""
+
+
+_Key = TypeVar("_Key")
 
 
 class Blob(NamedTuple):
@@ -44,8 +52,19 @@ class Blob(NamedTuple):
 
 
 def listing(shared: Git, commit: str) -> bytes:
-    """All paths of a commit with their modes and hashes, `git ls-tree -r -z`. Raises GitError."""
-    return shared.raw("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+    """Every path of a commit, named by its full id, with its mode and hash: `git ls-tree -r -z`. Raises GitError."""
+    key = (shared.directory, commit)
+    found = _listings.get(key)
+    if found is None:
+        found = shared.raw("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+        _keep_last(_listings, key, found)
+    return found
+
+
+def _keep_last(kept: dict[_Key, bytes], key: _Key, content: bytes) -> None:
+    kept.clear()
+    if len(content) <= _MOST_KEPT:
+        kept[key] = content
 
 
 def is_intact(git: Git, commit: str, listed: bytes) -> bool:
@@ -56,17 +75,21 @@ def is_intact(git: Git, commit: str, listed: bytes) -> bool:
         with contextlib.suppress(FileNotFoundError):
             if blob.mode == _REPOSITORY and checkout.names(os.fsdecode(path), 1):  # the listing does not tell of it
                 return False
-    with scratch_index(git, INDEX, listed) as ours:
-        # The index is new, so git reads every file.
-        fields = ours.raw(*_AS_IT_IS, "status", *_ALL).split(b"\0")[:-1]
-    if not {b"# branch.oid " + commit.encode(), b"# branch.head " + MAIN.encode()} <= set(fields):
-        return False
-    others = [field[2:] for field in fields if field.startswith(b"! ")]
-    changes = [field for field in fields if not field.startswith((b"# ", b"! "))]
-    if not all(_only_looks_changed(checkout, change, wanted) for change in changes) or leading(others, wanted):
-        return False
-    if not git.ok("diff-index", "--cached", "--quiet", commit, "--"):  # by the clone's own index
-        return False
+    # By the clone's own index, at the same time: a restart waits for both.
+    with git.beside("diff-index", "--cached", "--quiet", commit, "--") as has_nothing_staged:
+        with scratch_index(git, INDEX, listed, _indexes.get(listed, b"")) as ours:
+            if listed not in _indexes:
+                _keep_last(_indexes, listed, checkout.whole(f".git/{INDEX}"))
+            # This index knows no file's size or time, so git reads every file.
+            fields = ours.raw(*_AS_IT_IS, "status", *_ALL).split(b"\0")[:-1]
+        if not {b"# branch.oid " + commit.encode(), b"# branch.head " + MAIN.encode()} <= set(fields):
+            return False
+        others = [field[2:] for field in fields if field.startswith(b"! ")]
+        changes = [field for field in fields if not field.startswith((b"# ", b"! "))]
+        if not all(_only_looks_changed(checkout, change, wanted) for change in changes) or leading(others, wanted):
+            return False
+        if not has_nothing_staged():
+            return False
     for path in bytecode(others):
         os.unlink(os.path.join(os.fsencode(git.directory), path))
     return True

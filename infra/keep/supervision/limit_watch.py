@@ -23,17 +23,18 @@ from infra.keep.supervision.following import Following
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.settings import LimitSettings
 
 TIDY_SECONDS = 6 * 3600.0
 FIRST_TIDY_SECONDS = 900.0
-"""After the start, when there is other work."""
+"""After the start, so that tidying does not delay it."""
 TOLD_SECONDS = 86400.0
 """The PM hears of the same thing once a day."""
 
 
 class LimitWatch:
-    """Of one agent."""
+    """Enforces the limits of one agent."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class LimitWatch:
         return min(judge.next_due(self._memory, self._limits) or inf, self._next_tidy)
 
     def look(self, state: State, at: float) -> list[Event]:
-        """The events of a look, if one was due."""
+        """Measure, if it is time to; returns the events."""
         events: list[Event] = []
         runner = self._following.runner
         if runner and state.phase is Phase.RUNNING and at >= judge.next_due(self._memory, self._limits):
@@ -105,7 +106,7 @@ class LimitWatch:
         try:
             found = clearing.look(self._clones, running, short)
         except (OSError, GitError) as error:
-            self._log.error("tidy.not_looked", reason=str(error)[:1000])
+            self._log.error("tidy.not_looked", reason=redacted_and_cut(str(error), 1000))
             return []
         now = time.time()
         outcomes = clearing.remove(room.choose(found, self._limits, now), self._clones)
@@ -127,7 +128,7 @@ class LimitWatch:
     def _tidy_environments(self, state: State) -> None:
         """In a process of its own: a tree may be of any size. What known-good versions need stays."""
         places = self._clones.places
-        words = (places.bot, places.environments, places.wheels, *self._of_goods(state))
+        words = (places.bot, places.environments, places.wheels, *self._of_known_good(state))
         env = keep_environment() | {"HOME": "/nonexistent", children.KEEPS_GIT: places.var}
         try:
             with self._clones.identity.acting():
@@ -135,7 +136,7 @@ class LimitWatch:
         except OSError as error:
             self._log.error("environments.not_tidied", reason=str(error))
 
-    def _of_goods(self, state: State) -> list[str]:
+    def _of_known_good(self, state: State) -> list[str]:
         places = self._clones.places
         git, stay = Git(places.remote), []
         whole = whole_ones(self._clones.files, places.environments)

@@ -1,5 +1,5 @@
-"""The watcher's memory over its own death: `State` to and from `watcher.json`, on the disk before anything is done on
-the strength of it, with the reports that the PM has not read yet; and the lock that one watcher holds."""
+"""The watcher's persistent state: `State` to and from `watcher.json`, written to disk before it is acted on, with the
+reports that are not on the page yet; and the lock that allows one watcher per agent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
 
-from infra.keep.supervision.decide.events import Action, Tell
+from infra.keep.supervision.decide.events import Action, Launch, LookAtMain, Sweep, Tell
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.keep.supervision.reports import Reports
 from infra.shared.active import Level
@@ -23,7 +23,7 @@ from infra.shared.watcher_file import Remembered, Report, Trouble, WatcherFile, 
 
 
 def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFile:
-    """What is worth keeping of `state`; the runner stays named while it may be alive."""
+    """The part of `state` to persist; the runner stays named while it may be alive."""
     runner = state.runner or state.attempt
 
     def wall(monotonic: float | None) -> str:
@@ -48,7 +48,7 @@ def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFi
 
 
 def from_file(file: WatcherFile, patience: Patience, now: Instant) -> State:
-    """The state of a watcher that begins. The runner is not in it: it is looked for."""
+    """The initial state of a watcher. The runner is not part of it; it is searched for."""
     return State(phase=Phase.STARTING, since=now, patience=patience, **_remembered(file))
 
 
@@ -56,25 +56,44 @@ def _remembered(of: Remembered) -> dict[str, Any]:
     return {name: getattr(of, name) for name in Remembered.__struct_fields__}
 
 
+def may_be_lost(state: State, actions: Sequence[Action], kept: Remembered) -> bool:
+    """Whether a watcher that is killed before it writes this decision down loses nothing by it.
+
+    The decision leads to a launch, and the attempt is written down with all that was decided before it: an agent that
+    died is not kept waiting for the disk twice. The next watcher decides the same again, except whom to blame, since
+    it does not know how the runner died."""
+    return (
+        any(isinstance(action, LookAtMain | Launch) for action in actions)
+        and all(isinstance(action, Sweep | LookAtMain | Launch | Tell) for action in actions)
+        and _judgement(state) == _judgement(kept)
+    )
+
+
+def _judgement(of: Remembered) -> tuple[object, ...]:
+    return of.pins, of.version_failures, of.safe_mode_failures, of.known_good
+
+
 class WatcherMemory:
-    """`watcher.json` over time; written only when it would say something new."""
+    """Reads and writes `watcher.json`; writes only changes."""
 
     def __init__(self, path: str, reports: Reports, log: structlog.stdlib.BoundLogger) -> None:
         self._path = path
         self._reports = reports
         self._log = log
         self._kept = WatcherFile()
+        """As it is on the disk."""
         self.is_behind = False
-        """The disk refused the last write."""
+        """The last write failed."""
         self._is_put_off = False
         self._last_trouble: Trouble | None = None
         self._is_outdated = False
 
     def read(self) -> tuple[WatcherFile, str]:
-        """What an earlier watcher left, and what was wrong with it; its reports are still to be sent."""
+        """The state that an earlier watcher left, and what was wrong with it; its unsent reports are taken over."""
         file, problem = load(self._path)
         if problem:
             self._log.error("memory.unreadable", reason=problem)
+        self._kept = file
         self._last_trouble = file.troubles[-1] if file.troubles else None
         self._reports.take_up(file.untold)
         return file, problem
@@ -84,11 +103,11 @@ class WatcherMemory:
         """A write failed or was put off, or the reports have changed since."""
         return self.is_behind or self._is_put_off or self._reports.untold != self._kept.untold
 
-    def keep(self, state: State, actions: Iterable[Action], at: Instant, may_wait: bool = False) -> bool:
-        """Durably, with the reports among `actions`: a watcher that is killed now has decided nothing in silence. What
-        may wait is kept by the next call.
+    def keep(self, state: State, actions: Sequence[Action], at: Instant, may_wait: bool = False) -> bool:
+        """Write the state durably, with the reports in `actions`, so that no decision is lost when the watcher is
+        killed. With `may_wait`, a decision that may be lost is written by the next call.
 
-        False when the disk refuses, which is logged while supervision goes on, and when it was put off."""
+        False when the write failed, which is logged while supervision goes on, or was postponed."""
         for action in actions:
             if isinstance(action, Tell):
                 self._reports.add(action, at)
@@ -99,8 +118,8 @@ class WatcherMemory:
             self._is_outdated = state.make_way_by is not None
             if self._is_outdated:
                 self._log.info("runner.outdated", main=state.main.commit, seconds=state.patience.make_way)
-        self._is_put_off = may_wait
-        if may_wait:
+        self._is_put_off = may_wait and may_be_lost(state, actions, self._kept)
+        if self._is_put_off:
             return False
         file = to_file(state, self._reports.untold, at)
         try:
@@ -148,7 +167,7 @@ def save(path: str, file: WatcherFile) -> None:
 
 
 LOOKERS_SECONDS = 0.3
-"""`minifram status` takes a shared lock for a moment to see whether a watcher lives: that is waited out."""
+"""`minifram status` takes a shared lock for a moment to see whether a watcher is running; wait that long for it."""
 
 
 class AlreadyRunning(Exception):

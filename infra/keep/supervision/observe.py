@@ -1,4 +1,4 @@
-"""Everything that the watcher sees, as events: `Observer.next_event` waits, then looks at one thing after the other."""
+"""What the watcher observes, as events: `Observer.next_event` waits, then runs one check after another."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from infra.keep.services import processes
+from infra.keep.services.elapsed import next_beat
 from infra.keep.supervision import checkouts, former_page, inbox, memory
 from infra.keep.supervision.act import Actor
 from infra.keep.supervision.decide import events
@@ -19,6 +20,7 @@ from infra.keep.supervision.parts import Parts, now
 from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import SignalRequest
 
@@ -26,15 +28,17 @@ LOOK_AGAIN_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
 FLOOD_SECONDS = 3600.0
-"""The PM hears of a flood of signals so often."""
+"""How often a flood of signals is reported to the PM."""
 RECOVERED_SECONDS = 2.0
 """An outage that comes and goes is no reason to launch more often than this."""
-BOOTING_POLL_SECONDS = 0.05
-"""How often the log of a boot is looked at: a boot is short, and the PM waits for it."""
+BOOTING_POLL_SECONDS = (0.01, 0.05)
+"""How often the log of a boot is looked at, at its beginning and later: most are short, and the PM waits for them."""
+BOOTING_POLL_SHARE = 0.1
+"""Between the two: such a part of the time that the boot has taken."""
 
 
 class Observer:
-    """Of one agent."""
+    """Observes one agent."""
 
     def __init__(self, parts: Parts, actor: Actor) -> None:
         self._parts = parts
@@ -101,6 +105,7 @@ class Observer:
         strays += parts.services.end_orphans()
         if strays:
             parts.log.warning("descendants.ended", processes=strays)
+        parts.preparation.remove_leftovers()
         parts.services.tend(at.monotonic)
         # Its log may be gone by now; what was seen once stays seen.
         had_served = any(boot.id == file.boot_id and boot.outcome == "success" for boot in file.boots)
@@ -119,7 +124,7 @@ class Observer:
         try:
             tell = former_page.look(self._parts.places)
         except (GitError, OSError) as error:  # the next watcher looks again
-            self._parts.log.warning("page.not_looked_through", reason=str(error)[:1000])
+            self._parts.log.warning("page.not_looked_through", reason=redacted_and_cut(str(error), 1000))
             return
         if tell:
             self._parts.reports.add(tell, at)
@@ -146,7 +151,9 @@ class Observer:
 
     def _wait(self, state: State) -> None:
         parts, at = self._parts, time.monotonic()
-        due = [at + self._poll_seconds(state), self._next_check, self._next_proof, parts.stale_locks.due]
+        poll_seconds = self._poll_seconds(state, at)
+        # At the same moments as the doors' questions, as far as can be: each time that it wakes costs.
+        due = [next_beat(at, poll_seconds), self._next_check, self._next_proof, parts.stale_locks.due]
         if state.phase in (Phase.BOOTING, Phase.RUNNING) and not parts.examining.is_holding:
             due.append(parts.health.due())
         if state.phase is Phase.RUNNING and not parts.examining.is_holding:
@@ -155,16 +162,20 @@ class Observer:
         poll = select.poll()
         watched = (parts.services, parts.following, parts.preparation, parts.examining)
         descriptors = [descriptor for each in watched for descriptor in each.pidfds()]
-        for descriptor in (parts.wake.fd, *descriptors, *parts.health.fds(), *parts.services.fds()):
+        # Not where the doors answer: the next look is soon enough, and takes all answers at once.
+        for descriptor in (parts.wake.fd, *descriptors, *parts.health.fds()):
             poll.register(descriptor, select.POLLIN)
         poll.poll(min(max(0.0, min(due) - at), LONGEST_WAIT_SECONDS) * 1000)
         parts.wake.quiet()
 
-    def _poll_seconds(self, state: State) -> float:
-        return BOOTING_POLL_SECONDS if state.phase is Phase.BOOTING else self._parts.settings.intervals.poll_seconds
+    def _poll_seconds(self, state: State, at: float) -> float:
+        if state.phase is not Phase.BOOTING:
+            return self._parts.settings.intervals.poll_seconds
+        first, last = BOOTING_POLL_SECONDS
+        return min(max(first, (at - state.since.monotonic) * BOOTING_POLL_SHARE), last)
 
     def _look_at_the_clock(self, state: State, at: float) -> None:
-        late = self._parts.absence.looks(at, self._poll_seconds(state))
+        late = self._parts.absence.looks(at, self._poll_seconds(state, at))
         if late:
             self._parts.log.warning("watcher.was_away", seconds=round(late, 3))
 
@@ -179,7 +190,7 @@ class Observer:
 
     def _look_for_death(self, state: State, at: float) -> None:
         parts = self._parts
-        died = parts.following.death()
+        died = parts.following.death(at)
         if died:
             parts.outage = parts.outage_at(at, died.served)
             why = parts.health.trouble or parts.outage
@@ -308,5 +319,5 @@ class Observer:
 
 _FLOOD = (
     f"More files arrive in `.signal/` than the watcher reads. After {inbox.AT_ONCE} signals in a row it takes one each "
-    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. It removes files that are no signals."
+    f"{inbox.ONE_EACH_SECONDS:g} s, and the newest counts. It removes files that are not signals."
 )

@@ -1,5 +1,5 @@
-"""What the watcher of one agent is made of, and what observing and acting share: the queue of events, what must not be
-swept, and whether an outage explains a failure."""
+"""The components of one watcher, and the state that observing and acting share: the event queue, which processes must
+not be swept, and whether an outage explains a failure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,10 @@ from infra.keep.supervision.absence import Absence
 from infra.keep.supervision.decide.events import (
     Action,
     Event,
-    Launch,
     LaunchFailed,
     LaunchReady,
-    LookAtMain,
     Preparing,
     RetryAsked,
-    Sweep,
-    Tell,
 )
 from infra.keep.supervision.decide.state import Instant, State
 from infra.keep.supervision.examining import Examining
@@ -46,9 +42,6 @@ from infra.shared.settings import Settings, runner_limits
 
 LAUNCHES = (Preparing, LaunchReady, LaunchFailed)
 """Answers to a launch."""
-ON_THE_WAY = (Sweep, LookAtMain, Launch, Tell)
-"""Actions that may be lost with the decision for them: the next watcher takes them from the beginning. They end in an
-attempt, which is recorded with all that was decided before, and no report is sent until then."""
 
 
 def now() -> Instant:
@@ -62,19 +55,19 @@ class Queued(NamedTuple):
 
 
 class Parts:
-    """Of one agent."""
+    """The components of the watcher of one agent."""
 
     def __init__(self, settings: Settings, zones: Zones, log: structlog.stdlib.BoundLogger):
         self.settings, self.zones, self.places, self.log = settings, zones, zones.places, log
         self.queue: deque[Queued] = deque()
         self.decided: list[inbox.Claimed] = []
-        """Signals that were decided upon; their files are deleted once that is remembered."""
+        """Signals that were acted on; their files are deleted once that is written to disk."""
         self.outage = ""
         """What was missing when the last runner died or could not be launched."""
         self.launched_at = time.monotonic()
         """When the last launch began."""
         self.adopted = False
-        """The runner is an earlier watcher's: what it leaves behind is not our descendant."""
+        """The runner was started by an earlier watcher, so its orphans are not our descendants."""
         self.unswept = ""
         """Why processes that a runner left behind may still be there."""
         self.wake = Wake(log)
@@ -98,17 +91,12 @@ class Parts:
         self.queue.extend(Queued(event, claimed) for event in events)
 
     def keep_pids(self) -> frozenset[int]:
-        """Of processes that are no runner's, and waited for elsewhere."""
+        """Processes of the keep, which are waited for elsewhere."""
         return self.services.pids() | self.preparation.pids() | self.examining.pids()
 
     def remember(self, state: State, actions: Iterable[Action] = ()) -> None:
-        """Keep what changed, durably; then the files of the signals that were decided upon are not needed any more.
-
-        On the way to a launch this waits for the attempt: an agent that died is not kept waiting for the disk twice."""
-        actions = list(actions)
-        is_on_the_way = any(isinstance(action, LookAtMain | Launch) for action in actions)
-        may_wait = is_on_the_way and not self.decided and all(isinstance(action, ON_THE_WAY) for action in actions)
-        if not self.memory.keep(state, actions, now(), may_wait):
+        """Keep what changed, durably; then the files of the signals that were decided upon are not needed any more."""
+        if not self.memory.keep(state, list(actions), now(), may_wait=not self.decided):
             return
         waiting = any(isinstance(each.event, RetryAsked) for each in self.queue)
         self.main.settle(state.known_good, retry_decided=not waiting)

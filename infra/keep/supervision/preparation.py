@@ -1,10 +1,13 @@
-"""What comes before a launch, in a process of its own as the cell: the version's environment is installed, and a branch
-is rehearsed. The watcher goes on meanwhile; a sweep ends this like everything else of the cell's.
+"""Prepares a launch in a separate process that runs as the cell: installs the environment of the version, and rehearses
+a branch. The watcher does not wait for it; a sweep ends it like every process of the cell.
 
-What is fit is remembered by branch and commit, so that a launch that was put off is not rehearsed again."""
+Passed rehearsals are remembered by branch and commit, so that a postponed launch is not rehearsed again."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,22 +20,25 @@ from infra.keep.rehearsal import verdict
 from infra.keep.services.children import KEEPS_GIT, Child
 from infra.keep.supervision.decide.events import Launch, Preparing
 from infra.shared.active import Runner
-from infra.shared.boot_files import retire
 from infra.shared.identity import Identity
 from infra.shared.paths import Paths
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.safe_files import Below
+from infra.shared.secret_shapes import redacted_and_cut
 
 SCRATCH_CHARS = 84
 """The longest path of a scratch directory: sockets lie below it (unix(7))."""
 OUTPUT_BYTES = 256 * 1024
 _SCRATCH = ".rehearsal-"
+REMOVE_SECONDS = 3.0
+"""For the directory of one rehearsal: the watcher waits for it."""
+MOST_LOOKED_AT = 10_000
 GRACE_SECONDS = 30.0
-"""Over the time that a step may take by its own clock."""
+"""Added to the time limit that a step enforces itself."""
 
 
 class Step(NamedTuple):
-    """One thing to be done, and how its outcome is read."""
+    """One preparation, and how to read its outcome."""
 
     what: str
     command: list[str]
@@ -40,13 +46,15 @@ class Step(NamedTuple):
     seconds: float
     outcome: Callable[[bytes, int], tuple[str, bool, str]]
     """stdout and exit status -> why not (empty: done), whether the version is to blame, and a transcript."""
+    scratch: str = ""
+    """The directory that it writes to; removed when it is over."""
 
 
 class _Underway(NamedTuple):
     step: Step
     launch: Launch
     runner: Runner
-    """The version that it is about."""
+    """The version being prepared."""
     child: Child
     began: float
 
@@ -63,7 +71,7 @@ class Prepared(NamedTuple):
 
 
 class Preparation:
-    """Steps before the launches of one agent, one at a time."""
+    """Preparations of one agent, one at a time."""
 
     def __init__(self, places: Paths, cell: Identity, log: structlog.stdlib.BoundLogger) -> None:
         self._places = places
@@ -71,6 +79,11 @@ class Preparation:
         self._log = log
         self._underway: _Underway | None = None
         self._fit: set[tuple[str, str]] = set()
+        # On a disk, if the path is short enough there; else in a place that all agents share, with a name of our own.
+        self._scratches, self._prefix = places.bot, _SCRATCH
+        if len(places.bot) + len(_SCRATCH) + 10 > SCRATCH_CHARS:
+            self._scratches = tempfile.gettempdir()
+            self._prefix = f"{_SCRATCH}{hashlib.sha256(os.fsencode(places.bot)).hexdigest()[:12]}-"
 
     def is_fit(self, branch: str, commit: str) -> bool:
         return (branch, commit) in self._fit
@@ -84,8 +97,9 @@ class Preparation:
 
     def rehearsing(self, checkout: str, branch: str, commit: str, python: str, seconds: float) -> Step:
         """Raises OSError when there is no place for it."""
-        words = verdict.command(checkout, branch, commit, self._scratch(), python, seconds)
-        return Step("it is rehearsed", words, verdict.environment(), verdict.longest_seconds(seconds), _rehearsed)
+        scratch, longest = self._scratch(), verdict.longest_seconds(seconds)
+        words = verdict.command(checkout, branch, commit, scratch, python, seconds)
+        return Step("it is rehearsed", words, verdict.environment(), longest, _rehearsed, scratch)
 
     def begin(self, step: Step, launch: Launch, runner: Runner) -> Preparing:
         """Raises OSError."""
@@ -111,6 +125,7 @@ class Preparation:
         why, guilty, transcript = step.outcome(child.said(), child.end())
         child.forget()
         self._underway = None
+        self._remove(step.scratch)
         seconds = round(time.monotonic() - began, 3)
         facts = {"what": step.what, "branch": runner.branch, "commit": runner.commit, "why_not": why}
         self._log.info("preparation.ended", **facts, seconds=seconds)
@@ -128,15 +143,29 @@ class Preparation:
             return None
         underway.child.end()
         underway.child.forget()
+        self._remove(underway.step.scratch)
         return underway.launch
 
+    def remove_leftovers(self) -> None:
+        """Of rehearsals whose watcher was killed. Their processes must have ended."""
+        with contextlib.suppress(OSError):
+            for name in Below(self._scratches, self._cell).names("", MOST_LOOKED_AT):
+                if name.startswith(self._prefix):
+                    self._remove(f"{self._scratches}/{name}")
+
     def _scratch(self) -> str:
-        """A fresh directory of the cell's, on a disk if its path can be short enough there. Raises OSError."""
-        retire(Below(self._places.bot, self._cell), _SCRATCH)
-        places = (self._places.bot, tempfile.gettempdir())
-        where = next((path for path in places if len(path) + len(_SCRATCH) + 10 <= SCRATCH_CHARS), places[1])
+        """A fresh directory of the cell's. Raises OSError."""
         with self._cell.acting():
-            return tempfile.mkdtemp(prefix=_SCRATCH, dir=where)
+            return tempfile.mkdtemp(prefix=self._prefix, dir=self._scratches)
+
+    def _remove(self, scratch: str) -> None:
+        if not scratch:
+            return
+        where, name = os.path.split(scratch)
+        try:
+            Below(where, self._cell).remove(name, REMOVE_SECONDS)
+        except OSError as error:
+            self._log.warning("rehearsal.not_removed", path=scratch, reason=redacted_and_cut(str(error), 300))
 
 
 def _installed(said: bytes, status: int) -> tuple[str, bool, str]:

@@ -27,7 +27,7 @@ PIECES = 32
 
 
 class Challenge(NamedTuple):
-    """What an answer has to know."""
+    """What a correct answer contains."""
 
     probe: str
     git: str = ""
@@ -36,7 +36,7 @@ class Challenge(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A line, or why there is none."""
+    """The answer line, or why there is none."""
 
     line: bytes = b""
     trouble: str = ""

@@ -23,6 +23,7 @@ from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import USUAL, PageBounds
 from infra.shared.repository.tip import TipBusy
 from infra.shared.same_trouble import SameTrouble
+from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.watcher_file import Report
 
 LONGEST_DELAY = 10.0
@@ -31,7 +32,7 @@ MOST_KEPT = 400
 then is in the watcher's log, and the last report says so."""
 TOGETHER = 50
 DIFFERENT_NAMES = 8
-"""Of the same trouble with different names so many are told one by one."""
+"""How many reports of one kind that differ only in a name are shown individually."""
 
 
 class Reports:
@@ -45,7 +46,7 @@ class Reports:
         self._trouble = SameTrouble()
         self._untold: deque[Report] = deque()
         self._perhaps_told: set[str] = set()
-        """Ids of those that an earlier watcher may have told without living to note it."""
+        """Reports that an earlier watcher may have sent before it was killed."""
         self._delay = 0.0
         self._due = 0.0
 
@@ -54,7 +55,7 @@ class Reports:
         return tuple(self._untold)
 
     def take_up(self, untold: tuple[Report, ...]) -> None:
-        """Go on with what an earlier watcher had to tell."""
+        """Take over the unsent reports of an earlier watcher."""
         self._untold.extend(untold)
         self._perhaps_told.update(report.id for report in untold)
 
@@ -99,7 +100,7 @@ class Reports:
                 if new:
                     main_branch.report(self._places, *new, bounds=self._bounds)
             except (GitError, TipBusy, OSError, ValueError) as error:
-                self._log.error("report.failed", title=together[0].title, reason=str(error)[:1000])
+                self._log.error("report.failed", title=together[0].title, reason=redacted_and_cut(str(error), 1000))
                 self._delay = min(max(1.0, 2 * self._delay), LONGEST_DELAY)
                 self._due = now.monotonic + self._delay
                 return

@@ -18,6 +18,7 @@ from infra.shared.branches import MAIN, RESCUE
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGES
 from infra.shared.repository.tip import commit_tree, file_at, tree_with_entries
+from infra.shared.safe_files import Below
 
 
 class CannotSave(Exception):
@@ -69,15 +70,20 @@ def directories_of(path: bytes) -> list[bytes]:
 
 
 @contextlib.contextmanager
-def scratch_index(git: Git, name: str, entries: bytes) -> Iterator[Git]:
-    """The same git with an index of our own beside the clone's, filled with what `update-index --index-info` reads."""
+def scratch_index(git: Git, name: str, entries: bytes, made: bytes = b"") -> Iterator[Git]:
+    """The same git with an index of our own beside the clone's, filled with what `update-index --index-info` reads, or
+    with what git has `made` of it before."""
     path = f"{git.directory}/.git/{name}"
     for left in (path, f"{path}.lock"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(left)
     try:
         indexed = git.with_env(GIT_INDEX_FILE=path)
-        indexed.raw("update-index", "-z", "--index-info", stdin=entries)
+        if made:
+            with os.fdopen(Below(git.directory).open_to_append(path)[0], "wb") as index:
+                index.write(made)
+        else:
+            indexed.raw("update-index", "-z", "--index-info", stdin=entries)
         yield indexed
     finally:
         for left in (path, f"{path}.lock"):

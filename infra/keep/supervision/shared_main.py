@@ -11,10 +11,11 @@ import structlog
 from infra.keep.examination import returning
 from infra.keep.supervision.decide.events import Event, LaunchFailed, MainSeen, RetryAsked
 from infra.keep.supervision.following import brief
+from infra.keep.supervision.unchanged import Unchanged
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
 from infra.shared.branches import MAIN
-from infra.shared.control import GOODS, RETRY_REF
+from infra.shared.control import KNOWN_GOOD, RETRY_REF
 from infra.shared.paths import Paths
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
@@ -25,7 +26,7 @@ _COMMIT = re.compile(rb"[0-9a-f]{40}\n")
 
 
 class SharedMain:
-    """Of one agent."""
+    """The shared repository of one agent."""
 
     def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger) -> None:
         self._remote = places.remote
@@ -33,6 +34,7 @@ class SharedMain:
         self._withdrawals = Withdrawals(self._git)
         self._log = log
         self._seen = Version()
+        self._unchanged = Unchanged(f"{places.remote}/refs/heads/{MAIN}")
         self._kept: tuple[Version, ...] | None = None
         self._retry_seen = False
 
@@ -46,8 +48,12 @@ class SharedMain:
             return LaunchFailed(MAIN, f"main could not be read: {brief(error)}")
 
     def look(self) -> list[Event]:
-        """News; cheap enough for every look."""
+        """What changed; cheap enough to call at every look."""
+        if self._unchanged.is_it():
+            return self.asked()
         commit = self._loose()
+        if commit and commit == self._seen.commit:
+            self._unchanged.looked()
         if not commit or commit == self._seen.commit:
             return self.asked()
         try:
@@ -87,7 +93,7 @@ class SharedMain:
         """Good versions that an earlier watcher kept here, the latest commit first."""
         shown = "--format=%(refname:lstrip=3) %(objectname)"
         try:
-            listed = self._git("for-each-ref", "--sort=-committerdate", shown, GOODS).splitlines()
+            listed = self._git("for-each-ref", "--sort=-committerdate", shown, KNOWN_GOOD).splitlines()
         except GitError as error:
             self._log.error("known_good.unknown", reason=brief(error))
             return ()
@@ -115,8 +121,8 @@ class SharedMain:
 
     def keep(self, known_good: tuple[Version, ...]) -> None:
         """Have the shared repository keep these commits, whatever becomes of main. Raises GitError, OSError."""
-        wanted = {f"{GOODS}/{good.id}": good.commit for good in known_good}
-        listed = self._git("for-each-ref", "--format=%(refname) %(objectname)", GOODS).splitlines()
+        wanted = {f"{KNOWN_GOOD}/{good.id}": good.commit for good in known_good}
+        listed = self._git("for-each-ref", "--format=%(refname) %(objectname)", KNOWN_GOOD).splitlines()
         there = dict(line.split(" ", 1) for line in listed)
         orders = [f"update {ref} {commit}" for ref, commit in wanted.items() if there.get(ref) != commit]
         orders += [f"delete {ref}" for ref in there if ref not in wanted]

@@ -19,7 +19,7 @@ LOOK_SECONDS = 60.0
 
 
 class StaleLocks:
-    """What lies there, over time. `due`: when to look, on the monotonic clock."""
+    """The lock files seen so far. `due`: when to look next, on the monotonic clock."""
 
     def __init__(self, places: Paths, log: structlog.stdlib.BoundLogger) -> None:
         self._remote = places.remote

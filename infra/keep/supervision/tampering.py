@@ -50,7 +50,7 @@ class Tampering(NamedTuple):
     """Something that git follows and that no fresh clone has."""
 
     where: str
-    """In words that fit behind "because it holds"."""
+    """Completes the sentence "because it holds …"."""
     content: str = ""
 
 

@@ -1,6 +1,6 @@
-"""What makes the watcher look at once instead of at its next poll: file events and Unix signals, as bytes in a pipe.
+"""Wakes the watcher before its next poll: file events and Unix signals become bytes in a pipe.
 
-The poll is the contract, because inotify loses events and can be used up; this only makes it quick."""
+Polling alone is sufficient; inotify can lose events or run out of instances, and only makes the reaction faster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Wake:
         self._next = -inf
 
     def ring(self) -> None:
-        """Safe from any thread and from a signal handler; a full pipe is loud enough."""
+        """Safe to call from any thread and from signal handlers; a full pipe already wakes the watcher."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._write, b"!")
 

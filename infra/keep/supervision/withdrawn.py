@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.keep.supervision.versions import version_of
-from infra.shared.control import GOODS, REFS, REJECTED
+from infra.shared.control import KNOWN_GOOD, REFS, REJECTED
 from infra.shared.paths import VERSION
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.repository.git import Git, GitError
@@ -75,7 +75,7 @@ class Withdrawals:
         if stamp and (main, stamp) == (self._seen, self._stamped):
             return self._known
         git = self._git.afresh(LOOK_SECONDS)
-        refs = git("for-each-ref", "--format=%(objectname) %(refname)", GOODS, REJECTED)
+        refs = git("for-each-ref", "--format=%(objectname) %(refname)", KNOWN_GOOD, REJECTED)
         # Reports move main all day, and take nothing back.
         if refs != self._refs or main.id != self._seen.id or not self._goes_on(git, main.commit):
             rejected = frozenset(line.partition(" ")[0] for line in refs.splitlines() if f" {REJECTED}/" in line)
@@ -107,7 +107,7 @@ class Withdrawals:
 def _found(git: Git, main: str, rejected: frozenset[str]) -> tuple[str, ...]:
     line = _line(git, main)
     held = {each.content for each in line}
-    lost = git("for-each-ref", "--format=%(objectname)", f"--no-merged={main}", GOODS).splitlines()
+    lost = git("for-each-ref", "--format=%(objectname)", f"--no-merged={main}", KNOWN_GOOD).splitlines()
     found = [commit for commit, content in zip(lost, _contents(git, lost), strict=True) if content not in held]
     found += left_behind(line, rejected)
     return tuple(dict.fromkeys(version_of(git, commit).id for commit in found[-MOST:]))

@@ -1,5 +1,5 @@
-"""What differs between the sandboxes, as one value: whose the cell is, how it reaches origin, what the keep runs
-for it, and what proves that the seal holds. The watcher is the same in all of them."""
+"""What differs between the sandboxes, as one value: who the cell runs as, how it reaches origin, what the keep runs for
+it, and what verifies the seal. The watcher is the same in all of them."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Generator, Iterator
-from typing import IO, NamedTuple
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
 
 from infra.shared.identity import OURS, Identity
 from infra.shared.people import Person
@@ -70,6 +70,7 @@ _DRIVERS_OFF = {
 """Commands that would run a program to show a change, and the options that forbid it."""
 
 TIMEOUT_SECONDS = 60.0
+_Process = subprocess.Popen[bytes]
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 CANNOT_START = 127
 """Status of a GitError when git or the directory does not exist."""
@@ -111,11 +112,11 @@ MACHINE_WORDS = (
     "No space left|[Qq]uota exceeded|Disk quota|Input/output error|Read-only file system|Too many open files"
     "|Cannot allocate|[Oo]ut of memory|Resource temporarily unavailable"
 )
-"""Words of the kernel in git's own, as a pattern."""
+"""Error texts of the kernel in git's output, as a pattern."""
 
 
 class TooMuch(GitError):
-    """Git had more to say than `GitLimits.answer_bytes`, and was stopped."""
+    """Git wrote more than `GitLimits.answer_bytes`, and was stopped."""
 
     def __init__(self, words: tuple[str, ...], most: int) -> None:
         super().__init__(words, None, "stopped there", how=f"had over {most >> 20} MiB to say")
@@ -170,11 +171,17 @@ class Git:
         self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Generator[bytes, None, None]:
         """The answer as it comes, however long it is. Close it. Raises GitError, also at its end."""
+        began, end = self._from_now(words, timeout)
+        yield from self._answer(words, self._start(words, stdin), began, end)
+
+    def _from_now(self, words: tuple[str, ...], seconds: float) -> tuple[float, float]:
         began = time.monotonic()
-        end = min(began + timeout, self._end)
+        end = min(began + seconds, self._end)
         if end <= began:  # a quick call would otherwise answer before anyone looks at the clock
             raise GitError(words, None, "not started, the time for all calls is used up")
-        process = self._start(words, stdin)
+        return began, end
+
+    def _answer(self, words: tuple[str, ...], process: _Process, began: float, end: float) -> Iterator[bytes]:
         complaints = bytearray()
         try:
             for part, said in _read(process, end):
@@ -188,16 +195,11 @@ class Git:
         except subprocess.TimeoutExpired:
             raise GitError(words, None, f"stopped after {end - began:g} s") from None
         finally:
-            if process.returncode is None:
-                # The whole session; what left it may keep our pipes open, so nobody waits for that.
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            for pipe in _pipes(process):
-                pipe.close()
+            _end(process)
         if process.returncode:
             raise GitError(words, process.returncode, complaints.decode(errors="replace"))
 
-    def _start(self, words: tuple[str, ...], stdin: bytes | None) -> subprocess.Popen[bytes]:
+    def _start(self, words: tuple[str, ...], stdin: bytes | None) -> _Process:
         # What git reads is a file in memory, so that writing never waits for reading.
         with open(os.memfd_create("stdin"), "w+b") as asked:
             asked.write(stdin or b"")
@@ -221,24 +223,40 @@ class Git:
 
     def ok(self, *words: str) -> bool:
         """True when the call succeeds, False when it ends with 1. Raises GitError for anything else."""
+        with self.beside(*words) as is_ok:
+            return is_ok()
+
+    @contextlib.contextmanager
+    def beside(self, *words: str) -> Iterator[Callable[[], bool]]:
+        """The same of a call that runs beside what the caller does; who does not ask how it ended stops it."""
+        began, end = self._from_now(words, TIMEOUT_SECONDS)
+        process = self._start(words, None)
+
+        def is_ok() -> bool:
+            try:
+                for _ in self._answer(words, process, began, end):
+                    pass
+            except GitError as error:
+                if error.status == 1:
+                    return False
+                raise
+            return True
+
         try:
-            self.raw(*words)
-        except GitError as error:
-            if error.status == 1:
-                return False
-            raise
-        return True
+            yield is_ok
+        finally:
+            _end(process)
 
     def within(self, seconds: float) -> Git:
-        """The same git, all of whose calls share this time from now on, besides each one's own limit."""
+        """The same git; all its calls together share this time limit, besides their own."""
         return self._with(_end=min(time.monotonic() + seconds, self._end))
 
     def afresh(self, seconds: float) -> Git:
-        """The same with new time: for callers that look again and again."""
+        """The same git with its time limit started afresh, for callers that look repeatedly."""
         return self._with(_end=time.monotonic() + seconds)
 
     def saying_at_most(self, answer_bytes: int) -> Git:
-        """The same, for answers of so many bytes."""
+        """The same git with this limit on the size of an answer."""
         return self._with(_limits=self._limits._replace(answer_bytes=answer_bytes))
 
     def with_env(self, **env: str) -> Git:
@@ -250,14 +268,19 @@ class Git:
         return other
 
 
-def _pipes(process: subprocess.Popen[bytes]) -> list[IO[bytes]]:
-    return [pipe for pipe in (process.stdout, process.stderr) if pipe]
+def _end(process: _Process) -> None:
+    if process.returncode is None:
+        # The whole session; what left it may keep our pipes open, so nobody waits for that.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for pipe in filter(None, (process.stdout, process.stderr)):
+        pipe.close()
 
 
-def _read(process: subprocess.Popen[bytes], end: float) -> Iterator[tuple[bytes, bool]]:
+def _read(process: _Process, end: float) -> Iterator[tuple[bytes, bool]]:
     """What git writes until both pipes are closed, each part with whether it is from stdout. Raises TimeoutExpired."""
     with selectors.DefaultSelector() as ready:
-        for pipe in _pipes(process):
+        for pipe in filter(None, (process.stdout, process.stderr)):
             ready.register(pipe, selectors.EVENT_READ, pipe is process.stdout)
         while ready.get_map():
             found = ready.select(max(0.0, end - time.monotonic()))

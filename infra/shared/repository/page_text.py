@@ -35,7 +35,7 @@ class ReportEntry(NamedTuple):
     record: str = ""
     """What the keep knows itself of the work; stands under the words, under a heading that words cannot make."""
     whole: bool = False
-    """Never cut: a question to the PM, of which no part may be hidden."""
+    """Never cut: no part of a question to the PM may be hidden."""
 
 
 class PageBounds(NamedTuple):

@@ -11,7 +11,7 @@ from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commi
 from infra.shared.repository.page_text import PAGES
 
 ATTEMPTS = 50
-"""Losing a race costs one attempt; each loss means that another push went through."""
+"""Each lost race costs one attempt, and means that another push succeeded."""
 
 
 class Tip(Protocol):
@@ -119,7 +119,7 @@ def advance(tip: Tip, next_commit: Callable[[str], str | None]) -> str:
 
 
 class TreeEntry(NamedTuple):
-    """What a directory holds under one name."""
+    """One entry of a directory."""
 
     mode: str
     id: str

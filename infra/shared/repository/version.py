@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.shared.paths import BODY
 from infra.shared.repository.git import Git
 
+_INSIDE = BODY[0].encode() + b"/"
 KEEP = b"infra/keep"
 _KEEPS = (KEEP, b"infra/git_door.py", b"infra/model_door.py", b"infra/seal.py", b"infra/watcher.py")
 """The keep's code. In a checkout it runs nowhere: the image has its own, and `tests/shared/test_zones.py`, which every
@@ -20,9 +21,10 @@ def body_of(git: Git, commit: str, *more: str) -> bytes:
     `infra/runner.py`. A tree from before there was such a part counts whole, as it did then."""
     bounded = git.saying_at_most(TREE_BYTES)
     words = ("ls-tree", "-z", "--full-tree", commit, "--")
-    inside = bounded.raw(*words, "infra/").split(b"\0")
-    names = [entry.rpartition(b"\t")[2] for entry in inside]
-    if KEEP not in names:
+    entries = bounded.raw(*words, f"{BODY[0]}/", *BODY[1:], *more).split(b"\0")[:-1]
+    named = {entry.partition(b"\t")[2]: entry for entry in entries}
+    if KEEP not in named:
         return bounded.raw(*words, *BODY, *more)
-    ours = [entry for entry, name in zip(inside, names, strict=True) if name not in _KEEPS]
-    return b"\0".join(ours) + bounded.raw(*words, *BODY[1:], *more)
+    inside = [entry for name, entry in named.items() if name.startswith(_INSIDE) and name not in _KEEPS]
+    beside = [entry for name, entry in named.items() if not name.startswith(_INSIDE)]
+    return b"".join(entry + b"\0" for entry in inside + beside)

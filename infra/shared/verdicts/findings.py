@@ -1,7 +1,7 @@
-"""What the examiner saw, as values with a JSON form: the answer of its process to the keep. Pure.
+"""The findings of the examiner, as values with a JSON form: its answer to the keep. Pure.
 
-All of it comes from a process in which the candidate's code runs too. It is read with bounds and with types checked,
-and believed as far as the README says."""
+The candidate's code runs in the same process. So the answer is read with bounds and type checks, and trusted only as
+far as the README says."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Findings(msgspec.Struct, frozen=True):
     rehearsed: bool | None = None
     """None: no rehearsal was asked for."""
     rehearsal: str = ""
-    """Why it did not live through it."""
+    """Why the rehearsal failed."""
     transcript: str = ""
     main: Run = Run()
     """What main's tests collect with main's own code; nothing is run but what did not pass below."""

@@ -21,7 +21,7 @@ MOST_WAITING = 5
 """Requests that the agent may have waiting: the PM's come after them, one examination after the other."""
 
 
-class Standing(NamedTuple):
+class VerdictStatus(NamedTuple):
     """What a verdict says about moving main."""
 
     passed: bool
@@ -94,7 +94,7 @@ def read_verdict(git: Git, key: str) -> bytes | None:
     return git.raw("cat-file", "blob", listed[0])
 
 
-def standing(git: Git, key: str) -> Standing | None:
+def status_of(git: Git, key: str) -> VerdictStatus | None:
     """Raises GitError; a verdict that cannot be read is none."""
     content = read_verdict(git, key)
     try:
@@ -103,5 +103,5 @@ def standing(git: Git, key: str) -> Standing | None:
         return None
     match found:
         case {"key": found_key, "passed": bool(passed), "why": str(why), "needs_word": list(words), "main": str(main)}:
-            return Standing(passed, why, tuple(map(str, words)), main) if found_key == key else None
+            return VerdictStatus(passed, why, tuple(map(str, words)), main) if found_key == key else None
     return None

@@ -36,10 +36,12 @@ class Selection(NamedTuple):
     settings: tuple[str, ...] = ()
     """What else of tests/ and of pytest's settings differs: conftests, helpers, pyproject.toml."""
     left_out: tuple[str, ...] = ()
-    """Folders of tests/ that say nothing about this change."""
+    """Folders of tests/ that are irrelevant to this change."""
     counted: tuple[str, ...] = ()
     """Test files of main's that may hold fewer tests in the branch: they are collected with all that does not run here,
     as in folders that are left out, and tests marked `heavy`."""
+    elsewhere: tuple[str, ...] = ()
+    """What changed conftests and settings do to tests beyond their folder, in words for the PM (`reach`)."""
 
 
 def select(main: Files, branch: Files, changed_paths: Sequence[str]) -> Selection:

@@ -39,7 +39,7 @@ class Verdict(msgspec.Struct, frozen=True):
     why: str = ""
     """Why it has not passed; empty when it has."""
     outage: bool = False
-    """Nothing was found out, because something around the candidate failed. It may be examined again."""
+    """No result, because something around the candidate failed. It may be examined again."""
     rehearsed: bool | None = None
     """None: the rehearsal is switched off (`rehearse: false`)."""
     mains: Counts = Counts()
@@ -62,9 +62,9 @@ class Verdict(msgspec.Struct, frozen=True):
     settings_changed: tuple[str, ...] = ()
     """Conftests, helpers of tests, and files with pytest's settings."""
     needs_word: tuple[str, ...] = ()
-    """What the PM has to agree to."""
+    """What the PM must agree to."""
     transcript: str = ""
-    """Of a rehearsal that was not lived through."""
+    """Of a failed rehearsal."""
     at: float = 0.0
     """When it was made, seconds since the epoch."""
     seconds: float = 0.0
@@ -133,7 +133,7 @@ def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str
     if findings.rehearsed is False:
         return f"it failed its rehearsal: {findings.rehearsal}"
     if not selection.mains and not selection.own:
-        return "there are no tests: a version is examined with tests, in tests/test_*.py"
+        return "no tests: add some as tests/test_*.py; a version is examined with tests"
     if mains.trouble or own.trouble:
         return f"the tests did not come to their end: {mains.trouble or own.trouble}"
     # What main's own code cannot collect either says nothing against the branch.
@@ -155,7 +155,8 @@ def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str
 
 
 def _lost(selection: Selection, findings: Findings) -> Iterator[str]:
-    """What main's tests hold, and the branch's no longer do."""
+    """Tests of main that the branch no longer has."""
+    yield from selection.elsewhere
     yield from (f"{path} is removed" for path in selection.removed)
     now = dict.fromkeys(findings.own.collected)
     now |= dict.fromkeys(id for id in findings.mains.collected if _file(id) not in selection.own)
@@ -174,7 +175,7 @@ def _missing(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
 
 
 def _skipped(findings: Findings) -> Iterator[str]:
-    """What is skipped, and is not with main's own code."""
+    """Tests that are skipped, and are not skipped with main's own code."""
     for id, outcome in (findings.mains.outcomes | findings.own.outcomes).items():
         if outcome == SKIPPED and findings.main.outcomes.get(id) != SKIPPED:
             yield f"{id} is skipped"

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.loop.context.clip import HeadAndTail, clip
+from tests.shared.texts import any_text
 
 
-@given(st.text(max_size=200), st.integers(min_value=1, max_value=250))
+@given(any_text(max_size=200), st.integers(min_value=1, max_value=250))
 def test_short_text_stays_and_long_text_keeps_both_ends(text: str, limit: int) -> None:
     """What fits is unchanged; of what does not, exactly `limit` characters stay, around a note that counts the rest."""
     shown = clip(text, limit)
@@ -21,7 +22,7 @@ def test_short_text_stays_and_long_text_keeps_both_ends(text: str, limit: int) -
         assert shown == text[:head] + said + text[len(text) - tail :]
 
 
-@given(st.lists(st.text(max_size=30), max_size=20), st.integers(min_value=1, max_value=100))
+@given(st.lists(any_text(max_size=30), max_size=20), st.integers(min_value=1, max_value=100))
 def test_pieces_come_to_the_same_as_the_whole(pieces: list[str], limit: int) -> None:
     """However a text is cut into pieces on its way, the same is kept of it."""
     kept = HeadAndTail(limit)

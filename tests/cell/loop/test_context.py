@@ -35,6 +35,7 @@ from infra.shared.conversation import (
 )
 from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import calls, results, says, texts
+from tests.shared.rows import each_row
 
 OPENING = (Message("user", (Text("Continue."),)),)
 REQUEST = Request(("You are.",), OPENING, (), "unit-1")
@@ -208,7 +209,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("problem", BAD)
+@each_row("problem", BAD)
 def test_a_reply_that_is_no_summary_is_asked_for_once_more(problem: str) -> None:
     """Then the record speaks: each call and the first line of what came of it. Nothing is run."""
     model = Worker(40, length=10, say=2000)

@@ -20,6 +20,8 @@ from infra.shared.people import AGENT
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git
 
+TEMPLATES_REMOTE = "/the/remote/of/the/template"
+"""Where the template's clones have their remote; each copy of them has its own."""
 LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1, 100_000)
 
 
@@ -40,11 +42,14 @@ class Clones:
         git("clone", "--quiet", "--template=", "remote.git", self.hop.directory)
         self.hop("checkout", "--quiet", "-b", "hop")
         self.commit(self.hop, "hop", "a hop")
+        for clone in (self.main, self.hop):
+            clone("remote", "set-url", "origin", TEMPLATES_REMOTE)
 
     def adopt(self) -> None:
         """Made by copying: the clones' origin is the copied repository."""
         for git in (self.main, self.hop):
-            git("remote", "set-url", "origin", self.places.remote)
+            settings = Path(git.directory, ".git/config")
+            settings.write_text(settings.read_text().replace(TEMPLATES_REMOTE, self.places.remote))
         self.commits = self.main("rev-list", "--reverse", "HEAD").split()
         self.tip = self.hop("rev-parse", "HEAD")
 
@@ -181,7 +186,7 @@ def test_a_branch_without_a_clone_is_refused(clones: Clones) -> None:
     """The answer says how to make one."""
     shutil.rmtree(clones.hop.directory)
 
-    refused(clones, clones.bootstrap("hop"), "there is no clone", "git clone -b hop")
+    refused(clones, clones.bootstrap("hop"), "no clone at", "git clone -b hop")
 
 
 @pytest.mark.heavy
@@ -189,7 +194,7 @@ def test_a_directory_that_is_no_clone_is_refused(clones: Clones) -> None:
     """Files alone are not enough, even inside another repository."""
     shutil.rmtree(f"{clones.hop.directory}/.git")
 
-    refused(clones, clones.bootstrap("hop"), "there is no clone")
+    refused(clones, clones.bootstrap("hop"), "no clone at")
 
 
 def test_a_clone_on_another_branch_is_refused(clones: Clones) -> None:

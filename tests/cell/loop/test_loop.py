@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pytest
-
 from infra.cell.loop import loop
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interrupted
@@ -28,6 +26,7 @@ from infra.shared.conversation import (
     ToolUse,
 )
 from tests.cell.loop.replies import Canned, calls, results, says, texts
+from tests.shared.rows import each_row
 
 REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "unit-1")
 
@@ -98,7 +97,7 @@ def test_a_failed_call_does_not_end_it() -> None:
     assert results(model.requests[1])[0].is_error
 
 
-@pytest.mark.parametrize("reason", [END_TURN, MAX_TOKENS, REFUSAL])
+@each_row("reason", [END_TURN, MAX_TOKENS, REFUSAL])
 def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str) -> None:
     """A call that was cut looks whole: only the stop reason tells."""
     bench = Bench()
@@ -246,7 +245,7 @@ def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
     assert Bench().run(then) == Outcome(End.MODEL_FAILURE, "", 1, spent), "a first call that cannot be made is no unit"
 
 
-@pytest.mark.parametrize("where", ["model", "tool"])
+@each_row("where", ["model", "tool"])
 def test_being_asked_to_end_ends_it(where: str) -> None:
     """From within a model call or a tool alike."""
 

@@ -28,6 +28,8 @@ from infra.shared.conversation import (
 )
 from tests.cell.loop.records import OPENING, as_lines, opened
 from tests.cell.loop.replies import calls, says
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 FINAL = "All done."
 
@@ -134,8 +136,8 @@ def two_calls() -> list[dict[str, Any]]:
     return as_lines(events)
 
 
-@pytest.mark.parametrize(
-    ("lines", "answers"),
+@each_row(
+    "lines, answers",
     [
         (2, [NOT_BEGUN, NOT_BEGUN]),
         (3, [UNKNOWN, NOT_BEGUN]),
@@ -194,8 +196,8 @@ def test_a_run_can_be_taken_up_at_an_earlier_step() -> None:
 
 
 LINES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | any_text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
 
@@ -209,7 +211,7 @@ def test_a_record_that_was_changed_is_refused_or_read(number: int, key: str, val
         assert isinstance(recorded(lines), Recorded)
 
 
-@pytest.mark.parametrize("lines", [[], [{"kind": "answered"}], [opened(), opened()], [{}]])
+@each_row("lines", [[], [{"kind": "answered"}], [opened(), opened()], [{}]])
 def test_what_does_not_open_once_and_first_is_no_record(lines: list[dict[str, Any]]) -> None:
     """Empty, without its opening, or two in one."""
     with pytest.raises(ValueError, match="transcript"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse
 from tests.cell.loop.records import MOST_STEPS, OPENING, as_lines
 from tests.cell.loop.replies import calls, says
+from tests.shared.rows import each_row
 
 ACT = ToolSpec("act", "", schema({"what": {"type": "string"}}))
 TOOLS = {"act": ACT}
@@ -137,10 +137,10 @@ def test_what_goes_another_way_is_told() -> None:
 
     narrower = {"act": ACT._replace(input_schema=schema({"name": {"type": "string"}}))}
     assert [each.where for each in replay(recorded(run_of_three()), narrower).differences] == ["1.1", "2.1"]
-    assert "no tool 'act'" in replay(recorded(run_of_three()), {}).differences[0].replayed
+    assert "no such tool: 'act'" in replay(recorded(run_of_three()), {}).differences[0].replayed
 
 
-@pytest.mark.parametrize("steps", [1, 2])
+@each_row("steps", [1, 2])
 def test_how_many_steps_it_was_allowed_is_on_record(steps: int) -> None:
     """So a run that used them up is replayed to that end."""
     lines = lived([calls(ToolUse("1", "act", {"what": "a"}))] * 5, [], steps)

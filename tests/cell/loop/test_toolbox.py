@@ -28,6 +28,8 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import VARIABLE
 from infra.shared.conversation import ToolSpec, ToolUse
 from infra.shared.repository.git import Git, GitError
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 ECHO = ToolSpec(
     "echo",
@@ -73,8 +75,8 @@ def test_a_call_that_fits_is_acted_on() -> None:
     assert call(words="ab", times=2, pause=1) == Reply("abab")
 
 
-@pytest.mark.parametrize(
-    ("input", "words"),
+@each_row(
+    "input, words",
     [
         ({}, "argument words is missing; echo takes words, times (optional), pause (optional)"),
         ({"words": "a", "word": "b"}, "unknown argument 'word'; echo takes words"),
@@ -95,7 +97,7 @@ def test_arguments_that_do_not_fit_are_refused_in_words(input: dict[str, Any], w
 
 
 NAMES = st.sampled_from(["words", "times", "pause", "other"])
-VALUES = st.none() | st.booleans() | st.integers(max_value=9) | st.floats() | st.text(max_size=9)
+VALUES = st.none() | st.booleans() | st.integers(max_value=9) | st.floats() | any_text(max_size=9)
 
 
 @given(st.dictionaries(NAMES, VALUES))
@@ -111,13 +113,13 @@ def test_no_arguments_whatever_are_an_exception(input: dict[str, Any]) -> None:
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
     """The model can choose again."""
-    unknown = Reply("there is no tool 'eval'; the tools are echo", is_error=True, error_code="unknown_tool")
+    unknown = Reply("no such tool: 'eval'; the tools are echo", is_error=True, error_code="unknown_tool")
     assert call("eval", words="a") == unknown
     assert call(wrong="a").error_code == "invalid_arguments"
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
+@each_row(
+    "error, code",
     [
         (ToolError("no such luck"), "refused"),
         (OSError(28, "No space left on device"), "os_error"),
@@ -148,8 +150,8 @@ def test_a_bug_in_an_act_is_told_to_both() -> None:
 BUSY = OSError(11, "Resource temporarily unavailable")
 
 
-@pytest.mark.parametrize(
-    ("errors", "retry", "pauses", "well"),
+@each_row(
+    "errors, retry, pauses, well",
     [
         ([BUSY, BUSY], BRIEFLY, [0.2, 0.8], True),
         ([BUSY, BUSY, BUSY], BRIEFLY, [0.2, 0.8], False),

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.policy.commands import MAX_CHARS, forms, read
+from infra.cell.policy.commands import MAX_CHARS, OF_BASH, forms, read
+from tests.shared.rows import each_row
 
 R = "rm x"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("rm x", "a; rm x", "a && rm x", "a || rm x", "a | rm x", "a |& rm x", "a & rm x", "a\nrm x", " rm\tx "),
@@ -30,7 +32,7 @@ def test_a_command_is_seen_wherever_it_stands(text: str) -> None:
     assert R in [form for command in script.commands for form in forms(command)]
 
 
-@pytest.mark.parametrize("text", ["echo 'a; rm x'", 'echo "; rm x"', "echo rm x", "echo 'a\nrm x'", "a > 'rm x'"])
+@each_row("text", ["echo 'a; rm x'", 'echo "; rm x"', "echo rm x", "echo 'a\nrm x'", "a > 'rm x'"])
 def test_what_is_only_text_is_no_command(text: str) -> None:
     """Quotes and the names of files."""
     script = read(text)
@@ -38,7 +40,7 @@ def test_what_is_only_text_is_no_command(text: str) -> None:
     assert R not in [form for command in script.commands for form in forms(command)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("echo 'a", 'echo "a', "echo $(rm x)", "echo `rm x`", 'echo "$(rm x)"', 'echo "`rm x`"', "$'\\x72m' x"),
@@ -48,12 +50,44 @@ def test_what_is_only_text_is_no_command(text: str) -> None:
         *("bash -c 'rm x'", "/bin/sh -c 'rm x'", "eval rm x", ". ./x", "command rm x", "sudo bash -c 'rm x'"),
         *("a >", "a > > b", "a > ; b", "echo \r# ; rm x", "time rm x", "coproc rm x", "xargs " + "a " * 101, "'' x"),
         *(">&-rm x", ">& -rm x", "<&-rm x", "2>&-rm x", "a; >&-rm x"),
+        *("[ -v 'a[0]' ]", "test -v a", "test x -a -v a", "test *", "printf -v a x", "printf %n PATH", "printf * x"),
+        *("read a", "unset a", "declare a", "let a", "export A=1", "wait -p a", "wait -n", "jobs -x rm x", "mapfile a"),
         *("a" * (MAX_CHARS + 1), "alias a=rm", "trap 'rm x' EXIT", "busybox rm x"),
     ],
 )
 def test_what_is_not_plain_is_in_doubt(text: str) -> None:
     """Expansions, groups, compound commands, here-documents, other shells; a text that is too long or has no end."""
     assert not read(text).plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("cd x", "echo -n a *", "pwd", "true", "false", ":", "exit 1", "kill -9 1", "umask 022", "wait", "wait 12"),
+        *("printf '%s\\n' a *", "printf x", "test -f x -a a = b", "test 1 -lt 2", "test -z ''", "/usr/bin/test -v a"),
+    ],
+)
+def test_a_builtin_is_plain_where_it_does_nothing_else(text: str) -> None:
+    """Those that are common in what a model writes."""
+    assert read(text).plain
+
+
+def test_every_name_of_bash_is_known() -> None:
+    """A name that bash took for itself later is found here before it counts as a program."""
+    said = subprocess.run(["bash", "-c", "compgen -bk"], capture_output=True, check=True, text=True).stdout
+    assert set(said.split()) <= OF_BASH
+
+
+def test_a_plain_builtin_evaluates_nothing(tmp_path: Path) -> None:
+    """Bash runs a command in a subscript for many builtins; those that count as plain are shown not to."""
+    payload = "'a[$(>ran)0]'"
+    shapes = (f"{payload}", f"-v {payload}", f"x {payload}", f"-v {payload} x", f"-p {payload}", f"{payload} -eq x")
+    texts = [f"{name} {shape}" for name in sorted(OF_BASH) for shape in (*shapes, f"%d {payload}", f"-n {payload}")]
+    texts = [text for text in texts if read(text).plain]
+    assert len(texts) > 20
+    for text in texts:
+        subprocess.run(["bash", "-c", text], cwd=tmp_path, capture_output=True, start_new_session=True, timeout=10)
+        assert not (tmp_path / "ran").exists(), text
 
 
 @given(st.text("ab '\"\\`$(){}<>&|;\n#-E01", max_size=60))

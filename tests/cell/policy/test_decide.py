@@ -19,6 +19,7 @@ from infra.cell.policy.decide import Call, Decision, decide
 from infra.cell.policy.gate import file_at, gate_of
 from infra.shared.conversation import ToolSpec, ToolUse
 from infra.shared.policy import Policy, Rule, to_text
+from tests.shared.rows import each_row
 
 
 def bash(command: str, *rules: Rule, **policy: Any) -> Decision:
@@ -46,8 +47,8 @@ def test_the_first_rule_that_matches_counts() -> None:
     assert decide(Policy("ask", rules=rules), Call("read_file", "read", {})).do == "ask"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "command", "forbidden", "allowed"),
+@each_row(
+    "pattern, command, forbidden, allowed",
     [
         ("git *", "git   push\n", True, True),
         ("git *", "git status; rm -rf /", True, False),
@@ -79,7 +80,7 @@ def test_a_command_is_forbidden_by_any_part_and_allowed_by_all(
     assert does(command, do="allow", commands=(pattern,)) is allowed
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         *("cat <<$'E'\nE\ntouch x\n$E\n", "cat <<E\nE\\\n\ntouch x\nE\n", "echo ${x:1<<E}\ntouch x\nE}\n"),
@@ -93,7 +94,7 @@ def test_what_bash_may_read_otherwise_is_forbidden_and_not_allowed(command: str)
     assert not does(command, do="allow", commands=("*",))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         *("timeout -s KILL 5 touch x", "env -u X touch x"),
@@ -182,8 +183,8 @@ def test_files_are_known_by_where_they_are(tmp_path: Path) -> None:
     assert bash("cat infra/x.py", Rule("deny", paths=("*",))).do == "allow", "a command has no path"
 
 
-@pytest.mark.parametrize(
-    ("command", "domains", "forbidden", "allowed"),
+@each_row(
+    "command, domains, forbidden, allowed",
     [
         ("curl https://a.example.com/x", "example.com", True, True),
         ("curl https://EXAMPLE.com./x", "example.com", True, True),
@@ -237,7 +238,7 @@ def through(policy: str, command: str = "ls", ask: Any = never) -> Reply:
     return Toolbox([ACT], gate_of(policy, "/", ask)).call(ToolUse("1", "bash", {"command": command}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         *("cat </dev/tcp/'10.0.0.1'/80", "echo x >/dev/tcp/10.0'.'0.1/80", "curl $'10.0.0.1'", "curl \\\n10.0.0.1"),
@@ -262,7 +263,7 @@ def test_the_gate_tells_the_model_and_the_transcript() -> None:
     assert asked.content == "ran"
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"default":"maybe","private_networks":"deny","rules":[]}'])
+@each_row("text", ["{", "[]", "{}", '{"default":"maybe","private_networks":"deny","rules":[]}'])
 def test_a_policy_that_cannot_be_read_lets_nothing_through(text: str) -> None:
     """A keep and a runner that disagree fail closed, in words."""
     reply = through(text)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner.context import RunnerContext, runner_context
@@ -32,6 +32,8 @@ PROJECT = str(Path(__file__).parents[3])
 BODY = ("shared", "cell")
 PM = Person("PM", "pm@example.invalid")
 DEADLINE_SECONDS = 20.0
+TEMPLATES_REMOTE = "/the/remote/of/the/template"
+"""Where the template's clones have their remote; each copy of them has its own."""
 
 FILES = {
     "SYSTEM.md": "You are an agent.\n",
@@ -73,10 +75,12 @@ def make_template(root: str) -> None:
     pm("commit", "--quiet", "--message", "birth")
     pm("remote", "add", "origin", f"{root}/remote.git")
     pm("push", "--quiet", "origin", "main")
+    pm("remote", "set-url", "origin", TEMPLATES_REMOTE)
     for repository in ("remote.git", "pm"):  # few files, because they are copied often
         Git(f"{root}/{repository}")("repack", "-a", "-d", "--quiet")
     os.makedirs(f"{root}/bot/main")
     git("clone", "--quiet", "--template=", "--no-hardlinks", "remote.git", "bot/main/minifram")
+    Git(f"{root}/bot/main/minifram")("remote", "set-url", "origin", TEMPLATES_REMOTE)
     # Compiled once: copies keep the times of the sources, so the bytecode stays valid in each.
     compile_all = [sys.executable, "-m", "compileall", "-q", "infra"]
     subprocess.run(compile_all, cwd=f"{root}/bot/main/minifram", check=True)
@@ -148,6 +152,13 @@ class Runner:
         os.kill(self.process.pid, signal.SIGTERM)
 
 
+class Page(NamedTuple):
+    """The text of COMMS.md at a commit of main."""
+
+    commit: str
+    text: str
+
+
 class Cell:
     """Everything around a runner."""
 
@@ -160,12 +171,14 @@ class Cell:
         write(self.places.cell_git_config, "[user]\n\tname = an agent\n\temail = agent@example.invalid\n")
         self.bare = Git(self.places.remote)
         self.pm = Git(f"{root}/pm", PM)
-        for clone in (self.pm, Git(self.checkout)):
-            clone("remote", "set-url", "origin", self.places.remote)
+        for clone in (self.pm.directory, self.checkout):
+            settings = f"{clone}/.git/config"
+            write(settings, read(settings).replace(TEMPLATES_REMOTE, self.places.remote))
         self._model: ModelDoor | None = None
         self._git_door: GitDoor | None = None
         self._requests: Requests | None = None
         self._runners: list[Runner] = []
+        self._seen = Page("", "")
 
     # The doors are opened when a test first has to do with them.
 
@@ -252,7 +265,11 @@ class Cell:
     # The PM's side.
 
     def page(self) -> str:
-        return read_file(self.bare, "main", "COMMS.md") or ""
+        """Tests look at it again and again while they wait: git is asked once for each commit."""
+        commit = self.main()
+        if commit != self._seen.commit:
+            self._seen = Page(commit, read_file(self.bare, commit, "COMMS.md") or "")
+        return self._seen.text
 
     def reports(self) -> list[str]:
         return comms.reports(self.page())
@@ -302,7 +319,10 @@ class Cell:
             self.pm("pull", "--quiet", "--rebase", "origin", "main")
 
     def main(self) -> str:
-        return self.bare("rev-parse", "main")
+        try:
+            return read(f"{self.places.remote}/refs/heads/main").strip()
+        except OSError:  # packed
+            return self.bare("rev-parse", "main")
 
     # The agent's side.
 

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from string import printable
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from infra.shared.paths import Paths
 from infra.shared.policy import Policy, Rule, to_text
 from infra.shared.sockets import listen
 from tests.cell.runner.cell import Cell, Runner, limits, read, write
+from tests.shared.texts import any_text
 
 
 def failed(run: Runner, code: Exit, *words: str) -> None:
@@ -213,11 +215,11 @@ def test_nothing_heavy_is_imported_before_success(cell: Cell) -> None:
     assert "socket" in json.loads(modules), "the control: what is imported is seen"
 
 
-NAMES = st.from_regex(r"[a-z][a-z0-9/._-]{0,20}", fullmatch=True)
+NAMES = st.from_regex(r"[a-z][a-z0-9/._-]{0,20}", fullmatch=True, alphabet=printable)
 HEX = "0123456789abcdef"
 
 
-@given(NAMES, st.text(HEX, min_size=40, max_size=40), st.text(HEX, min_size=32, max_size=32), st.text())
+@given(NAMES, st.text(HEX, min_size=40, max_size=40), st.text(HEX, min_size=32, max_size=32), any_text())
 def test_the_first_line_takes_its_words_from_the_value(branch: str, commit: str, id: str, reason: str) -> None:
     """It reads the beginning of the value without a parser; that must agree with how the value is written."""
     places = Paths("/bot", "/remote", "/run", "/var")

@@ -6,8 +6,6 @@ import json
 import os
 from typing import Any
 
-import pytest
-
 from infra.cell.loop.context.summarise import COMPACT, HAND_OVER
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner import handover_note
@@ -17,6 +15,7 @@ from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import Completion, Request, ToolResult
 from tests.cell.loop.replies import bash, calls, results, says, texts
 from tests.cell.runner.cell import Cell, limits, read
+from tests.shared.rows import each_row
 
 SUMMARY = "Half of it is done in 0123abc; the other half is open."
 TOKENS = 20_000
@@ -169,8 +168,8 @@ def test_a_note_about_other_directives_is_none(cell: Cell) -> None:
     handover_note.drop(context)
 
 
-@pytest.mark.parametrize(
-    ("units", "allowed"),
+@each_row(
+    "units, allowed",
     [
         (["a", "a", "a", "a", "a"], [True, True, True, False, False]),
         (["ab", "a", "b", "ab"], [True, True, True, False]),

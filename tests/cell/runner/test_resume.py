@@ -26,6 +26,7 @@ from infra.shared.conversation import REFUSAL, Message, Request, Text, ToolUse
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, read
+from tests.shared.rows import each_row
 
 RUN = Recorded(
     "run-1",
@@ -167,8 +168,8 @@ def _transcripts(cell: Cell) -> str:
     return read(f"{cell.checkout}/logs/transcripts/{name}.jsonl") if name else ""
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
+@each_row(
+    "change, why",
     [
         ({}, None),
         ({"end": "interrupted"}, None),

@@ -46,6 +46,7 @@ def test_which_reports_count() -> None:
         "main@0123456789ab stopped (model unavailable): do it",
         "main@0123456789ab stopped (awaiting approval): do it",
         "main@0123456789ab stopped (budget): do it",
+        "main@0123456789ab stopped (stuck, before your last push): do it",
         "main@0123456789ab done: stopped (stuck): do it",
         "watcher: main@0123456789ab stopped (stuck): do it",
         "main@0123456789ab stopped (max steps): do it (stuck)",

@@ -408,7 +408,7 @@ def test_what_is_told_after_the_last_step_stays_open(cell: Cell) -> None:
     asleep(cell, limits=limits(unit_steps=1))
     wait_for(lambda: cell.reported("Both done."), "the report")
     assert opened == [["first thing", "second thing"]]
-    assert cell.reported("stopped (max steps)")
+    assert cell.reported("stopped (max steps, before your last push)")
 
 
 def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:

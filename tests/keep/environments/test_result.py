@@ -102,4 +102,4 @@ def test_the_last_words_are_the_last() -> None:
     text = "\n".join(f"line {number}" for number in range(100)) + "\n" + "x" * 1000
     lines = clean(text).split("\n")
     assert lines[0] == f"line {100 - WORDS_LINES + 1}"
-    assert lines[-1] == "x" * LINE_CHARS
+    assert lines[-1] == "x" * (LINE_CHARS - 1) + "…"

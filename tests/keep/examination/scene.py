@@ -67,17 +67,25 @@ class Scene:
         settings: Settings = SETTINGS,
         python: str = sys.executable,
         apart_in: str = "",
+        programs: str = "",
     ) -> Verdict:
-        """Of a branch that changes these files; `apart_in` is a directory for examinations alone."""
-        return self.verdict(self.push("branch", files), settings, python, apart_in)
+        """Of a branch that changes these files; `apart_in` is a directory for examinations alone, and `programs`
+        one whose programs come before all others."""
+        return self.verdict(self.push("branch", files), settings, python, apart_in, programs)
 
     def verdict(
-        self, commit: str, settings: Settings = SETTINGS, python: str = sys.executable, apart_in: str = ""
+        self,
+        commit: str,
+        settings: Settings = SETTINGS,
+        python: str = sys.executable,
+        apart_in: str = "",
+        programs: str = "",
     ) -> Verdict:
         began = time.time()
         planned = prepare(self.remote, "branch", commit, settings, python)
         words = keep_command("infra.keep.examination", "examine", *(["--apart"] if apart_in else []))
         env = keep_environment() | ({"TMPDIR": apart_in} if apart_in else {})
+        env |= {"PATH": f"{programs}:{env['PATH']}"} if programs else {}
         done = subprocess.run(words, input=planned, capture_output=True, cwd="/", env=env, check=False, timeout=100)
         conclude(self.remote, planned, done.stdout, began, time.time())
         key = trees.key_of(self.bare, trees.merged(self.bare, self.bare("rev-parse", "main"), commit))

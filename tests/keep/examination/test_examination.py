@@ -94,6 +94,31 @@ def test_weaker_tests_need_the_pms_word(scene: Scene, files: dict[str, str | Non
     assert found.tests_removed or found.tests_changed or found.settings_changed
 
 
+@pytest.mark.parametrize(
+    ("files", "word"),
+    [
+        (
+            {
+                "tests/new/conftest.py": "def pytest_collection_modifyitems(items):\n    items[:] = items[-1:]\n",
+                "tests/new/test_new.py": "def test_new(): pass\n",
+            },
+            "tests/new/conftest.py has 'pytest_collection_modifyitems', which can act on all tests",
+        ),
+        (
+            {"pyproject.toml": f"{PROJECT['pyproject.toml']}addopts = '--deselect=tests/none'\n"},
+            "pyproject.toml changes pytest's settings",
+        ),
+    ],
+)
+def test_what_would_weaken_later_runs_needs_the_pms_word(scene: Scene, files: dict[str, str | None], word: str) -> None:
+    """Main's conftests and settings rule over main's tests here, so nothing is missing yet."""
+    found = scene.examine(files)
+
+    assert found.passed, found.why
+    assert found.needs_word == (word,)
+    assert found.mains.passed == 5
+
+
 WEAKER = {
     "removed": (None, "is removed"),
     "skipped": (BODY.replace("def test_it", "@pytest.mark.skip\ndef test_it"), "::test_it_answers is skipped"),
@@ -150,6 +175,7 @@ def test_what_does_not_run_here_is_not_lost_unseen(scene: Scene) -> None:
     assert set(found.needs_word) == {
         "tests/test_slow.py::test_slow is no longer collected",
         "tests/keep/model_door/test_door.py::test_slow is no longer collected",
+        "tests/conftest.py has 'pytest_collection_modifyitems', which can act on all tests",
     }
 
 
@@ -232,6 +258,20 @@ def test_what_a_killed_examination_left_goes_and_processes_are_bounded(scene: Sc
     assert list(place.iterdir()) == []
 
 
+def test_what_cannot_be_cleared_away_in_time_changes_no_verdict(scene: Scene, short_path: Path) -> None:
+    """An rm that never ends, as on a slow disk: neither what lay there nor what it wrote keeps it from its end."""
+    (short_path / "left").mkdir()
+    programs = scene.root / "programs"
+    programs.mkdir()
+    (programs / "rm").write_text("#!/bin/sh\nexec sleep 600\n")
+    (programs / "rm").chmod(0o755)
+    settings = Settings(rehearse=False, seconds=60.0, clear_seconds=0.2)
+
+    found = scene.examine({"infra/new.py": ""}, settings, apart_in=str(short_path), programs=str(programs))
+
+    assert found.opens_main, (found.why, found.needs_word)
+
+
 def test_what_fails_on_main_says_nothing_against_a_branch(scene: Scene) -> None:
     """New tests land on main without an examination: one that fails here must not stop every branch from then on."""
     scene.push("main", {"tests/test_broken.py": "def test_b():\n    assert False\n"})
@@ -249,7 +289,7 @@ def test_a_project_without_tests_does_not_pass(scene: Scene) -> None:
     scene.git("fetch", "-q", "origin")
     scene.git("reset", "-q", "--hard", "origin/main")
 
-    assert "there are no tests" in scene.examine({"infra/body.py": "x = 1\n"}).why
+    assert "no tests: add some" in scene.examine({"infra/body.py": "x = 1\n"}).why
 
 
 def test_what_a_branch_has_installed_is_there_for_its_tests(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from infra.keep.examination import returning
 from infra.keep.supervision.main_branch import roll_back
-from infra.shared.control import GOODS
+from infra.shared.control import KNOWN_GOOD
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
@@ -69,7 +69,7 @@ def test_what_has_led_main_may_lead_again(scene: Scene) -> None:
     roll_back(scene.places, second, "merge", "1:2")
     with pytest.raises(PermissionError):
         roll_back(scene.places, before, "merge", "1:3")
-    Git(scene.places.remote)("update-ref", f"{GOODS}/0123", before)
+    Git(scene.places.remote)("update-ref", f"{KNOWN_GOOD}/0123", before)
     roll_back(scene.places, before, "merge", "1:4")
 
 

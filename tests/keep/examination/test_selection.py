@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from infra.shared.verdicts.paths import needs_examination
+from infra.shared.verdicts.reach import acts_elsewhere
 from infra.shared.verdicts.selection import select
 
 FILE, LINK = "100644", "120000"
@@ -90,3 +91,33 @@ def test_where_there_are_no_other_tests_the_keeps_run() -> None:
     """They are better than none."""
     only = {"tests/keep/model_door/test_door.py": "a"}
     assert select(only, only, []).mains == ("tests/keep/model_door/test_door.py",)
+
+
+HOOK = b"def pytest_runtest_call(item): pass\n"
+FIXTURES = b"import pytest\n\n@pytest.fixture\ndef it(monkeypatch):\n    monkeypatch.setattr('a.b', 1)\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "acts"),
+    [
+        ("tests/a/conftest.py", None, FIXTURES, False),
+        ("tests/a/conftest.py", FIXTURES, None, False),
+        ("tests/a/conftest.py", None, HOOK, True),
+        ("tests/a/conftest.py", HOOK, FIXTURES, True),
+        ("tests/a/conftest.py", None, b"from tests.a.helper import *\n", True),
+        ("tests/a/conftest.py", None, b"from tests.a import helper as pytest_collect_file\n", True),
+        ("tests/a/conftest.py", None, b"@hookimpl(specname='pytest_itemcollected')\ndef f(): 1\n", True),
+        ("tests/a/conftest.py", None, b"globals()['pytest' + '_itemcollected'] = print\n", True),
+        ("tests/a/conftest.py", None, b"pytest_plugins = ['x']\n", True),
+        ("tests/a/conftest.py", None, b"def (", True),
+        ("tests/a/conftest.pyc", None, b"\0", True),
+        ("pyproject.toml", b"[tool.pytest]\nx.a = 1\n[a]\n", b"[tool.pytest.x]\na = 1\n", False),
+        ("pyproject.toml", b"", b"[tool.pytest.ini_options]\naddopts = '-p x'\n", True),
+        ("pyproject.toml", b"[", b"[", True),
+        ("pytest.toml", None, b"[pytest]\nx = 1\n", True),
+        ("tox.ini", None, b"[pytest]\n", True),
+    ],
+)  # fmt: skip
+def test_what_acts_on_tests_elsewhere(path: str, before: bytes | None, after: bytes | None, acts: bool) -> None:
+    """Hooks and settings do, on whichever side they stand; fixtures do not."""
+    assert bool(acts_elsewhere(path, before, after)) is acts

@@ -372,9 +372,9 @@ def test_a_socket_path_that_is_too_long(world: World) -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("missing", "there is no repository at"),
+        ("missing", "no repository at"),
         ("empty", "is not a git repository"),
-        ("a file", "there is no repository at"),
+        ("a file", "no repository at"),
         ("work tree", "is a repository with a work tree, expected a bare one"),
         ("inside another", "is not a git repository"),
     ],

@@ -340,10 +340,14 @@ def test_the_ledger_is_the_provider_s_bill(door: DoorProcess, wire: Wire) -> Non
 def test_the_key_and_the_conversation_are_nowhere_but_on_the_wire(door: DoorProcess, wire: Wire) -> None:
     """Not in log, ledger, health or failures, even when the provider echoes the key; the control is that both were
     sent."""
+    for before in range(400, 500, 10):  # of all lengths, so that the key stands where the message is cut
+        with pytest.raises(ModelFailure) as cut:
+            ask(door, wire, Status(401, "authentication_error", f"{'x' * before}{KEY} is not valid"))
+        assert KEY[:5] not in cut.value.message
     with pytest.raises(ModelFailure) as caught:
         ask(door, wire, Status(401, "authentication_error", f"the key {KEY} is not valid"))
 
-    assert "[key]" in caught.value.message
+    assert "[secret]" in caught.value.message
     seen = door.log() + Path(door.places.ledger).read_text() + json.dumps(door.get("/health")) + str(caught.value)
     assert KEY not in seen
     assert SECRET not in seen

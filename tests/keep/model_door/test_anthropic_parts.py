@@ -237,7 +237,7 @@ def test_an_empty_reply_fails_and_a_thoughtful_one_does_not() -> None:
 
 def test_a_tool_use_turn_without_a_call_fails() -> None:
     """The reason promises a call; without one something was lost."""
-    with pytest.raises(BrokenReply, match="there is no tool call"):
+    with pytest.raises(BrokenReply, match="has no tool call"):
         hear(Answer((Say("x"),), stop_reason="tool_use"))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from infra.keep.model_door.keys import read_key
 from infra.keep.model_door.surroundings import remove_foreign_settings
+from infra.shared.secret_shapes import redacted
 from tests.keep.model_door.doors import KEY
 
 
@@ -25,7 +26,7 @@ def test_a_key_is_read_without_the_white_space_around_it(tmp_path: Path, content
 
     assert (key.value, key.problem) == (KEY, None)
     assert KEY not in repr(key)
-    assert key.redacted(f"bad key {KEY}!") == "bad key [key]!"
+    assert redacted(f"bad key {KEY}!", key.known) == "bad key [secret]!"
 
 
 @pytest.mark.parametrize(

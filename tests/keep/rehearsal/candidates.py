@@ -116,7 +116,7 @@ class Bench:
                         return process
                 except psutil.Error:
                     continue
-            time.sleep(0.01)
+            time.sleep(0.05)  # a look at all processes of the machine costs as much
         raise AssertionError(f"no process with {words!r} within {seconds:g} s")
 
     def gone(self, seconds: float = 10.0) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from infra.keep.git_door.mainline import read_main
 from infra.shared import arguments, watcher_file
 from infra.shared.paths import Paths
 from infra.shared.people import Person
@@ -203,7 +204,18 @@ class Agent:
         return read_file(Git(self.places.remote), "refs/heads/main", ARCHIVE) or ""
 
     def told(self, words: str) -> str:
-        return within(30.0, lambda: self.comms() if words in self.comms() else None, f"{words!r} in COMMS.md")
+        """The page once these words are on it; it is read when main has moved, since reading starts processes."""
+        looked_at: str | None = None
+
+        def look() -> str | None:
+            nonlocal looked_at
+            main = read_main(self.places.remote)
+            if main == looked_at:
+                return None
+            looked_at, page = main, self.comms()
+            return page if words in page else None
+
+        return within(30.0, look, f"{words!r} in COMMS.md")
 
     def log(self) -> str:
         return Path(self.places.watcher_log).read_text()

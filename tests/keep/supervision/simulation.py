@@ -21,9 +21,9 @@ from infra.keep.supervision.decide import events, succession
 from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import Event
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
-from infra.keep.supervision.parts import ON_THE_WAY
+from infra.keep.supervision.memory import may_be_lost
 from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import SignalRequest, Version, WatcherFile
+from infra.shared.watcher_file import Remembered, SignalRequest, Version, WatcherFile
 
 YEAR = 365 * 86400.0
 PATIENCE = Patience(boot=60.0, grace=10.0, probation=600.0)
@@ -174,9 +174,7 @@ class Play:
             self.state = before
             self.restart()
             return
-        on_the_way = any(isinstance(each, events.LookAtMain | events.Launch) for each in actions)
-        may_wait = on_the_way and all(isinstance(each, ON_THE_WAY) for each in actions)
-        if isinstance(event, events.Asked) or not may_wait:
+        if isinstance(event, events.Asked) or not may_be_lost(self.state, actions, self.kept):
             self.remember(self.state)
         if isinstance(event, events.Asked):
             self.note_request(event.request)
@@ -186,6 +184,10 @@ class Play:
                 self.restart()
                 return
             self.act(action)
+
+    @property
+    def kept(self) -> Remembered:
+        return self.remembered[0] if self.remembered else WatcherFile()
 
     def remember(self, state: State) -> None:
         self.remembered = (state, self.now)

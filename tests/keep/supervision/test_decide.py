@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import structlog
 from msgspec.structs import replace
 
 from infra.keep.services.backoff import delay_seconds, worth_reporting
@@ -37,8 +40,10 @@ from infra.keep.supervision.decide.events import (
     TimeIsUp,
 )
 from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Patience, Phase, State
+from infra.keep.supervision.reports import Reports
 from infra.shared import watcher_file
 from infra.shared.active import Level, Runner
+from infra.shared.paths import Paths
 from infra.shared.watcher_file import BootRecord, Pin, SignalRequest, Version, VersionFailures
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
@@ -88,6 +93,20 @@ def test_start_with_a_living_runner_adopts_it(served: bool, phase: Phase) -> Non
     """A runner that outlived its watcher goes on."""
     state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), Started(a_runner(), served), at(0))
     assert (state.phase, state.runner, actions) == (phase, a_runner(), [])
+
+
+def test_a_failure_is_on_the_disk_before_the_next_launch(tmp_path: Path) -> None:
+    """A watcher killed on the way to that launch remembers whom it blamed; a death that blames nobody may wait."""
+    places = Paths(*[str(tmp_path)] * 4)
+    log = structlog.get_logger("watcher")
+    kept = memory.WatcherMemory(places.watcher_state, Reports(places, log), log)
+    before = a_state(runner=a_runner(version="v"))
+    assert kept.keep(before, [], at(0), may_wait=True)
+    for outage in (True, False):
+        state, actions = decide(before, Died("a" * 32, "exit status 1", outage=outage), at(1))
+        assert kinds(actions)[:2] == [Sweep, LookAtMain]
+        assert kept.keep(state, actions, at(1), may_wait=True) is not outage
+    assert memory.load(places.watcher_state)[0].version_failures == (VersionFailures(version="v", count=1),)
 
 
 def test_adopting_the_requested_branch_settles_the_request() -> None:

@@ -316,7 +316,10 @@ def test_a_listing_is_of_the_shared_repository(main: Main) -> None:
     assert b"\tbehaviour\0" in listed
     assert integrity.is_intact(main.git, commit, listed)
     (main.path / "behaviour").write_text("another")
-    assert not integrity.is_intact(main.git, commit, listed)
+    assert not integrity.is_intact(main.git, commit, listed), "with the index of before"
+    main.git("checkout", "--", "behaviour")
+    main.git("rm", "--quiet", "--cached", "behaviour")
+    assert not integrity.is_intact(main.git, commit, listed), "what is staged"
     assert integrity.INDEX not in os.listdir(main.path / ".git")
 
 

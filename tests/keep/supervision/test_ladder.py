@@ -88,14 +88,14 @@ def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(m
     within(10.0, lambda: agent.log().count("watcher.started") > begun, "a second watcher")
     assert level(agent, "last good", good).boot_id == first, "the runner outlived it"
     agent.stop()
-    failures = agent.log().count('"rung": "main"')
+    failures = agent.log().count('"runner_level": "main"')
     agent.start()
     within(10.0, lambda: agent.state().boot_id not in ("", first) and level(agent, "last good", good), "a fresh start")
-    assert agent.log().count('"rung": "main"') == failures, "a pinned version was led again"
+    assert agent.log().count('"runner_level": "main"') == failures, "a pinned version was led again"
     Git(agent.places.remote)("update-ref", "refs/minifram/retry", "refs/heads/main")
     within(10.0, lambda: not agent.state().pins, "no pins")
     agent.ask(SignalName.BOOTSTRAP, "main")
-    within(10.0, lambda: agent.log().count('"rung": "main"') > failures, "another try")
+    within(10.0, lambda: agent.log().count('"runner_level": "main"') > failures, "another try")
     level(agent, "last good", good)
     assert Git(agent.places.remote)("for-each-ref", "refs/minifram/retry") == ""
 
@@ -173,5 +173,5 @@ def test_a_bad_branch_is_not_led_twice(make_agent: MakeAgent) -> None:
     agent.ask(SignalName.BOOTSTRAP, "bad")
     agent.told("this version failed at")
     agent.serving("main")
-    assert agent.log().count('"rung": "branch"') == 2, "one launch, and one that was refused"
+    assert agent.log().count('"runner_level": "branch"') == 2, "one launch, and one that was refused"
     assert launches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -107,7 +108,7 @@ def test_a_branch_without_a_clone_ends_nobody(make_agent: MakeAgent) -> None:
     agent.start()
     first = agent.serving()
     agent.ask(SignalName.BOOTSTRAP, "nowhere")
-    assert "there is no clone of nowhere" in agent.told("a signal was refused")
+    assert "no clone of nowhere" in agent.told("a signal was refused")
     assert (agent.state().boot_id, agent.state().request) == (first.boot_id, None)
     os.kill(first.runner_pid, 0)
 
@@ -138,6 +139,35 @@ def test_a_signal_that_comes_during_a_preparation_counts(make_agent: MakeAgent) 
     assert state.request
     assert state.request.target == "later"
     assert "bootstrap slow was dropped: bootstrap later came after it" in state.troubles[-1].text
+
+
+def test_what_a_rehearsal_wrote_goes_with_it(make_agent: MakeAgent) -> None:
+    """When it is broken off, and when its watcher was killed at the start of the next one."""
+    agent = make_agent()
+    agent.settings.write_text("limits: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
+
+    def scratch() -> str:
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                words = dict(word.partition("=")[::2] for word in process.cmdline())
+                if words.get("--checkout", "").startswith(agent.places.bot):
+                    return words["--scratch"]
+        return ""
+
+    for name in ("slow", "later"):
+        agent.branch(name, "time.sleep(600)")
+    watcher = agent.start()
+    agent.serving()
+    agent.ask(SignalName.BOOTSTRAP, "slow")
+    first = within(20.0, scratch, "the first rehearsal")
+    agent.ask(SignalName.BOOTSTRAP, "later")
+    second = within(20.0, lambda: at if (at := scratch()) != first else "", "the second rehearsal")
+    assert not os.path.exists(first)
+    assert os.path.isdir(second)
+    watcher.kill()
+    watcher.wait()
+    agent.start()
+    within(20.0, lambda: not os.path.exists(second), "its leftovers to go")
 
 
 def test_main_that_dies_is_started_again_for_ever(make_agent: MakeAgent) -> None:

@@ -10,7 +10,7 @@ import pytest
 from infra.keep.supervision.main_branch import roll_back
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import HeldVersion, Withdrawals, left_behind
-from infra.shared.control import GOODS, REJECTED
+from infra.shared.control import KNOWN_GOOD, REJECTED
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.repository.git import Git
@@ -40,7 +40,7 @@ class Repository:
         git("add", "-A")
         git("commit", "-q", "--allow-empty", "-m", "change")
         commit = git("rev-parse", "HEAD")
-        self.pm("update-ref", f"{GOODS}/{self.id(commit)}", commit)
+        self.pm("update-ref", f"{KNOWN_GOOD}/{self.id(commit)}", commit)
         return commit
 
     def id(self, commit: str) -> str:
@@ -94,7 +94,7 @@ def test_git_is_asked_again_when_a_ref_is_another_one(tmp_path: Path) -> None:
         return len(asked)
 
     expected: tuple[str, ...] = ()
-    for ref in (f"{GOODS}/{main.id}", f"{REJECTED}/better/{commit[:12]}"):
+    for ref in (f"{KNOWN_GOOD}/{main.id}", f"{REJECTED}/better/{commit[:12]}"):
         bare("update-ref", ref, commit)
         expected = (main.id,) if ref.startswith(REJECTED) else ()
         assert look(expected) == 1
@@ -177,7 +177,7 @@ def test_the_agent_does_not_roll_main_back_to_what_the_pm_took_back(tmp_path: Pa
 
     with pytest.raises(PermissionError, match="the PM has rolled back from this version"):
         roll_back(places, second, "merge", "a signal")
-    Git(bare)("fetch", "-q", str(tmp_path / "clone"), f"{GOODS}/*:{GOODS}/*")
+    Git(bare)("fetch", "-q", str(tmp_path / "clone"), f"{KNOWN_GOOD}/*:{KNOWN_GOOD}/*")
     roll_back(places, second, "merge", "another", pardoned=(taken_back,))
     assert Git(bare)("show", "main:infra/runner.py") == "two"
     roll_back(places, one_again, "merge", "a third")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from infra.shared.people import AGENT
@@ -35,14 +38,22 @@ def plain(directory: Path | str, *words: str, stdin: str = "", **env: str) -> su
 
 
 def bare_repository(directory: Path) -> Git:
-    plain(directory.parent, "init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(directory))
+    """As `git init --bare` makes one, but copied: many tests begin with it."""
+    shutil.copytree(_template().name, directory)
     return Git(str(directory), AGENT)
+
+
+@functools.cache
+def _template() -> tempfile.TemporaryDirectory[str]:
+    made = tempfile.TemporaryDirectory(prefix="bare-")
+    plain(made.name, "init", "--quiet", "--bare", "--template=", "--initial-branch=main")
+    return made
 
 
 def commit(git: Git, files: dict[str, Content], *parents: str, branch: str = "main") -> str:
     """Put exactly these files on `branch`, with these parents; gives the commit."""
     ref = f"refs/heads/{branch}"
-    stream = [f"commit {ref}\ncommitter T <t@example.invalid> 1700000000 +0000\ndata 1\nm\n".encode()]
+    stream = [f"commit {ref}\nmark :1\ncommitter T <t@example.invalid> 1700000000 +0000\ndata 1\nm\n".encode()]
     stream += [f"{'merge' if index else 'from'} {parent}\n".encode() for index, parent in enumerate(parents)]
     stream += [b"deleteall\n"]
     for path, content in files.items():
@@ -54,14 +65,15 @@ def commit(git: Git, files: dict[str, Content], *parents: str, branch: str = "ma
         else:
             stream += [b"M %s inline %s\ndata %d\n%s\n" % (mode.encode(), name, len(blob), blob)]
     reset = f"reset {ref}\n\n".encode() if not parents else b""
-    subprocess.run(
+    made = subprocess.run(
         ["git", "fast-import", "--quiet", "--force"],
         cwd=git.directory,
-        input=reset + b"".join(stream),
+        input=reset + b"".join(stream) + b"get-mark :1\n",
+        capture_output=True,
         check=True,
         env={"PATH": os.environ["PATH"]},
     )
-    return plain(git.directory, "rev-parse", ref).stdout.strip()
+    return made.stdout.decode().strip()
 
 
 def listing(git: Git, commit: str) -> dict[str, tuple[str, str]]:

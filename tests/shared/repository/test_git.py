@@ -37,6 +37,21 @@ def hanging(pid_file: Path, how: str = "sleep 60 & echo $!") -> tuple[str, ...]:
     return "-c", f"alias.hang=!{{ {how}; }} > {pid_file}.new; mv {pid_file}.new {pid_file}; sleep 60", "hang"
 
 
+def test_a_call_beside_ends_with_its_caller_s_need(tmp_path: Path) -> None:
+    """It runs while the caller does something else; who does not ask how it ended leaves nothing behind."""
+    git = bare_repository(tmp_path / "bare.git")
+    with git.beside("rev-parse", "--verify", "--quiet", "refs/heads/none") as is_ok:
+        assert git("rev-parse", "--is-bare-repository") == "true"
+        assert not is_ok()
+    with git.beside("rev-parse", "--git-dir") as is_ok:
+        assert is_ok()
+    pid_file = tmp_path / "pid"
+    with git.beside(*hanging(pid_file)):
+        within(10, pid_file.exists, "the alias running beside")
+    pid = int(pid_file.read_text())
+    within(10, lambda: not is_running(pid), "its end")
+
+
 def test_output_comes_without_its_last_newline(tmp_path: Path) -> None:
     """Text without one newline, bytes as they are, input as given."""
     git = bare_repository(tmp_path / "r")
@@ -177,11 +192,11 @@ def test_an_interrupted_caller_leaves_no_git_behind(tmp_path: Path) -> None:
     caller = subprocess.Popen(
         [sys.executable, "-c", script, tmp_path, *hanging(tmp_path / "pid")], stderr=subprocess.DEVNULL
     )
-    within(10, (tmp_path / "pid").exists, "git's child")
+    within(30, (tmp_path / "pid").exists, "git's child")
     pid = int((tmp_path / "pid").read_text())
     assert is_running(pid)
     caller.send_signal(signal.SIGINT)
-    assert caller.wait(10) != 0
+    assert caller.wait(30) != 0
     within(5, lambda: not is_running(pid), "the end of git's child")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from infra.shared.repository.page_text import (
     next_pages,
 )
 from infra.shared.requests import TEXT_CHARS
+from tests.shared.rows import each_row
 
 AT = "2026-01-31T10:42:12.345Z"
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n"
@@ -66,9 +66,7 @@ def test_a_long_report_is_cut_at_the_end_of_a_line() -> None:
     assert lines[-1].strip() in whole
 
 
-@pytest.mark.parametrize(
-    "text", ["x" * 5000, "word " * 1000, '{"a": "' + "b" * 9000, "\n" * 3 + "z" * 4000], ids=["x", "words", "json", "z"]
-)
+@each_row("text", ["x" * 5000, "word " * 1000, '{"a": "' + "b" * 9000, "\n" * 3 + "z" * 4000])
 def test_a_line_that_is_too_long_by_itself_is_cut(text: str) -> None:
     """At the end of a word where there is one."""
     found = cut(text)
@@ -91,7 +89,7 @@ def test_a_question_is_never_cut() -> None:
     assert "x" * TEXT_CHARS in then.page
 
 
-@pytest.mark.parametrize("text", ["a\n   ```\n```", "```\nx\n        ```", "- a\n  ```\n  x\n  ```", "```\nx"])
+@each_row("text", ["a\n   ```\n```", "```\nx\n        ```", "- a\n  ```\n  x\n  ```", "```\nx"])
 def test_a_fence_of_a_report_takes_in_nothing_of_the_pms(text: str) -> None:
     """The attack: a fence that is open to the page alone, until the PM's own closes it; what lies between was taken for
     the report's, and left the page with it."""

@@ -73,7 +73,7 @@ def _boot(state: State, event: events.BootEvent, now: Instant) -> Decision:
 
 
 def _probed(state: State, runner: Runner, event: events.Probed, now: Instant) -> Decision:
-    """One bad answer may come from a busy machine; a boot may still become well until its time is up."""
+    """One bad answer may be due to a busy machine; a boot has until its deadline to become healthy."""
     problem = event.problem
     if not problem and state.phase is Phase.BOOTING:
         state = replace(state.entered(Phase.RUNNING, now), unwell="")
@@ -141,7 +141,7 @@ def _replaced(state: State, runner: Runner, identity: str, now: Instant) -> Deci
 
 
 def _displaced(state: State, runner: Runner, now: Instant) -> Decision:
-    """It had its time to make way for main. The PM hears of it; its version is not blamed."""
+    """Its time to make way for main has passed. This is reported to the PM; the version is not blamed."""
     commit = state.main.commit[:12]
     why = f"{runner.title} did not make way for main, now at {commit}, within {state.patience.make_way:g} s"
     title = report_titles.watcher(f"{runner.title} was ended, main is active")

@@ -30,7 +30,7 @@ class Preparing(NamedTuple):
 
 
 class LaunchReady(NamedTuple):
-    """All is prepared. The attempt is recorded before it is made: a crash in between must not hide it."""
+    """Ready to start. The attempt is recorded first, so that a crash in between does not hide it."""
 
     runner: Runner
     """As it will be, without its pid."""
@@ -76,7 +76,7 @@ class Probed(NamedTuple):
 
 
 class OutageOver(NamedTuple):
-    """What was missing when the last runner failed is there again."""
+    """The outage during which the last runner failed is over."""
 
     what: str
 
@@ -90,7 +90,7 @@ class MustEnd(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Something that the PM should know."""
+    """Something to report to the PM."""
 
     title: str
     text: str
@@ -111,7 +111,7 @@ class SignalRefused(NamedTuple):
 
 # Seal.
 class SealFailed(NamedTuple):
-    """The proof that the cell is kept in did not succeed."""
+    """The check that the cell is sealed failed."""
 
     why: str
     boot_id: str = ""

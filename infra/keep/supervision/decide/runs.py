@@ -43,7 +43,8 @@ def started(state: State, event: events.Started, now: Instant) -> Decision:
 
 
 def _unwatched(state: State, boot: BootRecord, now: Instant) -> State:
-    """A boot failed unseen. Once or twice that is a power cut; then the version is the likelier cause."""
+    """A boot failed while no watcher was running. Once or twice may be a power cut; after that the version is the
+    likelier cause."""
     last = [each for each in state.boots if each.version == boot.version][-TRIES:]
     if len(last) < TRIES or any((each.outcome, each.detail) != ("failed", UNWATCHED) for each in last):
         return state
@@ -173,6 +174,6 @@ def look_again(state: State, now: Instant) -> float | None:
 
 
 def end(state: State, runner: Runner, now: Instant) -> Decision:
-    """It is asked to end, and has the grace to do so."""
+    """Ask it to exit within the grace period."""
     deadline = now.monotonic + state.patience.grace
     return credited(state, now).entered(Phase.ENDING, now, deadline=deadline), [End(runner)]

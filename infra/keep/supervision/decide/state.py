@@ -1,4 +1,4 @@
-"""What the watcher is at one moment, as a frozen value, and the small steps that every decision is made of."""
+"""The state of the watcher as a frozen value, and the small steps that decisions are made of."""
 
 from __future__ import annotations
 

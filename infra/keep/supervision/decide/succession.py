@@ -30,7 +30,7 @@ STABLE_SECONDS = 6 * 3600.0
 
 
 def next_launch(state: State, reason: str) -> Launch:
-    """The best that main has to offer."""
+    """The best level of fallback that is not blocked."""
     main = state.main
     pin = pin_of(state, main.id)
     if pin is None:
@@ -105,8 +105,8 @@ def blamed(state: State, runner: Runner, why: str, now: Instant) -> State:
 
 
 def credited(state: State, now: Instant) -> State:
-    """A long service earns a fresh count, however it ends; a branch is soon gone and earns nothing. After its probation
-    a version is known to be good, and what was pinned before it was rightly pinned."""
+    """Credit a long service, however it ends: earlier failures of the version are forgotten (not for a branch, which is
+    short-lived). After its probation a version is known good, and the pins made before it are confirmed."""
     runner, served = state.runner, now.monotonic - state.since.monotonic
     if not runner or runner.level is Level.BRANCH or state.phase is not Phase.RUNNING:
         return state

@@ -10,8 +10,8 @@ import subprocess
 import zlib
 
 from infra.shared.repository.tip import commit_tree
-from tests.host.planted.site import ENDLESS_SECONDS, Site
-from tests.host.planted.vector import FOOLED, NOTHING, WAITS, WORKS, Control, Vector
+from tests.host.tampering.site import ENDLESS_SECONDS, Site
+from tests.host.tampering.vector import FOOLED, NOTHING, WAITS, WORKS, Control, Vector
 
 LARGE = 40 << 20
 KINDS = {"commit": 1, "tree": 2, "blob": 3}

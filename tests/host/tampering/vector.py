@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.host.planted.site import Site
+from tests.host.tampering.site import Site
 
 REFUSED, WORKS = "refused", "works"
 """What the PM's verbs do: say what is planted and do nothing, or do their work as if it were not there."""

@@ -6,8 +6,8 @@ import pytest
 
 from host.agent.up import make_ready
 from host.repository.repair import HOOKS, PRE_RECEIVE, is_hook, put_hooks
-from tests.host.planted.site import Said, Site
-from tests.host.planted.vector import HARMFUL, outside
+from tests.host.tampering.site import Said, Site
+from tests.host.tampering.vector import HARMFUL, outside
 
 
 def push(site: Site) -> Said:

@@ -1,5 +1,5 @@
 """Trying the attempts: each at fresh copies of one prepared site, against minifram's verbs, plain git, and the PM's own
-clone, pull and push. What came of it is a row of the table; `python -m tests.host.planted.examination` prints all."""
+clone, pull and push. The result is a row of the table; `python -m tests.host.tampering.examination` prints all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from host.agent import up as running
 from host.errors import CommandError
 from tests.host.desk import Desk, Ended
-from tests.host.planted import above, below, content
-from tests.host.planted.acts import ACTS, Act
-from tests.host.planted.site import Site
-from tests.host.planted.vector import (
+from tests.host.tampering import above, below, content
+from tests.host.tampering.acts import ACTS, Act
+from tests.host.tampering.site import Site
+from tests.host.tampering.vector import (
     BLOCKED,
     DONE,
     HARMFUL,

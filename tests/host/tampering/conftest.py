@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.host.planted.examination import NewSite, sites_at
-from tests.host.planted.site import Site
+from tests.host.tampering.examination import NewSite, sites_at
+from tests.host.tampering.site import Site
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ import socket
 import stat
 import subprocess
 
-from tests.host.planted.site import Site
-from tests.host.planted.vector import (
+from tests.host.tampering.site import Site
+from tests.host.tampering.vector import (
     BLOCKED,
     DONE,
     FOOLED,

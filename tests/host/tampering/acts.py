@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from infra.shared.repository.tip import commit_tree
 from tests.host.desk import Ended
-from tests.host.planted.site import Site
-from tests.host.planted.vector import HARMFUL, VERBS
+from tests.host.tampering.site import Site
+from tests.host.tampering.vector import HARMFUL, VERBS
 
 HERE = Path(__file__).parent
 PROJECT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from host.agent import init as birth
+from host.agent import init as init_module
 from host.errors import CommandError
 from host.project import first_files
 from host.repository import open as bare
@@ -87,7 +87,7 @@ def test_the_pm_can_clone_edit_and_push_by_hand(desk: Desk, tmp_path: Path) -> N
 
 
 def test_the_options_stand_in_the_settings(bare_desk: Desk) -> None:
-    """What was chosen at birth is set in the settings file, and init says as JSON where all is."""
+    """What was chosen at init is set in the settings file, and init says as JSON where all is."""
     words = ("init", "--model", "anthropic", "--autonomy", "frozen", "--sandbox", "podman", "--json")
     found = bare_desk.done(*words).json
 
@@ -199,7 +199,7 @@ def test_two_inits_at_once_make_one_agent(bare_desk: Desk) -> None:
     def make() -> None:
         home = bare_desk.home()
         try:
-            birth.init_agent(home, str(bare_desk.project), None, "{}\n", Person("PM", "pm@x"), os.getuid())
+            init_module.init_agent(home, str(bare_desk.project), None, "{}\n", Person("PM", "pm@x"), os.getuid())
             codes.append(0)
         except CommandError as trouble:
             codes.append(trouble.code)
@@ -216,7 +216,7 @@ def test_two_inits_at_once_make_one_agent(bare_desk: Desk) -> None:
 
 
 def test_a_socket_path_that_the_kernel_cannot_hold_is_refused_early(bare_desk: Desk) -> None:
-    """Better at birth than at the first start."""
+    """Better at init than at the first start."""
     long = str(bare_desk.root / ("x" * 100))
     ended = bare_desk.run("init", XDG_RUNTIME_DIR=long)
 

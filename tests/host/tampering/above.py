@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import subprocess
 
-from tests.host.planted.site import Site
-from tests.host.planted.vector import (
+from tests.host.tampering.site import Site
+from tests.host.tampering.vector import (
     BLOCKED,
     FOOLED,
     NOTHING,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from host.agent import status as standing
+from host.agent import status as status_module
 from host.running.watcher import glimpse
 from infra.shared import watcher_file
 from infra.shared.settings_file import read_settings
@@ -35,6 +35,7 @@ KEYS = {
     "branch",
     "commit",
     "subject",
+    "level",
     "rung",
     "main",
     "outdated",
@@ -130,7 +131,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
         "process sandbox (not isolated)",
         "running",
         "watcher pid",
-        f"main @ {desk.git()('rev-parse', 'main~1')[:12]} birth of agent",
+        f"main @ {desk.git()('rev-parse', 'main~1')[:12]} init agent",
         "build a thing · working",
         "12 steps",
         "the model door refused",
@@ -162,7 +163,7 @@ def test_after_a_killed_watcher_the_last_that_is_known_is_shown(desk: Desk) -> N
     """The lock is the truth: a file that says running makes nothing run."""
     _remember(desk, troubles=(Trouble(at=AT, text="first"), Trouble(at=AT, text="second")))
 
-    found = standing.read_status(desk.home(), NOW)
+    found = status_module.read_status(desk.home(), NOW)
 
     assert (found.running, found.phase, found.branch) == (False, "down", "main")
     assert found.life is None
@@ -181,12 +182,12 @@ def test_budget_is_what_the_ledger_says_about_today(desk: Desk) -> None:
     with open(desk.home().places.ledger, "a", encoding="utf-8") as file:
         file.write('{"event": "settl')
 
-    spent = standing.spent_today(desk.home(), settings, NOW)
+    spent = status_module.spent_today(desk.home(), settings, NOW)
 
     assert (spent.day, spent.usd, spent.tokens, spent.reserved_usd, spent.calls) == ("2026-01-31", 0.25, 1000, 1.0, 2)
     assert not spent.exhausted
     _ledger(desk, *_call("d", 10.0, 1))
-    assert standing.spent_today(desk.home(), settings, NOW).exhausted
+    assert status_module.spent_today(desk.home(), settings, NOW).exhausted
 
 
 def test_a_life_file_that_makes_no_sense_is_left_out(desk: Desk) -> None:
@@ -202,7 +203,7 @@ def test_a_life_file_that_makes_no_sense_is_left_out(desk: Desk) -> None:
         "[" * 10_000,
     ):
         desk.log("main", "life.json", "").write_text(content)
-        assert standing.read_status(desk.home(), NOW).life is None, content
+        assert status_module.read_status(desk.home(), NOW).life is None, content
     assert desk.run("status").code == 0
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.host.planted.acts import ACTS, Act
-from tests.host.planted.examination import VECTORS, NewSite, examine, examine_act
-from tests.host.planted.vector import Vector
+from tests.host.tampering.acts import ACTS, Act
+from tests.host.tampering.examination import VECTORS, NewSite, examine, examine_act
+from tests.host.tampering.vector import Vector
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector.line} {vector.attempt}")

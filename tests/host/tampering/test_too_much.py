@@ -16,10 +16,10 @@ from host.repository import open as bare
 from host.repository import review
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import BareTip
-from tests.host.planted import content
-from tests.host.planted.examination import VERB_SECONDS
-from tests.host.planted.site import Site
-from tests.host.planted.vector import VERBS
+from tests.host.tampering import content
+from tests.host.tampering.examination import VERB_SECONDS
+from tests.host.tampering.site import Site
+from tests.host.tampering.vector import VERBS
 
 
 def test_an_object_that_makes_git_wait_holds_nobody_up_for_long(site: Site) -> None:
