@@ -38,7 +38,7 @@ COUNTED = frozenset(
     )
 )
 """Ends after which the same again may come to the same again, for the same money."""
-_STOPPED = re.compile(r"\S+@[0-9a-f]+ stopped \(([^),]*)(?:, try (\d+) of \d+)?\): ")
+_STOPPED = re.compile(r"\S+@[0-9a-f]+ stopped \(([^),]*)(?:, try \d+ of \d+)?\): ")
 
 
 class Stops(NamedTuple):
@@ -68,11 +68,8 @@ def may_begin(stops: Stops, tick_seconds: float, wall_now: float) -> bool:
 
 def stops_in(titles: Iterable[tuple[str, float]]) -> Stops:
     """What titles of reports, newest first and with their times, tell of."""
-    found = [(match, at) for title, at in titles if (match := _STOPPED.match(title)) and match[1] in COUNTED]
-    if not found:
-        return Stops()
-    newest, at = found[0]
-    return Stops(max(len(found), int(newest[2] or 1)), at, newest[1])  # the keep may only have counted one
+    found = [(match[1], at) for title, at in titles if (match := _STOPPED.match(title)) and match[1] in COUNTED]
+    return Stops(len(found), found[0][1], found[0][0]) if found else Stops()
 
 
 def stops_since_word(git: Git, main: str, unsent: Sequence[UnsentReport] = ()) -> Stops:

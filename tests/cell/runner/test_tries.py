@@ -52,7 +52,7 @@ def test_which_reports_count() -> None:
         "main@0123456789ab stopped (max steps): do it (stuck)",
     ]
     assert stops_in((title, float(-at)) for at, title in enumerate(titles)) == Stops(2, 0.0, "stuck")
-    assert stops_in([("main@0123456789ab stopped (stuck, try 3 of 3): x", 1.0)]) == Stops(3, 1.0, "stuck")
+    assert stops_in([("main@0123456789ab stopped (stuck, try 3 of 3): x", 1.0)]) == Stops(1, 1.0, "stuck")
     assert {"no_op_loop", "max_failures", "refusal", "max tokens", "max seconds"} < COUNTED
 
 
