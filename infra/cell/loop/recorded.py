@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from infra.cell.loop.registry import Reply
+from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion, Request, ToolUse, completion_from_dict, request_from_dict
 
 
@@ -56,6 +57,8 @@ class Recorded(NamedTuple):
     """How it ended; empty when that is not on record."""
     idle: frozenset[int] = frozenset()
     """Steps of which no file and no commit came, where that was looked at."""
+    acts: str = TOOLS
+    """How its model asks for acts: a name of `WAYS`."""
 
     @property
     def steps(self) -> int:
@@ -98,6 +101,7 @@ class _Reader:
         self._idle: set[int] = set()
         self._resumed = 0
         self._at = self._end = ""
+        self._acts = TOOLS
 
     def take(self, line: Mapping[str, Any]) -> None:
         kind = line["kind"]
@@ -107,6 +111,7 @@ class _Reader:
         match kind:
             case "opened":
                 directives = tuple(str(each) for each in line.get("directives", ()))
+                self._acts = OPERATIONS if line.get("acts") == OPERATIONS else TOOLS
                 machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
                 forked_steps = int(line.get("taken_up", 0))
                 opening = request_from_dict({key: line[key] for key in Request.__struct_fields__ if key in line})
@@ -150,6 +155,7 @@ class _Reader:
             self._at,
             self._end,
             frozenset(self._idle),
+            self._acts,
         )
 
 
@@ -166,4 +172,6 @@ def _reply(line: Mapping[str, Any]) -> Reply:
         error_code=str(line.get("error_code") or ""),
         artifacts=tuple(map(str, line.get("artifacts", ()))),
         policy_flags=tuple(map(str, line.get("policy_flags", ()))),
+        hint=str(line.get("hint", "")),
+        facts=dict(line.get("facts", {})),
     )

@@ -38,6 +38,11 @@ _OTHER_DIALECT = re.compile(
 )
 
 
+def means_operations(text: str) -> bool:
+    """It has words that stand in operations of ours or of another dialect."""
+    return (_OURS.search(text) or _OTHER_DIALECT.search(text)) is not None
+
+
 class Why(Enum):
     """What kind of reply was not taken."""
 
