@@ -76,9 +76,9 @@ class Owner:
         self.git("config", "user.name", "PM")
         self.git("config", "user.email", "pm@example.invalid")
 
-    def keep_only_test(self, kept: str) -> None:
+    def keep_only(self, *kept: str) -> None:
         """By git, as a PM might: a smaller body validates itself faster."""
-        others = [path for path in self.git("ls-files", "tests/*/*").splitlines() if path != kept]
+        others = [path for path in self.git("ls-files", "tests/*/*").splitlines() if path not in kept]
         self.git("rm", "-q", *others)
         self.git("commit", "-qm", "keep fewer tests")
         self.git("push", "-q")

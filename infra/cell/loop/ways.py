@@ -26,7 +26,7 @@ from infra.shared.conversation import (
     ToolUse,
 )
 from infra.shared.protocol.framing import NotTaken, Words, means_operations
-from infra.shared.protocol.read import Requested, form, read
+from infra.shared.protocol.read import Requested, read
 from infra.shared.protocol.shapes import Operation
 
 BROKEN_REPLIES = 3
@@ -51,7 +51,7 @@ NOT_A_REPORT = (
 )
 WRONG_FORM = (
     "Nothing of your reply was carried out: {found}. Answer with one JSON list of operations, such as "
-    "[{form}], with longer text in blocks after it; or with your report in words."
+    '[{{"type": "shell", "command": "…"}}], with longer text in blocks after it; or with your report in words.'
 )
 AGAIN = (
     "The same mistake for the {count}rd time: {found}. Nothing was carried out, and the next such reply ends this run. "
@@ -63,7 +63,7 @@ IS_IT_THE_REPORT = (
 )
 WORDS_ALONE = (
     "Your reply holds no list of operations, so nothing was done. If work is left, answer with one JSON list, such as "
-    "[{form}]. If that was your report to the PM, answer []."
+    '[{"type": "shell", "command": "…"}]. If that was your report to the PM, answer [].'
 )
 
 
@@ -153,7 +153,7 @@ class ByOperations:
             case Requested(items, prose):
                 return self._may_end(reply, _messages(items) or prose, IS_IT_THE_REPORT)
             case Words(words):
-                return self._may_end(reply, words, WORDS_ALONE.format(form=form("shell")), self._is_undone)
+                return self._may_end(reply, words, WORDS_ALONE, self._is_undone)
             case NotTaken(_, found):
                 return self._not_taken(reply, text, found, completion.stop_reason == MAX_TOKENS)
 
@@ -178,7 +178,7 @@ class ByOperations:
         if len(self._problems) == OTHER_REPLIES:
             return Ends(INVALID_REPLIES, text)
         words = AGAIN if same == SAME_REPLIES - 1 else WRONG_FORM
-        return NoActs(reply, text, words.format(found=found, form=form("shell"), count=same))
+        return NoActs(reply, text, words.format(found=found, count=same))
 
     def answer(self, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str, steered: str) -> tuple[Block, ...]:
         events = [event_of(call, reply) for call, reply in zip(calls, replies, strict=True)]

@@ -248,3 +248,28 @@ def _kind_of(value: Any) -> str:
         case str():
             return f"the string {value[:60]!r}"
     return f"the number {str(value)[:60]}"
+
+
+class ReplyProblem(NamedTuple):
+    """What is wrong with a reply."""
+
+    path: str
+    """`$` for the whole, `operations[2].timeout` for a field."""
+    message: str
+    """What was expected, and what was found."""
+
+
+def problems_of(text: str) -> tuple[ReplyProblem, ...]:
+    """Everything for which a reply, or one of its operations, would not be carried out."""
+    found = read(text)
+    if isinstance(found, NotTaken):
+        return (ReplyProblem("$", found.message),)
+    if isinstance(found, Words):
+        return (ReplyProblem("$", "the reply holds no list; expected a list of operations"),)
+    problems = []
+    for place, item in enumerate(found.items):
+        if isinstance(item, RefusedOperation):
+            first = item.error.message.split(" ", 1)[0]
+            is_field = first in {"id", "type", *(field.name for fields in OPERATIONS.values() for field in fields)}
+            problems.append(ReplyProblem(f"operations[{place}]{f'.{first}' if is_field else ''}", item.error.message))
+    return tuple(problems)
