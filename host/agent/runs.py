@@ -68,7 +68,7 @@ def named(home: AgentPaths, run: str) -> tuple[str, str]:
             f"{len(found)} runs begin with {run!r}; give more of the name, or BRANCH/RUN: {one_line(which, 400)}"
         )
     if not found:
-        raise not_found(f"no run's name begins with {run!r}; 'minifram runs' lists those that there are")
+        raise not_found(f"no such run: {run!r}; 'minifram runs' lists them")
     return found[0]
 
 

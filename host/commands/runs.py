@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TEXT_CHARS = 400
 DIFFERENCE_CHARS = 300
+ARGUMENTS_CHARS = 200
 DIRECTIVES_SHOWN = 3
 
 
@@ -91,7 +92,7 @@ def shown(step: Step) -> str:
         case "acted":
             call = facts.get("call")
             given = json.dumps(call.get("input") if isinstance(call, dict) else None, ensure_ascii=False)
-            words = f"{facts.get('tool_name', '')} {given} -> {facts.get('error_code') or facts.get('status', '')}"
+            words = f"{facts.get('tool_name', '')} {_cut(given)} -> {_outcome(facts)}"
         case "shortened":
             words = f"{facts.get('blocks', 0)} texts, {tokens}"
         case "summed_up":
@@ -102,6 +103,34 @@ def shown(step: Step) -> str:
             words = str(facts.get("schema", ""))
     took = f" {facts['duration_ms']} ms" if "duration_ms" in facts else ""
     return one_line(f"{step.at} {step.kind:<8} {facts.get('step_id') or ''!s:<6}{took} {words}".rstrip(), TEXT_CHARS)
+
+
+def _outcome(facts: dict[str, Any]) -> str:
+    """How a call ended; of a push and of a refusal what that word alone does not say."""
+    outcome, content = str(facts.get("error_code") or facts.get("status", "")), str(facts.get("content", ""))
+    if refused := _REFUSED_PUSH.search(content):
+        return f"{outcome}, but its push was refused: {refused[0].strip()}"
+    if outcome not in ("denied", "awaiting_approval"):
+        return outcome
+    given = facts.get("policy_flags")
+    flags = [str(flag) for flag in given if flag != outcome] if isinstance(given, list) else []
+    by = ", ".join(_WHOSE.get(flag.partition(" ")[0], "{}").format(flag) for flag in flags)
+    return f"{outcome} by {by or 'the policy'}: {content.strip().partition(chr(10))[0]}"
+
+
+_REFUSED_PUSH = re.compile(r"^ *! \[(?:remote )?rejected\].*$|^error: failed to push some refs.*$", re.MULTILINE)
+"""git's words. A pipeline's status is that of its last command."""
+_WHOSE = {
+    "rule": "the policy's {}",
+    "denied": "you ({})",
+    "asked": "the policy, which asked you ({})",
+    "private_address": "the policy ({})",
+}
+
+
+def _cut(given: str) -> str:
+    """So much of the arguments that the outcome stays on the line."""
+    return given if len(given) <= ARGUMENTS_CHARS else f"{given[:ARGUMENTS_CHARS]}…"
 
 
 @command
@@ -262,11 +291,13 @@ def egress(context: Context, screen: Screen, number: int) -> None:
     """
     from host.agent.egress import read_egress
     from host.container.choice import podman_at_hand
-    from host.running.record import PODMAN, is_running, sandbox_in_use
+    from host.running.record import PODMAN, is_running, read, sandbox_in_use
 
     home = context.initialised()
     if sandbox_in_use(home) != PODMAN:
         raise not_contained(home.agent, "nothing else counts what it sends")
+    if read(home).get("settings", {}).get("podman.network") == "none":
+        screen.advise("it has no network ('podman.network: none'), so it can ask for no name and send no packet")
     found = read_egress(home, podman_at_hand(context) if is_running(home) else None, number)
     screen.show(found, _egress(found, screen))
 

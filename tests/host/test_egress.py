@@ -78,3 +78,10 @@ def test_what_needs_a_container_says_so_in_one_way(desk: Desk) -> None:
     for words in (("egress",), ("generate", "quadlet"), ("upgrade",)):
         refused = desk.run(*words)
         assert (refused.code, "was not started in a container" in refused.err) == (6, True), words
+
+
+def test_an_agent_without_a_network_is_told_from_one_that_asked_nothing(desk: Desk) -> None:
+    """Zeros alone would say that it kept quiet."""
+    for network, said in (("none", True), (None, False)):
+        record.write(desk.home(), record.PODMAN, sealed=True, settings={"podman.network": network})
+        assert ("it has no network" in desk.run("egress").err) is said

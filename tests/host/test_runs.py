@@ -152,6 +152,27 @@ def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
     assert steps[2]["facts"]["args_hash"]
 
 
+def test_a_call_says_what_its_status_hides(desk: Desk) -> None:
+    """A push that the door refused within a pipeline that ended well; by whom a call was denied, and why."""
+    name = "2026-01-31T104212.000Z-aaaaaaaa"
+    record = transcript(desk, name)
+    push = ToolUse("1", "bash", {"command": "git push origin HEAD:main 2>&1 | tail -3 " + "#" * 500})
+    said = "To git://127.0.0.1/remote\n ! [remote rejected] HEAD -> main (pre-receive hook declined)\n"
+    record.add(Acted(1, 1, push, Reply(said), 0.25))
+    record.add(Acted(1, 2, push, Reply("To git://127.0.0.1/remote\n   1..2  HEAD -> main\n"), 0.25))
+    rule = Reply("denied: pushes are the PM's", True, error_code="denied", policy_flags=("rule 2", "denied"))
+    record.add(Acted(1, 3, push, rule, 0.25))
+    word = Reply("denied: use the test server", True, error_code="denied", policy_flags=("rule 1", "denied 01234567"))
+    record.add(Acted(1, 4, push, word, 0.25))
+
+    refused, taken, by_rule, by_pm = desk.done("runs", name).out.splitlines()
+
+    assert "-> ok, but its push was refused: ! [remote rejected] HEAD -> main (pre-receive hook declined)" in refused
+    assert taken.endswith("-> ok")
+    assert by_rule.endswith("-> denied by the policy's rule 2: denied: pushes are the PM's")
+    assert by_pm.endswith("-> denied by the policy's rule 1, you (denied 01234567): denied: use the test server")
+
+
 def test_what_a_conversation_lost_is_shown(desk: Desk) -> None:
     """How much it was before and after, and what was written down."""
     name = "2026-01-31T104212.000Z-aaaaaaaa"

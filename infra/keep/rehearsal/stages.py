@@ -136,6 +136,7 @@ class Rehearsal:
                 settled = min(settled, time.monotonic() + SETTLE_SECONDS) if done.reported else settled
             elif over or late:
                 stage, why = self._what_is_missing(player, done)
+                why += candidate.first_error(self._scratch)
                 raise Unfit(stage, f"{why}; it {'ended with ' + player.how_it_ended() if over else 'goes on without'}")
             else:
                 self._pause(player)

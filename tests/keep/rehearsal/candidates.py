@@ -166,7 +166,7 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "    encoded = content.encode()\n",
         "    raise OSError('no ink')\n    encoded = content.encode()\n",
         "write",
-        "no ink",
+        "did not make src/rehearsal.md in the checkout (write_file: no ink)",
     ),
     "commits and never pushes": (
         "infra/cell/loop/bash_tool.py",
