@@ -70,9 +70,8 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
     yield "review", ", ".join(waiting) if waiting else "nothing awaits you"
     for index, ask in enumerate(found.awaiting_approval):
         how = f"since {one_line(ask.at, 24)}: 'minifram approve {ask.id}' or 'minifram deny {ask.id} WHY'"
-        word = "" if ask.recorded else "the agent's own word: "
         yield "" if index else "approval", f"{screen.bad(f'{one_line(ask.tool, 40)} waits')} {how}"
-        yield "", Verbatim(screen.faint(f"{word}{one_line(ask.call, 120)}"))
+        yield "", Verbatim(screen.faint(one_line(ask.call, 120)))
     if spent := found.budget:
         used_up = f" · {screen.bad('used up')}" if spent.exhausted else ""
         yield (

@@ -35,8 +35,8 @@ class CommsError(ValueError):
         self.section = section
 
 
-_ID = r"[0-9a-f]{8}(?:[0-9a-f]{8})?"
-"""Of a question; agents of earlier versions asked on the page themselves, with 8 digits."""
+_ID = r"[0-9a-f]{16}"
+"""Of a question."""
 ANSWER = re.compile(
     rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,

@@ -106,7 +106,8 @@ def _as_agent() -> dict[str, str]:
         os.setresgid(1000, 1000, 1000)
         os.setresuid(1000, 1000, 1000)
         found = {path: _write(path) for path in ("/bot/from-inside", "/mnt/remote/objects/x", "/var/lib/minifram/x")}
-        for path in ("/mnt/remote/HEAD", "/run/minifram/secrets/anthropic_api_key", "/etc/minifram/minifram.yaml"):
+        closed = ("/mnt/remote/HEAD", "/run/minifram/secrets/anthropic_api_key", "/etc/minifram/minifram.yaml")
+        for path in (*closed, "/etc/passwd"):
             found[f"read {path}"] = "" if os.access(path, os.R_OK) else "denied"
         os.write(writer, json.dumps(found).encode())
         os._exit(0)

@@ -195,7 +195,7 @@ def test_bytes_that_are_no_text_have_an_id_too() -> None:
         ("- [ ] one\n- [ ] one", ["one", "one"]),
         ("- [ ] one\n- [x] one\n- [ ] one", ["one"]),
         ("- [x] one\n- [ ] one\n- [x] one", []),
-        ("- [ ] approve 01234567\n- [x] approve 01234567", ["approve 01234567"]),
+        ("- [ ] approve 0123456701234567\n- [x] approve 0123456701234567", ["approve 0123456701234567"]),
         ("- [ ] approve the plan\n- [x] approve the plan", []),
     ],
 )

@@ -130,7 +130,10 @@ def test_a_body_over_the_limit_is_refused(door: DoorProcess) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/", 404), ("GET", "/v1/complete", 405), ("POST", "/health", 405), ("PUT", "/v1/complete", 405)],
+    [
+        *(("GET", "/", 404), ("GET", "/v1/complete", 405), ("POST", "/health", 405), ("PUT", "/v1/complete", 405)),
+        *(("GET", "/../secrets/anthropic_api_key", 404), ("POST", "http://elsewhere.example/v1/messages", 404)),
+    ],
 )
 def test_other_requests_are_told_what_the_door_answers(door: DoorProcess, method: str, path: str, status: int) -> None:
     """Also these answers have the one form of errors."""
