@@ -123,7 +123,8 @@ def is_pms_own(git: Git, main: str, commit: str) -> bool:
     """Whether neither agent nor keep committed anything of what main lacks. The door lets the agent push commits in its
     own name alone, and what the watcher saves is the agent's work."""
     try:
-        committers = git.within(BRANCH_SECONDS)("log", "--format=%ce", commit, f"^{main}").split("\n")
+        words = ("rev-list", "--no-commit-header", "--format=%ce", commit, f"^{main}")
+        committers = git.within(BRANCH_SECONDS)(*words).split("\n")
     except GitError:  # too large, or damaged, and shown as that
         return False
     return not {AGENT.email, WATCHER.email} & {each.lower() for each in committers}
