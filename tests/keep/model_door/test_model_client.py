@@ -13,6 +13,7 @@ import pytest
 
 from infra.cell.model_client import ModelFailure, complete, health
 from infra.shared.conversation import (
+    END_TURN,
     ERROR_TYPES,
     REFUSAL,
     Completion,
