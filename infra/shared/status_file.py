@@ -9,6 +9,8 @@ from infra.shared.files import write_whole
 
 SCHEMA = "minifram.life/1"
 BOOTING, VALIDATING, WORKING, SLEEPING, LEAVING = "booting", "validating", "working", "sleeping", "leaving"
+WAITING = "waiting"
+"""For a model that does not answer, in the middle of a run."""
 
 
 class RunnerStatus(NamedTuple):
@@ -20,8 +22,12 @@ class RunnerStatus(NamedTuple):
     """First line of the directive in work; empty when there is none."""
     steps: int = 0
     until: str = ""
-    """When sleeping: the next tick at the latest."""
+    """When sleeping or waiting: the next tick or try at the latest."""
     last_error: str = ""
+    waits: str = ""
+    """For what open directives wait; empty when they do not."""
+    services: str = ""
+    """What the agent keeps running, in words; empty for nothing."""
 
 
 def write_status(path: str, status: RunnerStatus) -> None:
