@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from host.errors import failure, not_found, usage
 from host.paths import AgentPaths
 from infra.shared.clones import with_clones
+from infra.shared.paths import TRANSCRIPTS
 from infra.shared.safe_files import Below, Entry
 from infra.shared.secret_shapes import redacted, redacted_value
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from infra.cell.loop.recorded import Recorded
     from infra.cell.loop.replay import Replay
 
-DIRECTORY, SUFFIX = "logs/transcripts", ".jsonl"
+SUFFIX = ".jsonl"
 TAIL_BYTES = 64 * 1024
 PIECE_BYTES = 1 << 20
 LINE_BYTES = 2 << 20
@@ -89,13 +90,13 @@ def _names(home: AgentPaths) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
     bot = Below(home.places.bot)
     for branch in with_clones(bot)[0]:
-        for entry in bot.walk(f"{branch}/minifram/{DIRECTORY}", depth=0, most=MOST_RUNS, enter=lambda _: False):
+        for entry in bot.walk(f"{branch}/minifram/{TRANSCRIPTS}", depth=0, most=MOST_RUNS, enter=lambda _: False):
             if isinstance(entry, Entry) and entry.path.endswith(SUFFIX) and stat.S_ISREG(entry.status.st_mode):
                 yield branch, os.path.basename(entry.path).removesuffix(SUFFIX)
 
 
 def _path(branch: str, name: str) -> str:
-    return f"{branch}/minifram/{DIRECTORY}/{name}{SUFFIX}"
+    return f"{branch}/minifram/{TRANSCRIPTS}/{name}{SUFFIX}"
 
 
 def _run(home: AgentPaths, branch: str, name: str) -> Run:

@@ -30,6 +30,7 @@ from infra.cell.runner.wakes import Wakes
 from infra.shared import report_titles
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
+from infra.shared.paths import HANDOVER_NOTE
 from infra.shared.report_titles import first_line
 from infra.shared.status_file import WORKING
 
@@ -146,7 +147,7 @@ def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Dir
     when = "you have answered or pushed to main" if outcome.end is End.AWAITING_APPROVAL else pushed
     more, words = f"\n\n{outcome.failure.message}" if outcome.failure else "", outcome.text
     if outcome.end is End.CONTEXT:
-        more = f" The next run is given {handover_note.NOTE}, what this one wrote down; smaller directives help."
+        more = f" The next run is given {HANDOVER_NOTE}, what this one wrote down; smaller directives help."
         words = clip(words, HANDOVER_CHARS)
     then = f"Its directives stay open and are tried again when {when}."
     report_end(context, _subject(tasks), outcome.end.value, f"The run ended because {why}. {then}{more}\n\n{words}")

@@ -19,10 +19,9 @@ from infra.shared.boot import Limits
 from infra.shared.comms import Directive
 from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.shared.files import write_whole
+from infra.shared.paths import TRANSCRIPTS
 from infra.shared.repository.tip import read_file
 from infra.shared.resume import GO_ON_FROM
-
-TRANSCRIPTS = "logs/transcripts"
 
 _RESUMED = (
     "The process that you worked in ended at {at}, with everything it had started; another one continues here, from "

@@ -7,7 +7,7 @@ import os
 import stat
 
 from infra.keep.limits.values import Log, Volume, Weight
-from infra.shared.paths import Paths
+from infra.shared.paths import RECORDS, Paths
 from infra.shared.safe_files import Below, Unseen, takes
 
 LOGS_DEPTH = 3
@@ -24,7 +24,9 @@ def logs_of(bot: Below, branch: str, left_out: list[str]) -> tuple[Log, ...]:
         if isinstance(entry, Unseen):
             left_out.append(f"logs: {entry.path}: {entry.why}")
         elif stat.S_ISREG(entry.status.st_mode):
-            found.append(Log(entry.path, (entry.status.st_dev, entry.status.st_ino), takes(entry.status)))
+            status, is_record = entry.status, entry.path.removeprefix(f"{branch}/minifram/").startswith(RECORDS)
+            identity = status.st_dev, status.st_ino
+            found.append(Log(entry.path, identity, takes(status), status.st_mtime, is_record))
     return tuple(found)
 
 

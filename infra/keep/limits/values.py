@@ -36,6 +36,10 @@ class Log(NamedTuple):
     """Device and inode: a log that is renamed is the same log."""
     size: int
     """What it takes on the disk, at most what it says: a hole is nothing."""
+    changed: float = 0.0
+    """When it was last written, by the wall clock: only the order in which logs are cut depends on it."""
+    is_record: bool = False
+    """One of `paths.RECORDS`: it is never cut."""
 
 
 class Volume(NamedTuple):

@@ -247,8 +247,8 @@ class Observer:
             return
         parts.sweep()  # what the preparation left behind
         if prepared.why_not:
-            launch, why = prepared.launch, prepared.why_not
-            parts.enqueue(events.LaunchFailed(launch.branch, why, prepared.guilty, prepared.transcript))
+            launch, why, guilty, transcript, commit = prepared
+            parts.enqueue(events.LaunchFailed(launch.branch, why, guilty, transcript, commit))
         else:
             self._actor.prepare(state)
 

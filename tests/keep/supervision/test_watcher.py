@@ -14,7 +14,9 @@ import pytest
 
 from infra.keep.services.processes import is_alive
 from infra.keep.supervision import memory
+from infra.shared.boot_log import parse_line
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import BOOT_LOG
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import WatcherFile
@@ -100,6 +102,11 @@ def test_a_branch_that_fails_gives_way_to_main(make_agent: MakeAgent, behaviour:
     comms = agent.told("watcher: worse failed, main is active again")
     assert reason in comms
     assert reason in agent.log()
+    boot = next(boot for boot in state.boots if boot.branch == "worse")
+    lines = Path(agent.places.checkout("worse"), BOOT_LOG).read_text().splitlines(keepends=True)
+    ended = [line for text in lines if (line := parse_line(text)) and line.details.get("by") == "watcher"]
+    word = "ENDED" if boot.outcome == "died" else "FAILED"
+    assert [(line.word, line.commit, line.boot_id) for line in ended] == [(word, boot.commit, boot.id)]
 
 
 def test_a_branch_without_a_clone_ends_nobody(make_agent: MakeAgent) -> None:

@@ -8,8 +8,8 @@ import hashlib
 import os
 
 from infra.shared.files import write_whole
+from infra.shared.paths import OUTPUTS
 
-DIRECTORY = "logs/outputs"
 MOST_BYTES = 1 << 19
 """Of one output: logs that grow by `limits.log_bytes` in a minute are cut by the watcher."""
 MOST_FILES, MOST_TOGETHER = 400, 40 * MOST_BYTES
@@ -18,7 +18,7 @@ MOST_FILES, MOST_TOGETHER = 400, 40 * MOST_BYTES
 
 def path_of(output: bytes) -> str:
     """Where this output is kept, from the checkout."""
-    return f"{DIRECTORY}/{hashlib.sha256(output).hexdigest()[:16]}.txt"
+    return f"{OUTPUTS}/{hashlib.sha256(output).hexdigest()[:16]}.txt"
 
 
 class Spill:
@@ -26,7 +26,7 @@ class Spill:
 
     def __init__(self, checkout: str) -> None:
         self._checkout = checkout
-        self._directory = os.path.join(checkout, DIRECTORY)
+        self._directory = os.path.join(checkout, OUTPUTS)
 
     def keep(self, output: bytes) -> str:
         """Write it down, unless it is there; gives the path from the checkout. Raises OSError."""
