@@ -77,4 +77,7 @@ def _refuse(why: str, code: Exit) -> int:
 
 
 if __name__ == "__main__":
+    from infra.shared.redacted_file import guard_stderr
+
+    guard_stderr()
     sys.exit(main(sys.argv[1:]))

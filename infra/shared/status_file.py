@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
-from infra.shared.files import write_whole
+from infra.shared.redacted_file import RedactedFile
 
 SCHEMA = "minifram.life/1"
 BOOTING, VALIDATING, WORKING, SLEEPING, LEAVING = "booting", "validating", "working", "sleeping", "leaving"
@@ -25,4 +24,4 @@ class RunnerStatus(NamedTuple):
 
 
 def write_status(path: str, status: RunnerStatus) -> None:
-    write_whole(path, json.dumps({"schema": SCHEMA} | status._asdict()).encode())
+    RedactedFile(path).replace_json({"schema": SCHEMA} | status._asdict())

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 from infra.cell.runner.context import RunnerContext
 from infra.shared.comms import Directive
-from infra.shared.files import write_whole
 from infra.shared.paths import HANDOVER_NOTE
+from infra.shared.redacted_file import RedactedFile
 
 MOST_STARTS = 3
 """In a row on the same directives, without a tick of the clock."""
@@ -38,7 +38,7 @@ def leave(context: RunnerContext, run: str, tasks: Sequence[Directive], words: s
     """Best effort: without it the next run begins with the directives alone."""
     text = f"# Hand-over\n\n- written: {context.now()}, by run {run}\n\n{words}\n"
     try:
-        write_whole(os.path.join(context.checkout, HANDOVER_NOTE), text.encode(errors="replace"))
+        RedactedFile(os.path.join(context.checkout, HANDOVER_NOTE)).replace(text)
     except OSError as error:
         context.log.warning("handover.not_written", path=HANDOVER_NOTE, error=str(error))
     else:

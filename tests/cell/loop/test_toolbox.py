@@ -307,7 +307,7 @@ def test_only_the_last_outputs_are_kept(tmp_path: Path) -> None:
     assert len(list(place.glob("*.txt"))) == MOST_FILES
 
     for number in range(MOST_TOGETHER // MOST_BYTES):
-        last = outputs.keep(b"%03d" % number + bytes(MOST_BYTES - 3))
+        last = outputs.keep(b"%03d" % number + b"\n" * (MOST_BYTES - 3))
     sizes = [path.stat().st_size for path in place.glob("*.txt")]
     assert sum(sizes) == MOST_TOGETHER
     assert (tmp_path / last).exists()
