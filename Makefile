@@ -45,16 +45,12 @@ format: setup-dev ## put imports and layout in order
 	@$(python) -m ruff check --quiet --select I --fix
 	@$(python) -m ruff format
 
-attacks: setup-containers ## try to get out of the sealed container, and print what held
-	@$(python) -m tests.sealed.rows
-	@$(python) -m tests.egress.table
-	@$(python) -m tests.host.tampering.examination
-	@$(python) -m tests.sealed.held
-	@$(python) -m tests.keep.examination.attacks
+attacks faults: export MALLOC_ARENA_MAX := 2
+attacks: setup-containers ## try each attack of spec/ATTACKS.md, and print by number what held
+	@$(python) -m tests.lists spec/ATTACKS.md
 
-faults: export MALLOC_ARENA_MAX := 2
-faults: setup-containers ## break the agent in every way that can be tried here, and print what the watcher made of it
-	@$(python) -m tests.faults.examination
+faults: setup-containers ## try each fault of spec/FAULTS.md, and print by number what held
+	@$(python) -m tests.lists spec/FAULTS.md
 
 # A machine that cannot run containers is told so, and gets all other figures.
 bench: setup-dev setup-bench ## measure minifram beside its peers, and its sealed container

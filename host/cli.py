@@ -14,7 +14,7 @@ import click
 
 from host.commands.options import agent_option, context_of
 from host.context import Context, this_process
-from host.display import Screen, harmless
+from host.display import Screen, as_json, harmless
 from host.errors import as_command_error
 from host.paths import problem_with_agent_name
 from infra.shared.exit_codes import Exit
@@ -102,6 +102,17 @@ class Commands(click.Group):
         except BrokenPipeError:  # the reader has seen enough
             _discard_stdout()
             return int(Exit.OK)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except Exception as error:
+            known = as_command_error(error)
+            if known is None:
+                raise
+            if isinstance(error, OSError):
+                _discard_stdout()
+            notes = "".join(f"\nminifram: {note}" for note in getattr(error, "__notes__", ()))
+            ctx.meta["minifram.screen"].fail(known.code, f"{known}{notes}")
+            return int(known.code)
 
 
 def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
@@ -142,17 +153,10 @@ def main(arguments: Sequence[str] | None = None, context: Context | None = None)
     except click.Abort:
         return Exit.INTERRUPTED
     except click.ClickException as error:
+        if "--json" in words:
+            click.echo(as_json("error", {"code": error.exit_code, "error": harmless(error.format_message())}))
         error.show()
         return error.exit_code
-    except Exception as error:
-        known = as_command_error(error)
-        if known is None:
-            raise
-        if isinstance(error, OSError):
-            _discard_stdout()
-        notes = "".join(f"\nminifram: {note}" for note in getattr(error, "__notes__", ()))
-        print(harmless(f"minifram: {known}{notes}"), file=sys.stderr)
-        return known.code
     return int(ended) if isinstance(ended, int) else Exit.OK
 
 

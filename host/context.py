@@ -34,7 +34,8 @@ class Context(NamedTuple):
 
     @property
     def option(self) -> str:
-        return as_option(self.agent)
+        """What names this agent on a command line; nothing where a command takes it anyway."""
+        return f" --agent {self.agent}" if self.environ.get("MINIFRAM_AGENT") else as_option(self.agent)
 
     def initialised(self) -> AgentPaths:
         """The agent's paths. Raises CommandError for an agent that `minifram init` has not made."""
@@ -45,7 +46,7 @@ class Context(NamedTuple):
         hint = f"; agents that exist: {', '.join(others)}" if others else ""
         raise not_found(
             f"no such agent: {self.agent!r}; expected its repository at {home.remote}; "
-            f"make it with 'minifram init{self.option}'{hint}"
+            f"make it with 'minifram init'{hint}"
         )
 
 

@@ -20,6 +20,7 @@ LINE_CHARS = 4000
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z")
 _OURS = re.compile(r"(\x1b\[(?:0|1|2|31|32|36)m)")
+_COMMAND = re.compile(r"(?<=['`])minifram [a-z]+(?![^'`\n]* --agent)")
 
 
 def harmless(text: str) -> str:
@@ -35,6 +36,12 @@ def harmless_but_for_colours(text: str) -> str:
     """The same for what is printed as it is, with the colours that `Screen` paints left in."""
     parts = _OURS.split(text)
     return "".join(part if place % 2 else spelled(part, kept="\t\n") for place, part in enumerate(parts))
+
+
+def with_agent(text: str, option: str) -> str:
+    """`text` with `option` (` --agent NAME`) in each quoted command of ours that names no agent: pasted, it is for
+    the agent that the text is about."""
+    return _COMMAND.sub(lambda found: found[0] + option, text) if option else text
 
 
 def harmless_lines(text: str) -> list[str]:
@@ -115,21 +122,32 @@ _FORMER = {"level": "rung", "status": "standing"}
 class Screen(NamedTuple):
     """Results go to `out`, progress and advice to `err`; neither lets through what could steer a terminal.
 
-    Text that others wrote is made harmless where it is put together; this is the net under that."""
+    Text that others wrote is made harmless where it is put together; this is the net under that. Commands in our own
+    text stand in quotes and without `--agent`: here they get it."""
 
     out: TextIO
     err: TextIO
     colour: bool
     schema: str = ""
     """Of the JSON that was asked for; empty when the result is for people."""
+    option: str = ""
+    """What names the agent on a command line (`context.as_option`)."""
 
-    def show(self, value: Any, lines: str | Iterable[str], schema: str = "") -> None:
-        """The result: `value` as JSON where that was asked for, else the lines, which are not made before."""
+    def show(self, value: Any, lines: str | Iterable[str], schema: str = "", verbatim: bool = False) -> None:
+        """The result: `value` as JSON where that was asked for, else the lines, which are not made before. Lines that
+        others wrote are `verbatim`."""
         if self.schema:
             self._print(as_json(schema or self.schema, value), self.out)
             return
         for line in [lines] if isinstance(lines, str) else lines:
-            self._print(line, self.out)
+            self._print(line if verbatim else with_agent(line, self.option), self.out)
+
+    def fail(self, code: int, text: str) -> None:
+        """Why the command ends: for people, and where JSON was asked for as that too."""
+        text = with_agent(text, self.option)
+        if self.schema:
+            self._print(as_json("error", {"code": code, "error": text}), self.out)
+        self._print(f"minifram: {text}", self.err)
 
     def advise(self, text: str) -> None:
         """What a person may want to do next; a program that reads JSON does not."""
@@ -137,7 +155,7 @@ class Screen(NamedTuple):
             self.progress(text)
 
     def progress(self, text: str) -> None:
-        self._print(text, self.err)
+        self._print(with_agent(text, self.option), self.err)
 
     def _print(self, text: str, stream: TextIO) -> None:
         print(harmless_but_for_colours(text) if self.colour else harmless(text), file=stream, flush=True)

@@ -31,6 +31,11 @@ conflict = partial(CommandError, Exit.CONFLICT)
 try_again = partial(CommandError, Exit.TRY_AGAIN)
 
 
+def not_contained(agent: str, so: str) -> CommandError:
+    """For what only an agent in a container has; `so` says what that means here."""
+    return conflict(f"agent {agent!r} was not started in a container: {so}")
+
+
 def as_command_error(error: Exception) -> CommandError | None:
     """What `error` means for the PM; None for a bug."""
     # Imported here: if one of these was raised its module is loaded, and otherwise its cost is saved.

@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Sequence
 
 from infra.keep.git_door import inspection
-from infra.keep.git_door.decide import MAIN_REF, Update, refusal
+from infra.keep.git_door.decide import refusal
 from infra.keep.git_door.examined import ask_for_examinations
-from infra.keep.git_door.inspection import Pushed
-from infra.keep.git_door.rules import Rules, read_rules
+from infra.keep.git_door.rules import read_rules
 from infra.shared.exit_codes import Exit
 from infra.shared.known_secrets import read_known
 from infra.shared.repository.git import GitError
@@ -49,7 +47,6 @@ def pre_receive(config: str) -> int:
         repository = inspection.pushed(os.getcwd(), os.environ)
         updates = inspection.inspect_all(repository, updates, rules, known)
         ask_for_examinations(repository, updates)
-        taken_over = _taken_over(repository, updates, rules)
     except ValueError as error:
         return refuse(str(error), known=known)
     except (OSError, GitError, MemoryError) as error:
@@ -57,30 +54,9 @@ def pre_receive(config: str) -> int:
         return refuse(
             f"the git door could not look at this push ({why}); push less at once, or tell the PM", known=known
         )
-    if taken_over:
-        return refuse(taken_over, known=known)
     problems = [(update.ref, refusal(update, rules)) for update in updates]
     reasons = [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in problems if problem]
     return refuse(*reasons, known=known) if reasons else Exit.OK
-
-
-def _taken_over(repository: Pushed, updates: Sequence[Update], rules: Rules) -> str:
-    """Words for a runner of the version before, whose push of the page was taken as data; empty for any other push."""
-    pages = [update for update in updates if update.ref == MAIN_REF and update.wrong_page]
-    if not pages:
-        return ""
-    # Only here: every push waits for what is imported, and few change the page.
-    from infra.keep.git_door import old_pages
-    from infra.shared.door import ask
-
-    push = old_pages.old_push(repository.git, pages[0])
-    if push is None:
-        return ""
-    try:
-        said = old_pages.hand_over(push, lambda report: ask(rules.requests, report), time.time())
-    except OSError as error:
-        said = f"nothing of it was taken, since the keep does not answer ({error}); push again"
-    return f"the keep and the PM alone write COMMS.md, you report by ending your turn. {said}"
 
 
 def refuse(*reasons: str, known: tuple[bytes, ...] = ()) -> int:

@@ -11,7 +11,6 @@ import click
 import yaml
 
 from host.agent.settings_text import flat
-from host.context import as_option
 from host.display import Screen
 from host.errors import denied
 from host.paths import AgentPaths
@@ -94,7 +93,7 @@ def require(home: AgentPaths, settings: Settings, sandbox: str, command: str, co
     if found and not consent(what, found):
         raise denied(
             f"{command} would put {', '.join(each.key for each in found)} into effect; nothing was changed: give "
-            f"--accept, or put the settings back, or 'minifram restart{as_option(home.agent)}' to run with them first"
+            f"--accept, or put the settings back, or 'minifram restart' to run with them first"
         )
 
 

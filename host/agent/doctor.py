@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import pins
-from host.context import Context, as_option
+from host.agent.model_check import check_model
+from host.context import Context
 from host.display import counted
 from host.errors import CommandError
 from host.notify.check import check as check_notifications
@@ -22,12 +23,10 @@ from host.paths import AgentPaths, problem_with_directory
 from host.repository.checks import FAIL, NOTE, OK, WARN, Result, check_repository
 from host.repository.open import hooks_elsewhere
 from host.repository.repair import machine_started, repair
-from host.running.record import PODMAN, PROCESS, is_running, keys_in_use, sandbox_in_use
-from host.running.watcher import UNKNOWN, holder, known_state, orphan
+from host.running.record import PODMAN, PROCESS, is_running, sandbox_in_use
+from host.running.watcher import UNKNOWN, another_code, holder, known_state, orphan
 from infra.shared import watcher_file
-from infra.shared.model_reach import problem_in_sandbox
-from infra.shared.model_settings import keys_needed, model_words
-from infra.shared.providers import KEYS, variable_of
+from infra.shared.providers import KEYS
 from infra.shared.repository.git import Git, GitError
 from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.sockets import MAX_PATH_BYTES, connect
@@ -61,11 +60,11 @@ def diagnose(context: Context) -> Diagnosis:
     checks = [_python, _git, _packages, _disk, _sockets, _podman]
     initialised = os.path.lexists(home.remote)
     if initialised:
-        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, _model, _key]
+        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, check_model, _key]
         checks += [_watcher, pins.check_main, _doors, check_notifications]
     results = [result for check in checks for result in check(context, home)]
     if not initialised:
-        makes = f"'minifram init{as_option(home.agent)}' makes it at {home.data}"
+        makes = f"'minifram init' makes it at {home.data}"
         results.append(Result("agent", NOTE, f"agent {home.agent!r} is not initialised: {makes}"))
     return Diagnosis(home.agent, initialised, tuple(results))
 
@@ -251,25 +250,6 @@ def _state_directory(context: Context, home: AgentPaths) -> Iterator[Result]:
     yield Result("state directory", FAIL if problem else OK, problem or f"{home.state} is yours alone")
 
 
-def _model(context: Context, home: AgentPaths) -> Iterator[Result]:
-    """Who thinks, and what is known to stand in the way without asking anybody."""
-    try:
-        settings = read_settings(home.settings)
-    except SettingsError:  # reported by its own check
-        return
-    is_up = is_running(home)
-    there = keys_in_use(home) if is_up else [key for key in KEYS if context.environ.get(variable_of(key))]
-    problem = problem_in_sandbox(settings.model, (sandbox_in_use(home) if is_up else "") or settings.sandbox)
-    if problem:
-        yield Result("model", FAIL, problem)
-    lost = [variable_of(key) for key in keys_needed(settings.model, there) if key not in there]
-    if lost:
-        text = f"{' and '.join(lost)} is not set, and 'minifram up' needs it"
-        yield Result("model", WARN if is_up else NOTE, text)
-    if not problem and not lost:
-        yield Result("model", OK, model_words(settings.model, there))
-
-
 def _key(context: Context, home: AgentPaths) -> Iterator[Result]:
     paths = [path for path in map(home.key_file, KEYS) if os.path.lexists(path)]
     if not paths:
@@ -300,6 +280,8 @@ def _watcher(context: Context, home: AgentPaths) -> Iterator[Result]:
         yield Result("watcher", FAIL, f"{lock} is held, but not by the process it names; find it: fuser {lock}")
     elif pid is not None:
         yield Result("watcher", OK, f"running (pid {pid})")
+        if state and (differs := another_code(state)):
+            yield Result("watcher", WARN, differs)
     elif state is None or state.phase == watcher_file.STOPPED:
         yield Result("watcher", OK, "not running")
     else:

@@ -16,8 +16,8 @@ from host.container import choice, control, image, kube, quadlet
 from host.container.machine import Machine
 from host.container.podman import Podman
 from host.container.words import Sealing, sealing
-from host.context import Context, as_option
-from host.errors import CommandError
+from host.context import Context
+from host.errors import CommandError, not_contained
 from host.notify import unit
 from host.notify.process import protect_settings
 from host.paths import AgentPaths
@@ -55,13 +55,9 @@ def now(context: Context, kind: str, complete: bool, consent: Consent | None = N
     """With `complete`, all that the container needs has to be there; with `consent`, the PM is asked about settings
     that changed since the last start. Raises CommandError and SettingsError."""
     home = context.initialised()
-    own = as_option(home.agent)
     if record.sandbox_in_use(home) != record.PODMAN:
-        raise CommandError(
-            Exit.NOT_FOUND,
-            f"agent {home.agent!r} was not started in the podman sandbox last, so its image, volumes and secret may "
-            f"not be there; first: minifram up{own} --sandbox podman",
-        )
+        so = "its image, volumes and secret may not be there; first 'minifram up --sandbox podman'"
+        raise not_contained(home.agent, so)
     settings = read_settings(home.settings)
     if consent is not None:
         require(home, settings, record.PODMAN, "generate", consent)
@@ -73,13 +69,13 @@ def now(context: Context, kind: str, complete: bool, consent: Consent | None = N
     made = image.known(podman, context.root, settings.podman.base)
     if made is None or (complete and image.look(podman, made.name) is None):
         what = f"the image {made.name} of this minifram is" if made else "the image of this minifram, or its base, is"
-        raise CommandError(Exit.NOT_FOUND, f"{what} not there; 'minifram restart{own}' builds and uses it")
+        raise CommandError(Exit.NOT_FOUND, f"{what} not there; 'minifram restart' builds and uses it")
     held = control.keys_held(podman, home) if complete and kind == QUADLET and keys else keys
     if lost := [f"{variable_of(key)}=…" for key in keys if key not in held]:
         raise CommandError(
             Exit.NOT_FOUND,
             f"podman holds no key for agent {home.agent!r} ('minifram down' takes it away); "
-            f"put it there with: export {' '.join(lost)} && minifram up{own}",
+            f"put it there with: export {' '.join(lost)}, then 'minifram up'",
         )
     return Now(home, sealing(home, settings, machine, made, context.root, keys, context.network), podman, machine)
 
@@ -133,7 +129,7 @@ def of_unit(context: Context, home: AgentPaths) -> Iterator[Result]:
     path = unit_path(context, home.agent)
     if not os.path.lexists(path):
         return
-    again = f"'minifram generate quadlet{as_option(home.agent)} --install'"
+    again = "'minifram generate quadlet --install'"
     try:
         found = check(home.agent, path, text_of(QUADLET, now(context, QUADLET, complete=False)))
     except (CommandError, SettingsError) as error:

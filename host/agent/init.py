@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from host.context import as_option
 from host.errors import conflict, try_again, usage
 from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.project import Source, first_files
@@ -138,15 +137,16 @@ def _data(content: bytes) -> bytes:
 
 
 def _refuse_what_is_there(home: AgentPaths, settings_text: str | None) -> None:
-    if os.path.lexists(home.data) and not os.path.lexists(home.remote):
+    is_empty = os.path.isdir(home.data) and not os.path.islink(home.data) and not os.listdir(home.data)
+    if os.path.lexists(home.data) and not is_empty and not os.path.lexists(home.remote):
         raise conflict(
             f"{home.data} is there and holds no agent (expected {home.remote}); "
             "put that back from a copy, or move the directory away and run 'minifram init' again"
         )
-    if os.path.lexists(home.data):
+    if os.path.lexists(home.data) and not is_empty:
         raise conflict(
             f"agent {home.agent!r} is already initialised ({home.data}); "
-            f"start it with 'minifram up{as_option(home.agent)}', or give another name with --agent"
+            f"start it with 'minifram up', or give another name with --agent"
         )
     if os.path.isdir(home.state) and os.listdir(home.state):
         raise conflict(

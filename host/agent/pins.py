@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.context import Context, as_option
+from host.context import Context
 from host.display import one_line
 from host.errors import CommandError, failure
 from host.paths import AgentPaths
@@ -150,20 +150,20 @@ def check_main(context: Context, home: AgentPaths) -> Iterator[Result]:
         return
     if state is None:
         return
-    level, option = level_of(state), as_option(home.agent)
+    level = level_of(state)
     stands_in = is_running(home) and level in STAND_INS
     pin = next((pin for pin in found if pin.is_main), None)
     if pin:
         good = good_of(state)
         active = f"{level} is active" if stands_in else f"{GOOD_LEVEL if good else SAFE_LEVEL} is next"
-        back = f"'minifram rollback {good[:12]}{option}' (the last known-good one), " if good else ""
+        back = f"'minifram rollback {good[:12]}' (the last known-good one), " if good else ""
         text = (
             f"at {pin.commit[:12]} it is pinned since {pin.at} because {one_line(pin.why, 160)}; {active} instead. "
-            f"Push a fixed version, {back}or retry it: 'minifram retry{option}'"
+            f"Push a fixed version, {back}or retry it: 'minifram retry'"
         )
         yield Result("main", WARN, text)
     elif stands_in:
-        text = f"{level} is active, though main is not pinned: run 'minifram restart{option}' to try main"
+        text = f"{level} is active, though main is not pinned: run 'minifram restart' to try main"
         yield Result("main", WARN if level == SAFE_LEVEL else NOTE, text)
     else:
         yield Result("main", OK, "it is not pinned")

@@ -29,7 +29,7 @@ def prove(context: Context, home: AgentPaths, podman: Podman, image: Image, base
     log, directory = f"{home.data}/upgrade-proof.log", f"{home.data}/upgrade-proof"
     agent = scratch_of(home)
     scratch = paths_of(agent, context.environ, context.uid)
-    say(f"proving {image.name} by the demo's life, with an agent that is made for that")
+    say(f"proving {image.name} by the demo's life, with an agent that is made for that; this takes about two minutes")
     with _alone_with(log, home) as output:
         shutil.rmtree(directory, ignore_errors=True)
         story = Narration(output, say)

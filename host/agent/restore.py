@@ -12,7 +12,7 @@ from host.agent.archive import BUNDLE, LEDGER, SETTINGS, Manifest, opened
 from host.agent.backup import GIT_SECONDS, LEFT_OUT, bundled_refs, check_objects, checked_settings, refs_of, words_of
 from host.agent.consent import Consent, adopt
 from host.agent.init import make_empty_repository, making, try_to
-from host.context import Context, as_option
+from host.context import Context
 from host.display import Say, counted
 from host.errors import conflict, failure
 from host.paths import AgentPaths, secure_directory, secure_run_directory
@@ -158,7 +158,7 @@ def _refuse(home: AgentPaths, manifest: Manifest) -> None:
     if os.path.lexists(home.data):
         raise conflict(
             f"agent {home.agent!r} is already there ({home.data}), and is not overwritten; {elsewhere}, "
-            f"or end it with 'minifram down{as_option(home.agent)}' and move {home.data}, {home.state} and "
+            f"or end it with 'minifram down' and move {home.data}, {home.state} and "
             f"{home.settings} away"
         )
     if os.path.lexists(home.state) and not (os.path.isdir(home.state) and not os.listdir(home.state)):

@@ -1,5 +1,5 @@
-"""The agent's runs, by the transcripts in its clones, which are its own words and read as such: listed, shown, replayed
-with nobody asked and nothing done, and resumed by a directive."""
+"""The agent's runs, by the transcripts in its clones, which are its own words and read as such: shown, replayed with
+nobody asked and nothing done, and resumed by a directive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from host.errors import failure, not_found, usage
+from host.display import one_line
+from host.errors import conflict, failure, not_found, usage
 from host.paths import AgentPaths
 from infra.shared.clones import with_clones
 from infra.shared.paths import TRANSCRIPTS
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from infra.cell.loop.replay import Replay
 
 SUFFIX = ".jsonl"
-TAIL_BYTES = 64 * 1024
 PIECE_BYTES = 1 << 20
 LINE_BYTES = 2 << 20
 """A longer line is passed over."""
@@ -33,22 +33,10 @@ MOST_DEPTH = 100
 MOST_RUNS = 2000
 """Of one clone."""
 MOST_LINES = 100_000
+MOST_NAMED = 3
+"""Of several runs that a name could mean."""
 REPLAYED_BYTES = 32 << 20
 """Of a transcript, all of which is kept in memory."""
-
-
-class Run(NamedTuple):
-    """One run, by the last lines of its transcript."""
-
-    run: str
-    branch: str
-    at: str
-    """Of the last line."""
-    end: str
-    """Empty while it goes on, or when it was cut short."""
-    steps: int
-    failure: str
-    bytes: int
 
 
 class Step(NamedTuple):
@@ -59,34 +47,33 @@ class Step(NamedTuple):
     facts: dict[str, Any]
 
 
-def last_runs(home: AgentPaths, number: int) -> list[Run]:
-    """The last `number` runs, oldest first."""
-    found = sorted((name, branch) for branch, name in _names(home))
-    return [_run(home, branch, name) for name, branch in found[-number:]]
-
-
 def steps_of(home: AgentPaths, run: str, most_bytes: int = MOST_BYTES) -> Iterator[Step]:
     """All lines of a run, named as in `named`; those within its first `most_bytes`."""
-    path = _path(*named(home, run))
-    return filter(None, map(_step, _lines(home, path, most_bytes)))
+    path = path_of(*named(home, run))
+    return filter(None, map(step_of, lines_of(home, path, most_bytes)))
 
 
 def named(home: AgentPaths, run: str) -> tuple[str, str]:
     """Branch and whole name of a run, by the beginning of its name, or by its branch and that.
 
     Raises CommandError when there is none, or more than one."""
-    every = sorted(set(_names(home)))
+    every = sorted(set(names_of(home)))
     found = [each for each in every if "/".join(each).startswith(run)] or [
         each for each in every if each[1].startswith(run)
     ]
     exact = [each for each in found if run in (each[1], "/".join(each))]
-    if len(exact or found) != 1:
-        many = f"{len(exact or found)} runs begin with {run!r}: name one as BRANCH/RUN"
-        raise not_found(f"{many if found else f'no such run: {run!r}'}; 'minifram runs' lists them")
-    return (exact or found)[0]
+    found = exact or found
+    if len(found) > 1:
+        which = ", ".join("/".join(each) for each in found[-MOST_NAMED:]) + (" …" if len(found) > MOST_NAMED else "")
+        raise conflict(
+            f"{len(found)} runs begin with {run!r}; give more of the name, or BRANCH/RUN: {one_line(which, 400)}"
+        )
+    if not found:
+        raise not_found(f"no such run: {run!r}; 'minifram runs' lists them")
+    return found[0]
 
 
-def _names(home: AgentPaths) -> Iterator[tuple[str, str]]:
+def names_of(home: AgentPaths) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
     bot = Below(home.places.bot)
     for branch in with_clones(bot)[0]:
@@ -95,23 +82,11 @@ def _names(home: AgentPaths) -> Iterator[tuple[str, str]]:
                 yield branch, os.path.basename(entry.path).removesuffix(SUFFIX)
 
 
-def _path(branch: str, name: str) -> str:
+def path_of(branch: str, name: str) -> str:
     return f"{branch}/minifram/{TRANSCRIPTS}/{name}{SUFFIX}"
 
 
-def _run(home: AgentPaths, branch: str, name: str) -> Run:
-    piece = Below(home.places.bot).piece(_path(branch, name), TAIL_BYTES)
-    steps = [step for step in map(_step, piece.content.splitlines() if piece else []) if step]
-    last = steps[-1] if steps else Step("", "", {})
-    ended = last.facts if last.kind == "ended" else {}
-    answered = [str(step.facts.get("step_id")) for step in steps if step.kind == "answered"]
-    done = str(ended.get("steps", answered[-1] if answered else 0))
-    count = int(done) if done.isdecimal() and len(done) < 10 else 0
-    size = piece.end if piece else 0
-    return Run(name, branch, last.at, str(ended.get("end", "")), count, str(ended.get("failure", "")), size)
-
-
-def _lines(home: AgentPaths, path: str, most_bytes: int) -> Iterator[bytes]:
+def lines_of(home: AgentPaths, path: str, most_bytes: int) -> Iterator[bytes]:
     """Up to where the file ends now: it may be growing."""
     bot = Below(home.places.bot)
     last = bot.piece(path, 0)
@@ -126,7 +101,7 @@ def _lines(home: AgentPaths, path: str, most_bytes: int) -> Iterator[bytes]:
         rest, offset = b"" if too_long else rest, piece.end
 
 
-def _step(line: bytes) -> Step | None:
+def step_of(line: bytes) -> Step | None:
     """None for a line that is none of a transcript's. It is redacted as a whole: text by text takes too long where
     somebody wrote a million of them."""
     text = line.decode(errors="replace")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from host.agent import pins
@@ -18,7 +19,7 @@ from host.repository import approvals, review
 from host.repository.comms import Report, reports
 from host.repository.open import open_repository
 from host.running.record import PODMAN, keys_in_use, sandbox_in_use
-from host.running.watcher import holder, known_state, orphan
+from host.running.watcher import another_code, holder, known_state, orphan
 from infra.shared import comms, watcher_file
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
@@ -38,6 +39,7 @@ from infra.shared.watcher_file import BootRecord, Trouble, WatcherFile
 _T = TypeVar("_T")
 
 LIFE_BYTES = 16 * 1024
+DISK_FULL_BYTES = 100 << 20
 REFUSAL = "refused.json"
 """In the keep's state: why the container could not be sealed, until it could (`infra.seal`)."""
 BOOTS_SHOWN = 5
@@ -143,8 +145,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
     level = pins.level_of(state)
     pinned = read(lambda: pins.known(git, state, main), tuple[pins.Pin, ...]()) if main else ()
     stands_in = level in pins.STAND_INS and any(pin.is_main for pin in pinned)
-    if os.path.lexists(home.switch_file):
-        problems.append("an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was")
+    problems += _untold(home, state, is_running)
     found = Status(
         agent=home.agent,
         running=is_running,
@@ -185,6 +186,20 @@ def read_status(home: AgentPaths, now: float) -> Status:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     unread = [Trouble(at=at, text=text) for text in dict.fromkeys(problems)]
     return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
+
+
+def _untold(home: AgentPaths, state: WatcherFile, is_running: bool) -> Iterator[str]:
+    """What the PM should know, though no part of the agent has told it."""
+    if os.path.lexists(home.switch_file):
+        yield "an upgrade is under way, or was cut short; 'minifram upgrade' ends one that was"
+    if is_running and (differs := another_code(state)):
+        yield differs
+    if not is_running and state.since and state.phase != watcher_file.STOPPED:
+        yield f"it was killed, or the machine went down, in phase {state.phase!r}; 'minifram up' starts it again"
+    for name, path in (("data", home.data), ("state", home.state)):
+        free = shutil.disk_usage(path).free if os.path.isdir(path) else DISK_FULL_BYTES
+        if free < DISK_FULL_BYTES:
+            yield f"the disk is full: {free >> 20} MiB free for {name} ({path})"
 
 
 def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:

@@ -15,7 +15,7 @@ from host.container import control, switching
 from host.container.podman import Podman, PodmanError
 from host.container.switching import Journal, SwitchStep
 from host.container.words import Image, names, sealing
-from host.context import Context, as_option
+from host.context import Context
 from host.display import Say
 from host.errors import CommandError
 from host.paths import AgentPaths, known_agents
@@ -89,7 +89,7 @@ class Switch:
                     switch_files.remove_journal(self._home)
                     return SwitchEnd(self._journal, self._running)
         except BaseException:
-            self._say(f"the upgrade is half done: 'minifram upgrade{as_option(self._home.agent)}' ends it")
+            self._say("the upgrade is half done: 'minifram upgrade' ends it")
             raise
         finally:
             self._watch(None)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from host.agent.model_check import problem_with_model
 from host.agent.settings_text import flat
 from host.context import Context
 from host.display import Say
@@ -23,7 +24,6 @@ from host.running.record import PODMAN
 from host.running.start import UP_SECONDS, Running, keep_environment, start
 from host.running.watcher import DOWN_SECONDS, already_running, holder, known_state, last_words, stop
 from infra.shared.files import write_whole
-from infra.shared.model_reach import problem_in_sandbox
 from infra.shared.model_settings import keys_needed, model_words
 from infra.shared.providers import KEYS, provider_with, variable_of
 from infra.shared.settings import Settings
@@ -111,7 +111,7 @@ def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = 
     put_hooks(home.remote)
     notifications.protect_settings(home, settings, say)
     chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
-    if out_of_reach := problem_in_sandbox(settings.model, chosen.sandbox):
+    if out_of_reach := problem_with_model(home, settings.model, chosen.sandbox):
         raise usage(out_of_reach)
     keys, held = _keys(context, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
     return Readiness(home, settings, chosen, keys, held)

@@ -20,9 +20,9 @@ from host.container.machine import Machine
 from host.container.podman import Podman
 from host.container.switching import Journal
 from host.container.words import Image, names
-from host.context import Context, as_option
+from host.context import Context
 from host.display import Say
-from host.errors import CommandError
+from host.errors import CommandError, not_contained
 from host.paths import AgentPaths
 from host.running import record
 from host.running.record import PODMAN
@@ -63,9 +63,9 @@ def upgrade(context: Context, back: bool, consent: Consent, say: Say, timeouts: 
         )
     if ready.sandbox != PODMAN:
         raise CommandError(
-            Exit.USAGE,
+            Exit.CONFLICT,
             f"the settings ask for the sandbox {ready.sandbox!r} now, and the agent runs in podman's: "
-            f"'minifram restart{as_option(home.agent)}' changes that",
+            f"'minifram restart' changes that",
         )
     podman, machine = _podman_of(context, ready)
     found = _at_work(podman, home)
@@ -112,11 +112,8 @@ def _in_container(context: Context) -> AgentPaths:
     home = context.initialised()
     sandbox = record.sandbox_in_use(home)
     if sandbox and sandbox != PODMAN:
-        raise CommandError(
-            Exit.USAGE,
-            "nothing to upgrade: the process sandbox runs the installed code; "
-            f"'minifram restart{as_option(home.agent)}' starts it again",
-        )
+        so = "the process sandbox runs the installed code; 'minifram restart' starts it again"
+        raise not_contained(home.agent, so)
     if not sandbox:
         raise not_running(home)
     return home
@@ -136,7 +133,7 @@ def _at_work(podman: Podman, home: AgentPaths) -> ContainerState:
         raise CommandError(
             Exit.CONFLICT,
             f"the container is systemd's ({found.unit}), which makes a new one at each start: "
-            f"'minifram generate quadlet --install{as_option(home.agent)}' and 'systemctl --user restart {found.unit}' "
+            f"'minifram generate quadlet --install' and 'systemctl --user restart {found.unit}' "
             "upgrade it, without proof or return",
         )
     return found

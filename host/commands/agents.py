@@ -61,7 +61,6 @@ def init(context: Context, screen: Screen, sandbox: str | None, model: str | Non
 
 
 def _initialised(made: Initialised, screen: Screen) -> Iterator[str]:
-    option = as_option(made.agent)
     kept = " (it was there, and is kept as it is)" if made.settings_kept else ""
     yield f"{screen.strong('agent')}       {made.agent}, first commit {made.commit[:12]} on main"
     yield f"repository  {made.remote}"
@@ -70,8 +69,8 @@ def _initialised(made: Initialised, screen: Screen) -> Iterator[str]:
     yield f"state       {made.state}"
     yield f"sockets     {made.run}"
     yield ""
-    yield f"Next: minifram up{option}"
-    yield f'      minifram tell{option} "what the agent should do"'
+    yield "Next: 'minifram up'"
+    yield "      'minifram tell \"what the agent should do\"'"
     yield f"      git clone {shlex.quote(made.remote)}   (edit COMMS.md, commit, push: the same by hand)"
 
 
@@ -94,7 +93,7 @@ def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, tim
 
     ready = make_ready(context, sandbox, screen.progress)
     started = start_agent(context, ready, screen.progress, timeout, rebuild)
-    option, code = as_option(started.agent), exit_of(started.level)
+    code = exit_of(started.level)
     version = version_words(started.branch, started.commit, started.level)
     mark = screen.bad("running") if code else screen.good("running")
     screen.show(
@@ -102,7 +101,7 @@ def up(context: Context, screen: Screen, sandbox: str | None, rebuild: bool, tim
         (
             f"{mark}  {started.agent}: {version}, {started.model} model, {started.sandbox} sandbox, "
             f"watcher pid {started.pid}, after {started.seconds:.1f} s",
-            f'Next: minifram tell{option} "…"; minifram status{option}; minifram down{option}',
+            "Next: 'minifram tell \"…\"', 'minifram status', 'minifram down'",
         ),
     )
     return code
@@ -164,7 +163,8 @@ def upgrade(context: Context, screen: Screen, back: bool, timeout: float, accept
     """Move an agent in its sealed container to the installed version of minifram, and back when it fails.
 
     \b
-    1. The new image is built and tested: a scratch agent runs all of 'minifram demo' in it (a minute).
+    1. The new image is built and tested: a scratch agent runs all of 'minifram demo' in it (about two
+       minutes).
        An image that fails is not used, and the agent's container is not touched.
     2. The old container is stopped and set aside, and the watcher's state is copied.
     3. The new container is started on the same volumes, repository, settings and key.
@@ -268,7 +268,7 @@ def _restored(made: Restored, screen: Screen) -> Iterator[str]:
     yield f"not there   {', '.join(made.not_restored)}"
     yield ""
     yield f"Next: export its model's key, such as {VARIABLES[0]}=…   (unless it needs none)"
-    yield f"      minifram up{as_option(made.agent)}"
+    yield f"      'minifram up{as_option(made.agent)}'"
 
 
 def _is_named(ctx: click.Context) -> bool:

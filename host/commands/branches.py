@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from host.commands.options import branch_argument, command, complete_branch
-from host.context import Context, as_option
+from host.context import Context
 from host.display import Screen, counted, duration, harmless, harmless_lines, one_line, one_name, plain
 from infra.shared.exit_codes import Exit
 
@@ -31,24 +31,37 @@ def review(context: Context, screen: Screen, branch: str | None, stat: bool) -> 
     safe.
     """
     from host.repository.open import open_repository
-    from host.repository.review import NOT_EXAMINED, awaiting, one
+    from host.repository.review import awaiting, is_pms_own, main_commit, one, rescued
 
     git = open_repository(context.initialised())
-    option, now = context.option, time.time()
+    now = time.time()
     if branch is None:
         branches = awaiting(git)
         lines = (line for item in branches for line in _branch(item, screen, now))
-        screen.show({"branches": plain(branches)}, lines)
-        shows = f"'minifram review{option} BRANCH' shows one; merge or reject it"
+        saved = rescued(git, main_commit(git))
+        screen.show({"branches": plain(branches), "rescued": plain(saved)}, lines)
+        shows = "'minifram review BRANCH' shows one; merge or reject it"
         screen.advise(shows if branches else "no branch awaits review")
+        for name, ahead in saved:
+            screen.advise(f"saved from a clone, never pushed: {one_name(name)}, {counted(ahead, 'commit')}")
         return
     found = one(git, branch)
-    screen.show(found._replace(diff="") if stat else found, _review(found, stat, screen, now))
-    name = found.branch.name
-    if found.branch.verdict == NOT_EXAMINED:
-        screen.advise(f"Not examined yet: minifram examine{option} {name}")
-    at = f"{name}@{found.branch.commit[:12]}"
-    screen.advise(f"Next: minifram merge{option} {at}   or   minifram reject{option} {name} --because '…'")
+    screen.show(found._replace(diff="") if stat else found, _review(found, stat, screen, now), verbatim=True)
+    screen.advise(_next(found.branch, is_pms_own(git, found.main, found.branch.commit)))
+
+
+def _next(branch: Branch, is_own: bool) -> str:
+    """What the PM can do with it; no command that would be refused."""
+    from host.repository.review import CONFLICT, NEEDS_WORD, NOT_EXAMINED, PASSED
+
+    name, at = branch.name, f"{branch.name}@{branch.commit[:12]}"
+    reject = f"'minifram reject {name} --because …'"
+    if branch.verdict == CONFLICT:
+        return f"It conflicts with main: have main merged into it and pushed, or: {reject}"
+    if is_own or branch.verdict in (PASSED, NEEDS_WORD):
+        return f"Next: 'minifram merge {at}'   or   {reject}"
+    first = f"'minifram examine {name}'   or   " if branch.verdict == NOT_EXAMINED else ""
+    return f"It is {branch.verdict}. Next: {first}'minifram merge {at} --unexamined'   or   {reject}"
 
 
 def _branch(branch: Branch, screen: Screen, now: float) -> Iterator[str]:
@@ -131,20 +144,20 @@ def examine(context: Context, screen: Screen, branch: str) -> int:
     from host.repository.open import open_as_pm
     from host.repository.review import PASSED
 
-    home, option = context.initialised(), context.option
+    home = context.initialised()
     done = examine_branch(home, open_as_pm(context), branch, LONGEST_SECONDS)
     at = f"{branch}@{done.commit[:12]}"
     if done.status:
         words = f": {one_line(done.verdict.words, 500)}" if done.verdict else ""
         status = screen.good(done.status) if done.status == PASSED else screen.bad(done.status)
         screen.show(done, f"{at}  {status}{words}")
-        screen.advise(f"'minifram review{option} {branch}' shows all of it")
+        screen.advise(f"'minifram review {branch}' shows all of it")
         return Exit.OK
     screen.show(done, f"asked   {at}")
     if not done.running:
-        screen.advise(f"the agent is not running; it is examined at the next start: 'minifram up{option}'")
+        screen.advise("the agent is not running; it is examined at the next start: 'minifram up'")
         return Exit.OK
-    screen.advise(f"no verdict yet; the request stays: 'minifram review{option} {branch}' shows it")
+    screen.advise(f"no verdict yet; the request stays: 'minifram review {branch}' shows it")
     return Exit.OK if screen.schema else Exit.TRY_AGAIN
 
 
@@ -164,9 +177,7 @@ def merge(context: Context, screen: Screen, branch: str, unexamined: bool, unval
     done = merge_branch(open_as_pm(context), branch, unexamined or unvalidated, context.option)
     screen.show(done, _merged(done, screen))
     if done.commit != done.main_before:
-        screen.advise(
-            f"a running agent takes it up after its current run, or at once: 'minifram restart{context.option}'"
-        )
+        screen.advise("a running agent takes it up after its current run, or at once: 'minifram restart'")
 
 
 def _merged(done: Merged, screen: Screen) -> Iterator[str]:
@@ -224,7 +235,7 @@ def rollback(context: Context, screen: Screen, ref: str) -> None:
     if done.commit != done.main_before:
         screen.advise(
             "a running agent takes it up after its current run, within limits.make_way_seconds (see 'minifram "
-            f"config'), or at once: 'minifram restart{context.option}'"
+            "config'), or at once: 'minifram restart'"
         )
 
 
@@ -251,16 +262,15 @@ def retry(context: Context, screen: Screen) -> int:
     from host.repository.open import open_as_pm
 
     done = retry_pinned(context.initialised(), open_as_pm(context), TAKEN_SECONDS)
-    option = as_option(done.agent)
     screen.show(done, _retried(done, screen))
     if done.taken and done.level in STAND_INS:
-        screen.progress(f"{done.level} makes way, main is retried now: 'minifram status{option}' shows the result")
+        screen.progress(f"{done.level} makes way, main is retried now: 'minifram status' shows the result")
     elif done.asked and not done.running:
-        screen.progress(f"the agent is not running; this is applied at the next start: 'minifram up{option}'")
+        screen.progress("the agent is not running; this is applied at the next start: 'minifram up'")
     elif done.asked and not done.taken:
         screen.progress(
             f"the watcher has not applied it within {TAKEN_SECONDS:g} s; the request stays: "
-            f"'minifram status{option}' shows what is pinned, 'minifram logs{option}' what the watcher does"
+            f"'minifram status' shows what is pinned, 'minifram logs' what the watcher does"
         )
         return Exit.TRY_AGAIN
     return Exit.OK

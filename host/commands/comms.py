@@ -187,7 +187,8 @@ def _answer(context: Context, screen: Screen, id: str, approved: bool, why: str)
 
     directive, request = answer(open_as_pm(context), context.initialised(), id, approved, why)
     head = f"{'approved' if approved else 'denied'}  {directive.commit[:12]} {directive.text}"
-    screen.show(plain(directive) | {"call": plain(request)}, [head, *shown(request)])
+    told = plain(directive) | {"id": request.id, "directive_id": directive.id, "call": plain(request)}
+    screen.show(told, [head, *shown(request)])
 
 
 @command
@@ -220,7 +221,7 @@ def answer(context: Context, screen: Screen, text: str | None, words: bool, wait
     question = answering.oldest(home, wait)
     told = {"id": question.id, "at": question.at, "others": question.others}
     if text is None:
-        screen.show(told | {"request": to_plain(question.request)}, answering.news(question.request))
+        screen.show(told | {"request": to_plain(question.request)}, answering.news(question.request), verbatim=True)
         if screen.schema or not sys.stdin.isatty():
             return
         screen.progress("your answer, then Ctrl-D:")

@@ -30,7 +30,7 @@ def generate(context: Context, screen: Screen, kind: str, install: bool, check: 
     """Print a quadlet unit for systemd, or a kube manifest, that runs the agent without this command.
 
     Both describe the container that 'minifram up' makes. Run that first: they use its image and directories. They
-    need podman 5. Generate them again after a change of settings or version.
+    need podman 5.0, kube 5.4. Generate them again after a change of settings or version.
     Settings that changed since 'minifram up', may give the agent more, and concern isolation, keys, money or network
     need your answer or --accept.
 
@@ -73,7 +73,9 @@ def generate(context: Context, screen: Screen, kind: str, install: bool, check: 
             f"Next: systemctl --user daemon-reload && systemctl --user start {quadlet.name(agent)}",
             "For a start at boot, once: loginctl enable-linger",
         ]
-    screen.show({"agent": agent, "kind": kind, "file": path if install else "", "text": text}, lines)
+    screen.show(
+        {"agent": agent, "kind": kind, "file": path if install else "", "text": text}, lines, verbatim=not install
+    )
     return Exit.OK
 
 
@@ -91,12 +93,12 @@ def _notify(context: Context, screen: Screen, install: bool, check: str | None) 
         start = f"systemctl --user enable --now {unit.name(home.agent)}"
         lines = [f"{screen.good('written')}  {path}", f"Next: systemctl --user daemon-reload && {start}"]
     shown = {"agent": home.agent, "kind": generated.NOTIFY, "file": path if install else "", "text": text}
-    screen.show(shown, lines)
+    screen.show(shown, lines, verbatim=not install)
     return Exit.OK
 
 
 def _checked(found: Checked, screen: Screen) -> int:
-    screen.show(found, found.differences)
+    screen.show(found, found.differences, verbatim=True)
     lines = sum(line.startswith(("+", "-")) for line in found.differences[2:])
     differs = f"{counted(lines, 'line')} of {found.file} differ from what would be made now"
     screen.progress(differs if lines else f"{found.file} is what would be made now")

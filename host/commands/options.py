@@ -22,8 +22,11 @@ def command(function: Callable[..., int | None], has_json: bool = True) -> click
     @functools.wraps(function)
     def run(as_json: bool = False, **values: Any) -> int | None:
         ctx = click.get_current_context()
+        context = context_of(ctx)
         screen: Screen = ctx.meta["minifram.screen"]
-        return function(context_of(ctx), screen._replace(schema=function.__name__ if as_json else ""), **values)
+        screen = screen._replace(schema=function.__name__ if as_json else "", option=context.option)
+        ctx.meta["minifram.screen"] = screen  # `cli` tells on it what ends the command
+        return function(context, screen, **values)
 
     made = click.command(function.__name__)(run)
     if has_json:

@@ -11,38 +11,46 @@ import click
 
 from host.commands.options import command
 from host.context import Context
-from host.display import Screen, counted, harmless, harmless_lines, one_line, plain
-from host.errors import conflict
+from host.display import Screen, counted, duration, harmless, harmless_lines, one_line, plain
+from host.errors import not_contained
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
     from host.agent.egress import Egress
     from host.agent.logs import Line
+    from host.agent.run_list import Run
     from host.agent.runs import Step
     from infra.cell.loop.replay import Replay
     from infra.keep.ledger.chain import Checked
 
 TEXT_CHARS = 400
 DIFFERENCE_CHARS = 300
+ARGUMENTS_CHARS = 200
+DIRECTIVES_SHOWN = 3
 
 
 @command
 @click.argument("run", required=False)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many runs.")
+@click.option("--find", "words", default="", metavar="WORDS", help="Only runs in which all these words occur.")
 @click.option("--spans", "as_spans", is_flag=True, help="RUN as OpenTelemetry spans: OTLP in JSON, one a line.")
-def runs(context: Context, screen: Screen, run: str | None, number: int, as_spans: bool) -> None:
-    """The agent's runs, the newest last; with RUN (the beginning of its name is enough) all steps of that one.
+def runs(context: Context, screen: Screen, run: str | None, number: int, words: str, as_spans: bool) -> None:
+    """The agent's runs, the newest last: end, time, tokens and money, and what each was about; with RUN (the beginning
+    of its name is enough) all steps of that one.
 
-    They are the agent's own record in its clones, 'logs/transcripts'; strings in the format of a key are hidden.
+    They are the agent's own record in its clones, 'logs/transcripts'; strings in the format of a key are hidden. Tokens
+    and money are the keep's, from the ledger. --find looks at directives, replies, calls and results.
 
     \b
     Examples:
       minifram runs
+      minifram runs --find "parser test"
       minifram runs 2026-01-31T10
       minifram runs 2026-01-31T10 --json
       minifram runs 2026-01-31T10 --spans > spans.jsonl
     """
-    from host.agent.runs import last_runs, steps_of
+    from host.agent.run_list import last_runs
+    from host.agent.runs import steps_of
 
     home = context.initialised()
     if as_spans:
@@ -50,22 +58,26 @@ def runs(context: Context, screen: Screen, run: str | None, number: int, as_span
 
         if run is None or screen.schema:
             raise click.UsageError("--spans shows one run: name it, and leave out --json")
-        screen.show(None, spans(run, steps_of(home, run)))
+        screen.show(None, spans(run, steps_of(home, run)), verbatim=True)
     elif run is not None:
         for step in steps_of(home, run):
-            screen.show(step, shown(step), "run-step")
+            screen.show(step, shown(step), "run-step", verbatim=True)
     else:
-        found = last_runs(home, number)
-        screen.show(
-            {"runs": plain(found)},
-            (
-                f"{screen.strong(one_line(each.run, 80))}  {one_line(each.branch, 60)}  {counted(each.steps, 'step')}  "
-                + one_line(f"{each.end or 'goes on, or was cut short'} {each.failure}".strip(), TEXT_CHARS)
-                for each in found
-            ),
-        )
+        found = last_runs(home, number, words)
+        screen.show({"runs": plain(found)}, (line for each in found for line in _run(each, screen)), verbatim=True)
         if not found:
-            screen.advise("no run yet; 'minifram tell' gives the agent something to do")
+            none = f"no run mentions {words!r}" if words else "no run yet"
+            screen.advise(f"{none}; " + ("'minifram runs' lists all" if words else "'minifram tell' gives a directive"))
+
+
+def _run(run: Run, screen: Screen) -> Iterator[str]:
+    end = one_line(f"{run.end or 'goes on, or was cut short'} {run.failure}".strip(), TEXT_CHARS)
+    took = f"{duration(run.seconds)}  {run.tokens:,} tokens  ${run.usd:.4f}"
+    name = screen.strong(one_line(run.run, 80))
+    yield f"{name}  {one_line(run.branch, 60)}  {counted(run.steps, 'step')}  {took}  {end}"
+    yield from (f"    {one_line(text, 120)}" for text in run.directives[:DIRECTIVES_SHOWN])
+    if len(run.directives) > DIRECTIVES_SHOWN:
+        yield f"    and {counted(len(run.directives) - DIRECTIVES_SHOWN, 'more directive')}"
 
 
 def shown(step: Step) -> str:
@@ -80,7 +92,7 @@ def shown(step: Step) -> str:
         case "acted":
             call = facts.get("call")
             given = json.dumps(call.get("input") if isinstance(call, dict) else None, ensure_ascii=False)
-            words = f"{facts.get('tool_name', '')} {given} -> {facts.get('error_code') or facts.get('status', '')}"
+            words = f"{facts.get('tool_name', '')} {_cut(given)} -> {_outcome(facts)}"
         case "shortened":
             words = f"{facts.get('blocks', 0)} texts, {tokens}"
         case "summed_up":
@@ -91,6 +103,34 @@ def shown(step: Step) -> str:
             words = str(facts.get("schema", ""))
     took = f" {facts['duration_ms']} ms" if "duration_ms" in facts else ""
     return one_line(f"{step.at} {step.kind:<8} {facts.get('step_id') or ''!s:<6}{took} {words}".rstrip(), TEXT_CHARS)
+
+
+def _outcome(facts: dict[str, Any]) -> str:
+    """How a call ended; of a push and of a refusal what that word alone does not say."""
+    outcome, content = str(facts.get("error_code") or facts.get("status", "")), str(facts.get("content", ""))
+    if refused := _REFUSED_PUSH.search(content):
+        return f"{outcome}, but its push was refused: {refused[0].strip()}"
+    if outcome not in ("denied", "awaiting_approval"):
+        return outcome
+    given = facts.get("policy_flags")
+    flags = [str(flag) for flag in given if flag != outcome] if isinstance(given, list) else []
+    by = ", ".join(_WHOSE.get(flag.partition(" ")[0], "{}").format(flag) for flag in flags)
+    return f"{outcome} by {by or 'the policy'}: {content.strip().partition(chr(10))[0]}"
+
+
+_REFUSED_PUSH = re.compile(r"^ *! \[(?:remote )?rejected\].*$|^error: failed to push some refs.*$", re.MULTILINE)
+"""git's words. A pipeline's status is that of its last command."""
+_WHOSE = {
+    "rule": "the policy's {}",
+    "denied": "you ({})",
+    "asked": "the policy, which asked you ({})",
+    "private_address": "the policy ({})",
+}
+
+
+def _cut(given: str) -> str:
+    """So much of the arguments that the outcome stays on the line."""
+    return given if len(given) <= ARGUMENTS_CHARS else f"{given[:ARGUMENTS_CHARS]}…"
 
 
 @command
@@ -110,7 +150,7 @@ def replay(context: Context, screen: Screen, run: str) -> int:
     from host.agent.runs import replayed
 
     name, found = replayed(context.initialised(), run)
-    screen.show({"run": name, **plain(found)}, _replayed(name, found, screen))
+    screen.show({"run": name, **plain(found)}, _replayed(name, found, screen), verbatim=True)
     return Exit.FINDINGS if found.differences else Exit.OK
 
 
@@ -146,7 +186,8 @@ def resume(context: Context, screen: Screen, run: str, text: str, step: int | No
 
     words = resuming(context.initialised(), run, step, model, text)
     directive = add_directive(open_as_pm(context), words)
-    screen.show(directive, f"told  {directive.commit[:12]} directive {directive.id}")
+    told = f"told  {directive.commit[:12]} directive {directive.id}: {one_line(words, 200)}"
+    screen.show(directive, told)
 
 
 @command
@@ -174,11 +215,11 @@ def logs(context: Context, screen: Screen, follow: bool, source: str, lines: int
     places = context.initialised().places
     if follow:
         for line in follow_lines(places, source, lines):
-            screen.show(line, _line(line, screen), "log-line")
+            screen.show(line, _line(line, screen), "log-line", verbatim=True)
         return
     found = last_lines(places, source, lines)
-    screen.show({"lines": plain(found)}, (_line(line, screen) for line in found))
-    if not found:
+    screen.show({"lines": plain(found)}, (_line(line, screen) for line in found), verbatim=True)
+    if lines and not found:
         screen.advise("no log lines yet; 'minifram up' starts the agent")
 
 
@@ -250,11 +291,13 @@ def egress(context: Context, screen: Screen, number: int) -> None:
     """
     from host.agent.egress import read_egress
     from host.container.choice import podman_at_hand
-    from host.running.record import PODMAN, is_running, sandbox_in_use
+    from host.running.record import PODMAN, is_running, read, sandbox_in_use
 
     home = context.initialised()
     if sandbox_in_use(home) != PODMAN:
-        raise conflict(f"agent {home.agent!r} was not started in a container, and nothing else counts what it sends")
+        raise not_contained(home.agent, "nothing else counts what it sends")
+    if read(home).get("settings", {}).get("podman.network") == "none":
+        screen.advise("it has no network ('podman.network: none'), so it can ask for no name and send no packet")
     found = read_egress(home, podman_at_hand(context) if is_running(home) else None, number)
     screen.show(found, _egress(found, screen))
 

@@ -70,9 +70,8 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
     yield "review", ", ".join(waiting) if waiting else "nothing awaits you"
     for index, ask in enumerate(found.awaiting_approval):
         how = f"since {one_line(ask.at, 24)}: 'minifram approve {ask.id}' or 'minifram deny {ask.id} WHY'"
-        word = "" if ask.recorded else "the agent's own word: "
         yield "" if index else "approval", f"{screen.bad(f'{one_line(ask.tool, 40)} waits')} {how}"
-        yield "", screen.faint(f"{word}{one_line(ask.call, 120)}")
+        yield "", screen.faint(f"{one_line(ask.call, 120)}")
     if spent := found.budget:
         used_up = f" · {screen.bad('used up')}" if spent.exhausted else ""
         yield (
@@ -182,14 +181,16 @@ def notify(context: Context, screen: Screen, test: bool) -> int:
 
 @command
 @click.argument("key", required=False)
-def config(context: Context, screen: Screen, key: str | None) -> None:
+def config(context: Context, screen: Screen, key: str | None) -> int:
     """Each setting: its value, where that came from, its type and meaning. KEY is one, or a section of them.
+    Exits with 8 when the model of these settings cannot work.
 
     \b
     Examples:
       minifram config
       minifram config limits.bash_seconds
     """
+    from host.agent.model_check import problem_in_effect
     from host.agent.settings_text import chosen, explained, unknown_key
 
     home = context.initialised()
@@ -199,6 +200,10 @@ def config(context: Context, screen: Screen, key: str | None) -> None:
         raise not_found(unknown_key(known, key or ""))
     lines = (line for entry in found for line in _setting(entry, screen))
     screen.show({"file": home.settings, "settings": plain(found)}, lines)
+    if problem := problem_in_effect(home):
+        screen.progress(problem)
+        return Exit.FINDINGS
+    return Exit.OK
 
 
 def _setting(entry: Entry, screen: Screen) -> Iterator[str]:

@@ -36,12 +36,12 @@ def choose(
     if not missing:
         return Choice(PODMAN, machine=machine)
     if asked == PODMAN:
-        raise _unusable(machine, missing)
+        raise _unusable(machine, missing, was_sealed)
     if was_sealed:
         raise CommandError(
             Exit.DENIED,
             "this agent ran in the sealed container before, or was restored from an archive, and podman cannot be "
-            f"used now: {missing[0].text}. Mend that; only with --sandbox process is it started without isolation",
+            f"used now: {missing[0].text}. Fix that; without isolation it is started only if you say so",
         )
     return Choice(PROCESS, missing[0].what)
 
@@ -62,9 +62,9 @@ def podman_at_hand(context: Context) -> Podman:
     return podman_of(context, machine)
 
 
-def _unusable(machine: Machine, missing: list[Lack]) -> CommandError:
+def _unusable(machine: Machine, missing: list[Lack], was_sealed: bool) -> CommandError:
     code = Exit.USAGE if machine.uid == 0 else Exit.NOT_FOUND if not machine.podman else Exit.FAILURE
     reasons = "\n".join(f"  {lack.text}" for lack in missing)
-    return CommandError(
-        code, f"the podman sandbox cannot be used here:\n{reasons}\nWithout it there is --sandbox process"
-    )
+    # Nobody who was sealed is let out by a hint.
+    instead = "" if was_sealed else "\nWithout it there is --sandbox process"
+    return CommandError(code, f"the podman sandbox cannot be used here:\n{reasons}{instead}")

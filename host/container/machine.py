@@ -232,7 +232,9 @@ def look(environ: Mapping[str, str], uid: int) -> Machine:
     try:
         return with_info(machine, Podman(program, handed).json("info", "--format=json"))
     except PodmanError as error:
-        return machine._replace(refusal=_last_words(error.said) or str(error))
+        unset = not handed.get("XDG_RUNTIME_DIR") and os.path.isdir(f"/run/user/{uid}")
+        lost = f"; XDG_RUNTIME_DIR is not set (expected /run/user/{uid})" if unset else ""
+        return machine._replace(refusal=(_last_words(error.said) or str(error)) + lost)
 
 
 def _last_words(said: str) -> str:

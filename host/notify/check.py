@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from host.context import Context, as_option
+from host.context import Context
 from host.display import counted
 from host.notify.process import lock_of, log_of
 from host.notify.state import Channel, Memory, Store
@@ -21,13 +21,12 @@ def check(context: Context, home: AgentPaths) -> Iterator[Result]:
         notify = read_settings(home.settings).notify
     except SettingsError:  # reported by its own check
         return
-    own = as_option(home.agent)
     if not notify.channels:
-        yield Result("notify", NOTE, f"not configured, so nothing is sent to you; see 'minifram config notify{own}'")
+        yield Result("notify", NOTE, "not configured, so nothing is sent to you; see 'minifram config notify'")
         return
     pid = holder(lock_of(home))
     if pid is None and is_running(home):
-        text = f"the sender does not run; 'minifram restart{own}' starts it, or 'minifram notify{own}' in a service"
+        text = "the sender does not run; 'minifram restart' starts it, or 'minifram notify' in a service"
         yield Result("notify", WARN, f"{text}; its last words are in {log_of(home)}")
     try:
         memory = Store(home).read() or Memory()
@@ -36,7 +35,7 @@ def check(context: Context, home: AgentPaths) -> Iterator[Result]:
         memory = Memory()
     where = {"command": "command", "webhook": f"webhook at {urlsplit(notify.webhook or '').hostname}"}
     for name in notify.channels:
-        yield _of(where[name], memory.channels.get(name, Channel()), f"'minifram notify{own} --test' tries it")
+        yield _of(where[name], memory.channels.get(name, Channel()), "'minifram notify --test' tries it")
 
 
 def _of(name: str, channel: Channel, hint: str) -> Result:

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from host.context import as_option
+from host.display import with_agent
 from host.notify.events import Fact
 
 SCHEMA = "minifram.notification/1"
@@ -99,7 +101,8 @@ def failed(lane: Lane, now: float) -> Lane:
 
 def body_of(kind: str, agent: str, id: str, pending: Pending) -> str:
     """The JSON that is sent, on one line."""
-    last = pending.items[-1]["text"]
+    items = [dict(item) | {"text": with_agent(item["text"], as_option(agent))} for item in pending.items]
+    last = items[-1]["text"]
     told: dict[str, Any] = {
         "schema": SCHEMA,
         "id": id,
@@ -109,7 +112,7 @@ def body_of(kind: str, agent: str, id: str, pending: Pending) -> str:
         "first_at": pending.first_at,
         "last_at": pending.last_at,
         "text": f"{agent}: {last}" if pending.count == 1 else f"{agent}: {pending.count} x {kind}, last: {last}",
-        "items": pending.items,
+        "items": items,
     }
     return json.dumps(told) + "\n"
 

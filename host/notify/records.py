@@ -62,14 +62,13 @@ def of_watcher(state: WatcherFile, runs: bool, switching: bool, known: Known) ->
 
 
 def of_questions(asked: Sequence[Asking], page: str, known: Known) -> Iterator[Fact]:
-    """Those that the keep has recorded. What is called is told as the keep shows it to the PM."""
+    """What is called is told as the keep shows it to the PM."""
     shown = {report.partition("\n")[0]: report for report in comms.reports(page)} if asked else {}
     for each in asked:
-        if each.recorded:
-            wanted = f" approval wanted [{each.id}]: "
-            report = next((text for heading, text in shown.items() if wanted in heading), "")
-            text = line(f"a call of {each.tool} waits for your answer: minifram approve {each.id}", known)
-            yield Fact("approval", f"questions/{each.id}", each.at, text, details(report, known))
+        wanted = f" approval wanted [{each.id}]: "
+        report = next((text for heading, text in shown.items() if wanted in heading), "")
+        text = line(f"a call of {each.tool} waits for your answer: 'minifram approve {each.id}'", known)
+        yield Fact("approval", f"questions/{each.id}", each.at, text, details(report, known))
 
 
 def of_ledger(lines: Sequence[Line], day: str, of_day: Cost, of_unit: Cost) -> Iterator[Fact]:

@@ -1,7 +1,6 @@
 """The PM's answers to what the agent asks: a line under Directives for each, as a commit of the PM's.
 
-What an answer is for is read from the keep's record, never from the page. An older agent's keep has no record: what
-the page says is all there is, and is shown as the agent's own word."""
+What an answer is for is read from the keep's record, never from the page."""
 
 from __future__ import annotations
 
@@ -34,23 +33,17 @@ class Asking(NamedTuple):
     tool: str
     at: str
     call: str
-    """Its arguments as JSON on one line; or the whole report that asks, where that is all that is known."""
+    """Its arguments as JSON on one line."""
     version: str
     """`branch@commit` that asks, as its runner says."""
     why: str
-    recorded: bool
-    """By the keep. False: the agent's own word, from its page."""
 
 
 def waiting(home: AgentPaths, page: str) -> list[Asking]:
     """What waits for the PM, oldest first. Raises CommsError, OSError, and ValueError for a record that is none."""
     held = _held(home)
     states = approvals.states(page, tuple(question.id for question in held))
-    recorded = [_asking(home, question) for question in held if states[question.id][0] is State.WAITING]
-    return recorded + [
-        Asking(asked.id, asked.tool, asked.at, harmless(asked.report)[:SHOWN_CHARS], "", "", recorded=False)
-        for asked in approvals.unanswered_on_page(page)
-    ]
+    return [_asking(home, question) for question in held if states[question.id][0] is State.WAITING]
 
 
 def listed(git: Git, home: AgentPaths) -> list[Asking]:
@@ -88,8 +81,6 @@ def _look(git: Git, home: AgentPaths) -> tuple[dict[str, approvals.Decision], li
 def shown(asking: Asking) -> list[str]:
     """The call, for the screen."""
     whose = f"asked by {one_line(asking.version, 80)}"
-    if not asking.recorded:
-        whose = "the agent's own word; the keep has no record"
     why = f", because of {one_line(asking.why, 120)}" if asking.why else ""
     return [f"{asking.id}  {one_line(asking.tool, 40)}  {whose}{why}, {one_line(asking.at, 24)}", f"  {asking.call}"]
 
@@ -122,4 +113,4 @@ def _asking(home: AgentPaths, question: Question) -> Asking:
         call = f"{call[:SHOWN_CHARS]} … {more:,} characters more in {file}"
     call += left_out
     name = version(question.branch, question.commit)
-    return Asking(question.id, question.tool, question.asked_at, call, name, question.why, recorded=True)
+    return Asking(question.id, question.tool, question.asked_at, call, name, question.why)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from host.errors import conflict, denied, not_found, usage
 from host.repository import review
 from host.repository.comms import AlreadyTold, add_directive
-from infra.shared.branches import problem_with_branch, problem_with_ref
+from infra.shared.branches import MAIN, problem_with_branch, problem_with_ref
 from infra.shared.control import REJECTED
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.durable_refs import update_refs
@@ -69,17 +69,18 @@ def merge_branch(git: Git, named: str, unexamined: bool, agent_option: str) -> M
     if not commit.startswith(reviewed):
         raise conflict(
             f"{name} is at {commit[:12]} now, not at {reviewed[:12]}; nothing was merged. "
-            f"Look what it holds now: minifram review {name}{agent_option}"
+            f"Look what it holds now: 'minifram review {name}'"
         )
     seen_last = review.main_commit(git)
     if git.ok("merge-base", "--is-ancestor", commit, seen_last):
         return Merged(name, commit, seen_last, seen_last, "", (), "")
     found = review.examination(git, seen_last, commit)
-    if found.status not in (review.PASSED, review.NEEDS_WORD, review.CONFLICT) and not unexamined:
+    may = (review.PASSED, review.NEEDS_WORD, review.CONFLICT)
+    if found.status not in may and not unexamined and not review.is_pms_own(git, seen_last, commit):
         why = f": {found.verdict.why}" if found.verdict else ""
         raise denied(
-            f"{name}@{commit[:12]} is {found.status}{why[:500]}. 'minifram examine {name}{agent_option}' has the "
-            f"keep examine it, 'minifram review {name}{agent_option}' shows it; if you want it anyway, add "
+            f"{name}@{commit[:12]} is {found.status}{why[:500]}. 'minifram examine {name}' has the "
+            f"keep examine it, 'minifram review {name}' shows it; if you want it anyway, add "
             "--unexamined"
         )
     main_before = ""
@@ -112,7 +113,7 @@ def branch_and_commit(named: str, agent_option: str) -> tuple[str, str]:
         name = name if at else named
         raise usage(
             f"say which commit of {name} you have reviewed, so that no other is merged: "
-            f"'minifram review {name}{agent_option}' ends with the whole command"
+            f"'minifram review {name}' ends with the whole command"
         )
     return name, commit
 
@@ -186,6 +187,8 @@ def named_commit(git: Git, ref: str) -> str | None:
     named like the commit that the PM is about to return to."""
     name = re.split("[~^]", ref, maxsplit=1)[0]
     steps = ref.removeprefix(name)
+    if name == "HEAD":  # of a clone of main, where the PM stands; the bare repository has no place of its own
+        return resolve_commit(git, f"refs/heads/{MAIN}{steps}")
     if len(name) == _FULL_ID and _HEX.fullmatch(name):
         return resolve_commit(git, ref)
     names = [f"refs/heads/{name}", f"refs/tags/{name}", f"refs/{name}", *([name] if name.startswith("refs/") else [])]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from host.errors import not_found, usage
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
+from infra.shared.people import AGENT
 from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.repository.page_text import PAGE
@@ -23,6 +24,8 @@ from infra.shared.repository.tip import file_at, read_file
 if TYPE_CHECKING:
     from infra.shared.verdicts.verdict import Verdict
 
+FORM = "--format=%(refname:lstrip=2) %(objectname)"
+MOST_RESCUED = 20
 BRANCH_SECONDS = 3.0
 """For what a list says about one branch: none may take the time of the others."""
 
@@ -99,11 +102,30 @@ def awaiting(git: Git) -> list[Branch]:
 
 def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
     """Name and commit of each branch with commits that main lacks: neither the mind nor what was rescued."""
-    form = "--format=%(refname:lstrip=2) %(objectname)"
-    listed = git("for-each-ref", f"--no-merged={main}", "--sort=-committerdate", form, "refs/heads/")
+    listed = git("for-each-ref", f"--no-merged={main}", "--sort=-committerdate", FORM, "refs/heads/")
     # Cut at newlines alone: a ref's name may hold what else Unicode calls the end of a line.
     parts = (line.rpartition(" ") for line in listed.split("\n") if line)
     return [(name, id) for name, _, id in parts if name not in (MAIN, MIND) and not name.startswith(RESCUE)]
+
+
+def rescued(git: Git, main: str) -> list[tuple[str, int]]:
+    """The branches to which the watcher saved work that was never pushed, the newest first: name, and commits that
+    neither main nor another branch has."""
+    listed = git("for-each-ref", f"--no-merged={main}", "--sort=-committerdate", FORM, f"refs/heads/{RESCUE}")
+    names = [line.rpartition(" ")[0] for line in listed.split("\n") if line][:MOST_RESCUED]
+    git = git.within(BRANCH_SECONDS)
+    others = ("--not", f"--exclude={RESCUE}*", "--branches")
+    counts = {name: int(git("rev-list", "--count", f"refs/heads/{name}", *others)) for name in names}
+    return [(name, count) for name, count in counts.items() if count]
+
+
+def is_pms_own(git: Git, main: str, commit: str) -> bool:
+    """Whether the agent committed nothing of what main lacks: the door lets it push commits in its own name alone."""
+    try:
+        committers = git.within(BRANCH_SECONDS)("log", "--format=%ce", commit, f"^{main}").split("\n")
+    except GitError:  # too large, or damaged, and shown as that
+        return False
+    return AGENT.email not in committers
 
 
 def one(git: Git, name: str) -> Review:

@@ -123,6 +123,18 @@ def glimpse(home: AgentPaths) -> WatcherFile | None:
         return watcher_file.from_fields(found | {"schema": known["schema"]})
 
 
+def another_code(state: WatcherFile) -> str:
+    """That a watcher runs other code than is installed; empty when it does not, or does not say."""
+    from infra.shared.running_code import running_code
+
+    if state.code in ("", running_code()):
+        return ""
+    return (
+        "another version of minifram is installed than runs: 'minifram restart' starts the installed one, "
+        "'minifram upgrade' tests it first"
+    )
+
+
 def orphan(state: WatcherFile) -> int:
     """The pid of the runner that the last watcher left alive when it was killed; 0 when there is none."""
     import psutil

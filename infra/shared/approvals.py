@@ -16,15 +16,7 @@ from infra.shared import comms
 from infra.shared.report_titles import version
 
 ID_DIGITS = 16
-_ID = rf"[0-9a-f]{{8}}(?:[0-9a-f]{{{ID_DIGITS - 8}}})?"
-"""Agents of earlier versions asked on the page themselves, with 8 digits; answers to those still count."""
-_ANSWER = re.compile(
-    rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
-_ASKED = re.compile(r"### (?P<at>\S+) \S+@[0-9a-f]+ approval wanted \[(?P<id>[0-9a-f]{8})\]: (?P<tool>\S+)")
-_QUESTION = re.compile(r"\s*approval\s+wanted(?! \[[0-9a-f]{8}\]: )", re.IGNORECASE)
-_DONE = re.compile(r"### \S+ \S+@[0-9a-f]+ done: ")
+_QUESTION = re.compile(r"\s*approval\s+wanted", re.IGNORECASE)
 
 
 class State(enum.Enum):
@@ -47,16 +39,6 @@ class Decision(NamedTuple):
     """Id of the directive that says it."""
 
 
-class Asked(NamedTuple):
-    """A call that an agent of an earlier version asked about in a report of its own; the keep has no record of it."""
-
-    id: str
-    tool: str
-    at: str
-    """Time of the report, as it says itself."""
-    report: str
-
-
 def call_hash(tool: str, given: Mapping[str, Any]) -> str:
     """SHA-256 of the call, 64 hex digits; the same for the same arguments in any order."""
     return hashlib.sha256(json.dumps([tool, given], sort_keys=True).encode()).hexdigest()
@@ -68,8 +50,7 @@ def title(branch: str, commit: str, id: str, tool: str) -> str:
 
 
 def agents_title(title: str) -> str:
-    """The title of a report of the agent's, which must not pass for one in which the keep asks; agents of earlier
-    versions ask so themselves, with 8 digits."""
+    """The title of a report of the agent's, which must not pass for one in which the keep asks."""
     match = _QUESTION.match(title)
     return f"'{match[0].strip()}'{title[match.end() :]}" if match else title
 
@@ -87,7 +68,7 @@ def answers_in(directive: comms.Directive) -> tuple[Decision, ...]:
 
 
 def _answer(text: str, line: str) -> Decision | None:
-    match = _ANSWER.fullmatch(text.strip())
+    match = comms.ANSWER.fullmatch(text.strip())
     if match is None:
         return None
     approved, rest = match["word"].lower() == "approve", match["rest"].strip()
@@ -121,22 +102,3 @@ def states(document: str, ids: tuple[str, ...]) -> dict[str, tuple[State, str]]:
         return (State.OVER if id in over else State.WAITING), ""
 
     return {id: state(id) for id in ids}
-
-
-def asked_on_page(document: str) -> dict[str, Asked]:
-    """What an agent of an earlier version asked in reports since its last work was done, by id, in order. Raises
-    CommsError."""
-    found: dict[str, Asked] = {}
-    for report in comms.reports(document):
-        match = _ASKED.match(report)
-        if match:
-            found.setdefault(match["id"], Asked(match["id"], match["tool"], match["at"], report))
-        elif _DONE.match(report):
-            found.clear()
-    return found
-
-
-def unanswered_on_page(document: str) -> list[Asked]:
-    """Those of them that have no answer. Raises CommsError."""
-    answered = open_answers(document)
-    return [ask for ask in asked_on_page(document).values() if ask.id not in answered]

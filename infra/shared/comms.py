@@ -35,6 +35,12 @@ class CommsError(ValueError):
         self.section = section
 
 
+_ID = r"[0-9a-f]{16}"
+"""Of a question."""
+ANSWER = re.compile(
+    rf"(?P<word>approve|deny)\s+[`\[]?(?P<id>{_ID})[`\]]?(?:\s*[:,.!-]\s*|\s+|\Z)(?P<rest>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -44,7 +50,7 @@ def directives(document: str) -> list[Directive]:
     """All directives in order. Raises CommsError when there is no Directives section.
 
     An open item above a ticked one with the same words counts as done: git's union merge leaves such pairs
-    when the PM's edit and a tick meet."""
+    when the PM's edit and a tick meet. An answer to a question does not: to give it again is to say it again."""
     return [Directive(_id(text), text, done, line) for text, done, line in wishes(document)]
 
 
@@ -59,7 +65,15 @@ def wishes(document: str) -> list[tuple[str, bool, int]]:
     ]
     found = [(text, done, line) for text, done, line in found if text and not _is_comment(text)]
     ticked_at = {text: line for text, done, line in found if done}
-    return [(text, done or ticked_at.get(text, -1) > line, line) for text, done, line in found]
+    return [
+        (text, done or (ticked_at.get(text, -1) > line and not is_answer(text)), line) for text, done, line in found
+    ]
+
+
+def is_answer(text: str) -> bool:
+    """Whether a directive consists of answers to the agent's questions (`approvals`), one a line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return bool(lines) and all(map(ANSWER.fullmatch, lines))
 
 
 def open_directives(document: str) -> list[Directive]:

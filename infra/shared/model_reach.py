@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from infra.shared.addresses import is_private, readings
 from infra.shared.host_names import INNER_NAMES
 from infra.shared.model_settings import ModelSettings, choices
-from infra.shared.providers import KEYS, MANUAL
+from infra.shared.providers import KEYS, MANUAL, SCRIPTED
 
 SEALED = "podman"
 
@@ -19,6 +19,11 @@ def problem_in_sandbox(model: ModelSettings, sandbox: str) -> str | None:
         return None
     # Which keys there are settles `auto` alone, and its providers have public addresses of their own.
     for choice in dict.fromkeys(one for keys in ((), *((key,) for key in KEYS)) for one in choices(model, keys)):
+        if choice.provider == SCRIPTED and model.script:
+            return (
+                f"model.script is {model.script}, a file of this machine, which is not in the sealed container; use "
+                "'sandbox: process', or leave it out"
+            )
         if choice.provider == MANUAL:
             return (
                 "model.provider manual works in the process sandbox only: 'minifram answer' does not reach into the "

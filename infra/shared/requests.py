@@ -175,10 +175,6 @@ def parse_reply(line: bytes) -> Reply:
     raise RequestError(f"unknown reply: {_shown(fields)}")
 
 
-def is_time(text: str) -> bool:
-    return bool(_TIME.fullmatch(text))
-
-
 def report_of(
     id: str, at: str, heading: str, text: str, ticks: tuple[str, ...], at_home: tuple[str, str]
 ) -> AgentReport:

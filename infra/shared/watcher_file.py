@@ -144,6 +144,8 @@ class WatcherFile(Remembered, frozen=True, kw_only=True):
     """What of main the runner was launched for: its body or, for a substitute of main, its version."""
     make_way_by: str = ""
     """When the runner is stopped, unless it makes way for main before."""
+    code: str = ""
+    """Of the watcher itself (`running_code`); empty when a version of before wrote this."""
     untold: tuple[Report, ...] = ()
     """Oldest first; written together with the decision that they report."""
 

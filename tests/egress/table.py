@@ -2,19 +2,14 @@
 
 Each row is tried by one user from the cell's namespace. Without the rules it must reach the far end, which shows that
 the attempt is a real one; with them it is let through, or rejected at once, counted by the one rule that is meant, and
-nothing of it arrives. `python -m tests.egress.table` prints it."""
+nothing of it arrives."""
 
 from __future__ import annotations
 
 import collections
 import ipaddress
-import os
-import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from host.container.counters import LET_THROUGH, OWN
@@ -132,19 +127,6 @@ class Result(NamedTuple):
             good = self.outcome in _words_for(row) and not self.arrived and stopped == {row.rule}
         return "" if good else f"it ended with {self.outcome}, {self.arrived} packets arrived, counted: {self.counted}"
 
-    @property
-    def line(self) -> tuple[str, str, str, str]:
-        """Id, attempt, what was expected, what was seen."""
-        row = self.row
-        expected = f"let through ({row.rule})" if row.allowed else f"rejected by {row.rule}"
-        if self.problem:
-            seen = f"FAILED: {self.problem}"
-        elif row.allowed:
-            seen = f"connected, counted by {row.rule}"
-        else:
-            seen = f"{self.outcome}, counted by {row.rule}, nothing arrived; without rules: reached"
-        return row.attack, row.attempt, expected, seen
-
 
 def _words_for(row: Row) -> frozenset[str]:
     """A socket that is bound to a device, as link-local ones are, does not hear of what is told over lo."""
@@ -231,20 +213,6 @@ def _until_quiet(nets: Nets, quiet_seconds: float = 0.3, seconds: float = 10.0) 
             quiet_since = time.monotonic()
         time.sleep(0.02)
     return found
-
-
-def lines() -> list[tuple[str, str, str, str]]:
-    """The whole table in namespaces of its own: (line of the list of attacks, attempt, expected, seen)."""
-    folder = Path(tempfile.mkdtemp(prefix="minifram-egress-"))
-    os.chmod(folder, 0o777)
-    try:
-        nets = Nets(folder)
-        try:
-            return [result.line for result in run(nets, rows()).results]
-        finally:
-            nets.end()
-    finally:
-        shutil.rmtree(folder)
 
 
 # --- the rows --------------------------------------------------------------------------------------
@@ -465,15 +433,3 @@ def _let_through() -> Iterator[Row]:
 def _via(first: str) -> str:
     """IP options: go to `first`, and on from there (loose source route)."""
     return (bytes([131, 7, 4]) + ipaddress.IPv4Address(first).packed + b"\0").hex()
-
-
-def main() -> int:
-    failed = 0
-    for attack, attempt, expected, seen in lines():
-        failed += seen.startswith("FAILED")
-        print(f"{attack:5} {attempt:75.75} {expected:38} {seen}")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

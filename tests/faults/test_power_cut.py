@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from infra.shared.repository.git import Git
@@ -18,7 +20,9 @@ from infra.shared.signals import SignalName
 from infra.shared.watcher_file import WatcherFile
 from tests.faults.disks import Ext4
 from tests.faults.grown import grown
+from tests.faults.stopping_watcher import PROGRAM, STOPS_AT
 from tests.keep.supervision.agents import Agent, within
+from tests.keep.supervision.test_killed_watcher import runners
 
 pytestmark = pytest.mark.heavy
 
@@ -142,4 +146,127 @@ def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4, cuts: int) -> 
     assert not wrong, f"of {sender.sent} reports, told twice, or not though the first of a watcher's: {wrong}"
     assert len(firsts) > cuts // 4
     assert sender.sent > cuts
+    agent.stop()
+
+
+STEPS = {
+    "signal written": "better",
+    "claimed": "better",
+    "attempt noted": "better",
+    "clone made": "main",
+    "launched": "main",
+    "bootstrapping": "main",
+    "success": "main",
+    "known as good": "main",
+    "claim removed": "main",
+}
+"""In the life of a version, P1 to P9 of spec/FAULTS.md; and who serves after the next start. A branch that was launched
+has had its attempt."""
+HELD = """def hold(step):
+    while os.path.exists(f"{BOT}/hold-{step}"):
+        time.sleep(0.02)
+hold("launched")
+say("BOOTSTRAPPING")
+hold("bootstrapping")
+say("SUCCESS")
+while True:
+    time.sleep(60)
+"""
+PATIENT = "limits: {grace_seconds: 1, boot_seconds: 15, probation_seconds: 0.5, hops: 1000}\n"
+
+
+@pytest.fixture
+def steady(disk: Ext4) -> Iterator[Agent]:
+    """On the disk, with a branch whose boot waits where it is told to."""
+    directory = disk.path / "agent"
+    directory.mkdir()
+    agent, _ = grown(lambda settings: Agent(directory, settings=settings), PATIENT)
+    agent.branch("better", HELD)
+    yield agent
+    agent.close()
+
+
+def _is_stopped(agent: Agent) -> bool:
+    assert agent.watcher
+    return psutil.Process(agent.watcher.pid).status() == psutil.STATUS_STOPPED
+
+
+def _reach(agent: Agent, step: str) -> None:
+    """Have the watcher, or its runner, be right behind this step."""
+    assert agent.watcher
+    sender, state = Sender(agent), agent.state
+    holds = Path(agent.places.bot, f"hold-{step}")
+    match step:
+        case "signal written":
+            agent.watcher.send_signal(signal.SIGSTOP)
+            sender.send("bootstrap", "better\n")
+        case "claimed" | "attempt noted":
+            sender.send("bootstrap", "better\n")
+            within(20.0, lambda: _is_stopped(agent), step)
+        case "clone made":
+            shutil.rmtree(agent.places.main_checkout)
+            os.kill(state().runner_pid, signal.SIGKILL)
+            within(20.0, lambda: _is_stopped(agent), step)
+        case "launched" | "bootstrapping":
+            holds.touch()
+            sender.send("bootstrap", "better\n")
+            within(20.0, lambda: (state().phase, state().branch) == ("booting", "better"), step)
+            log = Path(agent.places.checkout("better"), "logs/bootstrap.log")
+            within(20.0, lambda: step == "launched" or state().boot_id in log.read_text(), step)
+        case "success":
+            sender.send("bootstrap", "better\n")
+            agent.serving("better")
+        case "known as good":
+            known = state().known_good
+            with (agent.clone / "infra/runner.py").open("a") as runner:
+                runner.write(f"# {time.time_ns()}\n")
+            agent.commit("serve()")
+            agent.git("pull", "-q", "--rebase", "origin", "main")
+            agent.git("push", "-q", "origin", "main")
+            os.sync()
+            sender.send("bootstrap", "main\n")
+            within(20.0, lambda: state().known_good != known, step)
+        case _:
+            sender.send("bootstrap", "better\n")
+            agent.serving("better")
+            within(20.0, sender.is_taken, step)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_the_power_is_cut_after_each_step(steady: Agent, disk: Ext4, tmp_path: Path, rounds: int) -> None:
+    """Fault: the power is cut right after each step in the life of a version; expected: at the next start there is one
+    runner, the signal is neither lost nor carried out twice, no attempt is forgotten, and repository and memory are
+    whole."""
+    agent, armed = steady, tmp_path / "armed"
+    steps = [*STEPS] * rounds
+    agent.stop()
+    agent.start(PROGRAM, before=["env", f"{STOPS_AT}={steps[0]}:{armed}"])
+    for step, following in zip(steps, [*steps[1:], ""], strict=True):
+        agent.serving()
+        os.sync()
+        armed.touch()
+        known = {boot.id for boot in agent.state().boots}
+        _reach(agent, step)
+        armed.unlink()
+        reached = agent.state()
+        disk.cut_power()
+        assert agent.watcher
+        agent.watcher.wait()
+        disk.mount()
+        for hold in Path(agent.places.bot).glob("hold-*"):
+            hold.unlink()
+        empty_run(agent)
+        agent.start(PROGRAM, before=["env", f"{STOPS_AT}={following}:{armed}"])
+        state = within(60.0, lambda seen={*known, reached.boot_id}: _serves(agent, seen), f"a boot after {step}")  # type: ignore[misc]
+        assert state.branch == STEPS[step], step
+        assert [process.pid for process in runners(agent)] == [state.runner_pid], step
+        assert not os.path.exists(f"{agent.places.watcher_state}.unreadable"), step
+        assert (state.pins, state.request) == ((), None), step
+        assert set(reached.known_good) <= set(state.known_good), step
+        served = [boot for boot in state.boots if boot.id not in known and boot.outcome == "success"]
+        assert len(served) == 1, (step, served)
+        Git(agent.places.remote)("fsck", "--strict")  # a challenge that was cut short has gone by now
+        if state.branch != "main":
+            agent.ask(SignalName.BOOTSTRAP, "main")
     agent.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import psutil
@@ -12,7 +13,7 @@ from infra.keep.services.processes import is_alive
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from tests.faults.grown import MakeAgent, behave, grown, kill_runner
-from tests.keep.supervision.agents import within
+from tests.keep.supervision.agents import HOPELESS, within
 
 pytestmark = pytest.mark.heavy
 DEAF = """for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
@@ -107,6 +108,18 @@ def test_ten_thousand_branches(make_agent: MakeAgent) -> None:
     agent.branch("better", "serve()")
     agent.ask(SignalName.BOOTSTRAP, "better")
     agent.serving("better", seconds=60.0)
+
+
+def test_a_crash_loop_costs_the_watcher_little(make_agent: MakeAgent) -> None:
+    """Fault: no version comes up, so that the watcher tries again and again; expected: what it takes of a processor in
+    this is a small part of one, since it waits longer each time."""
+    agent = make_agent(*HOPELESS)
+    watcher = psutil.Process(agent.start().pid)
+    within(30.0, lambda: agent.state().failures >= 5, "a wait of seconds")
+    began, before = time.monotonic(), sum(watcher.cpu_times()[:2])
+    within(60.0, lambda: agent.state().failures >= 7, "two more")
+    used = (sum(watcher.cpu_times()[:2]) - before) / (time.monotonic() - began)
+    assert used < 0.1
 
 
 def _daemons(checkout: str, least: int) -> list[int]:

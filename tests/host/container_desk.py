@@ -150,7 +150,7 @@ class ContainerDesk:
         Path(self.home.settings).write_text(text)
 
     def behave(self, how: str) -> None:
-        self.settings(f"sandbox: podman\nmodel: {{provider: scripted, script: {how}}}\n")
+        self.settings(f"sandbox: podman\nmodel: {{provider: scripted}}\n# stand-in: {how}\n")
 
     def podman(self, *words: str, check: bool = True, stdin: str | None = None) -> str:
         return self.user.podman(*words, check=check, stdin=stdin).stdout.strip()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3.11 -I
 """A stand-in for the seal and the watcher, as the image's entrypoint: seals nothing, notes what it sees, takes the
-lock, says that it runs, ends on SIGTERM. How it behaves stands in the settings, as `model.script`."""
+lock, says that it runs, ends on SIGTERM. How it behaves stands in the settings, in a comment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALLOWED = ("/mnt/remote/x", "/mnt/remote/objects/x", "/mnt/remote/refs/x", "/run
 
 
 def main() -> int:
-    how = re.search(r"script: (\w+)", Path("/etc/minifram/minifram.yaml").read_text())
+    how = re.search(r"stand-in: (\w+)", Path("/etc/minifram/minifram.yaml").read_text())
     behaviour = how[1] if how else "works"
     if behaviour == "refuses":
         print("seal: the canary was not rejected; the agent was not started", file=sys.stderr)
@@ -106,7 +106,8 @@ def _as_agent() -> dict[str, str]:
         os.setresgid(1000, 1000, 1000)
         os.setresuid(1000, 1000, 1000)
         found = {path: _write(path) for path in ("/bot/from-inside", "/mnt/remote/objects/x", "/var/lib/minifram/x")}
-        for path in ("/mnt/remote/HEAD", "/run/minifram/secrets/anthropic_api_key", "/etc/minifram/minifram.yaml"):
+        closed = ("/mnt/remote/HEAD", "/run/minifram/secrets/anthropic_api_key", "/etc/minifram/minifram.yaml")
+        for path in (*closed, "/etc/passwd"):
             found[f"read {path}"] = "" if os.access(path, os.R_OK) else "denied"
         os.write(writer, json.dumps(found).encode())
         os._exit(0)

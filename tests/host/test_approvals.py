@@ -11,7 +11,7 @@ from infra.shared import approvals, comms, questions
 from infra.shared.questions import Question
 from tests.host.desk import Desk
 
-ID, OTHER, OLD = "ab12cd340123ffff", "0123abcd0123abcd", "0123abcd"
+ID, OTHER = "ab12cd340123ffff", "0123abcd0123abcd"
 AT = "2026-01-31T10:42:12.345Z"
 
 
@@ -49,7 +49,8 @@ def test_an_answer_is_a_line_of_the_pms(desk: Desk) -> None:
     told = desk.done("deny", OTHER, "use\nmktemp", "--json").json
 
     assert told["schema"] == "minifram.deny/1"
-    assert told["commit"] == desk.main()
+    assert (told["commit"], told["id"]) == (desk.main(), OTHER)
+    assert told["directive_id"] in {each.id for each in comms.open_directives(desk.page())}
     assert told["call"]["call"] == '{"command": "touch b"}'
     answers = approvals.open_answers(desk.page())
     assert (answers[ID].approved, answers[OTHER].approved, answers[OTHER].why) == (True, False, "use mktemp")
@@ -88,17 +89,6 @@ def test_only_what_waits_is_answered(desk: Desk) -> None:
     assert "denied already" in again.err
 
 
-def test_an_agent_of_before_is_answered_by_its_own_word(desk: Desk) -> None:
-    """It asks on the page with eight digits, and the keep knows no more of it."""
-    shown_on_page(desk, OLD, "May I? touch a")
-    assert "the agent's own word" in desk.run("status").out
-
-    out = desk.done("approve", OLD).out
-    assert "the agent's own word" in out
-    assert "touch a" in out
-    assert approvals.open_answers(desk.page())[OLD].approved
-
-
 @pytest.mark.parametrize("content", ["{}", "x" * 2_000_000, None])
 def test_a_record_that_is_none_answers_nothing(desk: Desk, content: str | None) -> None:
     """It is named, and the status shows the rest."""
@@ -124,7 +114,7 @@ def test_status_shows_what_waits(desk: Desk) -> None:
 
     assert f"minifram approve {ID}" in desk.run("status").out
     [asking] = desk.run("status", "--json").json["awaiting_approval"]
-    assert (asking["id"], asking["tool"], asking["at"], asking["recorded"]) == (ID, "bash", AT, True)
+    assert (asking["id"], asking["tool"], asking["at"]) == (ID, "bash", AT)
     assert desk.done("approve", "--json").json["waiting"] == [asking]
     desk.done("approve", ID)
     assert desk.run("status", "--json").json["awaiting_approval"] == []

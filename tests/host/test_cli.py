@@ -238,3 +238,23 @@ def test_nothing_prompts_without_a_terminal(desk: Desk) -> None:
     desk.branch("improve", {"src/a.py": "1\n"})
     for words in (("merge", "improve@TIP", "--unvalidated"), ("rollback", "main~1"), ("tell", "x"), ("down",)):
         assert desk.call(*words).code in (0, 3), words
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("reject", "gone", "--json"), Exit.NOT_FOUND),
+        (("merge", "gone", "--json"), Exit.USAGE),
+        (("down", "--json"), Exit.NOT_RUNNING),
+        (("logs", "-n", "many", "--json"), Exit.USAGE),
+        (("generate", "kube", "--install", "--json"), Exit.USAGE),
+    ],
+)
+def test_an_error_with_json_is_json(desk: Desk, words: tuple[str, ...], code: Exit) -> None:
+    """On stdout, with its exit code; for people the text stays on stderr."""
+    ended = desk.run(*words)
+
+    assert ended.code == code
+    assert ended.json["schema"] == "minifram.error/1"
+    assert ended.json["code"] == code
+    assert ended.json["error"].split("\n")[0] in ended.err

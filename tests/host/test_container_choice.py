@@ -140,3 +140,14 @@ def test_up_as_root_takes_the_process_sandbox_or_refuses(desk: Desk) -> None:
     assert choose(root, "auto", False).sandbox == "process"
     with pytest.raises(CommandError, match="ordinary user"):
         choose(root, "podman", False)
+
+
+def test_an_agent_that_was_sealed_is_not_offered_a_life_without_isolation(unusable: Context) -> None:
+    """Whatever podman lacks here; for one that never was sealed the process sandbox is named."""
+    for asked in ("auto", "podman"):
+        with pytest.raises(CommandError) as refused:
+            choose(unusable, asked, True)
+        assert "no such luck" in str(refused.value)
+        assert "--sandbox process" not in str(refused.value)
+    with pytest.raises(CommandError, match="--sandbox process"):
+        choose(unusable, "podman", False)

@@ -14,6 +14,7 @@ import pytest
 from host.container.image import Base, Inputs, build_command, cache_of, fetch_command, inputs_of, packages
 from host.container.words import CELL_UID
 from host.errors import CommandError
+from host.project import image_files
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import HERE, PROJECT
 
@@ -205,3 +206,11 @@ def test_a_base_that_is_not_there_is_named(desk: ContainerDesk) -> None:
     assert not desk.is_there("container", desk.names.container)
     desk.behave("works")
     desk.done("up")
+
+
+def test_the_image_runs_the_code_that_is_installed() -> None:
+    """So a watcher in a container says the same of its code as the command that asks it."""
+    held = {source.path for source in image_files(str(PROJECT))}
+    every = (path for path in (PROJECT / "infra").rglob("*") if path.suffix in (".py", ".yaml"))
+    modules = {str(path.relative_to(PROJECT)) for path in every}
+    assert modules == {path for path in held if path.startswith("infra/") and path.endswith((".py", ".yaml"))}

@@ -118,7 +118,7 @@ def test_inside_it_is_as_tight_as_it_looks_from_outside(looked_at: ContainerDesk
 
 
 def test_the_cell_s_user_has_its_own_tree_and_nothing_else(looked_at: ContainerDesk) -> None:
-    """It writes /bot, which the PM can read; repository, state and key are closed to it."""
+    """It writes /bot, which the PM can read; repository, state, key and settings are closed to it."""
 
     assert looked_at.seen()["as_agent"] == {
         "/bot/from-inside": "",
@@ -126,7 +126,8 @@ def test_the_cell_s_user_has_its_own_tree_and_nothing_else(looked_at: ContainerD
         "/var/lib/minifram/x": "Permission denied",
         "read /mnt/remote/HEAD": "denied",
         "read /run/minifram/secrets/anthropic_api_key": "denied",
-        "read /etc/minifram/minifram.yaml": "",
+        "read /etc/minifram/minifram.yaml": "denied",
+        "read /etc/passwd": "",
     }
     made = Path(looked_at.home.places.bot, "from-inside")
     assert made.stat().st_uid == looked_at.machine().host_uid(1000)
@@ -158,7 +159,7 @@ def test_the_key_is_podman_s_secret_while_the_agent_is_up(desk: ContainerDesk) -
 
 def test_a_container_that_refuses_is_told_with_its_reason_and_leaves_nothing(desk: ContainerDesk) -> None:
     """Fail closed: the last words of the seal are the reason, and no key stays."""
-    desk.settings("sandbox: podman\nmodel: {provider: anthropic, script: refuses}\n")
+    desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n# stand-in: refuses\n")
 
     up = desk.call("up", ANTHROPIC_API_KEY=KEY)
 

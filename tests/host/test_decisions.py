@@ -12,8 +12,10 @@ import pytest
 from host.errors import CommandError
 from host.repository import comms as talk
 from host.repository import merge as decisions
+from host.repository import open as bare
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
+from infra.shared.people import Person
 from infra.shared.repository.tip import commit_tree, tree_with
 from tests.host.desk import Desk
 
@@ -330,3 +332,28 @@ def test_an_examination_is_asked_for_by_a_ref(desk: Desk) -> None:
     assert desk.git()("rev-parse", "refs/minifram/examine/improve") == commit
     assert desk.done("examine", "improve", "--json").json["status"] == ""
     assert desk.run("examine", "other").code == 4
+
+
+def test_the_pms_own_branch_needs_no_examination(desk: Desk) -> None:
+    """What the PM committed is the PM's word; one commit of the agent's among them, and it is not."""
+    git = bare.git_on(desk.home().remote, Person("PM", "pm@example.org"))
+    tree = tree_with(git, desk.main(), {"src/own.py": git("hash-object", "-w", "--stdin", stdin=b"1\n")})
+    own = commit_tree(git, tree, (desk.main(),), "mine")
+    git("update-ref", "refs/heads/own", own)
+    assert f"'minifram merge own@{own[:12]}'" in desk.done("review", "own").err
+    desk.branch("mixed", {"src/agents.py": "1\n"}, start=own)
+
+    assert desk.run("merge", "mixed@TIP").code == 5
+    assert desk.done("merge", f"own@{own}", "--json").json["verdict"] == "not examined"
+    assert git.ok("merge-base", "--is-ancestor", own, "main")
+
+
+@pytest.mark.parametrize("ref", ["HEAD", "HEAD~1", "HEAD^"])
+def test_head_is_mains_as_in_a_clone(desk: Desk, ref: str) -> None:
+    """The bare repository's own HEAD may name anything."""
+    desk.branch("main", {"src/a.py": "1\n"})
+    desk.git()("symbolic-ref", "HEAD", "refs/heads/other")
+
+    found = desk.done("rollback", ref, "--json").json
+
+    assert found["target"] == desk.git()("rev-parse", ref.replace("HEAD", found["main_before"]))

@@ -131,6 +131,8 @@ def _no_main(desk: Desk) -> None:
     ("spoil", "check", "words"),
     [
         (_settings("sandbox: podman\nmodel: {provider: ollama}\n"), "model", "a private address, which the sealed"),
+        (_settings("sandbox: podman\nmodel: {script: /pm/x.yaml}\n"), "model", "not in the sealed container"),
+        (_settings("sandbox: process\nmodel: {script: x.yaml}\n"), "model", "expected a file, found none at"),
         (_config("core.sshCommand", "evil"), "configuration", "core.sshcommand"),
         (_config("include.path", "/evil"), "configuration", "include.path"),
         (_config("receive.denyDeletes", "false"), "configuration", "receive.denyDeletes"),

@@ -10,6 +10,7 @@ from host.container.counters import Count
 from host.container.podman import Podman
 from host.container.query_log import Asked
 from host.paths import AgentPaths
+from host.running import record
 from tests.host.desk import Desk
 
 QUESTIONS = """\
@@ -69,3 +70,18 @@ def test_without_a_container_there_is_nothing_to_count(desk: Desk) -> None:
 
     assert refused.code == 6
     assert "was not started in a container" in refused.err
+
+
+def test_what_needs_a_container_says_so_in_one_way(desk: Desk) -> None:
+    """Whichever command it is: a conflict with how the agent was started."""
+    record.write(desk.home(), record.PROCESS, sealed=False)
+    for words in (("egress",), ("generate", "quadlet"), ("upgrade",)):
+        refused = desk.run(*words)
+        assert (refused.code, "was not started in a container" in refused.err) == (6, True), words
+
+
+def test_an_agent_without_a_network_is_told_from_one_that_asked_nothing(desk: Desk) -> None:
+    """Zeros alone would say that it kept quiet."""
+    for network, said in (("none", True), (None, False)):
+        record.write(desk.home(), record.PODMAN, sealed=True, settings={"podman.network": network})
+        assert ("it has no network" in desk.run("egress").err) is said

@@ -231,3 +231,17 @@ def test_this_very_project_can_be_born() -> None:
 
     assert {"SYSTEM.md", "COMMS.md", "infra/runner.py", "infra/watcher.py", "src/README.md"} <= paths
     assert not [path for path in paths if "__pycache__" in path or path.startswith(("host/", "bench/", "tests/host"))]
+
+
+def test_an_empty_directory_in_its_place_is_taken(bare_desk: Desk) -> None:
+    """Somebody made it for the agent; one that holds anything, or a link, is not the agent's."""
+    home = bare_desk.home()
+    os.makedirs(home.data)
+    bare_desk.done("init")
+    assert os.path.isdir(home.remote)
+
+    second = bare_desk.home("second")
+    os.makedirs(f"{second.data}/something")
+    assert bare_desk.run("init", "--agent", "second").code == 6
+    os.symlink("/nonexistent", bare_desk.home("third").data)
+    assert bare_desk.run("init", "--agent", "third").code == 6

@@ -263,3 +263,10 @@ def test_plain_output_without_a_terminal(desk: Desk) -> None:
     ended = desk.call("logs")
     assert ended.code == 0
     assert "\x1b" not in ended.out
+
+
+def test_no_lines_asked_for_is_no_lack_of_lines(desk: Desk) -> None:
+    """Only a log that is empty is told of."""
+    assert "no log lines yet" in desk.done("logs").err
+    _some_logs(desk)
+    assert desk.done("logs", "-n", "0") == (0, "", "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from host.repository.review import PAGE_BYTES, _ends_of, page_at
@@ -22,6 +24,42 @@ def test_only_branches_with_new_commits_await_review(desk: Desk) -> None:
 
     assert found["schema"] == "minifram.review/1"
     assert {branch["name"] for branch in found["branches"]} == {"improve", "deep/er"}
+
+
+def test_work_that_was_saved_is_named_while_main_lacks_it(desk: Desk) -> None:
+    """With how many commits stand nowhere else; it awaits no decision."""
+    desk.branch("rescue/main/1", {"src/a.py": "1\n"}, "one")
+    desk.branch("rescue/main/1", {"src/a.py": "2\n"}, "two", start="rescue/main/1")
+    desk.git()("update-ref", "refs/heads/rescue/main/0", desk.main())
+
+    listed = desk.done("review")
+
+    assert "no branch awaits review" in listed.err
+    assert "saved from a clone, never pushed: rescue/main/1, 2 commits" in listed.err
+    assert "rescue/main/0" not in listed.err
+    assert desk.done("review", "--json").json["rescued"] == [["rescue/main/1", 2]]
+    desk.git()("update-ref", "refs/heads/kept", desk.git()("rev-parse", "rescue/main/1"))
+    assert "saved from a clone" not in desk.done("review").err
+
+
+def test_the_command_that_ends_a_review_is_one_that_works(desk: Desk) -> None:
+    """Whatever the verdict: merge as it stands, with --unexamined, or not at all."""
+    tip = desk.branch("improve", {"src/a.py": "1\n"})
+
+    def offered() -> str:
+        found = re.search(r"'minifram (merge [^']*)'", desk.run("review", "improve").err)
+        return found[1] if found else ""
+
+    assert offered() == f"merge improve@{tip[:12]} --unexamined"
+    assert "'minifram examine improve'" in desk.run("review", "improve").err
+    desk.examined("improve", tip, "tests/a.py::test_a failed")
+    assert offered() == f"merge improve@{tip[:12]} --unexamined"
+    desk.examined("improve", tip)
+    assert offered() == f"merge improve@{tip[:12]}"
+    assert desk.done(*offered().split()).code == 0
+    desk.branch("improve", {"src/a.py": "2\n"}, start="improve")
+    desk.branch("main", {"src/a.py": "3\n"})
+    assert offered() == ""
 
 
 def test_each_branch_says_what_merging_it_means(desk: Desk) -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from host.agent import runs
+from host.agent.run_list import last_runs
 from host.agent.runs import replayed
 from host.agent.spans import spans
 from host.commands.runs import shown
@@ -21,6 +22,8 @@ from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Answered, End, Outcome
 from infra.cell.loop.registry import Reply
 from infra.cell.runner.transcript import Transcript
+from infra.keep.ledger.ledger import Ledger, Settled
+from infra.shared import comms
 from infra.shared.conversation import Completion, Message, Request, Text, ToolUse, Usage
 from infra.shared.resume import GO_ON_FROM
 from tests.host.desk import Desk
@@ -53,14 +56,82 @@ def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> No
 
 def test_runs_are_listed_oldest_first(desk: Desk) -> None:
     """From all clones; one that has no end says so."""
-    assert desk.done("runs").out == ""
+    none = desk.done("runs")
+    assert (none.out, "no run yet" in none.err) == ("", True)
     a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb", "work", ended=False)
     a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
-    first, second = desk.done("runs").out.splitlines()
-    assert "aaaaaaaa  main  2 steps  completed" in first
-    assert "bbbbbbbb  work  1 step  goes on, or was cut short" in second
+    first, _, second, _ = desk.done("runs").out.splitlines()
+    assert "aaaaaaaa  main  2 steps  0 s  0 tokens  $0.0000  completed" in first
+    assert "bbbbbbbb  work  1 step  0 s  0 tokens  $0.0000  goes on, or was cut short" in second
     [last] = desk.done("runs", "-n", "1", "--json").json["runs"]
     assert (last["branch"], last["steps"], last["end"]) == ("work", 1, "")
+
+
+def settled(desk: Desk, run: str, tokens: int, usd: float) -> None:
+    """The keep's ledger has one more call of this run."""
+    ledger = Ledger(desk.home().places.ledger)
+    line = Settled(
+        time="t",
+        day="2026-01-31",
+        id=f"{run}{tokens}",
+        unit="u",
+        provider="p",
+        model="m",
+        input_tokens=tokens,
+        output_tokens=1,
+        cache_write_tokens=0,
+        cache_read_tokens=0,
+        usd=usd,
+        duration_ms=1,
+        run=run,
+    )
+    ledger.append(line)
+    ledger.close()
+
+
+def test_a_run_shows_what_it_was_about_and_what_it_took(desk: Desk) -> None:
+    """The directive, as the run was given it or by main; time from its first line to its last; the keep's count."""
+    desk.done("tell", "write a parser\nwith care")
+    [told] = comms.directives(desk.page())
+    name = "2026-01-31T104212.000Z-aaaaaaaa"
+    transcript(desk, name).opened(Request((), (), (), name), [told.id, "00000000"], 9)
+    older = "## Directives\n\n- [x] an older one\n\n## Reports\n"
+    [before] = comms.directives(older)
+    other = "2026-01-30T104212.000Z-bbbbbbbb"
+    transcript(desk, other).opened(Request((older,), (), (), other), [before.id], 9)
+    path = Path(desk.home().places.bot) / f"main/minifram/logs/transcripts/{name}.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [lines[0] | {"at": "2026-01-31T10:42:12.000Z"}, {"at": "2026-01-31T10:44:12.000Z", "kind": "told"}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settled(desk, name, 1000, 0.25)
+    settled(desk, name, 200, 0.5)
+
+    first, about_first, second, *about = desk.done("runs").out.splitlines()
+
+    assert (about_first.strip(), "0 tokens" in first) == ("an older one", True)
+    assert "2 min  1,202 tokens  $0.7500" in second
+    assert [line.strip() for line in about] == ["write a parser", "00000000"]
+    found = desk.done("runs", "--json").json["runs"][1]
+    assert (found["tokens"], found["usd"], found["seconds"]) == (1202, 0.75, 120)
+
+
+def test_runs_are_found_by_their_words(desk: Desk) -> None:
+    """All of them, in any case, in what was asked, said, called and answered; not in the page that each run gets."""
+    for number, words in enumerate(("a Parser for dates", "a parser of numbers", "zürich")):
+        name = f"2026-01-3{number}T104212.000Z-aaaaaaaa"
+        record = transcript(desk, name)
+        record.opened(Request(("the page: needle",), (), (), name), [], 9)
+        record.add(Answered(1, Completion((Text(words),), "end_turn", "m", Usage(1, 1)), 1.0))
+
+    def found(words: str, *more: str) -> list[str]:
+        return [run["run"][:10] for run in desk.done("runs", "--find", words, "--json", *more).json["runs"]]
+
+    assert found("PARSER") == ["2026-01-30", "2026-01-31"]
+    assert found("parser", "-n", "1") == ["2026-01-31"]
+    assert found("numbers parser") == ["2026-01-31"]
+    assert found("Zürich") == ["2026-01-32"]
+    assert found("needle") == []
+    assert "no run mentions 'needle'" in desk.done("runs", "--find", "needle").err
 
 
 def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
@@ -81,6 +152,27 @@ def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
     assert steps[2]["facts"]["args_hash"]
 
 
+def test_a_call_says_what_its_status_hides(desk: Desk) -> None:
+    """A push that the door refused within a pipeline that ended well; by whom a call was denied, and why."""
+    name = "2026-01-31T104212.000Z-aaaaaaaa"
+    record = transcript(desk, name)
+    push = ToolUse("1", "bash", {"command": "git push origin HEAD:main 2>&1 | tail -3 " + "#" * 500})
+    said = "To git://127.0.0.1/remote\n ! [remote rejected] HEAD -> main (pre-receive hook declined)\n"
+    record.add(Acted(1, 1, push, Reply(said), 0.25))
+    record.add(Acted(1, 2, push, Reply("To git://127.0.0.1/remote\n   1..2  HEAD -> main\n"), 0.25))
+    rule = Reply("denied: pushes are the PM's", True, error_code="denied", policy_flags=("rule 2", "denied"))
+    record.add(Acted(1, 3, push, rule, 0.25))
+    word = Reply("denied: use the test server", True, error_code="denied", policy_flags=("rule 1", "denied 01234567"))
+    record.add(Acted(1, 4, push, word, 0.25))
+
+    refused, taken, by_rule, by_pm = desk.done("runs", name).out.splitlines()
+
+    assert "-> ok, but its push was refused: ! [remote rejected] HEAD -> main (pre-receive hook declined)" in refused
+    assert taken.endswith("-> ok")
+    assert by_rule.endswith("-> denied by the policy's rule 2: denied: pushes are the PM's")
+    assert by_pm.endswith("-> denied by the policy's rule 1, you (denied 01234567): denied: use the test server")
+
+
 def test_what_a_conversation_lost_is_shown(desk: Desk) -> None:
     """How much it was before and after, and what was written down."""
     name = "2026-01-31T104212.000Z-aaaaaaaa"
@@ -97,9 +189,11 @@ def test_what_names_no_run_or_several_is_refused(desk: Desk) -> None:
     a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
     a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb")
     assert desk.run("runs", "nothing").code == 4
-    several = desk.run("runs", "2026")
-    assert several.code == 4
-    assert "2 runs begin with" in several.err
+    for verb in ("runs", "replay", "resume"):
+        several = desk.run(verb, "2026")
+        assert several.code == 6
+        assert "2 runs begin with '2026'; give more of the name" in several.err
+        assert "main/2026-01-31T104212.000Z-aaaaaaaa, main/2026" in several.err
     assert desk.done("runs", "2026-01-31T104213.000Z-bbbbbbbb").out
     a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb", "work")
     assert "BRANCH/RUN" in desk.run("runs", "2026-01-31T104213.000Z-bbbbbbbb").err
@@ -183,7 +277,7 @@ def test_a_run_is_shown_as_spans(desk: Desk) -> None:
 def test_a_run_is_taken_up_again(desk: Desk) -> None:
     """By a directive that names it whole, and a step from which the model can go on."""
     a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
-    desk.done("resume", "2026-01", "try another way")
+    assert "after step 1" in desk.done("resume", "2026-01", "try another way").out
     page = desk.page()
     assert "Go on from run 2026-01-31T104212.000Z-aaaaaaaa after step 1.\n" in page
     assert "try another way" in page
@@ -232,7 +326,7 @@ def test_no_line_makes_it_fail(desk: Desk, facts: object, kind: str) -> None:
     place.mkdir(parents=True, exist_ok=True)
     line = {**facts, "kind": kind} if isinstance(facts, dict) else facts
     (place / "odd.jsonl").write_text(json.dumps(line) + "\n")
-    [run] = runs.last_runs(desk.home(), 5)
+    [run] = last_runs(desk.home(), 5)
     assert run.steps >= 0
     for step in runs.steps_of(desk.home(), "odd"):
         assert "\n" not in shown(step)

@@ -140,3 +140,18 @@ def test_a_missing_settings_file_is_said(desk: Desk) -> None:
     ended = desk.call("up")
     assert ended.code == 4
     assert desk.home().settings in ended.err
+
+
+@pytest.mark.parametrize("sandbox", ["podman", "process"])
+def test_a_script_that_no_model_can_read_is_refused_at_once(desk: Desk, sandbox: str) -> None:
+    """By config, with the value that it shows, and by up, before anything is started."""
+    Path(desk.home().settings).write_text(f"sandbox: {sandbox}\nmodel: {{provider: scripted, script: /pm/x.yaml}}\n")
+    assert "seed" not in desk.run("config").out, "what the developers call their sources says nothing to a user"
+    shown = desk.run("config", "model.script")
+    assert (shown.code, "model.script: /pm/x.yaml" in shown.out) == (8, True)
+    assert "model.script is /pm/x.yaml" in shown.err
+    if sandbox == "process":
+        refused = desk.run("up")
+        assert (refused.code, "expected a file, found none at /pm/x.yaml" in refused.err) == (2, True)
+    Path(desk.home().settings).write_text(f"sandbox: {sandbox}\n")
+    assert desk.done("config", "model.script").err == ""

@@ -1,4 +1,4 @@
-"""The attempts to get out of a container, as rows for a table: what was expected, what was seen, and what held.
+"""The attempts to get out of a container, as rows: what was expected, what was seen, and what held.
 
 Each attempt is made three times: in a container that is sealed as `minifram up` seals it; in the same with a filter
 whose refusals have a number of their own, which tells the filter's answers from the kernel's; and in a container with
@@ -7,13 +7,10 @@ no fences, where the very same code must get through. A row passes when all thre
 from __future__ import annotations
 
 import errno
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.sealed.cages import MARK, Cages
-from bench.sealed.rootless import Rootless, prepared
 from tests.sealed.inside.attempts import attempts
 from tests.sealed.inside.calls import Attempt
 
@@ -69,10 +66,11 @@ def _by_name(rows: list[dict[str, str]]) -> Rows:
 
 def judged(seen: Seen) -> list[Row]:
     """One row for each attempt, in the order of the lines."""
-    return [_row(attempt, seen) for attempt in sorted(attempts(), key=lambda attempt: attempt.line)]
+    return [judge(attempt, seen) for attempt in sorted(attempts(), key=lambda attempt: attempt.line)]
 
 
-def _row(attempt: Attempt, seen: Seen) -> Row:
+def judge(attempt: Attempt, seen: Seen) -> Row:
+    """What came of one attempt."""
     name = (attempt.line, attempt.what)
     answer, control = seen.agent.get(name, "not tried"), seen.open.get(name, "not tried")
     filtered = answered_by_filter(seen.marked.get(name, ""), answer, control)
@@ -97,41 +95,6 @@ def answered_by_filter(marked: str, answer: str, control: str) -> bool:
     return marked == errno.errorcode[MARK] or answer == "SIGSYS" or absent
 
 
-def rows(user: Rootless) -> list[Row]:
-    """All of it: make the attempts and judge them."""
-    return judged(look(Cages(user, PROGRAMS)))
-
-
-def table(judged_rows: Sequence[Row]) -> str:
-    """The rows for people, a line each."""
-    heads = ("line", "attempt", "seen", "held by", "control", "")
-    cells = [
-        (row.line, row.attempt, row.seen, row.held_by, row.control, "known limit" if row.limit else _verdict(row))
-        for row in judged_rows
-    ]
-    widths = [max(len(line[column]) for line in (heads, *cells)) for column in range(len(heads))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in (heads, *cells)
-    )
-
-
-def main() -> int:
-    """Print the table; the exit code tells whether all rows held."""
-    with prepared() as user:
-        judged_rows = rows(user)
-    print(table(judged_rows))
-    return not all(row.passed for row in judged_rows)
-
-
-def _verdict(row: Row) -> str:
-    return "held" if row.passed else "NOT HELD"
-
-
 def step_seconds(cages: Cages, profile: str) -> float:
     """What one `bash -c true` takes in a sealed container with this profile."""
     return float(cages.user.podman(*cages.sealed("python3.11", "-m", "inside.work", "steps", profile=profile)).stdout)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,18 +11,15 @@ from infra.shared.approvals import (
     Decision,
     State,
     answer_lines,
-    asked_on_page,
     call_hash,
     open_answers,
     states,
-    title,
-    unanswered_on_page,
 )
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
 ID, OTHER = "ab12cd34ab12cd34", "0000000000000000"
-OLD, OLDER = "00000000", "ab12cd34"
+ANOTHER = "1111111111111111"
 DIRECTIVES = "# The page\n\n## Directives\n\n{}\n\n## Reports\n"
 
 
@@ -48,7 +45,7 @@ def said(directives: str) -> dict[str, tuple[bool, str]]:
         ("- approve ab12cd34ab12cd34 when the tests pass", {}),
         ("- approve ab12cd34ab12cd34\n  and go on", {}),
         ("- approve ab12cd34ab12cd345", {}),
-        ("- approve 00000000", {OLD: (True, "")}),
+        ("- approve 00000000", {}),
         ("- approve 000000000", {}),
         ("- approve everything", {}),
         ("- do not approve ab12cd34ab12cd34", {}),
@@ -74,7 +71,7 @@ def test_answers_stand_under_directives_alone() -> None:
     "directives, state",
     [
         ("- do it", (State.WAITING, "")),
-        (f"- approve {OTHER}\n- approve {OLD}", (State.WAITING, "")),
+        (f"- approve {OTHER}\n- approve {ANOTHER}", (State.WAITING, "")),
         (f"- [x] approve {OTHER}\n- approve {ID}", (State.APPROVED, "")),
         (f"- deny {ID}: no\n- approve {ID}", (State.DENIED, "no")),
         (f"- [x] approve {ID}", (State.OVER, "")),
@@ -87,21 +84,6 @@ def test_answers_stand_under_directives_alone() -> None:
 def test_a_question_stands_by_its_own_answer(directives: str, state: tuple[State, str]) -> None:
     """Wherever that stands, and whatever older answers stand beside it; one that was ticked answers no more."""
     assert states(DIRECTIVES.format(directives), (ID,)) == {ID: state}
-
-
-def test_what_an_agent_of_before_asks_stands_until_it_is_answered_or_its_unit_is_done() -> None:
-    """In the order in which they were asked; each once."""
-    page = DIRECTIVES.format("- do it")
-    for id in (OLD, OLDER, ID, OLD):
-        page = comms.add_report(
-            page, title("main", "0" * 40, id, "bash"), f"May I? {id}", f"2026-01-31T00:00:0{len(page) % 10}Z"
-        )
-    assert [ask.id for ask in unanswered_on_page(page)] == [OLD, OLDER]
-    assert asked_on_page(page)[OLDER].tool == "bash"
-    assert [ask.id for ask in unanswered_on_page(comms.add_directive(page, f"deny {OLDER}"))] == [OLD]
-    assert list(asked_on_page(comms.add_directive(page, f"deny {OLDER}"))) == [OLD, OLDER]
-    assert unanswered_on_page(comms.add_report(page, "main@000000000000 stopped (stuck): do it", "", "t")) != []
-    assert unanswered_on_page(comms.add_report(page, "main@000000000000 done: do it", "", "t")) == []
 
 
 JSON = st.recursive(

@@ -195,6 +195,8 @@ def test_bytes_that_are_no_text_have_an_id_too() -> None:
         ("- [ ] one\n- [ ] one", ["one", "one"]),
         ("- [ ] one\n- [x] one\n- [ ] one", ["one"]),
         ("- [x] one\n- [ ] one\n- [x] one", []),
+        ("- [ ] approve 0123456701234567\n- [x] approve 0123456701234567", ["approve 0123456701234567"]),
+        ("- [ ] approve the plan\n- [x] approve the plan", []),
     ],
 )
 def test_an_open_copy_above_a_ticked_one_is_done_and_one_below_is_asked_again(held: str, open_now: list[str]) -> None:

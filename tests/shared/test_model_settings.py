@@ -134,3 +134,6 @@ def test_the_sealed_container_is_told_what_it_does_not_reach() -> None:
     for reached in (ModelSettings(), ModelSettings(provider="openai")):
         assert problem_in_sandbox(reached, "podman") is None
     assert problem_in_sandbox(ollama, "process") is None
+    scripted = ModelSettings(provider="scripted", script="/home/pm/script.yaml")
+    assert "not in the sealed container" in (problem_in_sandbox(scripted, "podman") or "")
+    assert problem_in_sandbox(scripted, "process") is None

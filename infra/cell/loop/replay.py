@@ -47,7 +47,9 @@ _TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for tool in SEED_TOOLS}
 
 
 def replay(run: Recorded, tools: Mapping[str, ToolSpec] = _TOOLS) -> Replay:
-    """Play `run` to the loop; `tools` are those of this version, by name."""
+    """Play `run` to the loop; `tools` are those of this version, by name. A tool that the agent gave itself is known by
+    what the record says of it."""
+    tools = {tool.name: tool for tool in run.request.tools} | dict(tools)
     seen: list[Event] = []
     player = Player(run, _nobody, _nothing, Hooks(monotonic=lambda: 0.0))
     bounds = Bounds(run.most_steps or run.steps + 1, 1.0)

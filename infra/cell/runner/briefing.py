@@ -10,12 +10,14 @@ from infra.cell.runner import handover_note
 from infra.cell.runner.context import RunnerContext
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch
+from infra.shared.clones import with_clones
 from infra.shared.comms import Directive
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, HANDOVER_NOTE
 from infra.shared.report_titles import first_line
+from infra.shared.safe_files import Below
 
 NOW = "logs/now.md"
-BOOT_LINES, ERROR_LINES = 6, 30
+BOOT_LINES, ERROR_LINES = 8, 30
 TAIL_BYTES = 64 * 1024
 
 AUTONOMY = {
@@ -56,10 +58,19 @@ def text_of(context: RunnerContext, main: str, tasks: Sequence[Directive], look_
         "",
         "## Last boots",
         "",
-        *(f"    {line}" for line in _last_lines(os.path.join(context.checkout, BOOT_LOG), BOOT_LINES)),
+        *(f"    {line}" for line in _boots(context)),
         *(_last_words(context) if look_back else ()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _boots(context: RunnerContext) -> list[str]:
+    """The last boots of all branches, by time; each clone has a log of its own."""
+    bot = context.boot.places.bot
+    logs = [os.path.join(bot, branch, "minifram", BOOT_LOG) for branch in with_clones(Below(bot))[0]]
+    own = os.path.join(context.checkout, BOOT_LOG)
+    lines = [line for log in {*logs, own} for line in _last_lines(log, BOOT_LINES)]
+    return sorted(lines, key=lambda line: line.partition(" ")[0])[-BOOT_LINES:]
 
 
 def _stand_in(boot: Boot) -> Iterator[str]:

@@ -39,6 +39,7 @@ class Wakes:
         self._last = b""
         self._backoff = FIRST_BACKOFF_SECONDS
         self._try_at = 0.0
+        self._is_lost = self._has_returned = False
 
     def moved(self) -> bool:
         """Whether main moved since the last answer; does not wait."""
@@ -53,7 +54,14 @@ class Wakes:
             while (left := min(until - wall_seconds(), latest - time.monotonic())) > 0:
                 if self._listen(min(left, LONGEST_WAIT_SECONDS)):
                     return True
+                if self._has_returned:
+                    break
         return False
+
+    def has_returned(self) -> bool:
+        """Whether the door was away and is back, since this was asked last: another watcher may have brought it."""
+        found, self._has_returned = self._has_returned, False
+        return found
 
     def seen(self, commit: str) -> None:
         """Main was looked at: that it is at `commit` is not news."""
@@ -90,6 +98,7 @@ class Wakes:
     def _lose(self, why: str) -> None:
         """Without a connection for now; the next attempt waits, longer each time until the door has spoken."""
         self.close()
+        self._is_lost = True
         if self._backoff == FIRST_BACKOFF_SECONDS:
             self._log.warning("git_door.lost", path=self._path, why=why)
         self._try_at = time.monotonic() + self._backoff
@@ -113,6 +122,7 @@ class Wakes:
         if not lines:
             return False
         self._backoff = FIRST_BACKOFF_SECONDS
+        self._has_returned, self._is_lost = self._has_returned or self._is_lost, False
         moved = lines[-1] != self._last
         self._last = lines[-1]
         return moved

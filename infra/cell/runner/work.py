@@ -10,7 +10,7 @@ import hashlib
 import time
 
 from infra.cell.loop.loop import End, Outcome
-from infra.cell.model_client import ModelFailure
+from infra.cell.model_client import ModelFailure, health
 from infra.cell.runner import make_way, run
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.handover_note import FreshStarts
@@ -28,6 +28,7 @@ from infra.shared.repository.tip import TipBusy
 from infra.shared.repository.version import body_of
 from infra.shared.status_file import SLEEPING
 
+DOOR_SECONDS = 5.0
 RETRY_SECONDS = 10.0
 """After a look that failed; a wake by the door may have been lost with it."""
 FAILURES_TO_REPORT = 3
@@ -67,12 +68,27 @@ def until_handed_over(context: RunnerContext) -> Exit:
             context.status.show(SLEEPING, until=timestamp(until))
             context.heartbeat.beat("sleeping", until - time.time())
             moved = wakes.sleep(until)
-            context.log.info("runner.woken", by="main moved" if moved else "clock")
+            context.log.info("runner.woken", by="main moved" if moved else "clock or door")
         now = time.time()
         ticked = not tick - interval <= now < tick  # before that, the clock was set back
+        if wakes.has_returned():  # what failed for want of the doors is tried again now
+            ticked = True
+            _await_model_door(context)
         tick = next_tick(now, interval) if ticked else tick
     wakes.close()
     return Exit.OK
+
+
+def _await_model_door(context: RunnerContext) -> None:
+    """Both doors come back together, this one a little later."""
+    deadline = time.monotonic() + DOOR_SECONDS
+    while time.monotonic() < deadline:
+        context.interruption.check()
+        try:
+            health(context.boot.places.model_socket, DOOR_SECONDS)
+            return
+        except ModelFailure:
+            time.sleep(0.1)
 
 
 class Work:

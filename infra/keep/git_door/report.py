@@ -16,7 +16,7 @@ from infra.shared.repository.git import GitError
 from infra.shared.repository.page import reported, write_reports
 from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
-from infra.shared.requests import AgentReport, Done, Later, Refused, Reply, id_of_heading
+from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 
 QUESTION = "approval wanted ["
@@ -89,8 +89,7 @@ def _entry(context: DoorContext, request: AgentReport, again: str) -> ReportEntr
 def _again(context: DoorContext, page: str, request: AgentReport) -> str | None:
     """Words on how often this trouble came; None when it is counted only. A report with ticks is always written, and
     with other Directives on the page it is another trouble."""
-    is_old = request.id == id_of_heading(request.at, request.whole_title)  # its runner waits to see it on the page
-    if is_old or request.ticks or not request.title.startswith(_COUNTED):
+    if request.ticks or not request.title.startswith(_COUNTED):
         return ""
     kind = f"{request.branch} {request.title}\n{comms.section_text(page, comms.DIRECTIVES)}"
     return context.trouble.again(kind, context.wall_seconds(), request.id)

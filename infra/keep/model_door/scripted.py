@@ -14,6 +14,7 @@ from infra.keep.model_door.model import Answer, CallFailure
 from infra.keep.model_door.script import Played, Script, choose
 from infra.shared.conversation import (
     END_TURN,
+    REFUSAL,
     TOOL_USE,
     Completion,
     Request,
@@ -25,6 +26,7 @@ from infra.shared.conversation import (
 
 DEMO = os.path.join(os.path.dirname(__file__), "demo.yaml")
 BYTES_PER_TOKEN = 4
+NO_SCENE = "The script has no scene for this conversation."
 
 
 class ScriptedModel:
@@ -76,7 +78,8 @@ def completion(played: Played, model: str) -> Completion:
     """What the model says for this part of the script, its usage not yet counted."""
     reply = played.reply
     if not played.scene:
-        return _only_text("The script has no scene for this conversation.", model)
+        # Nothing was done, so nothing may be ticked.
+        return Completion((Text(NO_SCENE),), REFUSAL, model)
     if reply is None:
         words = f"The script has no more replies (scene {played.scene!r}, after {played.turn})."
         return _only_text(words, model)

@@ -10,7 +10,9 @@ import resource
 import secrets
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 
@@ -33,6 +35,7 @@ PROCESSES = 256
 CPU_SECONDS = 10.0
 """Of one process, besides the time that the whole life has."""
 ROTATE_OVER = 1 << 30
+ERROR_CHARS = 200
 _CONVERSATION_BYTES = 32 * 1024
 
 
@@ -162,22 +165,51 @@ def transcript(scratch: Scratch, steps: list[str]) -> str:
     return ending("\n\n".join(shown))
 
 
+def first_error(scratch: Scratch) -> str:
+    """What the first of its tools that failed said, for a reason; empty when none did."""
+    bot = Below(scratch.places.bot)
+    for fact in _facts(_newest_conversation(bot, scratch.places.main_checkout)):
+        match fact:
+            case {"call": {"name": str(tool)}, "status": "error", "content": str(words)}:
+                return f" ({words.strip()[:ERROR_CHARS] or tool})"
+    return ""
+
+
 def _last_conversation(bot: Below, checkout: str) -> str:
-    """What its tools answered last, as the newest one records it; its last bytes, if it has another form."""
+    """What tools and model said last, as the newest one records it; its last bytes, if it has another form."""
+    text = _newest_conversation(bot, checkout)
+    answers, words = list[str](), list[str]()
+    for fact in _facts(text):
+        match fact:
+            case {"call": {"name": str(tool)}, "content": str(content)}:
+                answers.append(f"{tool}: {content[-300:]}")
+            case {"kind": "answered", "content": [*parts]}:
+                words += [f"model: {part['text'][-300:]}" for part in parts if _has_text(part)]
+            case {"kind": "ended", "end": str(end)}:
+                words.append(f"ended: {end}")
+    return "\n".join([*answers[-4:], *words[-2:]]) or text
+
+
+def _has_text(part: object) -> bool:
+    return isinstance(part, dict) and bool(part.get("text")) and isinstance(part["text"], str)
+
+
+def _newest_conversation(bot: Below, checkout: str) -> str:
     directory = f"{checkout}/{TRANSCRIPTS}"
     try:
         newest = max((name for name in bot.names(directory, 1000) if name.endswith(".jsonl")), default="")
     except OSError:
         return ""
-    text = bot.tail(f"{directory}/{newest}", _CONVERSATION_BYTES).decode(errors="replace")
-    answers = list[str]()
+    return bot.tail(f"{directory}/{newest}", _CONVERSATION_BYTES).decode(errors="replace")
+
+
+def _facts(text: str) -> Iterator[Any]:
+    """Of lines that are JSON: it is the candidate's own record."""
     for line in text.splitlines():
         try:
-            fact = json.loads(line)
-            answers.append(f"{fact['call']['name']}: {str(fact['content'])[-300:]}")
-        except (ValueError, TypeError, KeyError, RecursionError):  # it records something else
+            yield json.loads(line)
+        except (ValueError, RecursionError):
             continue
-    return "\n".join(answers[-4:]) or text
 
 
 def refuse_full_disk(scratch: Scratch) -> None:

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from infra.keep.git_door.door_files import write_door_files
+from infra.keep.ledger.ledger import Settled, line_of
 from infra.keep.rehearsal.findings import Outage, as_outage
 from infra.keep.rehearsal.scratch import Scratch
 from infra.keep.services.services import OPEN_SECONDS, Service, begin, doors
+from infra.shared.conversation import REFUSAL
 from infra.shared.settings_file import read_settings
 from infra.shared.sockets import connect
 
@@ -72,6 +74,14 @@ class Doors:
         try:
             with open(self._scratch.places.ledger, "rb") as ledger:
                 return ledger.read().count(b"\n")
+        except OSError:
+            return 0
+
+    def strangers(self) -> int:
+        """How often the model was asked what its script does not know."""
+        try:
+            with open(self._scratch.places.ledger, "rb") as ledger:
+                return sum(isinstance(line, Settled) and line.stop_reason == REFUSAL for line in map(line_of, ledger))
         except OSError:
             return 0
 

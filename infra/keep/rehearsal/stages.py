@@ -46,6 +46,17 @@ class Done(NamedTuple):
     ticked: bool = False
 
 
+class _NotUnderstood(Unfit):
+    """What is seen to be missing is only what followed."""
+
+    def __init__(self, stage: Stage, then: str) -> None:
+        super().__init__(
+            stage,
+            "the model was asked in a form that it does not know: it finds the open directive in COMMS.md, the second "
+            f"text of `system`, and that one had none of the rehearsal's; so {then}",
+        )
+
+
 class Rehearsal:
     """One life of a version between these doors. `steps` says how far it came."""
 
@@ -80,6 +91,8 @@ class Rehearsal:
             if unfit.stage is not Stage.CLONE:
                 self._doors.wait_until_open()
                 self._doors.refuse_silent()
+            if self._doors.strangers() and not isinstance(unfit, _NotUnderstood):
+                raise _NotUnderstood(unfit.stage, str(unfit)) from unfit
             raise
         except comms.CommsError as error:
             raise Unfit(Stage.REPORT, f"COMMS.md of main cannot be understood any more: {error}") from error
@@ -118,9 +131,12 @@ class Rehearsal:
             main = self._scratch.main()
             if main != looked_at:
                 looked_at, done = main, self._done()
+                if self._doors.strangers():
+                    raise _NotUnderstood(Stage.DIRECTIVE, "nothing was done")
                 settled = min(settled, time.monotonic() + SETTLE_SECONDS) if done.reported else settled
             elif over or late:
                 stage, why = self._what_is_missing(player, done)
+                why += candidate.first_error(self._scratch)
                 raise Unfit(stage, f"{why}; it {'ended with ' + player.how_it_ended() if over else 'goes on without'}")
             else:
                 self._pause(player)

@@ -19,6 +19,7 @@ from infra.shared.active import Level
 from infra.shared.branches import problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.files import write_whole
+from infra.shared.running_code import running_code
 from infra.shared.watcher_file import Remembered, Report, Trouble, WatcherFile, decode, encode
 
 
@@ -43,6 +44,7 @@ def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFi
         version=runner.version if runner else "",
         launched_for=runner.launched_for if runner else "",
         make_way_by=wall(state.make_way_by) if runner else "",
+        code=running_code(),
         untold=untold,
     )
 

@@ -11,16 +11,14 @@ from msgspec.structs import replace
 
 from infra.keep.services import processes
 from infra.keep.services.elapsed import next_beat
-from infra.keep.supervision import checkouts, former_page, inbox, memory
+from infra.keep.supervision import checkouts, inbox, memory
 from infra.keep.supervision.act import Actor
 from infra.keep.supervision.decide import events
-from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
+from infra.keep.supervision.decide.state import Patience, Phase, State
 from infra.keep.supervision.decide.succession import KNOWN_GOOD_KEPT
 from infra.keep.supervision.parts import Parts, now
 from infra.shared import report_titles
 from infra.shared.branches import MAIN
-from infra.shared.repository.git import GitError
-from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import SignalRequest
 
@@ -117,17 +115,7 @@ class Observer:
         launched = file.branch if parts.following.was_launched(file, found) else ""
         age = max(0.0, at.wall - found.started) if found else 0.0
         parts.enqueue(events.Started(found, served, age, launched))
-        self._look_at_former_page(at)
         return state
-
-    def _look_at_former_page(self, at: Instant) -> None:
-        try:
-            tell = former_page.look(self._parts.places)
-        except (GitError, OSError) as error:  # the next watcher looks again
-            self._parts.log.warning("page.not_looked_through", reason=redacted_and_cut(str(error), 1000))
-            return
-        if tell:
-            self._parts.reports.add(tell, at)
 
     def next_event(self, state: State) -> events.Event:
         """Wait for the next thing that happens, at most until the state's deadline."""

@@ -19,6 +19,10 @@ from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGES
 from infra.shared.repository.tip import commit_tree, file_at, tree_with_entries
 from infra.shared.safe_files import Below
+from infra.shared.text import counted, cut, plain
+
+MOST_COUNTED, MOST_NAMED, NAME_CHARS = 1000, 5, 80
+"""Of commits; of files and commits; of one name."""
 
 
 class CannotSave(Exception):
@@ -92,7 +96,7 @@ def scratch_index(git: Git, name: str, entries: bytes, made: bytes = b"") -> Ite
 
 
 def save(git: Git, found: Status, name_at: float) -> str:
-    """Push a commit with all that the clone holds and origin does not; gives the branch's name.
+    """Push a commit with all that the clone holds and origin does not; gives the branch's name, and what is there.
 
     Raises GitError when it cannot be pushed, CannotSave when a commit cannot hold it."""
     # The clone's own entries, as nothing else knows of an ignored file that was added by force; without their flags,
@@ -112,8 +116,29 @@ def save(git: Git, found: Status, name_at: float) -> str:
     tree = _with_mains_pages(git, tree, parents)
     commit = commit_tree(git, tree, tuple(dict.fromkeys(parents)), "rescue: what the clone of main held, not pushed")
     name = f"{RESCUE}{stamp(name_at)}"
+    work = _in_words(git, found.commit, commit)
     git("push", "--quiet", "origin", f"{commit}:refs/heads/{name}")
-    return name
+    return f"{name} ({work})"
+
+
+def _in_words(git: Git, head: str, saved: str) -> str:
+    """What origin did not have: files that were not committed, and commits. Names are the agent's."""
+    changed = git.raw("diff", "--name-only", "--no-renames", "-z", head, saved).decode(errors="replace")
+    files = [name for name in changed.split("\0") if name and name not in PAGES]
+    form = ("log", f"--max-count={MOST_COUNTED}", "--format=%h %s")
+    commits = git(*form, f"{saved}^@", "--not", "--remotes=origin").splitlines()
+    parts = [
+        f"{counted(len(found), what)} that {was} not {done}: {_named(found)}"
+        for found, what, done in ((files, "file", "committed"), (commits, "commit", "pushed"))
+        for was in ["was" if len(found) == 1 else "were"]
+        if found
+    ]
+    return "; ".join(parts) or "no file and no commit that origin lacks"
+
+
+def _named(found: list[str]) -> str:
+    shown = [cut(plain(name).replace("\n", " "), NAME_CHARS) for name in found[:MOST_NAMED]]
+    return ", ".join(shown) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")
 
 
 def _with_mains_pages(git: Git, tree: str, parents: list[str]) -> str:

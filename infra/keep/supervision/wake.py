@@ -14,6 +14,7 @@ from math import inf
 import structlog
 from watchdog.events import FileCreatedEvent, FileMovedEvent, FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
 
 RENEW_SECONDS = 1.0
 """A directory that is replaced without rest is watched again at most so often."""
@@ -27,7 +28,7 @@ class Wake:
         self.fd, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.stop_asked = False
         self._log = log
-        self._observer = Observer()
+        self._observer: BaseObserver | None = None
         self._watched: tuple[int, int] | None = None
         """Device and inode of the directory."""
         self._trouble = ""
@@ -66,10 +67,10 @@ class Wake:
         self._next = at + RENEW_SECONDS
         was = self._watched
         self.close()
-        self._observer = Observer()
         try:
             # The identity first: a directory that takes its place between the two is seen at the next look.
             self._watched = _identity(directory)
+            self._observer = Observer()  # it is this that takes an instance of inotify
             self._observer.schedule(_Handler(self.ring, names), directory, event_filter=_EVENTS)
             self._observer.start()
         except (OSError, RuntimeError) as error:  # no inotify left, no thread, or no directory
@@ -85,12 +86,14 @@ class Wake:
 
     def _is_watching(self) -> bool:
         """Its threads live: the one that reads events ends when the directory is removed."""
-        return self._observer.is_alive() and all(emitter.is_alive() for emitter in self._observer.emitters)
+        observer = self._observer
+        return observer is not None and observer.is_alive() and all(each.is_alive() for each in observer.emitters)
 
     def close(self) -> None:
-        if self._observer.is_alive():
+        if self._observer and self._observer.is_alive():
             self._observer.stop()
             self._observer.join(5.0)
+        self._observer = None
 
 
 def _identity(directory: str) -> tuple[int, int] | None:

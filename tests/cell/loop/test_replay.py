@@ -18,7 +18,7 @@ from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError
 from infra.cell.loop.replay import replay
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ModelFailure
-from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse
+from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse, to_plain
 from tests.cell.loop.records import MOST_STEPS, OPENING, as_lines
 from tests.cell.loop.replies import calls, says
 from tests.shared.rows import each_row
@@ -138,6 +138,15 @@ def test_what_goes_another_way_is_told() -> None:
     narrower = {"act": ACT._replace(input_schema=schema({"name": {"type": "string"}}))}
     assert [each.where for each in replay(recorded(run_of_three()), narrower).differences] == ["1.1", "2.1"]
     assert "no such tool: 'act'" in replay(recorded(run_of_three()), {}).differences[0].replayed
+
+
+def test_a_tool_that_the_agent_gave_itself_is_replayed_from_the_record() -> None:
+    """The run was opened with it; what this version has under that name counts more."""
+    lines = run_of_three()
+    lines[0] |= to_plain(OPENING._replace(tools=(ACT,)))
+    assert replay(recorded(lines)).differences == ()
+    narrower = {"act": ACT._replace(input_schema=schema({"name": {"type": "string"}}))}
+    assert [each.where for each in replay(recorded(lines), narrower).differences] == ["1.1", "2.1"]
 
 
 @each_row("steps", [1, 2])

@@ -83,6 +83,7 @@ def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
     cell.branch("improve", {"src/notes.md": "better\n"})
     write(f"{cell.checkout}/half.md", "half done")
     write(f"{cell.checkout}/logs/bootstrap.log", "an earlier line\n")
+    write(f"{cell.places.checkout('other')}/logs/bootstrap.log", "2026-01-31T10:00:00.000Z FAILED other\n")
 
     _, model = work(cell, says("Done."))
 
@@ -97,6 +98,7 @@ def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
         ": second thing\n",
         "0 commits ahead of main, 0 behind, 1 files not committed",
         "    an earlier line",
+        "    2026-01-31T10:00:00.000Z FAILED other",
     ):
         assert words in note
     assert "with more below" not in note, "the whole text stands in COMMS.md"

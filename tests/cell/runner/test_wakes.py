@@ -86,6 +86,22 @@ def test_a_move_while_the_door_was_away_is_not_missed(cell: Cell, wakes: Wakes) 
     assert wakes.sleep(time.time() + 20)
 
 
+def test_a_door_that_was_away_wakes_when_it_is_back(cell: Cell, wakes: Wakes) -> None:
+    """Though main is where it was: what failed for want of the doors waits for nothing else. Said once."""
+    wakes.seen(cell.main())
+    wakes.sleep(time.time() + 0.05)
+    cell.close_git_door()
+    began = time.monotonic()
+    assert not wakes.sleep(time.time() + 0.05)
+    assert not wakes.has_returned()
+
+    cell.open_git_door()
+
+    assert not wakes.sleep(time.time() + 20)
+    assert time.monotonic() - began < 15
+    assert (wakes.has_returned(), wakes.has_returned()) == (True, False)
+
+
 @pytest.mark.heavy
 def test_a_door_that_closes_at_once_is_not_asked_in_a_frenzy(cell: Cell) -> None:
     """Each attempt waits longer than the last one, until the door speaks."""

@@ -126,6 +126,20 @@ def test_a_model_that_fails_is_tried_again_at_the_tick(cell: Cell) -> None:
     assert run.log().count("authentication: the key is wrong") >= 4
 
 
+def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell) -> None:
+    """A watcher died with its doors, and another is up: nobody waits for the clock of ten minutes."""
+    cell.model.replies += [Refusal("unavailable", "nobody is there"), says("Done after all.")]
+    run = asleep(cell)
+    cell.tell("do it")
+    wait_for(lambda: _more_than(cell.model.requests, 0), "the attempt that fails")
+    run.sleeps()
+
+    cell.close_git_door()
+    cell.open_git_door()
+
+    wait_for(lambda: cell.reported("Done after all."), "the report")
+
+
 def _more_than(things: list[Request], count: int) -> bool:
     return len(things) > count
 

@@ -1,20 +1,18 @@
 """Trying the attempts: each at fresh copies of one prepared site, against minifram's verbs, plain git, and the PM's own
-clone, pull and push. The result is a row of the table; `python -m tests.host.tampering.examination` prints all."""
+clone, pull and push. What came of it is a row of the table, which the tests hold it against."""
 
 from __future__ import annotations
 
 import itertools
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from host.agent import up as running
 from host.errors import CommandError
 from tests.host.desk import Desk, Ended
 from tests.host.tampering import above, below, content
-from tests.host.tampering.acts import ACTS, Act
+from tests.host.tampering.acts import Act
 from tests.host.tampering.site import Site
 from tests.host.tampering.vector import (
     BLOCKED,
@@ -172,28 +170,3 @@ def sites_at(directory: Path) -> NewSite:
 def _site(root: Path) -> Site:
     root.mkdir()
     return Site(Desk(root))
-
-
-def rows() -> Iterator[Row]:
-    """The whole table."""
-    with tempfile.TemporaryDirectory() as directory:
-        new_site = sites_at(Path(directory))
-        for vector in VECTORS:
-            yield examine(vector, new_site)
-        for act in ACTS:
-            yield examine_act(act, new_site)
-
-
-def main() -> int:
-    failed = 0
-    for row in rows():
-        good = row.seen == row.expected
-        failed += not good
-        print(f"{'ok  ' if good else 'FAIL'} {row.id}  {row.attempt}\n          {row.seen}", flush=True)
-        if not good:
-            print(f"          expected: {row.expected}")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

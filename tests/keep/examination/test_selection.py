@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import pytest
 
+from infra.keep.examination.running import MARKS
 from infra.shared.verdicts.paths import needs_examination
 from infra.shared.verdicts.reach import acts_elsewhere
-from infra.shared.verdicts.selection import select
+from infra.shared.verdicts.selection import KEEPS_TESTS, select
 
 FILE, LINK = "100644", "120000"
 MAIN = {
@@ -121,3 +125,14 @@ FIXTURES = b"import pytest\n\n@pytest.fixture\ndef it(monkeypatch):\n    monkeyp
 def test_what_acts_on_tests_elsewhere(path: str, before: bytes | None, after: bytes | None, acts: bool) -> None:
     """Hooks and settings do, on whichever side they stand; fixtures do not."""
     assert bool(acts_elsewhere(path, before, after)) is acts
+
+
+def test_the_prompt_names_the_command_that_is_run() -> None:
+    """Tests that are left out for most changes, and marks that do not run, are left out by the agent too."""
+    text = Path(__file__).parents[3].joinpath("SYSTEM.md").read_text(encoding="utf-8")
+    (line,) = [line.strip(" `") for line in text.splitlines() if "-m pytest" in line]
+    words = shlex.split(line)
+    assert words[words.index("-m", 3) + 1] == MARKS
+    ignored = {word.removeprefix("--ignore=tests/") for word in words if word.startswith("--ignore")}
+    assert ignored == {name for name in KEEPS_TESTS if (Path(__file__).parents[3] / "tests" / name).is_dir()}
+    assert words[-1] == "tests"

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from infra.cell.model_client import ModelFailure, health
-from infra.shared.conversation import END_TURN, TOOL_USE, Message, Spent, Text, ToolUse, to_plain
+from infra.shared.conversation import END_TURN, REFUSAL, TOOL_USE, Message, Spent, Text, ToolUse, to_plain
 from infra.shared.exit_codes import Exit
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
@@ -130,7 +130,10 @@ def test_a_body_over_the_limit_is_refused(door: DoorProcess) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/", 404), ("GET", "/v1/complete", 405), ("POST", "/health", 405), ("PUT", "/v1/complete", 405)],
+    [
+        *(("GET", "/", 404), ("GET", "/v1/complete", 405), ("POST", "/health", 405), ("PUT", "/v1/complete", 405)),
+        *(("GET", "/../secrets/anthropic_api_key", 404), ("POST", "http://elsewhere.example/v1/messages", 404)),
+    ],
 )
 def test_other_requests_are_told_what_the_door_answers(door: DoorProcess, method: str, path: str, status: int) -> None:
     """Also these answers have the one form of errors."""
@@ -196,7 +199,8 @@ def test_a_ledger_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
 def test_the_door_comes_with_a_script_of_its_own(tmp_path: Path) -> None:
     """Without any setting it plays the demonstration's script."""
     with DoorProcess(tmp_path, {}) as door:
-        assert door.complete(a_request("zzz no scene is for this")).stop_reason in (END_TURN, TOOL_USE)
+        assert door.complete(a_request("zzz no scene is for this")).stop_reason == REFUSAL
+        assert door.complete(a_request("write src/hello.py")).stop_reason == TOOL_USE
 
 
 def test_the_log_is_json_and_holds_no_word_of_a_conversation(door: DoorProcess) -> None:

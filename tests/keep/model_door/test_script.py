@@ -13,6 +13,7 @@ from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
     OPENING_PREFIX,
+    REFUSAL,
     TOOL_USE,
     Completion,
     Message,
@@ -156,11 +157,11 @@ def test_a_scene_is_played_to_its_end_and_says_so() -> None:
 
 
 def test_a_conversation_without_a_scene_is_told_so() -> None:
-    """No scene is an ended turn with a reason, not a failure."""
+    """Nothing was done, so it is a refusal: no directive is ticked by it."""
     (said,) = play(parse_script("scenes: []", "s"), 1)
 
     assert isinstance(said, Completion)
-    assert said.stop_reason == END_TURN
+    assert said.stop_reason == REFUSAL
     assert "no scene" in str(said.content)
 
 

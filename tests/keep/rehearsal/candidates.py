@@ -154,12 +154,19 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "directive",
         "ended with exit status 3",
     ),
+    "asks the model in another form": (
+        "infra/cell/runner/run_start.py",
+        "Request((prompt, seen.document), messages",
+        'Request((prompt + seen.document, ""), messages',
+        "directive",
+        "directive: the model was asked in a form that it does not know: it finds the open directive in COMMS.md",
+    ),
     "cannot write files": (
         "infra/cell/loop/file_tools.py",
         "    encoded = content.encode()\n",
         "    raise OSError('no ink')\n    encoded = content.encode()\n",
         "write",
-        "no ink",
+        "did not make src/rehearsal.md in the checkout (write_file: no ink)",
     ),
     "commits and never pushes": (
         "infra/cell/loop/bash_tool.py",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import infra
-from infra.keep.rehearsal import verdict
+from infra.keep.rehearsal import candidate, verdict
 from infra.keep.rehearsal.verdict import RehearsalVerdict
+from infra.shared.safe_files import Below
 from tests.keep.rehearsal.candidates import BRANCH, BROKEN, LIVE, SLOW, Bench
 
 FEW_SECONDS = 6.0
@@ -234,3 +237,24 @@ def test_the_command_is_the_keeps_own_code() -> None:
 
     assert "-P" in words
     assert verdict.environment()["PYTHONPATH"] == os.path.dirname(os.path.dirname(infra.__file__))
+
+
+def test_a_conversation_is_told_in_words(tmp_path: Path) -> None:
+    """What model and tools said, and the end: not half a line of JSON."""
+    place = tmp_path / "main/minifram/logs/transcripts"
+    place.mkdir(parents=True)
+    lines = [
+        {"kind": "opened", "system": ["x" * 100_000]},
+        {"kind": "acted", "call": {"name": "bash"}, "content": "it ran"},
+        {"kind": "answered", "content": [{"type": "text", "text": "The script has no scene for this conversation."}]},
+        {"kind": "ended", "end": "refusal", "failure": ""},
+    ]
+    (place / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    told = candidate._last_conversation(Below(str(tmp_path)), "main/minifram")
+
+    assert told.splitlines() == [
+        "bash: it ran",
+        "model: The script has no scene for this conversation.",
+        "ended: refusal",
+    ]

@@ -39,8 +39,10 @@ os.makedirs("logs", exist_ok=True)
 def say(word, boot_id=BOOT["id"]):
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%03dZ" % (int(now * 1000) % 1000)
-    with open("logs/bootstrap.log", "a") as log:
-        log.write(f"{stamp} {word} {BOOT['branch']} {BOOT['commit']} {boot_id}\\n")
+    with open("logs/bootstrap.log", "ab+") as log:
+        log.seek(max(0, log.seek(0, 2) - 1))
+        torn = log.read(1) not in (b"", b"\\n")  # by a power cut
+        log.write(b"\\n" * torn + f"{stamp} {word} {BOOT['branch']} {BOOT['commit']} {boot_id}\\n".encode())
 
 def ask(name, target):
     with open(f"{BOT}/.signal/.tmp", "w") as file:

@@ -248,6 +248,24 @@ def test_nothing_that_a_clone_holds_is_lost(main: Main, leave: Callable[[Main], 
     assert again == Ready(ready.commit), "what was saved once is not saved at each launch"
 
 
+def test_what_was_saved_is_named(main: Main) -> None:
+    """Files that were not committed, and commits that were not pushed: the PM need not look for them."""
+    main.write(half="done")
+    main.write(behaviour="changed")
+    main.agent.git("fetch", "-q")
+    main.git("add", "behaviour")
+    main.git("commit", "-q", "-m", "a commit of its own")
+    for number in range(7):
+        main.write(**{f"file{number}": "x"})
+    new_main(main)
+
+    said = main.bring().rescued
+
+    assert "8 files that were not committed: file0, file1, file2, file3, file4 and 3 more" in said
+    assert "1 commit that was not pushed: " in said
+    assert "a commit of its own" in said
+
+
 def test_a_clean_clone_is_left_alone_and_what_is_ignored_stays(main: Main) -> None:
     """The control: without work there is nothing to save, and ignored files and stashes survive a new main."""
     (main.path / "logs").mkdir(exist_ok=True)

@@ -44,6 +44,7 @@ from infra.keep.supervision.reports import Reports
 from infra.shared import watcher_file
 from infra.shared.active import Level, Runner
 from infra.shared.paths import Paths
+from infra.shared.running_code import running_code
 from infra.shared.watcher_file import BootRecord, Pin, SignalRequest, Version, VersionFailures
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
@@ -191,6 +192,7 @@ def test_an_attempt_is_recorded_before_it_is_made() -> None:
     wanted = a_runner(branch="better", pid=0)
     state, _ = decide(starting, LaunchReady(wanted, "bootstrap"), at(1))
     file = memory.to_file(state, (), at(1))
+    assert file.code == running_code()
     assert (file.boot_id, file.runner_pid, file.request, len(file.boots)) == ("a" * 32, 0, a_request(), 1)
     assert decide(state, LaunchReady(a_runner(boot_id="b" * 32), "bootstrap"), at(1)) == (state, [])
     assert decide(state, Launched(a_runner(boot_id="b" * 32)), at(1)) == (state, [])

@@ -1,0 +1,74 @@
+"""A kernel that refuses the watcher what it needs, or takes its time: it goes on without, and with it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.keep.services.processes import is_alive
+from infra.shared.signals import SignalName
+from tests.faults.grown import MakeAgent, grown, kill_runner
+from tests.faults.refused_calls import FORKS, injected, injecting
+from tests.keep.supervision.agents import within
+
+pytestmark = pytest.mark.heavy
+
+
+ERRORS = {"EAGAIN": "Resource temporarily unavailable", "ENOMEM": "Cannot allocate memory"}
+
+
+def test_the_watcher_cannot_start_a_process(make_agent: MakeAgent) -> None:
+    """Fault: each fork of the watcher fails, with one error and with another, and then its runner is killed; expected:
+    it lives, tries and says why, no version is blamed, and main serves when it can again."""
+    agent, _ = grown(make_agent)
+    assert agent.watcher
+    for error, words in ERRORS.items():
+        failures = agent.state().failures
+        with injecting(agent.watcher.pid, FORKS, f"error={error}"):
+            first = kill_runner(agent)
+            within(30.0, lambda failures=failures: agent.state().failures >= failures + 2, "launches in vain")  # type: ignore[misc]
+            assert agent.watcher.poll() is None
+        second = agent.serving(but=first.boot_id)
+        assert (second.level, second.version, second.pins) == ("main", first.version, ())
+        assert words in agent.log()
+
+
+def test_the_watcher_gets_no_file_events(make_agent: MakeAgent) -> None:
+    """Fault: inotify_init fails with EMFILE, as where all instances of the user are taken; expected: one warning, and a
+    signal is found by the poll."""
+    agent = make_agent()
+    agent.branch("better", "serve()")
+    agent.start(before=injected("inotify_init,inotify_init1", "error=EMFILE"))
+    agent.serving()
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.serving("better")
+    assert agent.log().count("watch.unavailable") == 1
+
+
+def test_the_disk_answers_with_errors(make_agent: MakeAgent) -> None:
+    """Fault: each fsync of the watcher fails with EIO, and then its runner is killed; expected: nothing is led that
+    could not be noted, the watcher lives, and main serves when the disk does again."""
+    agent, _ = grown(make_agent)
+    assert agent.watcher
+    with injecting(agent.watcher.pid, "fsync,fdatasync", "error=EIO"):
+        first = kill_runner(agent)
+        within(20.0, lambda: "memory.not_saved" in agent.log(), "a memory that is not saved")
+        assert "Input/output error" in agent.log()
+        within(10.0, lambda: not is_alive(first.runner_pid, first.runner_started), "its end")
+        assert agent.watcher.poll() is None
+        assert agent.state().boot_id == first.boot_id
+    second = agent.serving(but=first.boot_id, seconds=60.0)
+    assert (second.level, second.pins) == ("main", ())
+
+
+@pytest.mark.parametrize("delay", ["500ms", pytest.param("2s", marks=pytest.mark.long)])
+def test_the_disk_is_slow(make_agent: MakeAgent, delay: str) -> None:
+    """Fault: each fsync of watcher, doors, git and runner takes that long; expected: main serves at the first attempt,
+    so does the branch that is asked for, and nothing is held against either."""
+    agent = make_agent(settings="limits: {grace_seconds: 5}\n")
+    agent.branch("better", "serve()")
+    agent.start(before=injected("fsync,fdatasync", f"delay_enter={delay}"))
+    agent.serving(seconds=90.0)
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    state = agent.serving("better", seconds=90.0)
+    assert [boot.outcome for boot in state.boots] == ["left", "success"]
+    assert (state.pins, state.version_failures, state.troubles) == ((), (), ())

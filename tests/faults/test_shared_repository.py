@@ -1,0 +1,249 @@
+"""The shared repository under faults: pushes that are killed or find no room, maintenance under a fetch, refs and
+objects that go bad or away, a disk that turns read-only."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.keep.services.processes import is_alive
+from infra.shared.repository.git import Git
+from infra.shared.signals import SignalName
+from tests.faults.disks import fill, read_only, small_disk
+from tests.faults.grown import MakeAgent, grown, kill_runner
+from tests.keep.git_door.git_server import Server
+from tests.keep.git_door.world import World
+from tests.keep.supervision.agents import Agent, within
+
+pytestmark = pytest.mark.heavy
+
+
+def fsck(repository: str) -> None:
+    Git(repository)("fsck", "--strict", "--no-dangling")
+
+
+def content(directory: str) -> set[str]:
+    return {str(path) for path in Path(directory).rglob("*") if path.name != "filler"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path / "world")
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize("lacks", ["space", "inodes"])
+def test_a_push_finds_no_room(tmp_path: Path, lacks: str) -> None:
+    """Fault: the repository's disk has no space, or no inode, left when the agent pushes; expected: the push is
+    refused, no ref moves, nothing of it stays behind, and it lands once there is room."""
+    world = World(tmp_path / "world")
+    aside = f"{world.places.remote}.aside"
+    os.rename(world.places.remote, aside)
+    with small_disk(Path(world.places.remote), "4m" if lacks == "space" else "4m,nr_inodes=400") as disk:
+        subprocess.run(["cp", "--archive", f"{aside}/.", str(disk)], check=True)
+        before, main = content(str(disk)), world.main
+        work = world.agent.commit({f"src/{number}.py": os.urandom(2000).hex() for number in range(150)})
+        fillers = [fill(disk)] if lacks == "space" else _fill_inodes(disk)
+        world.agent.refused("main", "main:better")
+        for filler in fillers:
+            filler.unlink()
+        assert (world.main, world.ref("refs/heads/better")) == (main, None)
+        assert content(str(disk)) == before
+        fsck(str(disk))
+        world.agent.push("main")
+        assert world.main == work
+
+
+def _fill_inodes(disk: Path) -> list[Path]:
+    made: list[Path] = []
+    while os.statvfs(disk).f_favail > 0:
+        made.append(disk / f"filler{len(made)}")
+        made[-1].touch()
+    return made
+
+
+def test_a_push_is_killed(server: Server) -> None:
+    """Fault: SIGKILL at random moments for a push of the agent's and all that serves it; expected: each time the
+    repository is whole, main is as it was or as it was pushed, and the next push lands."""
+    world, chance = server.world, random.Random(2)
+    landed = 0
+    for number in range(12):
+        before, work = world.main, world.agent.commit({f"src/{number}.py": os.urandom(3000).hex()})
+        push = subprocess.Popen(
+            ["git", "push", "--quiet", "origin", "main"],
+            cwd=world.agent.path,
+            env=world.agent.env,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(chance.uniform(0.0, 0.25))  # the moment is the test
+        os.killpg(push.pid, signal.SIGKILL)
+        push.wait()
+        os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        assert world.main in (before, work)
+        landed += world.main == work
+        fsck(world.places.remote)
+        Path(world.places.remote, "refs/heads/main.lock").unlink(missing_ok=True)  # as the watcher does after a while
+        server.start([*server.process.args])  # type: ignore[misc]
+    assert landed < 12, "the control: some were cut short"
+    world.agent.push("main")
+    assert world.main == world.agent.head
+
+
+def test_a_fetch_meets_maintenance(server: Server) -> None:
+    """Fault: the repository is packed anew and pruned, again and again, while agent and PM fetch and clone; expected:
+    each fetch is whole."""
+    world, stop = server.world, threading.Event()
+    for number in range(30):
+        world.pm.commit({f"src/{number}.py": f"{number}\n"})
+        world.pm.push("HEAD:main")
+    failures: list[str] = []
+
+    def maintain() -> None:
+        git = Git(world.places.remote)
+        while not stop.is_set():
+            git("repack", "-a", "-d", "-q")
+            git("prune", "--expire=now")
+            git("pack-refs", "--all")
+
+    worker = threading.Thread(target=maintain)
+    worker.start()
+    try:
+        for number in range(12):
+            for clone, url in ((world.agent, server.url), (world.pm, world.places.remote)):
+                done = clone.run("clone", "--quiet", url, f"{world.root}/fetched{number}")
+                failures += [done.stderr] if done.returncode else []
+                if not done.returncode:
+                    fsck(f"{world.root}/fetched{number}")
+                shutil.rmtree(f"{world.root}/fetched{number}", ignore_errors=True)
+    finally:
+        stop.set()
+        worker.join(20)
+    assert failures == []
+
+
+def _refused(agent: Agent) -> None:
+    """A signal that ends nobody, and of which the PM is to read."""
+    Path(agent.places.signals, "bootstrap").write_text("-b\n")
+
+
+def test_the_repository_is_read_only(make_agent: MakeAgent) -> None:
+    """Fault: the repository's disk turns read-only while a runner serves, and a signal is refused; expected: the runner
+    goes on, the watcher lives and keeps what is to be told, and tells it when it can write again."""
+    agent, _ = grown(make_agent)
+    first = agent.serving()
+    with read_only(agent.places.remote):
+        _refused(agent)
+        within(20.0, lambda: "report.failed" in agent.log(), "a failed report")
+        assert agent.watcher
+        assert agent.watcher.poll() is None
+        assert is_alive(first.runner_pid, first.runner_started)
+        assert agent.state().boot_id == first.boot_id
+    agent.told("a signal was refused")
+
+
+def test_the_branch_that_runs_is_deleted(make_agent: MakeAgent) -> None:
+    """Fault: the PM deletes the branch that is active; expected: its runner goes on, and when it dies main serves."""
+    agent, _ = grown(make_agent)
+    commit = agent.branch("better", "serve()")
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    better = agent.serving("better")
+    assert better.commit == commit
+    Git(agent.places.remote)("branch", "-D", "better")
+    agent.ask(SignalName.BOOTSTRAP, "nowhere")
+    agent.told("a signal was refused")  # so the watcher has looked around since
+    assert agent.state().boot_id == better.boot_id
+    os.kill(better.runner_pid, signal.SIGKILL)
+    state = agent.serving("main", but=better.boot_id)
+    assert (state.level, state.pins) == ("main", ())
+
+
+REFS = {"empty": "", "zeroes": "\0" * 41, "garbage": "not a commit\n", "half": "0123456789abcdef"}
+
+
+def test_branches_have_damaged_refs(make_agent: MakeAgent) -> None:
+    """Fault: the refs of branches are damaged in the shared repository, each in another way, and main's runner is
+    killed; expected: main serves, the branches count as missing, and reports and signals work."""
+    agent, _ = grown(make_agent)
+    agent.branch("better", "serve()")
+    agent.git("push", "-q", "origin", *(f"main:{name}" for name in REFS))
+    for name, damage in REFS.items():
+        Path(agent.places.remote, "refs/heads", name).write_text(damage)
+    before = kill_runner(agent)
+    state = agent.serving(but=before.boot_id)
+    assert (state.level, state.version, state.pins) == ("main", before.version, ())
+    for name in REFS:
+        agent.ask(SignalName.ROLLBACK, name)
+        agent.told(f"rollback to {name} failed")
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.serving("better")
+
+
+def test_the_objects_are_gone_while_a_runner_serves(make_agent: MakeAgent) -> None:
+    """Fault: all objects of the shared repository are removed while a runner serves; expected: it goes on, the watcher
+    lives, and once they are back a branch that is asked for serves."""
+    agent, _ = grown(make_agent)
+    agent.branch("better", "serve()")
+    first = agent.serving()
+    objects = Path(agent.places.remote, "objects")
+    objects.rename(objects.with_name("away"))
+    _refused(agent)
+    within(20.0, lambda: "report.failed" in agent.log(), "a failed report")
+    assert agent.watcher
+    assert agent.watcher.poll() is None
+    assert is_alive(first.runner_pid, first.runner_started)
+    assert agent.state().boot_id == first.boot_id
+    objects.with_name("away").rename(objects)
+    agent.told("a signal was refused")
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.serving("better")
+
+
+def _another_bit(pack: Path) -> None:
+    whole = pack.read_bytes()
+    middle = len(whole) // 2
+    pack.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+
+
+def _half_of_the_index(pack: Path) -> None:
+    index = pack.with_suffix(".idx")
+    index.chmod(0o600)
+    os.truncate(index, index.stat().st_size // 2)
+
+
+PACKS = {"one": _another_bit, "two": _half_of_the_index}
+
+
+def test_a_branch_s_pack_is_damaged(make_agent: MakeAgent) -> None:
+    """Fault: a bit of the pack in a branch's clone is another, or the pack's index is cut, when the branch is asked for
+    and would be rehearsed; expected: it is not launched, the PM reads why, and main serves."""
+    agent, _ = grown(make_agent)
+    for name, damage in PACKS.items():
+        agent.branch(name, f"serve()  # {name}")
+        clone = agent.places.checkout(name)
+        Git(clone)("repack", "-a", "-d", "-q")
+        pack = next(Path(clone, ".git/objects/pack").glob("*.pack"))
+        pack.chmod(0o600)
+        damage(pack)
+    agent.settings.write_text("limits: {grace_seconds: 1, boot_seconds: 5}\n")  # with rehearsals
+    agent.stop()
+    agent.start()
+    for name in PACKS:
+        first = agent.serving()
+        agent.ask(SignalName.BOOTSTRAP, name)
+        told = agent.told(f"{name} failed, main is active again")
+        assert "pack" in told.rpartition(f"{name} failed")[2], "these runners would live through no rehearsal anyway"
+        state = agent.serving("main", but=first.boot_id)
+        assert not [boot for boot in state.boots if (boot.branch, boot.outcome) == (name, "success")]
+        assert [pin.branch for pin in state.pins if pin.branch == "main"] == []
