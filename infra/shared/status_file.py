@@ -9,6 +9,9 @@ from infra.shared.redacted_file import RedactedFile
 SCHEMA = "minifram.life/1"
 BOOTING, VALIDATING, WORKING, SLEEPING, LEAVING = "booting", "validating", "working", "sleeping", "leaving"
 
+SERVICES_SHARE = 0.25
+"""Of the processors that the cell may use, so much for all that the agent keeps running together."""
+
 
 class RunnerStatus(NamedTuple):
     doing: str

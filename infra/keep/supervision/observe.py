@@ -244,6 +244,8 @@ class Observer:
         self._parts.health.was_held(at, self._parts.examining.look(state, at))
 
     def _look_at_health(self, state: State, at: float) -> None:
+        if self._parts.examining.pids() | self._parts.preparation.pids():
+            self._parts.limit_watch.excuse()
         if not self._parts.examining.is_holding:
             self._parts.enqueue(*self._parts.health.look(state, at), *self._parts.limit_watch.look(state, at))
 

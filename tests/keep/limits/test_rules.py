@@ -207,6 +207,6 @@ def test_never_less_than_nothing_nor_more_than_there_is(
 def test_the_settings_hold_the_limits() -> None:
     """The defaults that the rules speak of."""
     limits = LimitSettings()
-    assert (limits.sample_seconds, limits.cpu_seconds, limits.cpu_fraction, limits.cpu_cores) == (30, 1800, 0.95, None)
+    assert (limits.sample_seconds, limits.cpu_seconds, limits.cpu_fraction, limits.cpu_cores) == (30, None, 0.95, None)
     assert limits.steps_per_hour == 3000
     assert (limits.free_bytes, limits.tokens_per_hour, limits.branch_dirs) == (256 * MIB, 5_000_000, 20)

@@ -519,3 +519,26 @@ def test_the_memory_before_an_unreadable_one_is_kept_too(tmp_path: Path) -> None
         assert (file, "set aside" in problem) == (WatcherFile(), True)
     assert (tmp_path / "watcher.json.unreadable").read_text() == "{second"
     assert (tmp_path / "watcher.json.unreadable.before").read_text() == "{first"
+
+
+LOOPS = """# loops
+loops = [subprocess.Popen([sys.executable, "-I", "-S", "-c", "while True: pass"], start_new_session=True) for _ in "ab"]
+open(f"{BOT}/loops", "w").write(" ".join(str(loop.pid) for loop in loops))
+open("logs/life.json", "w").write(json.dumps({"doing": "sleeping"}))
+serve()
+"""
+
+
+def test_loops_that_run_while_the_agent_sleeps_are_ended(make_agent: MakeAgent) -> None:
+    """They, and not the runner, whose state does not explain them; the PM reads which."""
+    agent = make_agent(LOOPS, "limits: {grace_seconds: 1, boot_seconds: 5, sample_seconds: 1}\n")
+    agent.start()
+    serving = agent.serving()
+    loops = [int(pid) for pid in Path(agent.places.bot, "loops").read_text().split()]
+
+    def over() -> bool:
+        return all(not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie" for pid in loops)
+
+    within(60.0, over, "the end of both loops")
+    assert agent.state().boot_id == serving.boot_id, "the runner goes on"
+    assert "The agent said that it slept" in agent.told("a limit: idle")
