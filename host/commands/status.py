@@ -54,6 +54,10 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
         text += f", {counted(doing.steps, 'step')}" if doing.steps else ""
         text += f", until {one_line(doing.until, 24)}" if doing.until else ""
         yield "unit", f"{one_line(doing.unit)} · {text}" if doing.unit else text
+        if doing.waits:
+            yield "waits", screen.bad(one_line(doing.waits, 240))
+        if doing.services:
+            yield "services", one_line(doing.services, 240)
         if doing.last_error:
             yield "last error", screen.bad(one_line(doing.last_error, 160))
     for index, boot in enumerate(found.boots):

@@ -8,9 +8,11 @@ from infra.shared.redacted_file import RedactedFile
 
 SCHEMA = "minifram.life/1"
 BOOTING, VALIDATING, WORKING, SLEEPING, LEAVING = "booting", "validating", "working", "sleeping", "leaving"
+WAITING = "waiting"
+"""For a model that does not answer, in the middle of a run."""
 
 SERVICES_SHARE = 0.25
-"""Of the processors that the cell may use, so much for all that the agent keeps running together."""
+"""Of the memory and of the processors that the cell may use, so much for all services together."""
 
 
 class RunnerStatus(NamedTuple):
@@ -22,8 +24,12 @@ class RunnerStatus(NamedTuple):
     """First line of the directive in work; empty when there is none."""
     steps: int = 0
     until: str = ""
-    """When sleeping: the next tick at the latest."""
+    """When sleeping or waiting: the next tick or try at the latest."""
     last_error: str = ""
+    waits: str = ""
+    """For what open directives wait; empty when they do not."""
+    services: str = ""
+    """What the agent keeps running, in words; empty for nothing."""
 
 
 def write_status(path: str, status: RunnerStatus) -> None:

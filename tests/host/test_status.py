@@ -122,7 +122,8 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     checkout = Path(desk.home().places.bot) / "main" / "minifram" / "logs"
     checkout.mkdir(parents=True)
     write_status(
-        str(checkout / "life.json"), RunnerStatus(WORKING, AT, "build a thing", 12, "", "the model door refused")
+        str(checkout / "life.json"),
+        RunnerStatus(WORKING, AT, "build a thing", 12, "", "the model door refused", "for your word", "web running"),
     )
 
     ended = desk.run("status")
@@ -136,6 +137,8 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
         "build a thing · working",
         "12 steps",
         "the model door refused",
+        "waits      for your word",
+        "services   web running",
         "1 open",
         "improve (passed)",
         "today $0.00 of $10.00",

@@ -159,6 +159,7 @@ WRITER = "infra/shared/redacted_file.py"
 WORK = "the model's own files, which are its work"
 ALLOWED = {
     "infra/shared/safe_files.py": "the step below the writer",
+    "infra/shared/safe_steps.py": "the step below the writer",
     "infra/shared/boot_log.py": "a boot's lines, of words that the runner chose; a reason is redacted by who gives it",
     "infra/shared/boot_files.py": "the watcher's line in the boot log, and preparing the logs",
     "infra/shared/signals.py": "the name of a branch or commit",
@@ -166,6 +167,7 @@ ALLOWED = {
     "infra/cell/runner/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/runner/context.py": "one constant line",
     "infra/cell/loop/file_tools.py": WORK,
+    "infra/cell/services/supervisor.py": "what a service of the agent's prints, which writes it itself",
     "infra/shared/repository/": "git objects, and what git reads",
 }
 WRITERS = {"write_whole", "os.write", "os.pwrite", "os.open", "os.fdopen", "tempfile.mkstemp", "os.truncate"}
@@ -183,7 +185,7 @@ def writes(tree: ast.AST) -> Iterator[str]:
             if re.search("[wax+]", how.split("encoding")[0].replace("encoding", "")):
                 yield f"{name}({how})"
         elif name == "os.open":
-            if re.search("O_(WRONLY|RDWR|APPEND|CREAT)", how):
+            if "O_RDONLY" not in how or re.search("O_(WRONLY|RDWR|APPEND|CREAT)", how):
                 yield f"{name}({how})"
         elif name in WRITERS or (isinstance(node.func, ast.Attribute) and node.func.attr in METHODS):
             yield name

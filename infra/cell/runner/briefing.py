@@ -50,6 +50,7 @@ def text_of(context: RunnerContext, main: str, tasks: Sequence[Directive], look_
         f"  (a new branch: leave out -b BRANCH, then git -C {bot}/BRANCH/minifram checkout -b BRANCH)",
         *_stand_in(boot),
         f"- branches not in main: {', '.join(unmerged) or 'none'}",
+        *([f"- services: {context.services.words()}"] if context.services and context.services.words() else []),
         "",
         "## Open directives",
         "",

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from infra.cell.loop.context.context import Summarised, Trimmed
-from infra.cell.loop.loop import Acted, Acting, Answered, Event, Outcome, Told
+from infra.cell.loop.loop import Acted, Acting, Answered, Event, Idle, Outcome, Told
+from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Request, to_plain
@@ -51,6 +52,11 @@ class Transcript:
             self._lacks_a_line(error)
             return
         self._append(kind, facts)
+
+    def model_failed(self, failure: ModelFailure, wait_seconds: float | None) -> None:
+        """A model call failed; it is made again after `wait_seconds`, or by a later run."""
+        facts = {"type": failure.type, "message": failure.message, "wait_seconds": wait_seconds}
+        self._append("model_failed", facts)
 
     def ended(self, outcome: Outcome) -> None:
         self._append("ended", {"end": outcome.end.value, "steps": outcome.steps, "failure": str(outcome.failure or "")})
@@ -104,6 +110,8 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
             }
         case Told(_, text, steered):
             return "told", step | {"text": text, "steered": steered}
+        case Idle():
+            return "idle", step
         case Trimmed(_, blocks, before, after):
             return "shortened", step | {"blocks": blocks, "tokens_before": before, "tokens_after": after}
         case Summarised():

@@ -119,7 +119,7 @@ def test_beginning_anew_has_an_end(cell: Cell) -> None:
     """Three times at once; then it is reported, and goes on at the tick, one unit at a time."""
     cell.tell("dig")
     model = Digger(until_units=99)
-    work = work_of(cell, model)
+    work = work_of(cell, model, work_seconds=0.01)
 
     assert [work.look(ticked=False) for _ in range(MOST_STARTS + 2)] == [
         *[Next.LOOK_AGAIN] * MOST_STARTS,
