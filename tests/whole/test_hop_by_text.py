@@ -75,7 +75,7 @@ def test_a_hop_by_plain_text(owner: Owner) -> None:
         }
         owner.settings.write_text(yaml.safe_dump(settings))
         owner.make_clone()
-        owner.keep_only("tests/shared/test_branches.py", "tests/shared/rows.py")
+        owner.keep_only_test("tests/shared/test_branches.py")
         owner.env["ANTHROPIC_API_KEY"] = "sk-ant-test-0123456789abcdefghijklmnop"
         owner.minifram("up")
         owner.minifram("tell", DIRECTIVE)

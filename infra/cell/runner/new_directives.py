@@ -48,6 +48,7 @@ class NewDirectives:
             self._to_look = True
             if self._is_overtaken():
                 return True
+        self._wakes.has_returned()  # the doors are back: the model is asked at once, and that is all
         return False
 
     def _is_overtaken(self) -> bool:
