@@ -79,7 +79,7 @@ def _run(reply: bytes, screen: Screen, workspace: str, policy: str | None) -> in
         raise click.UsageError(f"--workspace {workspace!r} is no directory")
     words = ["--workspace", workspace]
     words += ["--policy", runner_policy(read_settings(policy))] if policy else []
-    program = keep_command("infra.cell.loop.run_operations", *words)
+    program = keep_command("infra.cell.runner.run_operations", *words)
     ended = subprocess.run(program, input=reply, env=keep_environment(), stdout=subprocess.PIPE, check=False)
     if ended.stdout:
         message = json.loads(ended.stdout)

@@ -29,11 +29,11 @@ class Workbench:
         for made in (self.clone, self.beside, self.agent):
             made.mkdir(parents=True)
         workspace = Workspace(str(self.clone), str(self.bot), (str(self.agent),))
-        tools = (
+        self.tools = (
             *file_tools(str(self.clone), LIMIT, workspace),
             bash_tool(str(self.clone), 10, LIMIT, Interruption(), is_for_events=True),
         )
-        self.toolbox = Toolbox(tools, gate)
+        self.toolbox = Toolbox(self.tools, gate)
 
     def reply(self, text: str) -> list[dict[str, Any]]:
         """The events that a reply gets."""
