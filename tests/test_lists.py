@@ -25,6 +25,7 @@ def test_every_number_is_there_once_with_a_test_or_a_reason(page: Path) -> None:
     assert [line.number for line in lines if not line.tests and len(line.not_tried) < 40] == []
 
 
+@pytest.mark.timeout(300)
 def test_each_test_of_a_line_is_one_that_is_run(request: pytest.FixtureRequest) -> None:
     """Collected by pytest, with the cases that are named, and not left out as long."""
     named = {test for page in NUMBERS for line in read(page.read_text()) for test in line.tests}
