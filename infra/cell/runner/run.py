@@ -37,6 +37,7 @@ from infra.shared import report_titles
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
+from infra.shared.paths import HANDOVER_NOTE
 from infra.shared.report_titles import first_line
 from infra.shared.repository.git import GitError
 from infra.shared.repository.word import pm_has_moved
@@ -194,7 +195,7 @@ def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Dir
         title, then = why_of(stops), words_of(stops, at and timestamp(at))
     more, words = f"\n\n{outcome.failure.message}" if outcome.failure else "", outcome.text
     if outcome.end is End.CONTEXT:
-        more = f" The next run is given {handover_note.NOTE}, what this one wrote down; smaller directives help."
+        more = f" The next run is given {HANDOVER_NOTE}, what this one wrote down; smaller directives help."
         words = clip(words, HANDOVER_CHARS)
     report_end(context, _subject(tasks), title, f"The run ended because {why}. {then}{more}\n\n{words}")
 

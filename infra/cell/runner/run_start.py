@@ -18,11 +18,10 @@ from infra.cell.runner.transcript import SUFFIX
 from infra.shared.boot import Limits
 from infra.shared.comms import Directive
 from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
-from infra.shared.files import write_whole
+from infra.shared.paths import TRANSCRIPTS
+from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.tip import read_file
 from infra.shared.resume import GO_ON_FROM
-
-TRANSCRIPTS = "logs/transcripts"
 
 _CUT_SHORT = "The run was cut short at "
 _RESUMED = (
@@ -142,7 +141,7 @@ def _opening(
 ) -> tuple[Message, ...]:
     """The beginning of the conversation: `Continue.`, and the briefing as the result of a first tool call."""
     now = briefing.text_of(context, seen.commit, tasks, look_back)
-    write_whole(os.path.join(context.checkout, briefing.NOW), now.encode(errors="replace"))
+    RedactedFile(os.path.join(context.checkout, briefing.NOW)).replace(now)
     first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
     reply = toolbox.call(first, gated=False)
     return (

@@ -6,7 +6,6 @@ Best effort, like every log: when the disk refuses, the run continues without it
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Request, to_plain
-from infra.shared.secret_shapes import redacted_value
+from infra.shared.redacted_file import RedactedFile
 
 SCHEMA = "minifram.transcript/2"
 SUFFIX, GAPS = ".jsonl", ".gaps"
@@ -64,18 +63,13 @@ class Transcript:
 
     def _end_torn_line(self) -> None:
         """A power cut may have left half a line."""
-        with contextlib.suppress(OSError), open(self._path, "r+b", buffering=0) as file:
-            if file.seek(0, os.SEEK_END) and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
-                file.write(b"\n")
+        with contextlib.suppress(OSError):
+            RedactedFile(self._path).end_torn_line()
 
     def _append(self, kind: str, facts: dict[str, Any]) -> None:
         facts = {"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts}
         try:
-            line = json.dumps(redacted_value(facts)).encode() + b"\n"
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            with open(self._path, "ab", buffering=0) as file:
-                if file.write(line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            RedactedFile(self._path).append_json(facts)
         except (OSError, ValueError, RecursionError) as error:  # a full disk, or what no line can hold
             self._lacks_a_line(error)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from infra.shared.status_file import SERVICES_SHARE
+
 PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 300.0)
 """Before each further start; the last of them repeats."""
 SETTLED_SECONDS = 60.0
 """A service that has run so long begins with the first pause again."""
-SHARE = 0.25
-"""Of the memory and of the processors that the cell may use, so much for all services together."""
 WINDOW_SECONDS = 60.0
 """Over which processor time is counted: a service may work hard for a moment."""
 
@@ -32,7 +32,7 @@ class Taken(NamedTuple):
 
 def allowance(memory_bytes: int, processors: float) -> Allowance:
     """Of a cell that may use so much."""
-    return Allowance(memory_bytes * SHARE, processors * SHARE)
+    return Allowance(memory_bytes * SERVICES_SHARE, processors * SERVICES_SHARE)
 
 
 def pause_after(ends: int, ran_seconds: float) -> tuple[float, int]:
