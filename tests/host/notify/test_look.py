@@ -8,9 +8,12 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from host.notify import look
 from host.running import record
 from infra.shared import watcher_file
+from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import commit_tree, tree_with
 from infra.shared.watcher_file import Pin
 from tests.host.desk import Desk
@@ -100,6 +103,32 @@ def test_a_merge_by_the_agent_tells_nothing_again(records: Records, is_seen: boo
     git("update-ref", "refs/heads/main", merge)
 
     assert [each.kind for each in (*before, *records.news())] == ["done"]
+
+
+def test_a_history_that_takes_too_long_hides_nothing(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent can push commits until git is not through with them in time."""
+
+    def too_long(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
+        raise GitError(("log",), None, "stopped after 20 s")
+
+    its = records.directive("Write a haiku.")
+    records.news()
+    records.reports("done: it", ticks=(its,))
+    with monkeypatch.context() as slow:
+        slow.setattr(look, "_commits", too_long)
+        assert [each.text for each in records.news()] == ["done: Write a haiku."]
+
+    records.reports("stopped (max steps): Write a haiku.")
+    assert [each.kind for each in records.news()] == ["stopped"]
+
+
+def test_a_repository_without_the_commit_that_is_remembered_is_read_from_now_on(records: Records) -> None:
+    """The PM has put back an older one."""
+    records.seen = replace(records.seen, main="0123456789" * 4)
+    assert records.news() == []
+
+    records.reports("stopped (max steps): Write a haiku.")
+    assert [each.kind for each in records.news()] == ["stopped"]
 
 
 def test_an_agent_that_should_run_and_does_not_is_told_of(records: Records) -> None:
