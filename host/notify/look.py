@@ -13,14 +13,12 @@ from host.display import Say
 from host.errors import CommandError
 from host.notify import records
 from host.notify.events import Fact, Seen, Sight
+from host.notify.spending import Spending
 from host.paths import AgentPaths
 from host.repository import approvals, review
 from host.repository.open import GIT_SECONDS, open_repository
 from host.running.record import PODMAN, sandbox_in_use
 from host.running.watcher import holder, is_locked, known_state
-from infra.keep.ledger.budget import Cost
-from infra.keep.ledger.ledger import lines_of_day
-from infra.keep.ledger.prices import NANO
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.comms import CommsError
@@ -36,7 +34,6 @@ LOG_BYTES = 256 << 10
 MOST_COMMITS = 100
 """Of main's history in one look; the next one goes on from there."""
 _PROBLEMS = (OSError, ValueError, LookupError, GitError, CommandError)
-DAY_SECONDS = 86400
 
 Stamp = tuple[object, ...]
 
@@ -50,7 +47,8 @@ class Looker:
     """The records of one agent. `look` never raises for what it could not read: it tells that it is unread."""
 
     def __init__(self, home: AgentPaths, budget: BudgetSettings, say: Say) -> None:
-        self._home, self._places, self._budget = home, home.places, budget
+        self._home, self._places = home, home.places
+        self._spending = Spending(home.places.ledger, budget)
         self._read: dict[str, _Read] = {}
         self._main: tuple[Stamp, str] = ((), "")
         self._say = say
@@ -131,16 +129,11 @@ class Looker:
         return records.of_watcher_log(tail, known)
 
     def _of_ledger(self, day: str, now: float) -> Iterable[Fact]:
-        given = self._budget
-        of_day = Cost(round(given.daily_usd * NANO), given.daily_tokens)
-        of_unit = Cost(round(given.unit_usd * NANO), given.unit_tokens)
-        before = time.strftime("%Y-%m-%d", time.gmtime(now - DAY_SECONDS))
         try:
-            with opened_file(self._places.ledger) as file:
-                lines = [line for each in (before, day) for line in lines_of_day(file.fileno(), each)]
+            self._spending.read(now)
         except FileNotFoundError:
             return ()
-        return records.of_ledger(lines, day, of_day, of_unit)
+        return records.of_ledger(self._spending, day)
 
     def _of_questions(self, known: records.Known) -> Iterable[Fact]:
         if not os.path.lexists(self._places.questions):

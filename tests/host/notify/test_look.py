@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from host.notify import look
 from host.running import record
+from infra.keep.ledger.ledger import Line, line_of
 from infra.shared import watcher_file
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import commit_tree, tree_with
@@ -204,6 +205,36 @@ def test_a_budget_near_its_end_is_told_of(
     assert [each.kind for each in news] == ["budget"] * len(words)
     assert all(word in each.text for word, each in zip(words, news, strict=True))
     assert records.news() == []
+
+
+def test_a_line_of_the_ledger_is_read_once(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many calls there were; a line counts when it is whole, and a file that was put back is read again."""
+    read: list[bytes] = []
+
+    def counted(content: bytes) -> Line | None:
+        read.append(content)
+        return line_of(content)
+
+    for number in range(20):
+        records.call(str(number), 0.1, 0.1)
+        with monkeypatch.context() as counting:
+            for each in ("host.notify.spending.line_of", "infra.keep.ledger.ledger.line_of"):
+                counting.setattr(each, counted)
+            assert records.news() == []
+    assert len(read) == 40
+
+    path = Path(records.home.places.ledger)
+    before = path.read_bytes()
+    records.call("dear", 0.1, 2.6)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    assert records.news() == []
+    path.write_bytes(whole)
+    assert [each.kind for each in records.news()] == ["budget"]
+    path.write_bytes(before)
+    assert records.news() == []
+    path.write_bytes(whole)
+    assert [each.kind for each in records.news()] == ["budget"]
 
 
 def test_the_day_s_budget_counts_every_unit_and_a_new_day_is_another(records: Records) -> None:
