@@ -151,6 +151,17 @@ def test_an_agent_that_should_run_and_does_not_is_told_of(records: Records) -> N
     assert (gone.kind, "minifram up" in gone.text) == ("stopped", True)
 
 
+def test_an_upgrade_that_was_cut_short_is_told_of(records: Records) -> None:
+    """By a power cut, between the end of the old container and the start of the new one."""
+    records.watcher(phase=watcher_file.STOPPED)
+    Path(records.home.switch_file).touch()
+    assert records.news(NOW) == records.news(NOW + 900) == []
+
+    [gone] = records.news(NOW + 3600)
+    assert (gone.kind, "minifram upgrade" in gone.text) == ("stopped", True)
+    assert records.news(NOW + 7200) == []
+
+
 def test_an_agent_that_fails_to_start_again_and_again_is_told_of_once(records: Records) -> None:
     """Whatever the phase between two attempts."""
     lock = os.open(records.home.places.watcher_lock, os.O_RDWR | os.O_CREAT)
