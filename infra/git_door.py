@@ -143,4 +143,7 @@ def _remove(path: str) -> None:
 
 
 if __name__ == "__main__":
+    from infra.shared.redacted_file import guard_stderr
+
+    guard_stderr()
     sys.exit(main(sys.argv[1:]))

@@ -333,4 +333,7 @@ def _leave(*_: object) -> None:
 
 
 if __name__ == "__main__":
+    from infra.shared.redacted_file import guard_stderr
+
+    guard_stderr()
     sys.exit(main())

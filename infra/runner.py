@@ -64,7 +64,9 @@ def leave_mark(started_at: float) -> tuple[str, str, str]:
 def come_up(launch: tuple[str, str, str]) -> tuple[int, tuple[Boot, LiveHeartbeat] | None]:
     """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason."""
     from infra.cell.runner import start
+    from infra.shared.redacted_file import guard_stderr
 
+    guard_stderr()
     try:
         boot = start.boot_value(os.environ.pop("MINIFRAM_BOOT", ""))
         heartbeat = start.preflight(boot, os.getcwd())

@@ -61,7 +61,10 @@ def supervise(parts: Parts) -> State:
     state = observer.begin()
     while state.phase is not Phase.STOPPED:
         event = observer.next_event(state)
-        state, actions = decide(state, event, now())
+        before, at = state, now()
+        state, actions = decide(before, event, at)
+        # Before it is remembered: a watcher that is killed in between records it twice, and never not at all.
+        parts.attempts.record(before, event, state, at)
         parts.remember(state, actions)
         for action in actions:
             actor.perform(action, state)
@@ -74,4 +77,7 @@ def _refuse(why: str, code: Exit) -> int:
 
 
 if __name__ == "__main__":
+    from infra.shared.redacted_file import guard_stderr
+
+    guard_stderr()
     sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,7 @@ from host.display import one_line
 from host.errors import conflict, failure, not_found, usage
 from host.paths import AgentPaths
 from infra.shared.clones import with_clones
+from infra.shared.paths import TRANSCRIPTS
 from infra.shared.safe_files import Below, Entry
 from infra.shared.secret_shapes import redacted, redacted_value
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from infra.cell.loop.recorded import Recorded
     from infra.cell.loop.replay import Replay
 
-DIRECTORY, SUFFIX = "logs/transcripts", ".jsonl"
+SUFFIX = ".jsonl"
 PIECE_BYTES = 1 << 20
 LINE_BYTES = 2 << 20
 """A longer line is passed over."""
@@ -76,13 +77,13 @@ def names_of(home: AgentPaths) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
     bot = Below(home.places.bot)
     for branch in with_clones(bot)[0]:
-        for entry in bot.walk(f"{branch}/minifram/{DIRECTORY}", depth=0, most=MOST_RUNS, enter=lambda _: False):
+        for entry in bot.walk(f"{branch}/minifram/{TRANSCRIPTS}", depth=0, most=MOST_RUNS, enter=lambda _: False):
             if isinstance(entry, Entry) and entry.path.endswith(SUFFIX) and stat.S_ISREG(entry.status.st_mode):
                 yield branch, os.path.basename(entry.path).removesuffix(SUFFIX)
 
 
 def path_of(branch: str, name: str) -> str:
-    return f"{branch}/minifram/{DIRECTORY}/{name}{SUFFIX}"
+    return f"{branch}/minifram/{TRANSCRIPTS}/{name}{SUFFIX}"
 
 
 def lines_of(home: AgentPaths, path: str, most_bytes: int) -> Iterator[bytes]:

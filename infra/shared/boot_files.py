@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
 
 from infra.shared import boot_log
-from infra.shared.paths import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE
+from infra.shared.paths import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE, RECORDS
 from infra.shared.safe_files import REMOVED, Below
 from infra.shared.secret_shapes import redacted_and_cut
 
@@ -39,7 +40,7 @@ def retire(bot: Below, prefix: str) -> None:
 
 
 def boot_words(bot: Below, checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot_log.BootLine]:
-    """The lines of this boot by their word, as far as the boot log has them complete and in order.
+    """The runner's lines of this boot by their word, as far as the boot log has them complete and in order.
 
     SUCCESS counts only after BOOTSTRAPPING (seed 001, Bootstrap Log Interpretation)."""
     found: dict[str, boot_log.BootLine] = {}
@@ -47,9 +48,29 @@ def boot_words(bot: Below, checkout: str, boot_id: str, branch: str, commit: str
         line = boot_log.parse_line(text) if text.endswith("\n") else None
         if line is None or (line.boot_id, line.branch, line.commit) != (boot_id, branch, commit):
             continue
+        if line.details.get(boot_log.BY) == boot_log.WATCHER:
+            continue
         if line.word != boot_log.SUCCESS or boot_log.BOOTSTRAPPING in found:
             found[line.word] = line
     return found
+
+
+def add_to_boot_log(bot: Below, checkout: str, line: boot_log.BootLine) -> None:
+    """Append the watcher's line in one write. Raises OSError.
+
+    What a full disk or the cell left without an end is made a line that does not parse."""
+    path = f"{checkout}/{BOOT_LOG}"
+    bot.make_directory(os.path.dirname(path))
+    bot.set_aside(path, unless=stat.S_ISREG)
+    descriptor, size = bot.open_to_append(path)
+    try:
+        end = bot.piece(path, 1)
+        torn = size > 0 and end is not None and end.content != b"\n"
+        content = b" (torn)\n" * torn + boot_log.format_line(line).encode()
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    finally:
+        os.close(descriptor)
 
 
 def last_words(bot: Below, checkout: str, since_bytes: int) -> str:
@@ -64,12 +85,14 @@ def last_words(bot: Below, checkout: str, since_bytes: int) -> str:
 
 def open_error_log(bot: Below, checkout: str, rotate_over: int) -> tuple[int, int]:
     """A descriptor to append to `logs/errors.log`, and its size; prepares all of `logs/` for a boot. Of a log over
-    `rotate_over` bytes only the end is kept, in `.1`. Raises OSError."""
+    `rotate_over` bytes only the end is kept, in `.1`; the boot log, a record, is set aside whole. Raises OSError."""
     bot.make_directory(f"{checkout}/{os.path.dirname(ERROR_LOG)}")
     for name in (BOOT_LOG, ERROR_LOG, LIFE_FILE):
         path = f"{checkout}/{name}"
         bot.set_aside(path, unless=stat.S_ISREG)
         status = bot.status(path)
-        if status and status.st_size > rotate_over:
+        if status and status.st_size > rotate_over and name in RECORDS:
+            bot.set_aside(path, unless=lambda _: False)
+        elif status and status.st_size > rotate_over:
             bot.cut(path)
     return bot.open_to_append(f"{checkout}/{ERROR_LOG}")

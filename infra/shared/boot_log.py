@@ -1,6 +1,7 @@
 """The lines of `logs/bootstrap.log` (`SPEC_BOOT`): `<time> <word> <branch> <commit> <boot-id> [key=value …]`.
 
-The runner writes them, the watcher and the PM read them. A line that does not parse is nobody's evidence."""
+The runner writes them, and the watcher adds how each attempt ended (`BY`). The watcher and the PM read them. A line
+that does not parse is nobody's evidence."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from typing import NamedTuple
 BOOTSTRAPPING = "BOOTSTRAPPING"
 SUCCESS = "SUCCESS"
 FAILED = "FAILED"
-WORDS = (BOOTSTRAPPING, SUCCESS, FAILED)
+ENDED = "ENDED"
+"""The watcher's word for a boot that had said SUCCESS."""
+WORDS = (BOOTSTRAPPING, SUCCESS, FAILED, ENDED)
+BY, WATCHER = "by", "watcher"
+"""The detail of every line that the watcher wrote. None of them is evidence of what the runner said."""
 
 
 class BootLine(NamedTuple):
@@ -32,7 +37,7 @@ def format_line(line: BootLine) -> str:
 
 
 _LINE = (
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z) (BOOTSTRAPPING|SUCCESS|FAILED) (\S+)"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z) (BOOTSTRAPPING|SUCCESS|FAILED|ENDED) (\S+)"
     r" ([0-9a-f]{40}|-) ([0-9a-f]{32})((?: [a-z_]+=\S*)*)\n"
 )
 

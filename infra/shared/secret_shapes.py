@@ -18,6 +18,7 @@ LEAST_KNOWN = 8
 """Shorter values are ignored: they would be found everywhere."""
 
 
+MARK = "[secret]"
 LEAST_SHAPED = 17
 """Bytes of the shortest of the shapes: a password of 12 in an address, `://:` before it and `@` behind it."""
 
@@ -34,9 +35,13 @@ def find_secrets(text: bytes, known: tuple[bytes, ...] = ()) -> list[Found]:
     if len(text) < LEAST_SHAPED and not known:
         return []
     lowered = text.lower()
+    return _in_order(text, lowered, known, _present(text, lowered))
+
+
+def _in_order(text: bytes, lowered: bytes, known: tuple[bytes, ...], shapes: list[_Shape]) -> list[Found]:
     found = [
         *(hit for value in known if len(value) >= LEAST_KNOWN for hit in _exact(text, value)),
-        *(hit for shape in _present(text, lowered) for hit in _shaped(text, lowered, shape)),
+        *(hit for shape in shapes for hit in _shaped(text, lowered, shape)),
     ]
     ordered: list[Found] = []
     for hit in sorted(found, key=lambda hit: (hit.start, -hit.end)):
@@ -48,16 +53,25 @@ def find_secrets(text: bytes, known: tuple[bytes, ...] = ()) -> list[Found]:
 
 
 def redacted(text: str, known: tuple[bytes, ...] = ()) -> str:
-    """The text with a mark in place of every secret."""
+    """The text with a mark in place of every secret, and of every password that an address or a header holds: what is
+    shown need not be so sure as what refuses a push."""
     raw = text.encode(errors="surrogatepass")
-    hits = find_secrets(raw, known)
+    shown = redacted_bytes(raw, known)
+    return text if shown is raw else shown.decode(errors="surrogatepass")
+
+
+def redacted_bytes(raw: bytes, known: tuple[bytes, ...] = ()) -> bytes:
+    lowered = raw.lower()
+    shapes = _present(raw, lowered) if len(raw) >= LEAST_SHAPED else []
+    shapes += [shape for shape in _ONLY_SHOWN if shape.anchors[0] in lowered]
+    hits = _in_order(raw, lowered, known, shapes) if shapes or known else []
     if not hits:
-        return text
+        return raw
     parts, at = [], 0
     for hit in hits:
-        parts += [raw[at : hit.start], b"[secret]"]
+        parts += [raw[at : hit.start], MARK.encode()]
         at = hit.end
-    return b"".join([*parts, raw[at:]]).decode(errors="surrogatepass")
+    return b"".join([*parts, raw[at:]])
 
 
 def redacted_and_cut(text: str, most: int, known: tuple[bytes, ...] = ()) -> str:
@@ -67,8 +81,8 @@ def redacted_and_cut(text: str, most: int, known: tuple[bytes, ...] = ()) -> str
 
 
 def redacted_value(value: Any) -> Any:
-    """A JSON value with all its texts redacted, names as well. Names that come out the same are numbered, so that no
-    entry hides another."""
+    """A JSON value with all its texts redacted, names as well, and what stands under the name of a secret. Names that
+    come out the same are numbered, so that no entry hides another."""
     match value:
         case str():
             return redacted(value)
@@ -78,11 +92,35 @@ def redacted_value(value: Any) -> Any:
                 name = redacted(str(key))
                 while name in shown:
                     name = f"{name} {at}"
-                shown[name] = redacted_value(inner)
+                shown[name] = _hidden(key, inner) if _names_a_secret(str(key)) else redacted_value(inner)
             return shown
         case list() | tuple():
             return [redacted_value(inner) for inner in value]
     return value
+
+
+def _names_a_secret(name: str) -> bool:
+    """`api_key`, `X-Auth-Token`, `dbPassword`; not `input_tokens` nor `max_tokens`."""
+    plain = "".join(re.findall("[a-z0-9]+", name.lower()[-40:]))
+    return plain.endswith(_SECRET_NAMES) or plain in ("pwd", "pass", "cookie")
+
+
+_SECRET_NAMES = (
+    *("apikey", "accesskey", "secretkey", "privatekey", "signingkey", "secret", "password", "passwd", "passphrase"),
+    *("token", "credential", "credentials", "authorization", "setcookie"),
+)
+
+
+def _hidden(name: str, value: Any) -> Any:
+    """Numbers under `…token` count something; a schema or another part of an object is looked into as usual."""
+    match value:
+        case str() if value and not (value.isdecimal() and name.lower().endswith("token")):
+            return MARK
+        case list() | tuple():
+            return [_hidden(name, inner) for inner in value]
+        case int() | float() if not isinstance(value, bool) and not name.lower().endswith("token"):
+            return MARK
+    return redacted_value(value)
 
 
 def _exact(text: bytes, value: bytes) -> Iterator[Found]:
@@ -250,6 +288,31 @@ _SHAPES = (
         (b"bearer ",),
         rb"(?ix) bearer[ ]{1,4} " + _VALUE,
         _is_random_under_a_name,
+        beside=True,
+    ),
+)
+
+
+def _is_no_placeholder(value: str) -> bool:
+    lowered = value.lower()
+    named = re.fullmatch(r"(?:my|your|the)?[-_]?(?:pass(?:word|wd)?|pw|pwd|secret|token|key)|x+|\*+|\.+", lowered)
+    return not named and not any(word in lowered for word in (*_OWNS_UP, "your-", "your_", MARK.strip("[]")))
+
+
+_ONLY_SHOWN = (
+    _Shape(
+        "a password in an address",
+        (b"://",),
+        rb"""://[^\s/:@"'<>]{0,100}+:([^\s/:@"'<>\[\]{}$]{3,200}+)@""",
+        _is_no_placeholder,
+        beside=True,
+    ),
+    _Shape(
+        "what a header authorises with",
+        (b"authorization",),
+        rb"""(?ix) authorization \\?["'`]? [ \t]{0,4} [:=] [ \t]{0,4} \\?["'`]?
+        (?: (?:basic|bearer|token|digest|apikey|bot) [ ]{1,4} ) ([a-z0-9_\-+/=.~]{8,2000}+)""",
+        _is_no_placeholder,
         beside=True,
     ),
 )

@@ -44,6 +44,9 @@ class IntervalSettings(Section, frozen=True):
     """How often signals and refs are checked when no file event arrives."""
 
 
+LEAST_CPU_SECONDS = 1800.0
+
+
 class LimitSettings(Section, frozen=True):
     bash_seconds: float = 600.0
     """The longest that one command of the model may run."""
@@ -80,9 +83,9 @@ class LimitSettings(Section, frozen=True):
     that grow by this much in a minute, or one three times this size, are cut; if it goes on, the runner is stopped."""
     sample_seconds: float = 30.0
     """How often the watcher samples what the agent uses of the machine."""
-    cpu_seconds: float = 1800.0
+    cpu_seconds: float | None = None
     """When all processors are busy this long, twice in a row, without a model call or a push, the runner is stopped.
-    At least the longest time that a command or the tests of a branch may take."""
+    Not less than `limits.bash_seconds` and `limits.validation_seconds`; None: 1800, or the longer of these."""
     cpu_fraction: float = 0.95
     """The share of processor time that counts as all of it."""
     cpu_cores: float | None = None

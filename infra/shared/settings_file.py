@@ -99,6 +99,13 @@ def _settings(raw: Any, source: str) -> Settings:
         told = _told(error, known)
         raise SettingsError(f"{source}: {told}; see 'minifram config' for each key and its type") from None
     _refuse_bad_numbers(settings, "", source)
+    limits = settings.limits
+    for name, least in (("bash_seconds", limits.bash_seconds), ("validation_seconds", limits.validation_seconds)):
+        if limits.cpu_seconds is not None and limits.cpu_seconds < least:
+            raise SettingsError(
+                f"{source}: limits.cpu_seconds is {limits.cpu_seconds:g}; expected at least limits.{name} ({least:g}),"
+                " which may take all processors for so long: raise the one, lower the other, or leave it out"
+            )
     for name in settings.egress.allow:
         problem = problem_with_host_name(name)
         if problem:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from infra.shared.settings import LEAST_CPU_SECONDS
+
 FREE = frozenset(
     (
         *("intervals.work_seconds", "intervals.check_seconds", "intervals.poll_seconds"),
@@ -27,13 +29,14 @@ _LESS = frozenset(
         *("comms.keep_reports", "comms.page_bytes", "limits.make_way_seconds"),  # the page is paid for in every prompt
         *("limits.unit_steps", "limits.unit_seconds", "limits.context_tokens", "limits.blob_bytes"),
         *("limits.log_bytes", "limits.cpu_seconds", "limits.cpu_fraction", "limits.cpu_cores"),
-        # The window of `limits.cpu_seconds` is never shorter than the first two; and `down` waits for the third.
+        # `limits.cpu_seconds` has to be at least as long as the first two; and `down` waits for the third.
         *("limits.bash_seconds", "limits.validation_seconds", "limits.grace_seconds"),
         *("limits.tokens_per_hour", "limits.steps_per_hour", "model.max_tokens"),
         *("podman.pids", "podman.open_files", "podman.memory_bytes", "podman.cpus", "podman.tmp_bytes"),
     )
 )
-"""A smaller number gives the agent less. None means no limit."""
+"""A smaller number gives the agent less. None means no limit, unless it stands here."""
+_WITHOUT = {"limits.cpu_seconds": LEAST_CPU_SECONDS}
 _MORE = frozenset(("limits.free_bytes",))
 _LISTED = frozenset(("protected.files", "protected.branches"))
 """A longer list gives the agent less."""
@@ -81,6 +84,7 @@ def _takes(key: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> bool
     """Whether the value of `key` only takes from the agent what it has in `known`."""
     new, old = given[key], known[key]
     if key in _LESS:
+        new, old = (_WITHOUT.get(key) if value is None else value for value in (new, old))
         return new is not None and (old is None or new < old)
     if key in _MORE:
         return bool(new > old)

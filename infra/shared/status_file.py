@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
-from infra.shared.files import write_whole
+from infra.shared.redacted_file import RedactedFile
 
 SCHEMA = "minifram.life/1"
 BOOTING, VALIDATING, WORKING, SLEEPING, LEAVING = "booting", "validating", "working", "sleeping", "leaving"
+WAITING = "waiting"
+"""For a model that does not answer, in the middle of a run."""
+
+SERVICES_SHARE = 0.25
+"""Of the memory and of the processors that the cell may use, so much for all services together."""
 
 
 class RunnerStatus(NamedTuple):
@@ -20,9 +24,13 @@ class RunnerStatus(NamedTuple):
     """First line of the directive in work; empty when there is none."""
     steps: int = 0
     until: str = ""
-    """When sleeping: the next tick at the latest."""
+    """When sleeping or waiting: the next tick or try at the latest."""
     last_error: str = ""
+    waits: str = ""
+    """For what open directives wait; empty when they do not."""
+    services: str = ""
+    """What the agent keeps running, in words; empty for nothing."""
 
 
 def write_status(path: str, status: RunnerStatus) -> None:
-    write_whole(path, json.dumps({"schema": SCHEMA} | status._asdict()).encode())
+    RedactedFile(path).replace_json({"schema": SCHEMA} | status._asdict())

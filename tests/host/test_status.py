@@ -122,7 +122,8 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     checkout = Path(desk.home().places.bot) / "main" / "minifram" / "logs"
     checkout.mkdir(parents=True)
     write_status(
-        str(checkout / "life.json"), RunnerStatus(WORKING, AT, "build a thing", 12, "", "the model door refused")
+        str(checkout / "life.json"),
+        RunnerStatus(WORKING, AT, "build a thing", 12, "", "the model door refused", "for your word", "web running"),
     )
 
     ended = desk.run("status")
@@ -136,6 +137,8 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
         "build a thing · working",
         "12 steps",
         "the model door refused",
+        "waits      for your word",
+        "services   web running",
         "1 open",
         "improve (passed)",
         "today $0.00 of $10.00",
@@ -184,6 +187,10 @@ def test_what_no_part_of_the_agent_tells_is_told(desk: Desk) -> None:
 
     [other] = status_module._untold(home, WatcherFile(code="0123456789ab"), is_running=True)
     assert "another version of minifram is installed than runs" in other
+    Path(home.switch_file).touch()
+    [upgrade] = status_module._untold(home, running, is_running=True)
+    assert "an upgrade is under way, or was cut short" in upgrade
+    os.unlink(home.switch_file)
     [full] = status_module._untold(home._replace(state="/proc"), running, is_running=True)
     assert full == "the disk is full: 0 MiB free for state (/proc)"
 

@@ -153,6 +153,8 @@ def test_where_keys_go_is_judged_by_the_whole_model() -> None:
         ("limits: {unit_steps: '10'}", "limits.unit_steps is '10'; expected `int`, got `str`"),
         ("limits: {unit_steps: 1.5}", "limits.unit_steps is 1.5; expected `int`, got `float`"),
         ("limits: {unit_steps: 2.0}", "limits.unit_steps is 2.0; expected `int`, got `float`"),
+        ("limits: {cpu_seconds: 60}", "limits.cpu_seconds is 60; expected at least limits.bash_seconds (600)"),
+        ("limits: {cpu_seconds: 700}", "limits.cpu_seconds is 700; expected at least limits.validation_seconds (900)"),
         ("limits: {bash_seconds: '1'}", "limits.bash_seconds is '1'; expected `float`, got `str`"),
         ("limits: {bash_seconds: yes}", "limits.bash_seconds is True; expected `float`, got `bool`"),
         ("limits: {bash_seconds: 0}", "limits.bash_seconds is 0.0; expected a number above 0"),

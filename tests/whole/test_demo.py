@@ -43,6 +43,8 @@ def test_the_demo_shows_every_step_and_leaves_nothing_running(tmp_path: Path) ->
     ):
         assert re.search(step, told), f"{step!r} is not in:\n{told}"
     kept = tmp_path / "kept"
+    refused = next(tmp_path.rglob("cannot-start/minifram/logs/bootstrap.log")).read_text()
+    assert re.search(r"Z FAILED cannot-start [0-9a-f]{40} .* by=watcher .*rehearsal", refused)
     running = [p for p in psutil.process_iter(["environ"]) if str(kept) in str(p.info["environ"])]
     assert running == []
     page = subprocess.run(

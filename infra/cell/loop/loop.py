@@ -6,12 +6,13 @@ what the conversation is about is the caller's."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from infra.cell.loop.context.context import Context, OutOfRoom, Room, Summarised, Trimmed
 from infra.cell.loop.interruption import Interrupted
+from infra.cell.loop.progress import MAX_FAILURES, NO_OP_LOOP, Effects, Progress, fingerprint, has_failed, words_on
 from infra.cell.loop.registry import Dispatcher, Reply
 from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
@@ -45,6 +46,10 @@ class End(Enum):
     REFUSAL = "refusal"
     STUCK = "stuck"
     """It made the same calls with the same results again and again."""
+    NO_OP_LOOP = NO_OP_LOOP
+    """Step after step without any effect."""
+    MAX_FAILURES = MAX_FAILURES
+    """Call after call failed."""
     BUDGET = "budget"
     """The next call could have passed what one run may cost."""
     CONTEXT = "context"
@@ -107,7 +112,13 @@ class Told(NamedTuple):
     """The part of it that is the caller's news, not the loop's own."""
 
 
-Event = Answered | Acting | Acted | Told | Trimmed | Summarised
+class Idle(NamedTuple):
+    """The results of a step were known, and no file and no commit came of it."""
+
+    step: int
+
+
+Event = Answered | Acting | Acted | Told | Idle | Trimmed | Summarised
 
 
 class Hooks(NamedTuple):
@@ -116,6 +127,8 @@ class Hooks(NamedTuple):
     news: Callable[[], str | None] = lambda: None
     """Words for the model between two steps, if there are any."""
     record: Callable[[Event], None] = lambda event: None
+    changed: Callable[[], bool] = lambda: True
+    """Whether a file or a commit came of this step; asked only when its results do not tell."""
     awaits: Callable[[], bool] = lambda: False
     """Whether a call waits for somebody's word."""
     room: Room | None = None
@@ -153,9 +166,12 @@ def run(
     until = monotonic() + bounds.seconds
     text, step, broken = "", 0, 0
     last, same = None, 0
+    progress = Progress()
 
     def told(step: int, own: str = "") -> tuple[Text, ...]:
+        nonlocal progress
         steered = hooks.news() or ""
+        progress = progress.heard() if steered else progress
         words = "\n\n".join(filter(None, (own, steered)))
         if not words:
             return ()
@@ -188,14 +204,21 @@ def run(
                 continue
             broken = 0
             context.append(Message("assistant", completion.content))
-            results, handed_over = _act(calls, toolbox, step, until, monotonic, record)
+            replies, handed_over = _act(calls, toolbox, step, until, monotonic, record)
             if handed_over:
                 return Outcome(End.HANDED_OVER, text, step)
-            effect = [(call.name, call.input, result.content) for call, result in zip(calls, results, strict=True)]
+            effect = [(call.name, call.input, reply.content) for call, reply in zip(calls, replies, strict=True)]
             last, same = effect, same + 1 if effect == last else 1
             if same == SAME_TO_END:
                 return Outcome(End.AWAITING_APPROVAL if hooks.awaits() else End.STUCK, text, step)
-            context.append(Message("user", (*results, *told(step, SAME if same == SAME_TO_TELL else ""))))
+            before, progress = progress, _with_step(progress, calls, replies, step, hooks)
+            if progress.stop:
+                return Outcome(End.AWAITING_APPROVAL if hooks.awaits() else End(progress.stop), text, step)
+            words = filter(None, (SAME if same == SAME_TO_TELL else "", words_on(before, progress)))
+            results = (
+                ToolResult(call.id, reply.content, reply.is_error) for call, reply in zip(calls, replies, strict=True)
+            )
+            context.append(Message("user", (*results, *told(step, "\n\n".join(words)))))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:
         if failure.type == "unit_budget_exhausted" and step > 1:  # else nothing was done that could be told
@@ -214,9 +237,9 @@ def _act(
     until: float,
     monotonic: Callable[[], float],
     record: Callable[[Event], None],
-) -> tuple[tuple[ToolResult, ...], bool]:
+) -> tuple[tuple[Reply, ...], bool]:
     """Answer the calls of one reply in order; True when one of them handed over."""
-    results = []
+    replies = []
     handed_over = False
     for number, call in enumerate(calls, 1):
         started_at = monotonic()
@@ -227,5 +250,15 @@ def _act(
             reply = toolbox.call(call)
             handed_over = reply.hands_over
         record(Acted(step, number, call, reply, monotonic() - started_at))
-        results.append(ToolResult(call.id, reply.content, reply.is_error))
-    return tuple(results), handed_over
+        replies.append(reply)
+    return tuple(replies), handed_over
+
+
+def _with_step(
+    progress: Progress, calls: Sequence[ToolUse], replies: Sequence[Reply], step: int, hooks: Hooks
+) -> Progress:
+    shown = tuple(fingerprint(call.name, reply.content) for call, reply in zip(calls, replies, strict=True))
+    changed = progress.shows_news(shown) or hooks.changed()
+    if not changed:
+        hooks.record(Idle(step))
+    return progress.after(Effects(shown, tuple(map(has_failed, replies)), changed))

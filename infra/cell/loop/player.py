@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infra.cell.loop.context.context import Summarised
-from infra.cell.loop.loop import Acted, Event, Hooks, Told
+from infra.cell.loop.loop import Acted, Event, Hooks, Idle, Told
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Reply
 from infra.shared.conversation import Completion, Request, ToolUse
@@ -37,7 +37,7 @@ class Player:
         self._opening = opening
         self._step = self._number = 0
         room = hooks.room and hooks.room._replace(recall=self._summary, ask=complete)
-        self.hooks = hooks._replace(news=self._news, record=self._record, room=room)
+        self.hooks = hooks._replace(news=self._news, record=self._record, changed=self._changed, room=room)
 
     def complete(self, request: Request) -> Completion:
         self._step, self._number = self._step + 1, 0
@@ -64,6 +64,11 @@ class Player:
             steered = "\n\n".join(filter(None, (steered, self._opening, self._live.news())))
         return steered or None
 
+    def _changed(self) -> bool:
+        if self._step > self._run.steps:
+            return self._live.changed()
+        return self._step not in self._run.idle
+
     def _summary(self, step: int, hands_over: bool) -> str | None:
         return self._run.summaries.get((step, hands_over))
 
@@ -73,6 +78,8 @@ class Player:
 
     def _is_on_record(self, event: Event) -> bool:
         match event:
+            case Idle(step=step):
+                return step in self._run.idle
             case Told(step=step):
                 return step < self._run.steps
             case Summarised(step=step, hands_over=hands_over):

@@ -49,13 +49,13 @@ class Recorded(NamedTuple):
     summaries: Mapping[tuple[int, bool], str]
     """Before the model call of a step; True: for a new conversation."""
     resumed: int
-    """So often it was resumed."""
-    fruitless: bool
-    """Nothing was answered since it was resumed."""
+    """So often it was resumed since a runner last got as far as the model."""
     at: str
     """Time of its last line."""
     end: str = ""
     """How it ended; empty when that is not on record."""
+    idle: frozenset[int] = frozenset()
+    """Steps of which no file and no commit came, where that was looked at."""
 
     @property
     def steps(self) -> int:
@@ -69,6 +69,7 @@ class Recorded(NamedTuple):
             begun=frozenset(key for key in self.begun if key[0] <= step),
             told={at: words for at, words in self.told.items() if at <= step},
             summaries={key: words for key, words in self.summaries.items() if key[0] <= step},
+            idle=frozenset(each for each in self.idle if each <= step),
             end="" if step < self.steps else self.end,
         )
 
@@ -94,7 +95,8 @@ class _Reader:
         self._begun: set[tuple[int, int]] = set()
         self._told: dict[int, Words] = {}
         self._summaries: dict[tuple[int, bool], str] = {}
-        self._resumed, self._fruitless = 0, False
+        self._idle: set[int] = set()
+        self._resumed = 0
         self._at = self._end = ""
 
     def take(self, line: Mapping[str, Any]) -> None:
@@ -113,7 +115,7 @@ class _Reader:
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")
                 self._completions.append(completion_from_dict(dict(line)))
-                self._fruitless = False
+                self._resumed = 0
             case "acting":
                 self._begun.add(_place(line))
             case "acted":
@@ -121,12 +123,16 @@ class _Reader:
                 done = ToolUse(str(call["id"]), str(call["name"]), dict(call["input"]))
                 self._done[_place(line)] = Done(done, _reply(line))
                 self._begun.add(_place(line))
+            case "idle":
+                self._idle.add(int(line["step_id"]))
             case "told":
                 self._told[int(line["step_id"])] = Words(str(line["text"]), str(line["steered"]))
             case "summed_up":
                 self._summaries[int(line["step_id"]), line["for"] == "hand-over"] = str(line["content"])
             case "resumed":
-                self._resumed, self._fruitless = self._resumed + 1, True
+                self._resumed += 1
+            case "model_failed" if line["type"] != "invalid_request":  # which may be the conversation's own fault
+                self._resumed = 0
             case "ended":
                 self._end = str(line["end"])
 
@@ -141,9 +147,9 @@ class _Reader:
             self._told,
             self._summaries,
             self._resumed,
-            self._fruitless,
             self._at,
             self._end,
+            frozenset(self._idle),
         )
 
 

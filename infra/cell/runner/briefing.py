@@ -12,7 +12,7 @@ from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch
 from infra.shared.clones import with_clones
 from infra.shared.comms import Directive
-from infra.shared.paths import BOOT_LOG, ERROR_LOG
+from infra.shared.paths import BOOT_LOG, ERROR_LOG, HANDOVER_NOTE
 from infra.shared.report_titles import first_line
 from infra.shared.safe_files import Below
 
@@ -50,6 +50,7 @@ def text_of(context: RunnerContext, main: str, tasks: Sequence[Directive], look_
         f"  (a new branch: leave out -b BRANCH, then git -C {bot}/BRANCH/minifram checkout -b BRANCH)",
         *_stand_in(boot),
         f"- branches not in main: {', '.join(unmerged) or 'none'}",
+        *([f"- services: {context.services.words()}"] if context.services and context.services.words() else []),
         "",
         "## Open directives",
         "",
@@ -83,7 +84,7 @@ def _handed_over(context: RunnerContext, tasks: Sequence[Directive]) -> Iterator
     if handover_note.exists(context, tasks):
         yield ""
         yield "An earlier run worked on these until its conversation grew too long. What is done, what is open and what"
-        yield f"was learnt is in {handover_note.NOTE}: read it first, check that it still holds, and go on."
+        yield f"was learnt is in {HANDOVER_NOTE}: read it first, check that it still holds, and go on."
 
 
 def _last_words(context: RunnerContext) -> Iterator[str]:

@@ -14,6 +14,7 @@ from infra.cell.runner.log import Log, logger
 from infra.cell.runner.page import Page
 from infra.cell.runner.state import State
 from infra.cell.runner.status import StatusFile
+from infra.cell.services.supervisor import Services
 from infra.shared import door
 from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
@@ -42,6 +43,9 @@ class RunnerContext(NamedTuple):
     """One model call. Raises ModelFailure, Interrupted."""
     heartbeat: LiveHeartbeat
     """Updated at each step of the main loop."""
+    pause: Callable[[float], None] = time.sleep
+    services: Services | None = None
+    """What the agent keeps running; main's runner alone has it."""
 
     def ask_in_time(self, request: Request) -> Completion:
         """One model call, as `ask`, with the promise that it ends in time."""
@@ -113,6 +117,7 @@ def runner_context(
         interruption=interruption,
         ask=ask or ask_door,
         heartbeat=heartbeat or LiveHeartbeat(),
+        pause=pause,
     )
 
 

@@ -149,11 +149,13 @@ def _told_by_git(origin: str, seconds: float) -> str:
     """Names of the refs for probes, as the git door lists them. Raises GitError.
 
     Not in the checkout: what a run does to its clone says nothing about the door."""
+    from infra.cell.services.own_children import OWN_CHILDREN
     from infra.shared.control import MAX_BYTES, REFS
     from infra.shared.repository.git import Git, GitLimits
 
     git = Git("/", limits=GitLimits(answer_bytes=MAX_BYTES // 2))
-    listed = git("ls-remote", "--refs", "--end-of-options", origin, f"{REFS}/*", timeout=seconds)
+    with OWN_CHILDREN:
+        listed = git("ls-remote", "--refs", "--end-of-options", origin, f"{REFS}/*", timeout=seconds)
     return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
 
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 
 from infra.cell.runner.context import RunnerContext
 from infra.shared.comms import Directive
-from infra.shared.files import write_whole
+from infra.shared.paths import HANDOVER_NOTE
+from infra.shared.redacted_file import RedactedFile
 
-NOTE = "logs/hand-over.md"
 MOST_STARTS = 3
 """In a row on the same directives, without a tick of the clock."""
 
@@ -38,9 +38,9 @@ def leave(context: RunnerContext, run: str, tasks: Sequence[Directive], words: s
     """Best effort: without it the next run begins with the directives alone."""
     text = f"# Hand-over\n\n- written: {context.now()}, by run {run}\n\n{words}\n"
     try:
-        write_whole(os.path.join(context.checkout, NOTE), text.encode(errors="replace"))
+        RedactedFile(os.path.join(context.checkout, HANDOVER_NOTE)).replace(text)
     except OSError as error:
-        context.log.warning("handover.not_written", path=NOTE, error=str(error))
+        context.log.warning("handover.not_written", path=HANDOVER_NOTE, error=str(error))
     else:
         context.state.change(handover=tuple(task.id for task in tasks))
 
@@ -48,7 +48,9 @@ def leave(context: RunnerContext, run: str, tasks: Sequence[Directive], words: s
 def exists(context: RunnerContext, tasks: Sequence[Directive]) -> bool:
     """Whether an earlier run left one about any of these directives."""
     about = context.state.memory.handover
-    return not {task.id for task in tasks}.isdisjoint(about) and os.path.isfile(os.path.join(context.checkout, NOTE))
+    return not {task.id for task in tasks}.isdisjoint(about) and os.path.isfile(
+        os.path.join(context.checkout, HANDOVER_NOTE)
+    )
 
 
 def drop(context: RunnerContext) -> None:
@@ -57,6 +59,6 @@ def drop(context: RunnerContext) -> None:
         return
     context.state.change(handover=())
     try:
-        os.unlink(os.path.join(context.checkout, NOTE))
+        os.unlink(os.path.join(context.checkout, HANDOVER_NOTE))
     except OSError as error:
-        context.log.warning("handover.not_removed", path=NOTE, error=str(error))
+        context.log.warning("handover.not_removed", path=HANDOVER_NOTE, error=str(error))

@@ -16,6 +16,8 @@ load_when_used("asyncio")  # by structlog, for loggers that we do not have
 import structlog  # noqa: E402
 from structlog.typing import EventDict, FilteringBoundLogger  # noqa: E402
 
+from infra.shared.log import LAST  # noqa: E402
+
 Log = FilteringBoundLogger
 
 
@@ -32,10 +34,9 @@ class Stderr:
 
 
 def logger(boot: Boot) -> Log:
-    processors = structlog.processors
     log: Log = structlog.wrap_logger(
         Stderr(),
-        processors=[processors.add_log_level, _time, processors.format_exc_info, processors.JSONRenderer(default=str)],
+        processors=[structlog.processors.add_log_level, _time, *LAST],
         wrapper_class=structlog.make_filtering_bound_logger("info"),
     )
     return log.bind(branch=boot.branch, commit=boot.commit, boot_id=boot.id)

@@ -1,4 +1,4 @@
-"""Signalling `bootstrap main`: the end of a hop, and how main's runner makes way for newer code."""
+"""Whether main's runner makes way for newer code, and signalling `bootstrap main`, which ends a hop as well."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from infra.cell.runner.context import RunnerContext
 from infra.shared.branches import MAIN
+from infra.shared.paths import BASE_PROMPT
+from infra.shared.repository.version import body_of
 from infra.shared.signals import Signal, SignalName, write_signal
 
 PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -26,3 +28,13 @@ def signal_main(context: RunnerContext, why: str, pause: Callable[[float], None]
             context.log.info("signal.written", signal="bootstrap", target=MAIN, why=why)
             return True
     return False
+
+
+def is_outdated(context: RunnerContext, main: str) -> bool:
+    """Whether main holds other code than this runner was started for. Raises GitError.
+
+    One that stands in for a blocked main makes way for another, whatever part of it was mended."""
+    if context.boot.instead_of:
+        stands_for = context.boot.instead_of
+        return body_of(context.git, stands_for, BASE_PROMPT) != body_of(context.git, main, BASE_PROMPT)
+    return body_of(context.git, context.boot.commit) != body_of(context.git, main)

@@ -3,9 +3,11 @@ model between two steps."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.make_way import is_outdated
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.wakes import Wakes
 from infra.shared.comms import Directive
@@ -33,6 +35,30 @@ class NewDirectives:
     def all_words(self) -> str:
         """All directives so far, for a conversation that has lost its beginning."""
         return f"The directives of this run are:\n\n{_words(self.tasks)}"
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long; true as soon as main has other code or lacks one of these directives, so that the run had
+        better end. Raises Interrupted."""
+        if self._wakes is None:
+            with self._context.interruption:
+                self._context.pause(seconds)
+            return False
+        until = time.time() + seconds
+        while self._wakes.sleep(until):
+            self._to_look = True
+            if self._is_overtaken():
+                return True
+        self._wakes.has_returned()  # the doors are back: the model is asked at once, and that is all
+        return False
+
+    def _is_overtaken(self) -> bool:
+        try:
+            seen = self._context.page.look()
+            open_now = {task.id for task in seen.open}
+            return is_outdated(self._context, seen.commit) or not open_now.issuperset(task.id for task in self.tasks)
+        except GitError as error:
+            self._context.log.warning("page.not_read", error=str(error))
+            return False
 
     def news(self) -> str | None:
         """New directives as words for the model; None when there are none."""

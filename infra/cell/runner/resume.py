@@ -1,9 +1,8 @@
 """Whether the last run of this checkout was cut short and can be resumed: its directives are still open, it is not old,
-and it was not resumed too often (a run that ends each runner would otherwise never end)."""
+and runners that resumed it got as far as the model (a run that ends each runner would otherwise never end)."""
 
 from __future__ import annotations
 
-import calendar
 import json
 import os
 import re
@@ -15,11 +14,15 @@ from infra.cell.loop.loop import End
 from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.transcript import GAPS, SUFFIX, machine_boot
+from infra.cell.runner.tries import seconds_of
 from infra.shared.safe_files import whole_file
 
 NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}(\.gaps)?\.jsonl")
 """What `run_start` makes; a copy under another name is not a run."""
 MOST_TIMES = 3
+"""In a row, without getting as far as the model."""
+RESUMED = ("", End.INTERRUPTED.value, End.MODEL_FAILURE.value)
+"""Ends of a run that goes on; empty for none on record."""
 MOST_AGE_SECONDS = 86_400.0
 MOST_BYTES = 16 << 20
 """Of a transcript; a longer one is not resumed."""
@@ -45,7 +48,7 @@ def cut_short(context: RunnerContext, transcripts: str, open_directives: Collect
 
 def why_not_resumed(run: Recorded, open_directives: Collection[str], machine: str, wall_now: float) -> str | None:
     """None when it can be resumed; empty when the reason is not worth a log line."""
-    if run.end not in ("", End.INTERRUPTED.value) or any(done.reply.hands_over for done in run.done.values()):
+    if run.end not in RESUMED or any(done.reply.hands_over for done in run.done.values()):
         return ""
     if run.machine != machine:
         return "the machine was restarted, so the end of its record may be missing"
@@ -55,11 +58,9 @@ def why_not_resumed(run: Recorded, open_directives: Collection[str], machine: st
         return "its directives are not open any more"
     if run.forked_steps and run.forked_steps not in run.told:
         return "its beginning was not copied whole"
-    if run.fruitless:
-        return "the last runner that resumed it ended before the model had answered"
     if run.resumed >= MOST_TIMES:
-        return f"it was resumed {run.resumed} times"
-    if not 0 <= wall_now - _seconds(run.at) <= MOST_AGE_SECONDS:
+        return f"it was resumed {run.resumed} times, and no runner got as far as the model"
+    if not 0 <= wall_now - seconds_of(run.at) <= MOST_AGE_SECONDS:
         return f"its last line is of {run.at}"
     return None
 
@@ -100,11 +101,3 @@ def lines_of(path: str) -> Iterator[dict[str, Any]]:
         torn = not isinstance(found, dict)
         if isinstance(found, dict):
             yield found
-
-
-def _seconds(at: str) -> float:
-    """Of a `clock.timestamp`; 0 for anything else."""
-    try:
-        return calendar.timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return 0.0

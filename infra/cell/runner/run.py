@@ -15,6 +15,7 @@ from infra.cell.loop.context.context import Room, Summarised
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.loop import Answered, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.player import Player
+from infra.cell.loop.progress import FAILED_TO_END, IDLE_TO_END
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
@@ -22,17 +23,27 @@ from infra.cell.runner import handover_note
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.budget_notices import BudgetNotices
 from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.file_effects import FileEffects
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.page import PageSeen
+from infra.cell.runner.patient_model import PatientModel
 from infra.cell.runner.run_start import RunStart, StartMode, start_of
+from infra.cell.runner.service_notices import ServiceNotices
 from infra.cell.runner.transcript import Transcript
+from infra.cell.runner.tries import Stops, next_try_at, stops_since_word, why_of, words_of
 from infra.cell.runner.wakes import Wakes
+from infra.cell.services import processes
 from infra.shared import report_titles
+from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
+from infra.shared.paths import HANDOVER_NOTE
 from infra.shared.report_titles import first_line
+from infra.shared.repository.git import GitError
+from infra.shared.repository.word import pm_has_moved
 from infra.shared.status_file import WORKING
 
+MOST_NAMED = 20
 HANDOVER_CHARS = 4000
 """Of a hand-over note, so much stands in a report."""
 
@@ -41,6 +52,8 @@ _WHY_STOPPED = {
     End.MAX_SECONDS: "it used up its time (limits.unit_seconds)",
     End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
     End.REFUSAL: "the model refused to go on",
+    End.NO_OP_LOOP: "{idle} steps in a row changed no file, made no commit and showed nothing new",
+    End.MAX_FAILURES: "{failed} calls in a row failed",
     End.STUCK: "it made the same calls with the same results {same} times in a row",
     End.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
     End.AWAITING_APPROVAL: "a call waits for your approval",
@@ -76,6 +89,7 @@ def work_on(
 
     outcome = _conversation(context, start, toolbox, transcript, directives, approvals)
     context.heartbeat.beat("reporting", TENDING_SECONDS)
+    _end_what_it_left(context)
     facts = {"end": outcome.end.value, "steps": outcome.steps, "seconds": round(time.time() - started_at, 3)}
     failure = str(outcome.failure) if outcome.failure else None
     context.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(outcome.text))
@@ -86,9 +100,22 @@ def work_on(
         handover_note.drop(context)
         if not done.isdisjoint(context.state.memory.forked):  # the same words later are another directive
             context.state.change(forked=tuple(id for id in context.state.memory.forked if id not in done))
-    _report(context, outcome, directives.tasks, approvals.lines)
+    _report(context, outcome, directives.tasks, approvals.lines, seen.commit)
     transcript.ended(outcome)  # last: a run that has no end is resumed, and at worst its report comes again
     return outcome
+
+
+def _end_what_it_left(context: RunnerContext) -> None:
+    """Every process of the run; a runner that is asked to end leaves that to the watcher."""
+    if context.services is None or context.interruption.asked:
+        return
+    try:
+        ended = processes.end_all_but(context.services.pids)
+    except Exception as error:  # the work is done, and is reported
+        context.log.error("run.leftovers_not_ended", exc_info=error)
+        return
+    if ended:
+        context.log.info("run.leftovers_ended", processes=ended[:MOST_NAMED])
 
 
 def _conversation(
@@ -101,32 +128,41 @@ def _conversation(
 ) -> Outcome:
     """The loop; over what is on record first."""
     limits = context.boot.limits
-    budgets = BudgetNotices()
+    files = FileEffects(context.boot.places.bot)
+    budgets, problems = BudgetNotices(), ServiceNotices(context.services)
 
     def record(event: Event) -> None:
         # Some tools, and a look for new directives, are git calls.
         context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
         transcript.add(event)
+        if isinstance(event, Answered):
+            files.mark()
         match event:
             case Answered(step, completion) | Summarised(step, answers=(*_, completion)) if step > start.steps:
                 budgets.note(completion.spent)
         context.status.step(event.step)
 
     def news() -> str | None:
-        return "\n\n".join(filter(None, (directives.news(), budgets.news()))) or None
+        if context.services:
+            processes.reap(context.services.pids)
+        return "\n\n".join(filter(None, (directives.news(), budgets.news(), problems.news()))) or None
 
     bounds = Bounds(start.most_steps(limits), limits.unit_seconds)
+    until = time.monotonic() + limits.unit_seconds
+    ask = PatientModel(context, directives.wait, transcript.model_failed, until).complete
     room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
-    hooks = Hooks(news, record, approvals.awaits, room)
+    hooks = Hooks(news, record, files.changed, approvals.awaits, room)
     if start.before is None:
-        return loop.run(context.ask_in_time, start.request, toolbox, bounds, hooks)
-    player = Player(start.before, context.ask_in_time, toolbox.call, hooks, start.told)
+        return loop.run(ask, start.request, toolbox, bounds, hooks)
+    player = Player(start.before, ask, toolbox.call, hooks, start.told)
     # A new run has no record of its own yet: what is played goes into it.
     played = player.hooks if start.mode is StartMode.RESUME else player.hooks._replace(record=record)
     return loop.run(player.complete, start.request, player, bounds, played)
 
 
-def _report(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], answers: Collection[str]) -> None:
+def _report(
+    context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], answers: Collection[str], began_at: str
+) -> None:
     """`answers` are directives that are done with the run as well."""
     match outcome.end:
         case End.COMPLETED:
@@ -136,20 +172,45 @@ def _report(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive]
         case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE | End.CONTEXT:
             pass  # the next runner or the next attempt goes on; the work loop knows what is worth a report
         case _:
-            report_stopped(context, outcome, tasks)
+            report_stopped(context, outcome, tasks, began_at)
 
 
-def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive]) -> None:
-    """Report a run that was cut short."""
-    why = _WHY_STOPPED[outcome.end].format(steps=outcome.steps, broken=loop.BROKEN_REPLIES, same=loop.SAME_TO_END)
-    pushed = "you push to main, and at the next tick"
-    when = "you have answered or pushed to main" if outcome.end is End.AWAITING_APPROVAL else pushed
+def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], began_at: str) -> None:
+    """Report a run that was cut short, and what follows; `began_at`: where main was then."""
+    why = _WHY_STOPPED[outcome.end].format(
+        steps=outcome.steps,
+        broken=loop.BROKEN_REPLIES,
+        same=loop.SAME_TO_END,
+        idle=IDLE_TO_END,
+        failed=FAILED_TO_END,
+    )
+    title = outcome.end.value
+    if outcome.end is End.AWAITING_APPROVAL:
+        then = "Its directives stay open and are tried again when you have answered or pushed to main."
+    elif outcome.end is End.BUDGET:
+        then = "Its directives stay open and are tried again when you push to main, at a restart, and at a later tick."
+    else:
+        stops = _stops_with(context, outcome.end, began_at)
+        at = next_try_at(stops, context.boot.limits.work_seconds)
+        title, then = why_of(stops), words_of(stops, at and timestamp(at))
     more, words = f"\n\n{outcome.failure.message}" if outcome.failure else "", outcome.text
     if outcome.end is End.CONTEXT:
-        more = f" The next run is given {handover_note.NOTE}, what this one wrote down; smaller directives help."
+        more = f" The next run is given {HANDOVER_NOTE}, what this one wrote down; smaller directives help."
         words = clip(words, HANDOVER_CHARS)
-    then = f"Its directives stay open and are tried again when {when}."
-    report_end(context, _subject(tasks), outcome.end.value, f"The run ended because {why}. {then}{more}\n\n{words}")
+    report_end(context, _subject(tasks), title, f"The run ended because {why}. {then}{more}\n\n{words}")
+
+
+def _stops_with(context: RunnerContext, end: End, began_at: str) -> Stops:
+    """The stops since the PM's word, with this one, unless the PM spoke while it ran."""
+    before = Stops()
+    try:
+        main = context.page.look().commit
+        if pm_has_moved(context.git, began_at, main):
+            return Stops(0, time.time(), end.value)
+        before = stops_since_word(context.git, main, context.state.memory.unsent)
+    except GitError as error:
+        context.log.warning("tries.not_counted", error=str(error))
+    return Stops(before.runs + 1, time.time(), end.value)
 
 
 def report_end(context: RunnerContext, subject: str, why: str, text: str) -> None:

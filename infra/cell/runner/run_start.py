@@ -18,16 +18,17 @@ from infra.cell.runner.transcript import SUFFIX
 from infra.shared.boot import Limits
 from infra.shared.comms import Directive
 from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
-from infra.shared.files import write_whole
+from infra.shared.paths import TRANSCRIPTS
+from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.tip import read_file
 from infra.shared.resume import GO_ON_FROM
 
-TRANSCRIPTS = "logs/transcripts"
-
+_CUT_SHORT = "The run was cut short at "
 _RESUMED = (
-    "The process that you worked in ended at {at}, with everything it had started; another one continues here, from "
-    "{branch} at {commit}. What stands above was done. Before you continue, look at the state of the checkout and the "
-    "branches, and at the end of logs/errors.log."
+    _CUT_SHORT
+    + "{at}, and everything that it had started has ended; it continues here, from {branch} at {commit}. What "
+    "stands above was done. Before you continue, look at the state of the checkout and the branches, and at the end of "
+    "logs/errors.log."
 )
 _FORKED = (
     "What stands above is the run {run} up to its step {step}; the steps after that are not shown here, but they have "
@@ -85,7 +86,7 @@ def start_of(
     if before:
         mode, name, messages, model = StartMode.RESUME, before.run_id, before.request.messages, before.request.model
         tasks = [task for task in tasks if task.id in before.directives or _was_told(before, task)]
-        told = _RESUMED.format(at=before.at, **here)
+        told = "" if _was_told_of_a_cut(before) else _RESUMED.format(at=before.at, **here)
     elif fork := _asked_for(context, directory, tasks):
         mode, (before, model), messages = StartMode.FORK, fork, fork[0].request.messages
         every = "\n\n".join(f"{task.id}: {task.text}" for task in tasks)
@@ -94,6 +95,12 @@ def start_of(
         mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox, look_back)
     request = Request((prompt, seen.document), messages, toolbox.tools, name, model)
     return RunStart(name, mode, os.path.join(directory, name + SUFFIX), tuple(tasks), request, before, told)
+
+
+def _was_told_of_a_cut(run: Recorded) -> bool:
+    """And the model has not answered since: in a long outage the same run is resumed many times."""
+    last = run.told.get(run.steps)
+    return last is not None and _CUT_SHORT in last.steered
 
 
 def _was_told(run: Recorded, task: Directive) -> bool:
@@ -134,7 +141,7 @@ def _opening(
 ) -> tuple[Message, ...]:
     """The beginning of the conversation: `Continue.`, and the briefing as the result of a first tool call."""
     now = briefing.text_of(context, seen.commit, tasks, look_back)
-    write_whole(os.path.join(context.checkout, briefing.NOW), now.encode(errors="replace"))
+    RedactedFile(os.path.join(context.checkout, briefing.NOW)).replace(now)
     first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
     reply = toolbox.call(first, gated=False)
     return (

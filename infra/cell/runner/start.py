@@ -19,6 +19,7 @@ from infra.shared.boot_log import FAILED, SUCCESS, BootLine, append_line
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import BOOT_LOG, LIFE_FILE
+from infra.shared.secret_shapes import redacted
 from infra.shared.sockets import connect
 from infra.shared.status_file import BOOTING, RunnerStatus, write_status
 
@@ -64,7 +65,7 @@ def succeeded(boot: Boot, checkout: str) -> None:
 
 def failed(launch: Launch, reason: str, code: int, checkout: str) -> None:
     boot_id, branch, commit = launch
-    details = {"reason": reason, "exit": str(int(code))}
+    details = {"reason": redacted(reason), "exit": str(int(code))}
     print(f"runner: the boot failed: {reason}", file=sys.stderr, flush=True)
     try:
         line = BootLine(timestamp(time.time()), FAILED, branch, commit, boot_id, details)

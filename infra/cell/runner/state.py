@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from infra.cell.runner import state_before
 from infra.cell.runner.log import Log
-from infra.shared.files import write_whole
+from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import whole_file
 
 STATE_FILE = ".runner.json"
@@ -75,7 +75,7 @@ class State:
         """Write what the disk has not taken yet."""
         if not self._saved:
             try:
-                write_whole(self._path, _encoded(self.memory))
+                RedactedFile(self._path).replace_json(_plain(self.memory))
                 self._saved = True
             except OSError as error:
                 self._log.error("state.not_written", path=self._path, error=str(error), kept_in="memory")
@@ -93,9 +93,9 @@ class State:
             return Memory()
 
 
-def _encoded(memory: Memory) -> bytes:
+def _plain(memory: Memory) -> dict[str, Any]:
     reports = {name: [report._asdict() for report in getattr(memory, name)] for name in ("unsent", "refused")}
-    return json.dumps({"schema": SCHEMA} | memory._asdict() | reports).encode()
+    return {"schema": SCHEMA} | memory._asdict() | reports
 
 
 def _decoded(content: bytes) -> Memory:

@@ -8,6 +8,7 @@ import os
 from typing import Any, NamedTuple
 
 from infra.cell.runner.log import Log
+from infra.shared.paths import HANDOVER_NOTE
 from infra.shared.requests import id_of_heading
 from infra.shared.safe_files import opened_file
 
@@ -15,7 +16,7 @@ UNSENT, AWAITING = ".unsent", ".awaiting"
 """Beside the clones."""
 MADE_WAY, FORKED = "logs/handover", "logs/taken-up"
 """In a checkout."""
-NOTE, ABOUT = "logs/hand-over.md", "- directives: "
+ABOUT = "- directives: "
 """The note itself stays where it is; what it is about stood in one of its lines."""
 
 
@@ -55,7 +56,9 @@ def read(bot: str, checkout: str, log: Log) -> Before:
         else:
             found.fields["forked"] = tuple(text.split())
     try:
-        about = [line for line in _text(os.path.join(checkout, NOTE)).splitlines()[:10] if line.startswith(ABOUT)]
+        about = [
+            line for line in _text(os.path.join(checkout, HANDOVER_NOTE)).splitlines()[:10] if line.startswith(ABOUT)
+        ]
     except OSError:
         about = []
     if about:

@@ -1,13 +1,15 @@
-"""The runner's status file: what it is doing, for people. Best effort: no work ends because it cannot be written."""
+"""The runner's status file: what it is doing, for people. Best effort: no work ends because it cannot be written. The
+main thread and that of the services write it."""
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
-from infra.shared.status_file import LEAVING, SLEEPING, RunnerStatus, write_status
+from infra.shared.status_file import LEAVING, SLEEPING, WORKING, RunnerStatus, write_status
 
 STEP_SECONDS = 1.0
 """Steps are written at most this often: each write waits for the disk."""
@@ -19,21 +21,45 @@ class StatusFile:
         self._log = log
         self._status = RunnerStatus(SLEEPING, timestamp(time.time()))
         self._written_since = 0.0
+        self._lock = threading.RLock()
 
     def show(self, doing: str, **facts: Any) -> None:
         """One of the words of `status_file`, and the facts that belong to it."""
-        self._write(RunnerStatus(doing, timestamp(time.time()), last_error=self._status.last_error, **facts))
+        with self._lock:
+            lasting = {name: getattr(self._status, name) for name in ("last_error", "services")}
+            self._write(RunnerStatus(doing, timestamp(time.time()), **(lasting | facts)))
+
+    def wait(self, doing: str, until: str) -> None:
+        """What is under way waits."""
+        self._change(doing=doing, until=until)
+
+    def go_on(self) -> None:
+        """It waits no more."""
+        self._change(doing=WORKING, until="")
 
     def step(self, steps: int) -> None:
         if time.monotonic() - self._written_since >= STEP_SECONDS:
-            self._write(self._status._replace(steps=steps))
+            self._change(steps=steps)
 
     def leaving(self) -> None:
-        self._write(self._status._replace(doing=LEAVING, since=timestamp(time.time()), until=""))
+        self._change(doing=LEAVING, since=timestamp(time.time()), until="")
+
+    def services(self, words: str) -> None:
+        """How they are."""
+        self._change(services=words)
+
+    @property
+    def last_error(self) -> str:
+        return self._status.last_error
 
     def note_error(self, error: str) -> None:
         """Shown from the next write on; empty for none."""
-        self._status = self._status._replace(last_error=error)
+        with self._lock:
+            self._status = self._status._replace(last_error=error)
+
+    def _change(self, **facts: Any) -> None:
+        with self._lock:
+            self._write(self._status._replace(**facts))
 
     def _write(self, status: RunnerStatus) -> None:
         self._status = status

@@ -6,7 +6,6 @@ Best effort, like every log: when the disk refuses, the run continues without it
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -15,11 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from infra.cell.loop.context.context import Summarised, Trimmed
-from infra.cell.loop.loop import Acted, Acting, Answered, Event, Outcome, Told
+from infra.cell.loop.loop import Acted, Acting, Answered, Event, Idle, Outcome, Told
+from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Request, to_plain
-from infra.shared.secret_shapes import redacted_value
+from infra.shared.redacted_file import RedactedFile
 
 SCHEMA = "minifram.transcript/2"
 SUFFIX, GAPS = ".jsonl", ".gaps"
@@ -53,23 +53,23 @@ class Transcript:
             return
         self._append(kind, facts)
 
+    def model_failed(self, failure: ModelFailure, wait_seconds: float | None) -> None:
+        """A model call failed; it is made again after `wait_seconds`, or by a later run."""
+        facts = {"type": failure.type, "message": failure.message, "wait_seconds": wait_seconds}
+        self._append("model_failed", facts)
+
     def ended(self, outcome: Outcome) -> None:
         self._append("ended", {"end": outcome.end.value, "steps": outcome.steps, "failure": str(outcome.failure or "")})
 
     def _end_torn_line(self) -> None:
         """A power cut may have left half a line."""
-        with contextlib.suppress(OSError), open(self._path, "r+b", buffering=0) as file:
-            if file.seek(0, os.SEEK_END) and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
-                file.write(b"\n")
+        with contextlib.suppress(OSError):
+            RedactedFile(self._path).end_torn_line()
 
     def _append(self, kind: str, facts: dict[str, Any]) -> None:
         facts = {"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts}
         try:
-            line = json.dumps(redacted_value(facts)).encode() + b"\n"
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            with open(self._path, "ab", buffering=0) as file:
-                if file.write(line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            RedactedFile(self._path).append_json(facts)
         except (OSError, ValueError, RecursionError) as error:  # a full disk, or what no line can hold
             self._lacks_a_line(error)
 
@@ -110,6 +110,8 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
             }
         case Told(_, text, steered):
             return "told", step | {"text": text, "steered": steered}
+        case Idle():
+            return "idle", step
         case Trimmed(_, blocks, before, after):
             return "shortened", step | {"blocks": blocks, "tokens_before": before, "tokens_after": after}
         case Summarised():

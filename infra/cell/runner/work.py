@@ -1,7 +1,8 @@
 """The work loop on main: look at the page, work on its directives, sleep until main moves or the clock ticks.
 
 No run starts on code that main has replaced, and with nothing open there is no model call. A door or a model that
-fails is tried again later; only handing over, or being asked to end, ends this loop."""
+fails is tried again later; work that does not end is begun three times (`tries`). Only handing over, or being asked to
+end, ends this loop."""
 
 from __future__ import annotations
 
@@ -9,31 +10,35 @@ import enum
 import hashlib
 import time
 
+from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.loop import End, Outcome
+from infra.cell.loop.patience import next_run_seconds
 from infra.cell.model_client import ModelFailure, health
 from infra.cell.runner import make_way, run
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.handover_note import FreshStarts
+from infra.cell.runner.make_way import is_outdated
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run_start import NoPrompt
+from infra.cell.runner.tries import WAITS, may_begin, next_try_at, stops_since_word
 from infra.cell.runner.wakes import Wakes, next_tick
+from infra.cell.services.declared import FILE
+from infra.cell.services.processes import adopt_orphans
+from infra.cell.services.supervisor import Services
+from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
-from infra.shared.paths import BASE_PROMPT
-from infra.shared.people import AGENT, WATCHER
-from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
 from infra.shared.repository.version import body_of
+from infra.shared.repository.word import pm_has_moved
 from infra.shared.status_file import SLEEPING
 
 DOOR_SECONDS = 5.0
 RETRY_SECONDS = 10.0
 """After a look that failed; a wake by the door may have been lost with it."""
-FAILURES_TO_REPORT = 3
-LOOKED_BACK = 1000
-"""Commits on main that are searched for one of the PM's."""
 
 _WHAT_TO_DO = {
     "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
@@ -43,7 +48,7 @@ _WHAT_TO_DO = {
     "context_overflow": "The page alone is too long for the model: prune COMMS.md, or lower model.max_tokens.",
     "invalid_request": "The provider calls the request wrong: see model.name in minifram.yaml, and logs/errors.log.",
 }
-_WAIT = "The agent goes on trying at each tick; 'minifram doctor' looks at the way to the model."
+_WAIT = "The run keeps its place and is tried again at each tick; 'minifram doctor' looks at the way to the model."
 
 
 class Next(enum.Enum):
@@ -56,23 +61,37 @@ class Next(enum.Enum):
 
 
 def until_handed_over(context: RunnerContext) -> Exit:
-    """Work on main. Gives the exit code; raises Interrupted."""
+    """Work on main, with the agent's services beside it. Gives the exit code; raises Interrupted."""
+    try:
+        adopt_orphans()
+    except OSError as error:  # then the watcher alone ends what gets away
+        context.log.warning("orphans.not_adopted", error=str(error))
+    services = Services(context.checkout, environment, context.log.info, context.status.services)
+    services.start()
+    try:
+        return _until_handed_over(context._replace(services=services))
+    finally:
+        services.close()
+
+
+def _until_handed_over(context: RunnerContext) -> Exit:
     wakes = Wakes(context.boot.places.git_socket, context.log, context.interruption)
     work = Work(context, wakes)
     work.set_origin()
     interval = context.boot.limits.work_seconds
-    ticked, tick = False, next_tick(time.time(), interval)
+    ticked, returned, tick = False, False, next_tick(time.time(), interval)
     while (then := work.look(ticked)) is not Next.LEAVE:
         if then is not Next.LOOK_AGAIN:
             until = tick if then is Next.SLEEP else min(tick, time.time() + RETRY_SECONDS)
-            context.status.show(SLEEPING, until=timestamp(until))
+            context.status.show(SLEEPING, until=timestamp(until), waits=work.waits)
             context.heartbeat.beat("sleeping", until - time.time())
             moved = wakes.sleep(until)
-            context.log.info("runner.woken", by="main moved" if moved else "clock or door")
+            returned = wakes.has_returned()
+            context.log.info("runner.woken", by="main moved" if moved else "door" if returned else "clock")
         now = time.time()
         ticked = not tick - interval <= now < tick  # before that, the clock was set back
-        if wakes.has_returned():  # what failed for want of the doors is tried again now
-            ticked = True
+        if returned:  # what failed for want of the doors is tried again now
+            ticked, returned = True, False
             _await_model_door(context)
         tick = next_tick(now, interval) if ticked else tick
     wakes.close()
@@ -100,6 +119,16 @@ class Work:
         self._first_run = True
         self._put_off: str | None = None
         """The Directives that could not be finished: not tried again until the clock ticks or the PM moves main."""
+        self._put_off_until = 0.0
+        """And no tick before then, by the monotonic clock, begins them again."""
+        self._resumes = False
+        """The last run ended for want of a model, or was broken off: the next one goes on with it."""
+        self._spoken = False
+        """The PM has moved main since the last run began."""
+        self._problem = ""
+        """With the file of services, at the last look."""
+        self.waits = ""
+        """For what open directives wait."""
         self._main = context.state.memory.awaiting_at
         """Main at the last look, if only at that of an earlier runner."""
         self._just_done: set[str] = set()
@@ -123,8 +152,9 @@ class Work:
         Raises what it met when the clone itself is ruined: only the watcher can make another one."""
         self._context.interruption.check()
         self._context.heartbeat.beat("looking", TENDING_SECONDS)
-        if ticked:
+        if ticked and time.monotonic() >= self._put_off_until:
             self._put_off = None
+        self.waits = ""
         try:
             return self._look(ticked)
         except (GitError, TipBusy, OSError) as error:
@@ -142,11 +172,14 @@ class Work:
         before, self._main = self._main, seen.commit
         if before and pm_has_moved(context.git, before, seen.commit):  # a directive may have waited for that
             self._put_off = None
+            self._put_off_until = 0.0
+            self._spoken = True
             self._go_on()
         if is_outdated(context, seen.commit):
             return self._make_way(seen, ticked)
         if not context.boot.instead_of:
             catch_up(context, seen.commit)
+        self._report_services(seen)
         if seen.missing and sent:  # an unsent report puts them back as well
             title = f"{context.version()} put back into COMMS.md: {', '.join(seen.missing)}"
             sent = context.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
@@ -155,14 +188,17 @@ class Work:
         tasks = self._tasks(seen)
         awaiting = context.state.memory.awaiting == _hash(seen.directives_text)
         if not tasks or awaiting or seen.directives_text == self._put_off:
+            self.waits = context.status.last_error if tasks and self._put_off_until else ""
+            return Next.SLEEP if sent else Next.RETRY
+        if not self._resumes and not self._may_begin(seen):
             return Next.SLEEP if sent else Next.RETRY
         try:
-            outcome = run.work_on(context, seen, tasks, self._wakes, self._first_run)
+            outcome = run.work_on(context, seen, tasks, self._wakes, self._first_run or self._resumes)
         except NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
             self._report_no_prompt(missing, tasks)
             return Next.SLEEP
         self._reported_no_prompt = False
-        self._first_run = False
+        self._first_run = self._resumes = self._spoken = False
         if outcome.end is End.COMPLETED:
             self._just_done = {task.id for task in tasks}
         return self._after(outcome, seen)
@@ -171,6 +207,19 @@ class Work:
         """Work waits for no answer any more."""
         if self._context.state.memory.awaiting:
             self._context.state.change(awaiting="", awaiting_at="")
+
+    def _may_begin(self, seen: PageSeen) -> bool:
+        """Whether the runs that were stopped since the PM last spoke leave another try, now."""
+        context = self._context
+        tick = context.boot.limits.work_seconds
+        stops = stops_since_word(context.git, seen.commit, context.state.memory.unsent)
+        if self._spoken or may_begin(stops, tick, time.time()):
+            return True
+        at = next_try_at(stops, tick)
+        self.waits = f"{stops.runs} runs were stopped ({stops.why}). "
+        self.waits += WAITS if at is None else f"The next try is at {timestamp(at)}."
+        context.log.info("run.put_off", stopped=stops.runs, why=stops.why, until=at and timestamp(at))
+        return False
 
     def _tasks(self, seen: PageSeen) -> list[Directive]:
         """The directives to work on now."""
@@ -204,10 +253,14 @@ class Work:
     def _after(self, outcome: Outcome, seen: PageSeen) -> Next:
         context = self._context
         if outcome.failure and outcome.end is End.MODEL_FAILURE:
+            failure = outcome.failure
             self._failures += 1
-            self._put_off = seen.directives_text
-            context.status.note_error(str(outcome.failure))
-            self._report_failure(outcome.failure, seen)
+            self._put_off, self._resumes = seen.directives_text, True
+            tick = context.boot.limits.work_seconds
+            wait = next_run_seconds(failure.type, failure.retry_after_seconds, tick)
+            self._put_off_until = time.monotonic() + wait if wait else 0.0
+            context.status.note_error(str(failure))
+            self._report_failure(failure, seen)
             return Next.SLEEP
         if outcome.end is not End.INTERRUPTED:
             self._failures = 0
@@ -223,12 +276,25 @@ class Work:
                 return Next.LOOK_AGAIN
             case End.INTERRUPTED:
                 context.interruption.check()
+                self._resumes = True  # or begins anew, if what was seen on main leaves nothing to resume
+                return Next.LOOK_AGAIN
             case End.CONTEXT:
-                run.report_stopped(context, outcome, seen.open)
+                run.report_stopped(context, outcome, seen.open, seen.commit)
             case End.AWAITING_APPROVAL:
                 context.state.change(awaiting=_hash(seen.directives_text), awaiting_at=seen.commit)
         self._put_off = seen.directives_text
         return Next.SLEEP
+
+    def _report_services(self, seen: PageSeen) -> None:
+        """Report what is wrong with their file, once."""
+        context = self._context
+        if context.services is None:
+            return
+        context.services.refresh()  # the checkout has just caught up
+        problem, self._problem = self._problem, context.services.problem
+        if self._problem and self._problem not in (problem, *seen.document.splitlines()):
+            title = f"{context.version()} {FILE} cannot be used"
+            context.page.report(title, f"{self._problem}\n\nServices that ran before go on; no other is started.")
 
     def _report_no_prompt(self, missing: NoPrompt, tasks: list[Directive]) -> None:
         context = self._context
@@ -239,40 +305,17 @@ class Work:
             run.report_end(context, tasks[0].text, "no SYSTEM.md", str(missing))
 
     def _report_failure(self, failure: ModelFailure, seen: PageSeen) -> None:
-        """Report an exhausted budget once a day, other failures once when they go on."""
+        """Report an exhausted budget once a day, another failure once while it goes on: by then the run has waited for
+        what may pass, and for the rest there is nothing to wait for."""
         why = f"model {failure.type}"
         if failure.type == "budget_exhausted":
             why = f"{why} on {self._context.now()[:10]}"
             if f"stopped ({why})" in seen.document:
                 return
-        elif self._failures != FAILURES_TO_REPORT:
+        elif self._failures > 1 or f"stopped ({why})" in "".join(comms.reports(seen.document)[-1:]).partition("\n")[0]:
             return
         text = f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}"
         run.report_end(self._context, seen.open[0].text, why, text)
-
-
-def pm_has_moved(git: Git, before: str, now: str) -> bool:
-    """Whether main at `now` has a commit that it had not at `before` and that neither agent nor keep has committed.
-
-    The agent's and the keep's own commits, such as reports, are no news: a runner that took them for news would ask
-    the model again after each report of its own, without end."""
-    if before == now:
-        return False
-    try:
-        emails = git("log", f"--max-count={LOOKED_BACK}", "--format=%ce", now, f"^{before}", "--").splitlines()
-    except GitError:  # what main held before is gone: only the PM can do that
-        return True
-    return not emails or any(email.lower() not in (AGENT.email, WATCHER.email) for email in emails)
-
-
-def is_outdated(context: RunnerContext, main: str) -> bool:
-    """Whether main holds other code than this runner was started for. Raises GitError.
-
-    One that stands in for a blocked main makes way for another, whatever part of it was mended."""
-    if context.boot.instead_of:
-        stands_for = context.boot.instead_of
-        return body_of(context.git, stands_for, BASE_PROMPT) != body_of(context.git, main, BASE_PROMPT)
-    return body_of(context.git, context.boot.commit) != body_of(context.git, main)
 
 
 def catch_up(context: RunnerContext, main: str) -> None:

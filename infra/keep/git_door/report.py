@@ -16,6 +16,7 @@ from infra.shared.repository.git import GitError
 from infra.shared.repository.page import reported, write_reports
 from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
+from infra.shared.repository.word import last_word
 from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 
@@ -37,7 +38,7 @@ def report(context: DoorContext, request: AgentReport) -> Reply:
             if request.id in reported(git, AGENT):
                 return Done(main)
             page = comms.with_sections(read_file(git, main, PAGE) or "")
-            again = _again(context, page, request)
+            again = _again(context, main, request)
             if again is None:
                 context.log.info("report.counted", title=request.whole_title)
                 return Done(main)
@@ -86,10 +87,10 @@ def _entry(context: DoorContext, request: AgentReport, again: str) -> ReportEntr
     return ReportEntry(request.at, title, "\n\n".join(filter(None, (text, again))), record, whole)
 
 
-def _again(context: DoorContext, page: str, request: AgentReport) -> str | None:
+def _again(context: DoorContext, main: str, request: AgentReport) -> str | None:
     """Words on how often this trouble came; None when it is counted only. A report with ticks is always written, and
-    with other Directives on the page it is another trouble."""
+    after a word of the PM's it is another trouble. Raises GitError."""
     if request.ticks or not request.title.startswith(_COUNTED):
         return ""
-    kind = f"{request.branch} {request.title}\n{comms.section_text(page, comms.DIRECTIVES)}"
+    kind = f"{request.branch} {request.title}\n{last_word(context.git(), main)}"
     return context.trouble.again(kind, context.wall_seconds(), request.id)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 import stat
 
+import msgspec
+
 from infra.keep.limits.values import Log, Volume, Weight
-from infra.shared.paths import Paths
+from infra.shared.paths import LIFE_FILE, RECORDS, Paths
 from infra.shared.safe_files import Below, Unseen, takes
 
 LOGS_DEPTH = 3
@@ -15,6 +17,7 @@ LOGS_LOOKED_AT = 1000
 WEIGHED = 200_000
 WEIGHED_DEPTH = 64
 WEIGH_SECONDS = 1.0
+STATUS_BYTES = 1 << 16
 
 
 def logs_of(bot: Below, branch: str, left_out: list[str]) -> tuple[Log, ...]:
@@ -24,8 +27,25 @@ def logs_of(bot: Below, branch: str, left_out: list[str]) -> tuple[Log, ...]:
         if isinstance(entry, Unseen):
             left_out.append(f"logs: {entry.path}: {entry.why}")
         elif stat.S_ISREG(entry.status.st_mode):
-            found.append(Log(entry.path, (entry.status.st_dev, entry.status.st_ino), takes(entry.status)))
+            status, is_record = entry.status, entry.path.removeprefix(f"{branch}/minifram/").startswith(RECORDS)
+            identity = status.st_dev, status.st_ino
+            found.append(Log(entry.path, identity, takes(status), status.st_mtime, is_record))
     return tuple(found)
+
+
+class LifeStatus(msgspec.Struct, frozen=True):
+    """What is of interest of `life.json`, whoever wrote it."""
+
+    doing: str = ""
+    services: str = ""
+
+
+def status_of(bot: Below, branch: str) -> LifeStatus | None:
+    """What the agent says it is doing; None when that is not known."""
+    try:
+        return msgspec.json.decode(bot.tail(f"{branch}/minifram/{LIFE_FILE}", STATUS_BYTES), type=LifeStatus)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def volumes(places: Paths, left_out: list[str]) -> tuple[Volume, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.keep.limits import disk, logs
+from infra.keep.limits import disk, idle, logs
 from infra.keep.limits.values import Finding, Progress, Rule, Sample
 from infra.keep.limits.windows import Window, judge_cpu, judge_spending
 from infra.shared.settings import LimitSettings
@@ -25,6 +25,7 @@ class Memory(NamedTuple):
     cpu: Window = Window()
     tokens: Window = Window()
     steps: Window = Window()
+    idle: idle.IdleHistory = idle.IdleHistory()
     logs: logs.LogHistory = logs.LogHistory()
     disk: disk.DiskHistory = disk.DiskHistory()
 
@@ -49,17 +50,19 @@ def judge(memory: Memory, sample: Sample, limits: LimitSettings) -> tuple[Memory
         memory, last = Memory(), None
     log_history, log_findings = logs.judge(memory.logs, last, sample, limits)
     disk_history, disk_findings = disk.judge(memory.disk, last, sample, limits)
+    idle_history, idle_findings = idle.judge(memory.idle, last, sample)
+    others = [*idle_findings, *log_findings, *disk_findings]
     now = sample.progress
     # What cannot be seen may be progress.
     if last is None or last.progress is None or now is None or sample.runner is None:
         window = Window(now or Progress())
-        return Memory(sample, window, window, window, log_history, disk_history), [*log_findings, *disk_findings]
+        return Memory(sample, window, window, window, idle_history, log_history, disk_history), others
     cpu, cpu_finding = judge_cpu(memory.cpu, last, sample, now, limits)
     tokens, tokens_finding = judge_spending(Rule.TOKENS, memory.tokens, last, sample, now, limits)
     steps, steps_finding = judge_spending(Rule.STEPS, memory.steps, last, sample, now, limits)
     windowed = [finding for finding in (cpu_finding, tokens_finding, steps_finding) if finding]
-    following = Memory(sample, cpu, tokens, steps, log_history, disk_history)
-    return following, [*windowed, *log_findings, *disk_findings]
+    following = Memory(sample, cpu, tokens, steps, idle_history, log_history, disk_history)
+    return following, [*windowed, *others]
 
 
 def belong_together(last: Sample, sample: Sample, limits: LimitSettings) -> bool:

@@ -1,4 +1,6 @@
-"""The rule on logs: how fast they grow together, how large one is. Pure; an endless line is bytes like any other."""
+"""The rule on logs: how fast they grow together, how large one is. Pure; an endless line is bytes like any other.
+
+Records (`paths.RECORDS`) count with the rest and are never cut: a run is resumed from them."""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class LogHistory(NamedTuple):
 def judge(
     history: LogHistory, last: Sample | None, sample: Sample, limits: LimitSettings
 ) -> tuple[LogHistory, list[Finding]]:
-    """The first time a log is cut, so that its end can be read; the runner is ended when that did not help."""
+    """The first time the log that grew most is cut, so that its end can be read; the runner is ended when that did not
+    help, or only records grow."""
     large = _large(sample, limits)
     if last is None or sample.runner is None:
         return LogHistory(), large
@@ -37,18 +40,24 @@ def judge(
         f"The agent's logs grew by {grown} bytes in {elapsed:.0f} s (limits.log_bytes, {limits.log_bytes}, are allowed"
         f" a minute); most of it is {name}, {by} bytes"
     )
-    text += (
-        f", {history.seconds:.0f} s so far." if again else ". It is cut; the runner will be ended if this continues."
-    )
-    remedy = Remedy.END if again else Remedy.TRIM_LOG
+    records = {log.name for log in sample.logs if log.is_record}
+    cut = max((other for other in growths.items() if other[0] not in records), key=lambda item: item[1], default=None)
+    remedy, path = (Remedy.TRIM_LOG, cut[0]) if cut else (Remedy.TELL, name)
+    if again:
+        remedy, path = Remedy.END, name
+        text += f", {history.seconds:.0f} s so far."
+    else:
+        text += f". {f'{path} is cut' if cut else 'It is a record and is not cut'};"
+        text += " the runner will be ended if this continues."
     measured = (float(grown), most, history.seconds, history.exploding)
-    finding = Finding(Rule.LOGS, remedy, *measured, text, sample.runner, name)
-    return history, [finding, *(other for other in large if other.path != name)]
+    finding = Finding(Rule.LOGS, remedy, *measured, text, sample.runner, path)
+    return history, [finding, *(other for other in large if other.path != path)]
 
 
 def _large(sample: Sample, limits: LimitSettings) -> list[Finding]:
     largest, found = LARGEST * limits.log_bytes, []
-    for log in (log for log in sample.logs if log.size > largest):
+    excess = [log for log in sample.logs if log.size > largest and not log.is_record]
+    for log in sorted(excess, key=lambda log: log.changed):  # the oldest first
         text = f"{log.name} has {log.size} bytes (at most {LARGEST} times limits.log_bytes, {largest}); it is cut."
         measured = (float(log.size), float(largest), 0.0, 1)
         found.append(Finding(Rule.LOGS, Remedy.TRIM_LOG, *measured, text, sample.runner, log.name))

@@ -7,6 +7,7 @@ memory, so a process cannot keep us waiting; its environment is read only where 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
@@ -149,6 +150,24 @@ def cores(directory: str | None = GROUP) -> float:
         return min(here, int(words[0]) / int(words[1]))
     except (ValueError, IndexError, ZeroDivisionError):  # `max`: no bound
         return here
+
+
+def end(process: Process) -> bool:
+    """End this process and no other that has its pid by now; whether it was there."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:
+        return False
+    try:
+        seen = parsed_stat(_read(f"/proc/{process.pid}/stat", 4096))
+        if seen is None or seen.process.started != process.started:
+            return False
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except OSError:
+        return False
+    finally:
+        os.close(pidfd)
+    return True
 
 
 def _read(path: str, most: int) -> bytes:

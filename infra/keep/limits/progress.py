@@ -1,5 +1,5 @@
 """What the agent brings about, by the keep's own books: model calls that ended, and news in the shared repository
-that is not the watcher's. What the agent says of itself (`life.json`) is not read."""
+that is not the watcher's. What the agent says of itself (`life.json`) does not count."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from infra.shared.identity import Identity
 from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
+from infra.shared.status_file import SLEEPING
 
 _LEFT_OUT_KEPT = 20
 
@@ -28,9 +29,10 @@ def take(
     keep_pids: Collection[int],
     before: Sample | None = None,
     weigh: bool = False,
+    excused: bool = False,
 ) -> Sample:
     """Look once. `before` is the look that the judge remembers, from which counters go on; with `weigh`, the agent's
-    whole directory is looked through as well (at most a second)."""
+    whole directory is looked through as well (at most a second). `excused`: see `Sample`."""
     monotonic, boottime = time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)
     left_out: list[str] = []
 
@@ -54,6 +56,7 @@ def take(
     logs = tuple[Log, ...]()
     if branch:
         logs = seen("logs", lambda: growth.logs_of(bot, branch, left_out), logs)
+    status = growth.status_of(bot, branch) if branch else None
     weight = None
     if weigh:
         weight = seen("weight", lambda: growth.weight_of(bot, left_out), None)
@@ -70,6 +73,9 @@ def take(
         volumes=seen("volumes", lambda: growth.volumes(places, left_out), ()),
         weight=weight,
         progress=seen("progress", lambda: progress.look(places, last), None),
+        is_asleep=status is not None and status.doing == SLEEPING,
+        has_services=status is not None and bool(status.services),
+        is_excused=excused,
         left_out=tuple(words[:300] for words in left_out[:_LEFT_OUT_KEPT]),
         took=time.monotonic() - monotonic,
     )

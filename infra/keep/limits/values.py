@@ -36,6 +36,10 @@ class Log(NamedTuple):
     """Device and inode: a log that is renamed is the same log."""
     size: int
     """What it takes on the disk, at most what it says: a hole is nothing."""
+    changed: float = 0.0
+    """When it was last written, by the wall clock: only the order in which logs are cut depends on it."""
+    is_record: bool = False
+    """One of `paths.RECORDS`: it is never cut."""
 
 
 class Volume(NamedTuple):
@@ -94,12 +98,19 @@ class Sample:
     """Only when it was asked for."""
     progress: Progress | None
     """None: it could not be seen, which is not the same as none."""
+    is_asleep: bool = False
+    """The agent says that it sleeps, in `life.json`."""
+    has_services: bool = False
+    """It says that it keeps services running."""
+    is_excused: bool = False
+    """Since the look before, the keep itself had something run in the cell: an installation, a rehearsal, tests."""
     left_out: tuple[str, ...] = ()
     """What could not be looked at, and why."""
 
 
 class Rule(Enum):
     CPU = "cpu"
+    IDLE = "idle"
     TOKENS = "tokens"
     STEPS = "steps"
     LOGS = "logs"
@@ -115,6 +126,8 @@ class Remedy(Enum):
     """`Below.cut` of `path`."""
     TIDY = "tidy"
     """`room.choose` with room short, then remove that."""
+    KILL = "kill"
+    """`processes`, and nothing else."""
     END = "end"
     """The runner of this finding, with all that it started."""
 
@@ -134,3 +147,5 @@ class Finding(NamedTuple):
     """Boot, pid and start time of the one that it is about: no other is ended for it."""
     path: str = ""
     """Of a log, below the agent's directory."""
+    processes: tuple[Process, ...] = ()
+    """What takes the processor time."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.keep.limits.values import TICKS, Finding, Progress, Remedy, Rule, Sample
-from infra.shared.settings import LimitSettings
+from infra.keep.limits.values import TICKS, Finding, Process, Progress, Remedy, Rule, Sample
+from infra.shared.settings import LEAST_CPU_SECONDS, LimitSettings
 
 HOUR = 3600.0
 BUSY_WINDOWS = 8
@@ -32,9 +32,9 @@ Judged = tuple[Window, Finding | None]
 
 
 def cpu_seconds(limits: LimitSettings) -> float:
-    """The window of the processor rule: a command or the tests of a branch may take all processors for as long as they
-    may run, without a model call."""
-    return max(limits.cpu_seconds, limits.bash_seconds, limits.validation_seconds)
+    """The window of the processor rule. A command or the tests of a branch may take all processors for as long as they
+    may run, without a model call: the settings refuse a shorter one (`settings_file`)."""
+    return limits.cpu_seconds or max(LEAST_CPU_SECONDS, limits.bash_seconds, limits.validation_seconds)
 
 
 def judge_cpu(window: Window, last: Sample, sample: Sample, now: Progress, limits: LimitSettings) -> Judged:
@@ -126,11 +126,13 @@ def _by_processes(before: Sample, after: Sample) -> float:
     return own + max(0.0, gained - gone)
 
 
-def _busiest(last: Sample, sample: Sample) -> str:
+def spent(last: Sample, sample: Sample) -> list[tuple[Process, float]]:
+    """Each process that is there now, with what it used itself since the look before."""
     before = {(process.pid, process.started): process.own for process in last.processes}
-    recent = [
-        (process.own - before.get((process.pid, process.started), 0.0), process.pid, process.name)
-        for process in sample.processes
-    ]
+    return [(process, process.own - before.get((process.pid, process.started), 0.0)) for process in sample.processes]
+
+
+def _busiest(last: Sample, sample: Sample) -> str:
+    recent = [(seconds, process.pid, process.name) for process, seconds in spent(last, sample)]
     named = ", ".join(f"{name} (pid {pid})" for _, pid, name in sorted(recent, reverse=True)[:3])
     return f"{named}, of {len(recent)} processes" if named else "processes that have ended"

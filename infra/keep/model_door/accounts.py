@@ -95,7 +95,11 @@ class Accounts:
         """Write down a call's end; `usage` None counts its worst case, `measured` False says that a part is assumed.
 
         Raises OSError, with the budget in memory already right."""
-        nano = nano_dollars(call.worst_usd) if usage is None else cost(self._tariffs[call.provider, call.model], usage)
+        if usage is None:
+            nano = nano_dollars(call.worst_usd)
+        else:
+            price = worst_cost if failure and not failure.has_classes else cost
+            nano = price(self._tariffs[call.provider, call.model], usage)
         used = Usage(input_tokens=call.worst_tokens) if usage is None else usage
         line = Settled(
             time=self._now(),

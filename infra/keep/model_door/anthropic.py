@@ -47,7 +47,7 @@ class AnthropicModel(StreamingModel):
 
     def exchange(self, request: Request) -> Exchange:
         made, fingerprint = body(request, self.name, self.max_tokens, self._thoughts)
-        return Exchange(made, AnthropicReply(self.max_tokens, THINKING_SILENCE), fingerprint)
+        return Exchange(made, AnthropicReply(THINKING_SILENCE), fingerprint)
 
     def make_client(self, most_bytes: int) -> AsyncAnthropic:
         import anthropic

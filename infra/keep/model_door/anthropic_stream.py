@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from infra.keep.model_door.booking import highest
 from infra.keep.model_door.connection import data_of
 from infra.keep.model_door.errors import BrokenReply, ProviderError
 from infra.keep.model_door.tool_calls import arguments_of, check_ids, checked_arguments
@@ -152,15 +153,16 @@ class _Block:
 class AnthropicReply:
     """A reply as far as it has come."""
 
-    def __init__(self, max_tokens: int = 0, thinking_silence: int = 1) -> None:
+    def __init__(self, thinking_silence: int = 1) -> None:
         self.done = False
-        self._max_tokens = max_tokens
         self._thinking_silence = thinking_silence
         self._message: _MessageHead | None = None
         self._blocks: dict[int, _Block] = {}
         self._stop_reason: str | None = None
         self._counts: dict[str, int] = {}
         self.measured = False
+        self.told = Usage()
+        self.shown_bytes = 0
         self._size = 0
 
     def take(self, line: bytes) -> bool:
@@ -183,10 +185,10 @@ class AnthropicReply:
         return self._thinking_silence if thinking else 1
 
     @property
-    def usage(self) -> Usage | None:
-        if self._message is None:
-            return None
-        return self._usage()._replace(output_tokens=self._usage().output_tokens if self.measured else self._max_tokens)
+    def hides(self) -> bool:
+        """Before its first block, and in one whose text may be withheld or that this door does not know."""
+        is_open = [block.type for block in self._blocks.values() if block.open]
+        return not self._blocks or any(type not in ("text", "tool_use") for type in is_open)
 
     def completion(self, known_ids: frozenset[str]) -> Completion:
         """The whole reply. Raises BrokenReply when it did not end properly or its tool calls cannot be trusted.
@@ -246,7 +248,9 @@ class AnthropicReply:
                     raise BrokenReply(f"content block {event.index} began twice")
                 self._blocks[event.index] = _Block(event.content_block)
             case _BlockDelta():
-                return self._open_block(event.index).grow(event.delta)
+                grown = self._open_block(event.index).grow(event.delta)
+                self.shown_bytes += len((event.delta.text + event.delta.partial_json + event.delta.thinking).encode())
+                return grown
             case _BlockStop():
                 self._open_block(event.index).open = False
             case _MessageDelta():
@@ -275,6 +279,7 @@ class AnthropicReply:
             value = getattr(counts, name)
             if value is not None:
                 self._counts[name] = value
+        self.told = highest(self.told, self._usage())
 
     def _usage(self) -> Usage:
         return Usage(

@@ -9,7 +9,7 @@ import sys
 
 import structlog
 
-from infra.shared.log import COMMON, log_as_json
+from infra.shared.log import COMMON, LAST, log_as_json
 
 
 def configure() -> None:
@@ -19,10 +19,7 @@ def configure() -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=COMMON,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *LAST],
         )
     )
     # Libraries speak of requests and headers below this level.

@@ -27,8 +27,10 @@ class CallFailure(Exception):
         retry_after_seconds: float | None = None,
         usage: Usage | None = NOTHING,
         measured: bool = True,
+        has_classes: bool = True,
     ) -> None:
-        """`usage` None: nobody knows, so the worst case counts. `measured` False: a part of it is assumed."""
+        """`usage` None: nobody knows, so the worst case counts. `measured` False: a part of it is assumed.
+        `has_classes` False: its prompt is counted at the dearest price."""
         if type not in ERROR_TYPES:
             raise ValueError(f"error type is {type!r}; expected one of {', '.join(ERROR_TYPES)}")
         super().__init__(message)
@@ -37,6 +39,7 @@ class CallFailure(Exception):
         self.retry_after_seconds = retry_after_seconds
         self.usage = usage
         self.measured = measured and usage is not None
+        self.has_classes = has_classes
 
 
 class Answer(NamedTuple):

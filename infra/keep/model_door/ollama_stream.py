@@ -75,12 +75,13 @@ class OllamaReply(PlainReply):
         if told.error:
             raise ProviderError("error", str(told.error))
         self._model = told.model or self._model
+        self.show(told.message.content, told.message.thinking)
         self._texts.append(told.message.content)
         self._calls += told.message.tool_calls or []
         if told.done:
             self.done, self._reason = True, told.done_reason
             if told.prompt_eval_count is not None and told.eval_count is not None:
-                self.usage = Usage(told.prompt_eval_count, told.eval_count)
+                self.usage = self.told = Usage(told.prompt_eval_count, told.eval_count)
         return told.done or bool(told.message.content or told.message.thinking or told.message.tool_calls)
 
     def completion(self, known_ids: frozenset[str]) -> Completion:

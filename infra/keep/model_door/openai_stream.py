@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from infra.keep.model_door.booking import highest
 from infra.keep.model_door.connection import data_of
 from infra.keep.model_door.errors import BrokenReply, ProviderError
 from infra.keep.model_door.streaming import PlainReply
@@ -147,6 +148,7 @@ class OpenAIReply(PlainReply):
             delta = choice.delta
             if self._reason and (delta.content or delta.refusal or delta.tool_calls):
                 raise BrokenReply(f"more of the reply came after finish_reason {self._reason!r}")
+            self.show(delta.content, delta.refusal, delta.reasoning_content)
             self._texts.append(delta.content or "")
             self._refusals.append(delta.refusal or "")
             for part in delta.tool_calls or ():
@@ -157,8 +159,11 @@ class OpenAIReply(PlainReply):
             came = came or bool(
                 delta.content or delta.refusal or delta.tool_calls or delta.reasoning_content or choice.finish_reason
             )
+        counted = _usage(chunk.usage) if chunk.usage else None
+        if counted:
+            self.told = highest(self.told, counted)
         if chunk.usage and self._reason:
-            self.usage = _usage(chunk.usage)
+            self.usage = counted
             came = True
         return came
 
@@ -170,6 +175,7 @@ class OpenAIReply(PlainReply):
                 raise BrokenReply(f"tool call {part.index} is {known!r} and then {value!r}")
             setattr(call, name, known or value or "")
         call.pieces.append(part.function.arguments or "")
+        self.show(part.function.arguments)
 
 
 def _tool_use(call: _Call) -> ToolUse:

@@ -9,11 +9,12 @@ import asyncio
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 from infra.keep.model_door.background import Background
+from infra.keep.model_door.booking import Booking, Heard, booking_of
 from infra.keep.model_door.connection import (
     MAX_BYTES,
     check_content_type,
@@ -51,8 +52,18 @@ class StreamedReply(Protocol):
         ...
 
     @property
-    def usage(self) -> Usage | None:
-        """The most that the provider can charge for a reply that ends here; None when it has not said anything."""
+    def told(self) -> Usage:
+        """The highest counts that the provider has told so far."""
+        ...
+
+    @property
+    def shown_bytes(self) -> int:
+        """Of text, thoughts and arguments so far."""
+        ...
+
+    @property
+    def hides(self) -> bool:
+        """The provider may now be making what it does not show."""
         ...
 
     @property
@@ -79,6 +90,8 @@ class PlainReply:
         """`model`: its name, if the reply has none. `most`: what the call can use at most."""
         self.done = False
         self.usage: Usage | None = None
+        self.told = Usage()
+        self.shown_bytes = 0
         self._model = model
         self._most = most
         self._texts: list[str] = []
@@ -86,6 +99,14 @@ class PlainReply:
     @property
     def measured(self) -> bool:
         return self.usage is not None
+
+    @property
+    def hides(self) -> bool:
+        """Some think before they speak, and none after."""
+        return self.shown_bytes == 0
+
+    def show(self, *words: str | None) -> None:
+        self.shown_bytes += sum(len(each.encode(errors="replace")) for each in words if each)
 
 
 class Exchange(NamedTuple):
@@ -156,21 +177,30 @@ class StreamingCall:
         self._exchange = exchange
         self._known = known
         self.most = most_usage(exchange.body, model.max_tokens)
+        self._unseen = 0.0
+        self._last = 0.0
 
     async def make(self) -> Answer:
         client = await self._model.client.value()
         reply = self._exchange.reply
+        self._last = time.monotonic()
         try:
             await self._read(client, reply)
             completion = reply.completion(self._known)
             self._model.completed(self._exchange, completion)
             return Answer(completion, reply.measured)
         except Exception as error:
-            failure = failure_of(self._model.cause_of(error), reply, self._model.idle_seconds)
+            failure = failure_of(self._model.cause_of(error), self._model.idle_seconds, self._booking)
             if failure is None:
                 raise
             failure.message = shortened(failure.message, self._model.key.known)
             raise failure from None
+
+    def _booking(self, is_over: bool) -> Booking:
+        reply = self._exchange.reply
+        unseen = self._unseen + time.monotonic() - self._last
+        heard = Heard(reply.told, reply.measured, reply.shown_bytes, unseen, is_over)
+        return booking_of(heard, self.most, self.most.input_tokens - TOKENS_BESIDE_BYTES)
 
     async def _read(self, client: Any, reply: StreamedReply) -> None:
         loop = asyncio.get_running_loop()
@@ -185,7 +215,11 @@ class StreamingCall:
             # Closed here, not by the garbage collector, when the loop is left early.
             async with aclosing(raw) as lines:
                 async for line in lines:
-                    if reply.take(line):
+                    now, hidden = time.monotonic(), reply.hides
+                    came = reply.take(line)
+                    self._unseen += now - self._last if hidden else 0.0
+                    self._last = now
+                    if came:
                         patience.reschedule(loop.time() + idle * reply.silence)
                     if reply.done:
                         break
@@ -212,32 +246,35 @@ def refusal(status: int, headers: Mapping[str, str], content: bytes) -> CallRefu
     return CallRefused(status, tuple(filter(None, (code, type))), said or "no message", headers)
 
 
-def failure_of(error: Exception, reply: StreamedReply, idle_seconds: float) -> CallFailure | None:
-    """What an exception of the library, of its transport or of our reading means; None for a bug of ours."""
+def failure_of(error: Exception, idle_seconds: float, booking: Callable[[bool], Booking]) -> CallFailure | None:
+    """What an exception of the library, of its transport or of our reading means; None for a bug of ours. `booking`
+    says what the reply costs, given whether the provider has ended it."""
     import httpx2
 
-    most, measured = reply.usage, reply.measured
+    def broke_off(type: str, words: str, is_over: bool = False) -> CallFailure:
+        usage, has_classes, measured = booking(is_over)
+        return CallFailure(type, words, None, usage, measured, has_classes)
+
     match error:
         case CallFailure():
             return error
         case CallRefused():
             return _refused(error)
         case TimeoutError():
-            words = f"no new content from the provider for {idle_seconds:g} s; given up"
-            return CallFailure("unavailable", words, None, most, measured)
+            return broke_off("unavailable", f"no new content from the provider for {idle_seconds:g} s; given up")
         case ProviderError():
             words = f"the provider broke off its reply: {error.type}: {error.message}"
-            return CallFailure(type_of_failure(200, (error.type,), error.message), words, None, most, measured)
+            return broke_off(type_of_failure(200, (error.type,), error.message), words, is_over=True)
         case httpx2.InvalidURL():
             words = f"model.base_url is not an address that can be asked: {error}"
             return CallFailure("unavailable", words)  # nothing was sent
         case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
             return CallFailure("unavailable", _lost(error))  # nothing was sent
         case httpx2.TransportError() | OSError():
-            return CallFailure("unavailable", _lost(error), None, most, measured)
+            return broke_off("unavailable", _lost(error))
         case httpx2.HTTPError() | ValueError() | AssertionError() | RecursionError():
             words = f"the provider's reply cannot be used: {str(error).strip() or type(error).__name__}"
-            return CallFailure("provider_error", words, None, most, measured)
+            return broke_off("provider_error", words)
     return None
 
 

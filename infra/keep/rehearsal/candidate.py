@@ -24,7 +24,7 @@ from infra.keep.services import children, processes
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_files import boot_words, last_words, open_error_log
 from infra.shared.boot_log import FAILED, BootLine
-from infra.shared.paths import BOOT_LOG, ERROR_LOG
+from infra.shared.paths import BOOT_LOG, ERROR_LOG, TRANSCRIPTS
 from infra.shared.safe_files import Below, Entry
 
 MEMORY_BYTES = 4 << 30
@@ -35,7 +35,6 @@ PROCESSES = 256
 CPU_SECONDS = 10.0
 """Of one process, besides the time that the whole life has."""
 ROTATE_OVER = 1 << 30
-_CONVERSATIONS = "logs/transcripts"
 ERROR_CHARS = 200
 _CONVERSATION_BYTES = 32 * 1024
 
@@ -196,7 +195,7 @@ def _has_text(part: object) -> bool:
 
 
 def _newest_conversation(bot: Below, checkout: str) -> str:
-    directory = f"{checkout}/{_CONVERSATIONS}"
+    directory = f"{checkout}/{TRANSCRIPTS}"
     try:
         newest = max((name for name in bot.names(directory, 1000) if name.endswith(".jsonl")), default="")
     except OSError:

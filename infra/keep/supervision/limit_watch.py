@@ -11,7 +11,7 @@ import structlog
 
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.environments.store import paths_of, wanted_hash, whole_ones
-from infra.keep.limits import judge, room, sample
+from infra.keep.limits import judge, processor, room, sample
 from infra.keep.limits.values import Finding, Remedy
 from infra.keep.services import children
 from infra.keep.services.children import begin_aside
@@ -50,11 +50,16 @@ class LimitWatch:
         self._keep_pids = keep_pids
         self._log = log
         self._memory = judge.Memory()
+        self._excused = False
         self._told: dict[str, float] = {}
         self._next_tidy = time.monotonic() + FIRST_TIDY_SECONDS
 
     def due(self) -> float:
         return min(judge.next_due(self._memory, self._limits) or inf, self._next_tidy)
+
+    def excuse(self) -> None:
+        """The keep itself has something run in the cell now, which the agent's sleep does not explain."""
+        self._excused = True
 
     def look(self, state: State, at: float) -> list[Event]:
         """Measure, if it is time to; returns the events."""
@@ -62,7 +67,9 @@ class LimitWatch:
         runner = self._following.runner
         if runner and state.phase is Phase.RUNNING and at >= judge.next_due(self._memory, self._limits):
             places, identity = self._clones.places, self._clones.identity
-            seen = sample.take(places, identity, runner, self._keep_pids(), self._memory.last, weigh=self._memory.weigh)
+            last, weigh, excused = self._memory.last, self._memory.weigh, self._excused
+            seen = sample.take(places, identity, runner, self._keep_pids(), last, weigh, excused)
+            self._excused = False
             self._memory, findings = judge.judge(self._memory, seen, self._limits)
             for finding in findings:
                 events += self._meet(finding, state, at)
@@ -80,13 +87,19 @@ class LimitWatch:
             path=finding.path,
             text=finding.text,
         )
-        told = self._tell(f"{finding.rule.value} {finding.path}", f"a limit: {finding.rule.value}", finding.text, at)
+        names = " ".join(sorted({process.name for process in finding.processes}))
+        told = self._tell(
+            f"{finding.rule.value} {finding.path}{names}", f"a limit: {finding.rule.value}", finding.text, at
+        )
         match finding.remedy:
             case Remedy.TRIM_LOG:
                 try:
                     self._clones.files.cut(finding.path)
                 except OSError as error:
                     self._log.error("log.not_cut", path=finding.path, reason=str(error))
+            case Remedy.KILL:
+                ended = [process.pid for process in finding.processes if processor.end(process)]
+                self._log.warning("processes.ended", pids=ended)
             case Remedy.TIDY:
                 return told + self._tidy(state, at, short=True)
             case Remedy.END if finding.runner:

@@ -235,8 +235,8 @@ class Observer:
             return
         parts.sweep()  # what the preparation left behind
         if prepared.why_not:
-            launch, why = prepared.launch, prepared.why_not
-            parts.enqueue(events.LaunchFailed(launch.branch, why, prepared.guilty, prepared.transcript))
+            launch, why, guilty, transcript, commit = prepared
+            parts.enqueue(events.LaunchFailed(launch.branch, why, guilty, transcript, commit))
         else:
             self._actor.prepare(state)
 
@@ -244,6 +244,8 @@ class Observer:
         self._parts.health.was_held(at, self._parts.examining.look(state, at))
 
     def _look_at_health(self, state: State, at: float) -> None:
+        if self._parts.examining.pids() | self._parts.preparation.pids():
+            self._parts.limit_watch.excuse()
         if not self._parts.examining.is_holding:
             self._parts.enqueue(*self._parts.health.look(state, at), *self._parts.limit_watch.look(state, at))
 

@@ -15,6 +15,7 @@ from infra.keep.services import processes
 from infra.keep.services.services import DoorFiles, Services, outage
 from infra.keep.supervision import inbox
 from infra.keep.supervision.absence import Absence
+from infra.keep.supervision.attempts import Attempts
 from infra.keep.supervision.decide.events import (
     Action,
     Event,
@@ -84,6 +85,7 @@ class Parts:
         self.health = Health(zones.places, self.following, longest, zones.pace, log)
         self.examining = Examining(settings, zones, self.preparation.is_fit, self.keep_pids, log)
         self.limit_watch = LimitWatch(self.launcher.clones, settings.limits, self.following, self.keep_pids, log)
+        self.attempts = Attempts(self.launcher.clones.files, zones.places, log)
         self.stale_locks = StaleLocks(zones.places, log)
         self.absence = Absence()
 

@@ -68,6 +68,7 @@ class Prepared(NamedTuple):
     guilty: Runner | None = None
     """The version that is at fault, if one is."""
     transcript: str = ""
+    commit: str = ""
 
 
 class Preparation:
@@ -134,7 +135,7 @@ class Preparation:
                 self._fit.add((runner.branch, runner.commit))
             return Prepared(launch)
         named = f"{runner.branch}@{runner.commit[:12]} was not launched: {why}"
-        return Prepared(launch, named, runner if guilty else None, transcript)
+        return Prepared(launch, named, runner if guilty else None, transcript, runner.commit)
 
     def cancel(self) -> Launch | None:
         """End the step; gives the launch that it was for."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.bash_tool import bash_tool, environment
-from infra.cell.loop.context.spill import DIRECTORY, MOST_BYTES, MOST_FILES, MOST_TOGETHER, Spill, path_of
+from infra.cell.loop.context.spill import MOST_BYTES, MOST_FILES, MOST_TOGETHER, Spill, path_of
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.registry import (
     BRIEFLY,
@@ -27,6 +27,7 @@ from infra.cell.loop.registry import (
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import VARIABLE
 from infra.shared.conversation import ToolSpec, ToolUse
+from infra.shared.paths import OUTPUTS
 from infra.shared.repository.git import Git, GitError
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
@@ -292,7 +293,7 @@ def test_of_an_endless_output_the_beginning_is_kept(shell: Toolbox, tmp_path: Pa
 
 def test_only_the_last_outputs_are_kept(tmp_path: Path) -> None:
     """By time, whatever else lies there: so many files, and so many bytes of all."""
-    outputs, place = Spill(str(tmp_path)), tmp_path / DIRECTORY
+    outputs, place = Spill(str(tmp_path)), tmp_path / OUTPUTS
     kept = [outputs.keep(b"%d" % number) for number in range(3)]
     (place / "directory").mkdir()
     for number in range(3, MOST_FILES):
@@ -306,7 +307,7 @@ def test_only_the_last_outputs_are_kept(tmp_path: Path) -> None:
     assert len(list(place.glob("*.txt"))) == MOST_FILES
 
     for number in range(MOST_TOGETHER // MOST_BYTES):
-        last = outputs.keep(b"%03d" % number + bytes(MOST_BYTES - 3))
+        last = outputs.keep(b"%03d" % number + b"\n" * (MOST_BYTES - 3))
     sizes = [path.stat().st_size for path in place.glob("*.txt")]
     assert sum(sizes) == MOST_TOGETHER
     assert (tmp_path / last).exists()
@@ -315,7 +316,7 @@ def test_only_the_last_outputs_are_kept(tmp_path: Path) -> None:
 def test_the_same_output_again_is_the_same_result_again(shell: Toolbox, tmp_path: Path) -> None:
     """Who looks for what goes round in circles must not be misled by the name of a file."""
     assert run(shell, "seq 10000") == run(shell, "seq 10000")
-    assert len(os.listdir(tmp_path / DIRECTORY)) == 1
+    assert len(os.listdir(tmp_path / OUTPUTS)) == 1
 
 
 def test_outputs_that_cannot_be_kept_cost_no_result(shell: Toolbox, tmp_path: Path) -> None:

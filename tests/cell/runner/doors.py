@@ -60,6 +60,7 @@ class Refusal(NamedTuple):
 
     type: str
     message: str = "as the test wants it"
+    retry_after_seconds: float | None = None
 
 
 Answer = Completion | Refusal
@@ -93,7 +94,8 @@ class ModelDoor:
                 reply = door.replies.popleft() if door.replies else door.at_last
                 answer = reply(request) if callable(reply) else reply
                 if isinstance(answer, Refusal):
-                    problem = {"type": answer.type, "message": answer.message, "retry_after_seconds": None}
+                    problem: dict[str, Any] = {"type": answer.type, "message": answer.message}
+                    problem |= {"retry_after_seconds": answer.retry_after_seconds}
                     self._answer(ERROR_TYPES[answer.type], {"error": problem})
                 else:
                     self._answer(200, to_plain(answer))

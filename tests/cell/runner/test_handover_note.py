@@ -13,6 +13,7 @@ from infra.cell.runner.handover_note import MOST_STARTS, FreshStarts
 from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import Completion, Request, ToolResult
+from infra.shared.paths import HANDOVER_NOTE
 from tests.cell.loop.replies import bash, calls, results, says, texts
 from tests.cell.runner.cell import Cell, limits, read
 from tests.shared.rows import each_row
@@ -42,7 +43,7 @@ class Digger:
             self.after_summary.append(str(request.messages[4]))
         if len(self.openings) == self.until_units:
             read_it = any(SUMMARY in result.content for result in results(request))
-            return says("All is done.") if read_it else calls(bash(f"cat {handover_note.NOTE}", id="read"))
+            return says("All is done.") if read_it else calls(bash(f"cat {HANDOVER_NOTE}", id="read"))
         self.steps += 1
         return calls(bash(f"seq {self.steps} 900", id=f"call-{self.steps}"), text=f"{self.steps} " + "words " * 120)
 
@@ -67,12 +68,12 @@ def test_a_directive_outlives_its_conversation(cell: Cell) -> None:
     assert work.look(ticked=False) is Next.LOOK_AGAIN
     assert cell.open() == ["dig\n\nas deep as you can"]
     assert cell.reports() == []
-    assert SUMMARY in read(f"{cell.checkout}/{handover_note.NOTE}")
+    assert SUMMARY in read(f"{cell.checkout}/{HANDOVER_NOTE}")
     assert work.look(ticked=False) is Next.LOOK_AGAIN
 
     assert cell.open() == []
     assert "All is done." in cell.reports()[0]
-    assert not os.path.exists(f"{cell.checkout}/{handover_note.NOTE}"), "nothing is left to go on with"
+    assert not os.path.exists(f"{cell.checkout}/{HANDOVER_NOTE}"), "nothing is left to go on with"
     first, second = lines(cell)
     marks = [line for line in first if line["kind"] in ("shortened", "summed_up", "ended")]
     cut, compacted, handed, ended = marks[0], *(line for line in marks if line["kind"] != "shortened")
@@ -86,8 +87,8 @@ def test_a_directive_outlives_its_conversation(cell: Cell) -> None:
     assert all(line["tokens_before"] > TOKENS > line["tokens_after"] > 0 for line in (compacted, handed))
     assert ended["end"] == "context"
     assert second[-1]["end"] == "completed"
-    assert handover_note.NOTE not in model.openings[0]
-    assert handover_note.NOTE in model.openings[1]
+    assert HANDOVER_NOTE not in model.openings[0]
+    assert HANDOVER_NOTE in model.openings[1]
     assert "as deep as you can" in model.after_summary[0], "the PM's words come after the summary again"
     assert model.asked == [COMPACT.partition(":")[0], HAND_OVER.partition(":")[0]]
 
@@ -118,7 +119,7 @@ def test_beginning_anew_has_an_end(cell: Cell) -> None:
     """Three times at once; then it is reported, and goes on at the tick, one unit at a time."""
     cell.tell("dig")
     model = Digger(until_units=99)
-    work = work_of(cell, model)
+    work = work_of(cell, model, work_seconds=0.01)
 
     assert [work.look(ticked=False) for _ in range(MOST_STARTS + 2)] == [
         *[Next.LOOK_AGAIN] * MOST_STARTS,
@@ -133,7 +134,7 @@ def test_beginning_anew_has_an_end(cell: Cell) -> None:
 
     assert [work.look(ticked=True), work.look(ticked=False)] == [Next.SLEEP, Next.SLEEP]
     assert len(model.openings) == MOST_STARTS + 2
-    assert handover_note.NOTE in model.openings[-1], "also then"
+    assert HANDOVER_NOTE in model.openings[-1], "also then"
 
 
 def test_a_conversation_that_cannot_even_begin_is_the_pms_to_mend(cell: Cell) -> None:
@@ -152,7 +153,7 @@ def test_a_note_about_other_directives_is_none(cell: Cell) -> None:
     cell.tell("one thing")
     context = cell.context()
     tasks = context.page.look().open
-    note = f"{cell.checkout}/{handover_note.NOTE}"
+    note = f"{cell.checkout}/{HANDOVER_NOTE}"
     assert not handover_note.exists(context, tasks)
     handover_note.leave(context, "unit", tasks, "words")
     assert handover_note.exists(context, tasks)

@@ -41,7 +41,6 @@ RUN = Recorded(
     {},
     {},
     0,
-    False,
     "1970-01-01T00:00:10.000Z",
 )
 OPENING = Request(("You.",), (Message("user", (Text("Continue."),)),), ())
@@ -78,7 +77,7 @@ def test_the_next_runner_goes_on_where_the_last_one_was_ended(cell: Cell, tmp_pa
     assert (begun.tool_use_id, begun.content) == ("2", UNKNOWN)
     assert behind_it.content.startswith("not run: ")
     [told] = texts(after)
-    assert "another one continues here" in told
+    assert "it continues here" in told
     assert "and this" in told, "what the PM said meanwhile"
     assert cell.open() == []
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
@@ -180,7 +179,8 @@ def _transcripts(cell: Cell) -> str:
         ({"completions": ()}, "had not answered"),
         ({"directives": ("d1", "d2")}, "not open any more"),
         ({"directives": ()}, "not open any more"),
-        ({"fruitless": True}, "before the model had answered"),
+        ({"end": "model failure"}, None),
+        ({"end": "stuck"}, ""),
         ({"forked_steps": 1}, "not copied whole"),
         ({"forked_steps": 1, "told": {1: Words("a", "a")}}, None),
         ({"resumed": MOST_TIMES}, "3 times"),

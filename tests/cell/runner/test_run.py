@@ -186,12 +186,16 @@ def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
     cell.tell("do it")
     replies = {"refusal": says("No.", REFUSAL), "max tokens": says("", MAX_TOKENS), "max steps": calls(bash("true"))}
 
-    for why, reply in replies.items():
+    for tries, (why, reply) in enumerate(replies.items(), 1):
         work(cell, model=Always(reply), limits=limits(unit_steps=4))
 
         assert cell.open() == ["do it"]
-        assert f"stopped ({why}): do it" in cell.reports()[-1]
-        assert "tried again" in cell.reports()[-1]
+        assert f"stopped ({why}{f', try {tries} of 3' * (tries > 1)}): do it" in cell.reports()[-1]
+        assert f"This was try {tries} of 3" in cell.reports()[-1]
+    assert "waits for your word" in cell.reports()[-1]
+    cell.tell("and this")
+    work(cell, model=Always(says("No.", REFUSAL)))
+    assert "This was try 1 of 3. Its directives stay open" in cell.reports()[-1], "the PM has spoken"
 
 
 def test_the_model_is_told_of_its_money_and_then_the_unit_ends(cell: Cell) -> None:
@@ -214,6 +218,71 @@ def test_the_model_is_told_of_its_money_and_then_the_unit_ends(cell: Cell) -> No
     assert "5 of 5 dollars are spent" in report
     assert "Nearly." in report
     assert cell.open() == ["do it"]
+
+
+def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> None:
+    """The call is made again, at once and then as the provider asks; it costs no step, nothing is done twice, and the
+    record says so."""
+    cell.tell("do it")
+    waits: list[float] = []
+
+    def busy(request: Request) -> Completion:
+        raise ModelFailure("rate_limited", "too many requests", 5.0)
+
+    def broken(request: Request) -> Completion:
+        raise ModelFailure("provider_error", "the stream ended before message_stop")
+
+    canned = Canned([calls(bash("echo once >> did")), broken, broken, busy, calls(bash("cat did")), says("Done.")])
+    context = cell.context(canned, limits=limits(unit_steps=3))._replace(pause=waits.append)
+    seen = context.page.look()
+    outcome = work_on(context, seen, seen.open, None, look_back=True)
+
+    assert (outcome.end, outcome.steps) == (End.COMPLETED, 3)
+    assert waits == [0.0, 1.0, 5.0]
+    assert [request.messages for request in canned.requests[1:4]] == [canned.requests[4].messages] * 3
+    assert results(canned.requests[-1])[0].content == "once\n[exit status 0]"
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    lines = [json.loads(line) for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
+    failed = [line for line in lines if line["kind"] == "model_failed"]
+    assert [(line["type"], line["wait_seconds"]) for line in failed] == [
+        ("provider_error", 0.0),
+        ("provider_error", 1.0),
+        ("rate_limited", 5.0),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["unavailable", "authentication"])
+def test_after_an_outage_the_run_goes_on_from_its_record(cell: Cell, kind: str) -> None:
+    """However often it is tried in vain: the same conversation, nothing done twice, and told once that it was cut."""
+    cell.tell("do it")
+
+    def away(request: Request) -> Completion:
+        raise ModelFailure(kind, "no answer")
+
+    outcome, first = work(cell, calls(bash("echo once >> did")), *[away] * 99, limits=limits(unit_seconds=9999))
+    assert outcome.end is End.MODEL_FAILURE
+    assert len(first.requests) == 2 if kind == "authentication" else len(first.requests) > 10
+    for _ in range(5):
+        assert work(cell, *[away] * 99)[0].end is End.MODEL_FAILURE
+    outcome, last = work(cell, calls(bash("cat did")), says("Done."))
+
+    assert outcome.end is End.COMPLETED
+    assert results(last.requests[-1])[0].content == "once\n[exit status 0]"
+    assert last.requests[0].messages[:-1] == first.requests[1].messages[:-1]
+    assert texts(last.requests[0])[0].count("was cut short at") == 1
+    assert len(os.listdir(f"{cell.checkout}/logs/transcripts")) == 1
+
+
+def test_a_conversation_that_the_provider_calls_wrong_is_begun_anew_at_last(cell: Cell) -> None:
+    """It may be the settings, so it is resumed; but it may be the conversation, and not for ever."""
+    cell.tell("do it")
+
+    def wrong(request: Request) -> Completion:
+        raise ModelFailure("invalid_request", "no such model")
+
+    work(cell, calls(bash("true")), wrong)
+    asked = [work(cell, wrong)[1].requests[0] for _ in range(4)]
+    assert [len(request.messages) for request in asked] == [5, 5, 5, 3]
 
 
 def test_a_model_that_fails_is_not_yet_worth_a_report(cell: Cell) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import time
@@ -109,13 +110,19 @@ def test_steering_reaches_a_unit_that_runs(cell: Cell) -> None:
 
 
 @heavy
-def test_a_model_that_fails_is_tried_again_at_the_tick(cell: Cell) -> None:
-    """Once is only logged; three in a row are told once, with what to do; then all goes on as if nothing had been."""
+def test_what_only_the_pm_can_mend_is_told_at_once_and_tried_at_long_intervals(cell: Cell) -> None:
+    """Told once, with what to do; when it is mended all goes on as if nothing had been."""
     failure = Refusal("authentication", "the key is wrong")
-    cell.model.replies += [failure, failure, failure, failure, says("Done at last.")]
+    at: list[float] = []
+
+    def fails(request: Request) -> Refusal:
+        at.append(time.monotonic())
+        return failure
+
+    cell.model.replies += [fails, fails, fails, says("Done at last.")]
     cell.tell("do it")
 
-    run = asleep(cell, limits=limits(work_seconds=0.4))
+    run = asleep(cell, limits=limits(work_seconds=0.2))
 
     wait_for(lambda: cell.reported("Done at last."), "the report")
     told, done = cell.reports()
@@ -123,16 +130,132 @@ def test_a_model_that_fails_is_tried_again_at_the_tick(cell: Cell) -> None:
     assert "the key is wrong" in told
     assert "set a valid one" in told
     assert "done: do it" in done
-    assert run.log().count("authentication: the key is wrong") >= 4
+    assert run.log().count('"run.finished"') == 4
+    assert min(later - before for before, later in itertools.pairwise(at)) >= 6 * 0.2
+
+
+def _waits(run: Runner) -> bool:
+    return '"waiting"' in run.doing()
+
+
+@heavy
+@pytest.mark.parametrize("how", ["another directive", "taken back", "new code", "killed", "asked to end"])
+def test_while_a_run_waits_for_its_model_nothing_is_missed(cell: Cell, how: str) -> None:
+    """A directive more is told when the model is back; one that was taken back, and new code, end the wait; whoever
+    comes next goes on with the same conversation."""
+    cell.model.replies += [calls(bash("echo once >> logs/did; cat logs/did", id="1"))]
+    cell.model.at_last = Refusal("rate_limited", "busy", 2.0 if how == "another directive" else 300.0)
+    cell.tell("do it")
+    run = cell.start(cell.boot(limits=limits(unit_seconds=600)))
+    wait_for(functools.partial(_waits, run), "it waits")
+    assert "rate_limited: busy" in run.doing()
+
+    def answer(request: Request) -> Completion:
+        return says(f"{len(request.messages)} messages; {' '.join(texts(request))}")
+
+    cell.model.at_last = answer
+    match how:
+        case "another directive":
+            cell.tell("and this")
+            wait_for(lambda: "run.directives_added" in run.log() or cell.reported("messages"), "it is told")
+        case "taken back":
+            cell.pm_edits(lambda page: page.replace("do it", "do something else"), "another thing")
+            wait_for(lambda: cell.reported("3 messages"), "another run")
+        case "new code":
+            cell.pm_changes({"infra/cell/new.py": "NEW = 1\n"}, "new code")
+            assert run.ended() == 0
+            assert cell.signal() == "main"
+        case "killed":
+            run.process.kill()
+            run.ended()
+        case "asked to end":
+            run.ask_to_end()
+            assert run.ended() == 0
+    if how in ("new code", "killed", "asked to end"):
+        Git(cell.checkout)("pull", "--quiet")
+        cell.start(cell.boot())
+    if how != "taken back":
+        wait_for(lambda: cell.reported("5 messages"), "the report of the same conversation")
+    wait_for(lambda: cell.open() == [], "all is done")
+    assert read(f"{cell.checkout}/logs/did") == "once\n"
+
+
+LEAVE = (
+    "(setsid bash -c 'echo $BASHPID > logs/left; exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; "
+    "while [ ! -s logs/left ]; do sleep 0.01; done"
+)
+KEEP = "services: [{name: web, command: [bash, -c, 'echo $$ > web.pid; exec sleep 1000'], directory: logs}]\n"
+
+
+def _pid_in(path: str) -> int:
+    wait_for(lambda: os.path.exists(path) and read(path).endswith("\n"), path)
+    return int(read(path))
+
+
+def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: Cell) -> None:
+    """However it got away. The declared service outlives runs, is shown, and ends with the runner."""
+    write_it = ToolUse("2", "write_file", {"path": "services.yaml", "content": KEEP})
+    cell.model.replies += [calls(bash(LEAVE, id="1"), write_it), says("Left.")]
+    cell.tell("leave something")
+    run = cell.start(cell.boot())
+    wait_for(lambda: cell.reported("Left."), "the report")
+    left, kept = _pid_in(f"{cell.checkout}/logs/left"), _pid_in(f"{cell.checkout}/logs/web.pid")
+    assert gone(left)
+    assert not gone(kept)
+    wait_for(lambda: "web running" in run.doing(), "it is shown")
+    assert "run.leftovers_ended" in run.log()
+
+    asked: list[str] = []
+
+    def again(request: Request) -> Completion:
+        asked.append(results(request)[0].content)
+        return says("Still there.")
+
+    cell.model.replies.append(again)
+    cell.tell("and now?")
+    wait_for(lambda: cell.reported("Still there."), "the next run")
+    assert "- services: web running" in asked[0]
+    assert not gone(kept)
+    run.ask_to_end()
+    assert run.ended() == 0
+    assert gone(kept)
+
+    os.unlink(f"{cell.checkout}/logs/web.pid")
+    cell.start(cell.boot())
+    assert _pid_in(f"{cell.checkout}/logs/web.pid") != kept
+
+
+def test_a_file_of_services_that_cannot_be_used_is_told(cell: Cell) -> None:
+    """To the PM in a report, once, also by the next runner; and to the model that wrote it."""
+    told: list[str] = []
+
+    def answer(request: Request) -> Completion:
+        told.extend(texts(request))
+        return says("I see.")
+
+    bad = ToolUse("1", "write_file", {"path": "services.yaml", "content": "services: web\n"})
+    cell.model.replies += [calls(bad), answer]
+    cell.tell("keep a server")
+    for _ in range(2):
+        run = cell.start(cell.boot())
+        wait_for(lambda: cell.reported("services.yaml cannot be used"), "the report")
+        run.sleeps()
+        assert "must hold one key" in run.doing()
+        run.ask_to_end()
+        assert run.ended() == 0
+    assert "must hold one key" in told[0]
+    assert len([report for report in cell.reports() if "must hold one key" in report]) == 1
 
 
 def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell) -> None:
     """A watcher died with its doors, and another is up: nobody waits for the clock of ten minutes."""
-    cell.model.replies += [Refusal("unavailable", "nobody is there"), says("Done after all.")]
-    run = asleep(cell)
+    refusal = Refusal("unavailable", "nobody is there")
+    cell.model.replies += [refusal, refusal, says("Done after all.")]
+    run = asleep(cell, limits=limits(unit_seconds=1.0))  # so that the run does not wait for them itself
     cell.tell("do it")
-    wait_for(lambda: _more_than(cell.model.requests, 0), "the attempt that fails")
+    wait_for(lambda: "run.finished" in run.log(), "the run that gives up")
     run.sleeps()
+    assert not cell.reported("Done after all.")
 
     cell.close_git_door()
     cell.open_git_door()
@@ -152,7 +275,7 @@ def test_an_exhausted_budget_is_told_once_a_day(cell: Cell) -> None:
 
     for _ in range(2):
         before = len(cell.model.requests)
-        run = asleep(cell, limits=limits(work_seconds=0.3))
+        run = asleep(cell, limits=limits(work_seconds=0.1))
         asked_again = functools.partial(_more_than, cell.model.requests, before + 1)
         wait_for(asked_again, "it is tried again")
         run.ask_to_end()
@@ -301,7 +424,7 @@ def test_what_is_told_after_the_last_step_stays_open(cell: Cell) -> None:
     asleep(cell, limits=limits(unit_steps=1))
     wait_for(lambda: cell.reported("Both done."), "the report")
     assert opened == [["first thing", "second thing"]]
-    assert cell.reported("stopped (max steps)")
+    assert cell.reported("stopped (max steps, before your last push)")
 
 
 def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:

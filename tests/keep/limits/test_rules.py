@@ -43,6 +43,30 @@ def test_a_large_log_is_cut_however_slowly_it_grew() -> None:
         assert (cut.remedy, cut.limit) == (Remedy.TRIM_LOG, 60 * MIB)
 
 
+def test_a_record_is_never_cut() -> None:
+    """What a run is resumed from counts with the rest; the other log that grew is cut, and the runner ended only when
+    that did not help."""
+    series = Series()
+    record = log(50 * MIB, "transcripts/run.jsonl", 8)._replace(is_record=True)
+    (cut,) = series.look(logs=(record, log(MIB)))
+    assert (cut.remedy, cut.path) == (Remedy.TRIM_LOG, "main/minifram/logs/errors.log")
+    series = Series()
+    (told,) = series.look(logs=(record._replace(size=100 * MIB),))
+    assert (told.remedy, told.path) == (Remedy.TELL, "main/minifram/logs/transcripts/run.jsonl")
+    (end,) = series.look(logs=(record._replace(size=150 * MIB),))
+    assert end.remedy is Remedy.END
+    assert series.look(logs=(record._replace(size=150 * MIB),)) == [], "its size alone ends nobody"
+
+
+def test_the_oldest_of_too_large_logs_is_cut_first() -> None:
+    """When there are several."""
+    series = Series(first=dataclasses.replace(BEGINNING, logs=()))
+    series.look(logs=())
+    large = [log(61 * MIB, f"{age}.log", age)._replace(changed=100.0 - age) for age in (1, 3, 2)]
+    found = series.look(logs=tuple(large), asleep=3600.0)
+    assert [finding.path.rpartition("/")[2] for finding in found] == ["3.log", "2.log", "1.log"]
+
+
 def test_many_logs_count_together_and_a_renamed_one_is_the_same() -> None:
     """Neither spreading nor rotating hides it; rotating alone is no growth."""
     series = Series(first=dataclasses.replace(BEGINNING, logs=(log(15 * MIB),)))
@@ -183,6 +207,6 @@ def test_never_less_than_nothing_nor_more_than_there_is(
 def test_the_settings_hold_the_limits() -> None:
     """The defaults that the rules speak of."""
     limits = LimitSettings()
-    assert (limits.sample_seconds, limits.cpu_seconds, limits.cpu_fraction, limits.cpu_cores) == (30, 1800, 0.95, None)
+    assert (limits.sample_seconds, limits.cpu_seconds, limits.cpu_fraction, limits.cpu_cores) == (30, None, 0.95, None)
     assert limits.steps_per_hour == 3000
     assert (limits.free_bytes, limits.tokens_per_hour, limits.branch_dirs) == (256 * MIB, 5_000_000, 20)

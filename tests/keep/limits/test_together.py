@@ -105,6 +105,18 @@ def test_an_endless_line_is_cut_and_then_its_writer_is_to_be_ended(places: Paths
     assert within(60, quiet, "quiet")
 
 
+def test_a_running_transcript_is_never_cut(places: Paths) -> None:
+    """The look at the files knows a record by its place; another file of that size is cut."""
+    for name in ("transcripts/run.jsonl", "bootstrap.log", "outputs/x.txt", "hand-over.md", "mine/transcripts/x.log"):
+        path = Path(places.main_checkout, "logs", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * (4 << 20))
+    memory, found = judge(Memory(), take(places, OURS, Runner("b" * 32, "main", "c" * 40, 1, 1.0), ()), SHORT)
+    assert [finding.path for finding in found] == ["main/minifram/logs/mine/transcripts/x.log"]
+    assert memory.last
+    assert sum(log.is_record for log in memory.last.logs) == 4
+
+
 @needs_root
 def test_what_is_the_cells_is_looked_at_and_removed_as_the_cell(places: Paths, tmp_path: Path) -> None:
     """A clone in a directory that only the cell may enter; what is not the cell's stays, whatever was chosen."""

@@ -234,7 +234,7 @@ FAULTS: dict[str, tuple[Reaction, str, bool]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_a_typed_failure_and_no_call_comes_of_it(door: DoorProcess, wire: Wire, name: str) -> None:
-    """Each fault differs in one thing from a reply that works; the ledger has its type, and the worst case where the
+    """Each fault differs in one thing from a reply that works; the ledger has its type, and a price where the
     provider never said what it charges; and the door completes the next conversation."""
     reaction, type, measured = FAULTS[name]
     with pytest.raises(ModelFailure) as caught:
@@ -244,7 +244,8 @@ def test_a_fault_is_a_typed_failure_and_no_call_comes_of_it(door: DoorProcess, w
     assert (caught.value.type, line["error"], line["measured"]) == (type, type, measured), caught.value
     assert len(caught.value.message) < 1000
     if not measured:
-        assert line["usd"] >= 1000 * 20 / 1e6
+        assert line["usd"] > 0
+        assert line["input_tokens"] > 0
     assert ask(door, wire, HELLO).content == (Text("hello"),)
 
 

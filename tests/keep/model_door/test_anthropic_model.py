@@ -59,7 +59,7 @@ def test_thinking_for_ever_is_given_up() -> None:
 
     assert caught.value.type == "unavailable"
     assert caught.value.usage is not None
-    assert caught.value.usage.output_tokens == ModelSettings().max_tokens
+    assert caught.value.usage.output_tokens > IDLE_SECONDS * 1000, "what it may have thought meanwhile"
     assert not caught.value.measured
 
 

@@ -133,18 +133,18 @@ def test_a_reply_is_put_together_from_its_pieces() -> None:
 
 def test_a_second_reason_is_damage_and_a_count_before_it_is_not_the_last() -> None:
     """A cut call is not let through because another reason comes after it."""
-    reply = Reply(100)
+    reply = Reply()
     start = {"message": {"model": "m", "usage": {"input_tokens": 5, "output_tokens": 1}}}
     for name, data in (("message_start", start), ("message_delta", {"delta": {}, "usage": {"output_tokens": 2}})):
         take(reply, json.dumps({"type": name, **data}))
-    assert (reply.measured, reply.usage) == (False, Usage(5, 100))
+    assert (reply.measured, reply.told) == (False, Usage(5, 2))
 
     ends = [
         json.dumps({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 3}})
         for reason in ("max_tokens", "tool_use")
     ]
     take(reply, ends[0])
-    assert (reply.measured, reply.usage) == (True, Usage(5, 3))
+    assert (reply.measured, reply.told) == (True, Usage(5, 3))
     with pytest.raises(BrokenReply, match="'max_tokens' and then 'tool_use'"):
         take(reply, ends[1])
 
@@ -335,19 +335,20 @@ def test_only_content_is_progress() -> None:
     assert not take(other, '{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": ""}}')
 
 
-def test_a_reply_that_broke_off_counts_what_it_may_cost() -> None:
-    """Input as the provider said it, output at its limit until the provider has said what it is."""
-    counts = Counts(11, 22, 33, 44)
-    every = events(Answer((Say("x"),), usage=counts), {"model": "m"}, 1)
-    reply = Reply(1000)
-    seen = []
-    for name, data in every:
-        seen.append((reply.usage, reply.measured))
+def test_a_reply_tells_its_highest_counts_what_it_showed_and_when_it_may_hide_something() -> None:
+    """Counts of before the end are not the last, and one that becomes smaller stays. Thoughts may be withheld."""
+    every = events(Answer((Think("sig"), Say("xyz")), usage=Counts(11, 22, 33, 44)), {"model": "m"}, 1)
+    reply, hid = Reply(), []
+    for name, data in every[:-2]:
         take(reply, json.dumps({"type": name, **data}))
-
-    assert seen[0] == (None, False)
-    assert seen[1] == (Usage(11, 1000, 33, 44), False)
-    assert seen[-1] == (Usage(11, 22, 33, 44), True)
+        hid.append((name, reply.hides))
+    assert not reply.measured
+    assert reply.told._replace(output_tokens=0) == Usage(11, 0, 33, 44)
+    assert reply.shown_bytes == 3
+    assert [name for name, hides in hid if hides] == ["message_start", "content_block_start", "content_block_delta"]
+    less = {"delta": {"stop_reason": "end_turn"}, "usage": {"input_tokens": 0, "output_tokens": 22}}
+    take(reply, json.dumps({"type": "message_delta", **less}))
+    assert (reply.measured, reply.told) == (True, Usage(11, 22, 33, 44))
 
 
 # --- errors

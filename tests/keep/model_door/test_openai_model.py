@@ -97,7 +97,8 @@ def test_usage_is_believed_behind_the_reason_alone() -> None:
     first, last = ({"prompt_tokens": 10, "completion_tokens": count} for count in (1, 50))
 
     broken = hear({**choice(content="So"), "usage": first})
-    assert (broken.usage, broken.measured) == (None, False)
+    assert (broken.usage, broken.measured, broken.told) == (None, False, Usage(10, 1))
+    assert (broken.shown_bytes, broken.hides) == (2, False)
     whole = hear({**choice(content="So"), "usage": first}, {**choice("stop"), "usage": last})
     assert (whole.usage, whole.measured) == (Usage(10, 50), True)
 

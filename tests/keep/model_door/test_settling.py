@@ -13,10 +13,10 @@ import pytest
 
 from infra.keep.ledger.budget import Cost
 from infra.keep.ledger.ledger import Ledger
-from infra.keep.ledger.prices import FREE
+from infra.keep.ledger.prices import FREE, Tariff, rates
 from infra.keep.model_door.accounts import Accounts
-from infra.keep.model_door.model import NOTHING, Answer
-from infra.keep.model_door.openai_stream import OpenAIReply
+from infra.keep.model_door.booking import Booking
+from infra.keep.model_door.model import NOTHING, Answer, CallFailure
 from infra.keep.model_door.streaming import failure_of
 from infra.model_door import Door
 from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
@@ -85,11 +85,29 @@ def test_the_worst_case_is_not_told_as_a_count(tmp_path: Path, measured: bool) -
     assert sum(line[name] for name in Usage.__struct_fields__) == sum(counted)
 
 
+def _nothing_to_book(is_over: bool) -> Booking:
+    raise AssertionError("nothing was sent")
+
+
+def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> None:
+    """At its own class it would be booked too low."""
+    for has_classes, usd in ((True, 10.0), (False, 12.5)):
+        failure = CallFailure("unavailable", "gone", None, Usage(10**6), False, has_classes)
+        directory = tmp_path / str(has_classes)
+        limit = Cost(10**15, 10**9)
+        ledger = Ledger(str(directory / "ledger.jsonl"))
+        accounts = Accounts(ledger, limit, limit, {("openai", "m"): Tariff(rates(10, 50))}, lambda: 1_800_000_000.0)
+        with pytest.raises(CallFailure):
+            asyncio.run(Door([Hand(failure)], accounts).call(a_request()))
+        line = last_line(directory)
+        assert (line["usd"], line["measured"]) == (usd, False)
+
+
 def test_an_address_that_the_client_refuses_is_a_failure() -> None:
     """Nothing was sent, and the next model may be asked."""
     try:
         httpx2.URL("http://a" + "b" * 70_000)
     except httpx2.InvalidURL as error:
-        failure = failure_of(error, OpenAIReply("m", MOST), 1.0)
+        failure = failure_of(error, 1.0, _nothing_to_book)
     assert failure is not None
     assert (failure.type, failure.usage) == ("unavailable", NOTHING)

@@ -14,7 +14,9 @@ import pytest
 
 from infra.keep.services.processes import is_alive
 from infra.keep.supervision import memory
+from infra.shared.boot_log import parse_line
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import BOOT_LOG
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from infra.shared.watcher_file import WatcherFile
@@ -100,6 +102,11 @@ def test_a_branch_that_fails_gives_way_to_main(make_agent: MakeAgent, behaviour:
     comms = agent.told("watcher: worse failed, main is active again")
     assert reason in comms
     assert reason in agent.log()
+    boot = next(boot for boot in state.boots if boot.branch == "worse")
+    lines = Path(agent.places.checkout("worse"), BOOT_LOG).read_text().splitlines(keepends=True)
+    ended = [line for text in lines if (line := parse_line(text)) and line.details.get("by") == "watcher"]
+    word = "ENDED" if boot.outcome == "died" else "FAILED"
+    assert [(line.word, line.commit, line.boot_id) for line in ended] == [(word, boot.commit, boot.id)]
 
 
 def test_a_branch_without_a_clone_ends_nobody(make_agent: MakeAgent) -> None:
@@ -512,3 +519,26 @@ def test_the_memory_before_an_unreadable_one_is_kept_too(tmp_path: Path) -> None
         assert (file, "set aside" in problem) == (WatcherFile(), True)
     assert (tmp_path / "watcher.json.unreadable").read_text() == "{second"
     assert (tmp_path / "watcher.json.unreadable.before").read_text() == "{first"
+
+
+LOOPS = """# loops
+loops = [subprocess.Popen([sys.executable, "-I", "-S", "-c", "while True: pass"], start_new_session=True) for _ in "ab"]
+open(f"{BOT}/loops", "w").write(" ".join(str(loop.pid) for loop in loops))
+open("logs/life.json", "w").write(json.dumps({"doing": "sleeping"}))
+serve()
+"""
+
+
+def test_loops_that_run_while_the_agent_sleeps_are_ended(make_agent: MakeAgent) -> None:
+    """They, and not the runner, whose state does not explain them; the PM reads which."""
+    agent = make_agent(LOOPS, "limits: {grace_seconds: 1, boot_seconds: 5, sample_seconds: 1}\n")
+    agent.start()
+    serving = agent.serving()
+    loops = [int(pid) for pid in Path(agent.places.bot, "loops").read_text().split()]
+
+    def over() -> bool:
+        return all(not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie" for pid in loops)
+
+    within(60.0, over, "the end of both loops")
+    assert agent.state().boot_id == serving.boot_id, "the runner goes on"
+    assert "The agent said that it slept" in agent.told("a limit: idle")

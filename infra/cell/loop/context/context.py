@@ -212,7 +212,7 @@ class Context:
     def _where(self, text: str) -> str:
         assert self._room is not None  # noqa: S101 - only called with a budget
         try:
-            return self._room.spill(trim.as_kept(text))
+            return self._room.spill(text.encode(errors="replace"))
         except OSError:
             return ""
 

@@ -7,18 +7,30 @@ from __future__ import annotations
 import hashlib
 import os
 
-from infra.shared.files import write_whole
+from infra.shared.paths import OUTPUTS
+from infra.shared.redacted_file import RedactedFile
+from infra.shared.secret_shapes import redacted_bytes
 
-DIRECTORY = "logs/outputs"
 MOST_BYTES = 1 << 19
 """Of one output: logs that grow by `limits.log_bytes` in a minute are cut by the watcher."""
+TORN_BYTES = 1 << 12
 MOST_FILES, MOST_TOGETHER = 400, 40 * MOST_BYTES
 """Of all outputs, and how many bytes they take together; of more, the oldest go."""
 
 
-def path_of(output: bytes) -> str:
-    """Where this output is kept, from the checkout."""
-    return f"{DIRECTORY}/{hashlib.sha256(output).hexdigest()[:16]}.txt"
+def as_kept(output: bytes) -> bytes:
+    """What is kept of an output: redacted, then cut. The last word of one that was cut before is left out, as it may be
+    a part of a key."""
+    if len(output) >= MOST_BYTES:
+        output = output[:MOST_BYTES]
+        end = max(output.rfind(b"\n"), output.rfind(b" "), MOST_BYTES - TORN_BYTES - 1)
+        output = output[: end + 1]
+    return redacted_bytes(output)[:MOST_BYTES]
+
+
+def path_of(kept: bytes) -> str:
+    """Where this is kept, from the checkout."""
+    return f"{OUTPUTS}/{hashlib.sha256(kept).hexdigest()[:16]}.txt"
 
 
 class Spill:
@@ -26,18 +38,19 @@ class Spill:
 
     def __init__(self, checkout: str) -> None:
         self._checkout = checkout
-        self._directory = os.path.join(checkout, DIRECTORY)
+        self._directory = os.path.join(checkout, OUTPUTS)
 
     def keep(self, output: bytes) -> str:
         """Write it down, unless it is there; gives the path from the checkout. Raises OSError."""
         os.makedirs(self._directory, exist_ok=True)
-        path = path_of(output)
+        kept = as_kept(output)
+        path = path_of(kept)
         whole = os.path.join(self._checkout, path)
         if os.path.isfile(whole):
             os.utime(whole)
         else:
-            self._make_room(len(output))
-            write_whole(whole, output)
+            self._make_room(len(kept))
+            RedactedFile(whole).replace(kept)
         return path
 
     def _make_room(self, wanted: int) -> None:

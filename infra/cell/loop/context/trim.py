@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from infra.cell.loop.context.spill import MOST_BYTES, path_of
+from infra.cell.loop.context.spill import as_kept, path_of
 from infra.cell.loop.context.tokens import bytes_of_block
 from infra.shared.conversation import Block, Message, ToolResult, ToolUse
 
@@ -41,11 +41,7 @@ class Cuts(NamedTuple):
 
 
 def whereabouts(text: str) -> str:
-    return path_of(as_kept(text))
-
-
-def as_kept(text: str) -> bytes:
-    return text.encode(errors="replace")[:MOST_BYTES]
+    return path_of(as_kept(text.encode(errors="replace")))
 
 
 def choose(messages: Sequence[Message], size: int, target: int, first: int, kept_steps: int) -> Cuts:

@@ -49,6 +49,8 @@ class LaunchFailed(NamedTuple):
     guilty: Runner | None = None
     """The version that could not be launched, when it is at fault and no outage."""
     transcript: str = ""
+    commit: str = ""
+    """Of what was to be launched, when it is known."""
 
 
 class Died(NamedTuple):

@@ -1,0 +1,119 @@
+"""The processes below this one: whose they are, what they take, and the end of those that nobody declared."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+import psutil
+
+from infra.cell.services.judge import Taken
+from infra.cell.services.own_children import OWN_CHILDREN
+
+_PR_SET_CHILD_SUBREAPER = 36
+POLITE_SECONDS = 0.3
+END_SECONDS = 5.0
+
+
+def adopt_orphans() -> None:
+    """From now on what a child leaves behind is our child, however it got away. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
+
+
+def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
+    """End every descendant but `kept` and theirs; gives what was ended. What does not end in time is left to the
+    watcher."""
+    ended: dict[int, str] = {}
+    with OWN_CHILDREN:
+        began = time.monotonic()
+        while strays := _strays(kept):
+            waited = time.monotonic() - began
+            if waited > END_SECONDS:
+                break
+            for stray in strays:
+                with contextlib.suppress(psutil.Error):
+                    if stray.pid not in ended:
+                        ended[stray.pid] = f"{stray.pid} {stray.name()}"
+                        stray.terminate()
+                    elif waited > POLITE_SECONDS:
+                        stray.kill()
+            time.sleep(0.005)
+    return list(ended.values())
+
+
+def reap(kept: Callable[[], frozenset[int]]) -> None:
+    """Zombies that nobody else waits for, so that they do not gather during a long run."""
+    if OWN_CHILDREN.acquire(blocking=False):
+        try:
+            _strays(kept, recursive=False)
+        finally:
+            OWN_CHILDREN.release()
+
+
+def _strays(kept: Callable[[], frozenset[int]], recursive: bool = True) -> list[psutil.Process]:
+    """Descendants that live, but for `kept` and theirs. Our own zombies are reaped on the way."""
+    me, found = os.getpid(), []
+    below = psutil.Process().children(recursive=recursive)  # a parent comes before its children
+    known = set(kept())  # behind it: what is started meanwhile is not among them
+    for process in below:
+        with contextlib.suppress(psutil.Error):
+            parent = process.ppid()
+            if process.pid in known or parent in known:
+                known.add(process.pid)
+            elif process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+            elif parent == me:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(process.pid, os.WNOHANG)
+    return found
+
+
+def taken_by(pid: int) -> Taken:
+    """By a process and its descendants, since they began; nothing by one that is gone."""
+    memory, seconds = 0, 0.0
+    with contextlib.suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                times = process.cpu_times()
+                memory += process.memory_info().rss
+                seconds += times.user + times.system + times.children_user + times.children_system
+    return Taken(memory, seconds)
+
+
+def signal_tree(pid: int, number: signal.Signals) -> None:
+    """A service's session, and what left it."""
+    with contextlib.suppress(psutil.Error):
+        for process in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def memory_of_cell() -> int:
+    """Bytes that this machine, or this control group if it is less, may use."""
+    found = [psutil.virtual_memory().total, *_numbers(["/sys/fs/cgroup/memory.max"])]
+    return min(found)
+
+
+def processors_of_cell() -> float:
+    found = [float(len(os.sched_getaffinity(0)))]
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+        quota, period = file.read().split()
+        found.append(int(quota) / int(period))
+    return min(found)
+
+
+def _numbers(paths: Iterable[str]) -> list[int]:
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            found.append(int(file.read()))
+    return found

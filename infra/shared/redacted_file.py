@@ -1,0 +1,113 @@
+"""Files that hold what somebody else wrote: `RedactedFile` is the only way to write them, so no key can get into one.
+
+Those are the agent's logs and records: transcripts, whole outputs, unsent reports, the notes of a run. What a program
+writes to stderr, and so to logs/errors.log or doors.log, goes through `guard_stderr`, its log lines through
+`shared/log`."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from infra.shared.files import write_whole
+from infra.shared.secret_shapes import redacted, redacted_bytes, redacted_value
+
+MOST_HELD = 1 << 16
+"""Of a line that does not end."""
+
+
+class RedactedFile:
+    """The file at `path`, in a directory that is ours. All methods raise OSError."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def replace(self, content: str | bytes) -> None:
+        """In one step, on the disk when this returns."""
+        content = content.encode(errors="replace") if isinstance(content, str) else content
+        write_whole(self._path, redacted_bytes(content))
+
+    def replace_json(self, value: Any) -> None:
+        write_whole(self._path, _line(value))
+
+    def append_json(self, value: Any) -> None:
+        """As a line, in one write; the directory is made. Also raises ValueError and RecursionError for what no line
+        can hold, and then nothing is written."""
+        line = _line(value) + b"\n"
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        with open(self._path, "ab", buffering=0) as file:
+            if file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def end_torn_line(self) -> None:
+        """A power cut may have left half a line."""
+        with open(self._path, "r+b", buffering=0) as file:
+            if file.seek(0, os.SEEK_END) and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+                file.write(b"\n")
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(redacted_value(value)).encode()
+
+
+class RedactedStream(io.TextIOBase):
+    """Whole lines, redacted, to `write`. What is written at once is redacted together: a key may have several lines."""
+
+    def __init__(self, write: Callable[[bytes], object], descriptor: int) -> None:
+        self._write = write
+        self._descriptor = descriptor
+        self._held = ""
+
+    def write(self, text: str) -> int:
+        held, newline, rest = (self._held + text).rpartition("\n")
+        whole, self._held = (held + newline, rest) if len(rest) <= MOST_HELD else (held + newline + rest, "")
+        if whole:
+            self._emit(whole)
+        return len(text)
+
+    def close(self) -> None:
+        if self._held:
+            held, self._held = self._held, ""
+            self._emit(held)
+        super().close()
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def _emit(self, text: str) -> None:
+        try:
+            self._write(redacted(text).encode(errors="backslashreplace"))
+        except OSError:
+            return  # a full disk: there is nowhere left to say so
+
+
+def guard_stderr() -> None:
+    """Called by a program as it begins: what it prints, and the tracebacks that end it, are redacted."""
+    stream = RedactedStream(lambda content: os.write(2, content), 2)
+
+    def show(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        import traceback  # costs a start more than all of this
+
+        stream.write("".join(traceback.format_exception(kind, error, trace)))
+
+    def show_of_thread(told: Any) -> None:
+        import traceback
+
+        if told.exc_type is not SystemExit:
+            name = told.thread.name if told.thread else "a thread"
+            text = "".join(traceback.format_exception(told.exc_type, told.exc_value, told.exc_traceback))
+            stream.write(f"Exception in {name}:\n{text}")
+
+    sys.stderr = stream
+    sys.excepthook = show
+    import threading
+
+    threading.excepthook = show_of_thread

@@ -1,0 +1,97 @@
+"""Which changes in the agent's clones count as an effect."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from infra.cell.runner.file_effects import MOST_CHANGED, FileEffects
+from tests.cell.loop.replies import bash, calls
+from tests.cell.runner.cell import Cell, limits
+from tests.cell.runner.test_run import work
+
+CLONE = "main/minifram"
+
+
+@pytest.fixture
+def bot(tmp_path: Path) -> Path:
+    """A clone with a commit, of a while ago."""
+    clone = tmp_path / CLONE
+    clone.mkdir(parents=True)
+    script = (
+        "git init -q -b main . && mkdir -p src logs && echo a > src/a && git add -A && "
+        "git -c user.name=a -c user.email=a@b commit -qm one"
+    )
+    subprocess.run(["bash", "-c", script], cwd=clone, check=True)
+    time.sleep(0.05)  # beyond the clock's slack
+    return tmp_path
+
+
+def effect_of(bot: Path, *commands: str) -> list[bool]:
+    """Of each command, as a step."""
+    effects = FileEffects(str(bot))
+    found = []
+    for command in commands:
+        effects.mark()
+        subprocess.run(["bash", "-c", command], cwd=bot / CLONE, check=True, capture_output=True)
+        found.append(effects.changed())
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo b > src/b",
+        "echo b > src/a",
+        "rm src/a",
+        "mkdir src/empty",
+        "chmod 755 src/a",
+        "ln -s a src/link",
+        "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m two",
+        "git tag one",
+        "git checkout -q -b other",
+        f"mkdir src/many; cd src/many; touch $(seq {MOST_CHANGED + 1})",
+    ],
+)
+def test_files_and_commits_are_effects(bot: Path, command: str) -> None:
+    """Of whatever kind."""
+    assert effect_of(bot, command) == [True]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "true",
+        "cat src/a",
+        "git status",
+        "echo x > logs/x",
+        "mkdir -p __pycache__ && echo x > __pycache__/x.pyc && rm -r __pycache__",
+        "git update-ref refs/remotes/origin/main HEAD",
+        "echo x > ../../.runner.json",
+    ],
+)
+def test_looking_logs_and_caches_are_none(bot: Path, command: str) -> None:
+    """Nor what the runner writes itself."""
+    assert effect_of(bot, command, command)[1:] == [False]
+
+
+def test_the_same_again_is_none(bot: Path) -> None:
+    """A file that is written as it was."""
+    assert effect_of(bot, "echo b > src/b", "echo b > src/b", "echo c > src/b") == [True, False, True]
+
+
+@pytest.mark.heavy
+def test_a_run_without_effects_ends(cell: Cell) -> None:
+    """Twelve different commands; with a file in between it goes on."""
+    cell.tell("do it")
+    turns = [calls(bash(f"true {nth}", id=str(nth))) for nth in range(20)]
+    outcome, _ = work(cell, *turns)
+    assert (outcome.end.value, outcome.steps) == ("no_op_loop", 9)
+    assert "stopped (no_op_loop): do it" in cell.reports()[-1]
+    assert "8 steps in a row changed no file" in cell.reports()[-1]
+    turns[8] = calls(bash("echo more >> src/notes.md", id="8"))
+    assert work(cell, *turns, limits=limits(unit_steps=14))[0].end.value == "max steps"

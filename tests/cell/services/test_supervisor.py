@@ -1,0 +1,117 @@
+"""The services of a checkout, as real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.cell.services.declared import FILE
+from infra.cell.services.judge import Allowance
+from infra.cell.services.supervisor import Services
+from tests.cell.loop.waiting import gone, wait_for
+
+ROOMY = Allowance(1 << 40, 1000.0)
+
+
+class Place:
+    """A checkout with its services."""
+
+    def __init__(self, directory: Path, allowed: Allowance = ROOMY) -> None:
+        self.directory = directory
+        self.shown: list[str] = []
+        self.events: list[str] = []
+        self.services = Services(str(directory), lambda: os.environ, self._log, self.shown.append, allowed)
+
+    def _log(self, event: str, **facts: object) -> None:
+        self.events.append(event)
+
+    def declare(self, text: str) -> None:
+        (self.directory / f"{FILE}.new").write_text(text)
+        os.rename(self.directory / f"{FILE}.new", self.directory / FILE)
+
+    def pid(self, name: str) -> int:
+        path = self.directory / name
+        wait_for(lambda: path.exists() and path.read_text().endswith("\n"), f"the pid in {name}")
+        return int(path.read_text())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.services.close()
+
+
+def sleeper(name: str, words: str = "") -> str:
+    """It writes its pid, starts a child, and stays."""
+    return f"{{name: {name}, command: [bash, -c, 'echo $$ > {name}; sleep 1000 & {words} wait']}}"
+
+
+def test_what_is_declared_runs_and_is_started_again(place: Place) -> None:
+    """With everything that it had started ended before; and it is told how it ended."""
+    place.declare(f"services: [{sleeper('web')}]")
+    place.services.start()
+    first = place.pid("web")
+    assert place.services.pids() == {first}
+    assert place.shown == ["web running"]
+    [child] = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    (place.directory / "web").unlink()
+    os.kill(first, signal.SIGKILL)
+    assert place.pid("web") != first
+    wait_for(lambda: gone(int(child)), "its child ends with it")
+    wait_for(lambda: place.shown[-1] == "web running (ended 1 times: signal 9)", "it is shown")
+    assert "web ended, signal 9" in place.shown
+
+
+def test_a_change_of_the_file_is_a_change_of_what_runs(place: Place) -> None:
+    """What stays the same goes on; what cannot be understood changes nothing, and is told."""
+    place.declare(f"services: [{sleeper('web')}, {sleeper('db')}]")
+    place.services.start()
+    web, db = place.pid("web"), place.pid("db")
+    place.declare("services: [")
+    wait_for(lambda: "is not YAML" in place.services.problem, "it is noticed")
+    assert place.services.pids() == {web, db}
+    place.declare(f"services: [{sleeper('web')}, {sleeper('other')}]")
+    other = place.pid("other")
+    wait_for(lambda: gone(db), "what is not declared any more ends")
+    assert place.services.pids() == {web, other}
+    assert place.services.problem == ""
+    (place.directory / FILE).unlink()
+    wait_for(lambda: gone(web) and gone(other), "nothing is declared any more")
+    wait_for(lambda: place.shown[-1] == "", "nothing is shown")
+
+
+def test_what_cannot_be_started_is_told_and_tried_again(place: Place) -> None:
+    """The others run all the same."""
+    place.declare(f"services: [{{name: bad, command: [/no/such/program]}}, {sleeper('web')}]")
+    place.services.start()
+    place.pid("web")
+    assert "bad ended, it cannot be started: [Errno 2]" in place.services.words()
+    wait_for(lambda: place.events.count("service.ended") >= 2, "it is tried again")
+
+
+def test_one_that_takes_too_much_is_ended(tmp_path: Path) -> None:
+    """Here any memory is too much."""
+    place = Place(tmp_path, Allowance(1024.0, 1000.0))
+    place.declare(f"services: [{sleeper('web')}]")
+    place.services.start()
+    try:
+        pid = place.pid("web")
+        wait_for(lambda: gone(pid), "it is ended")
+        wait_for(lambda: any("MiB of memory" in words for words in place.shown), "and that is shown")
+    finally:
+        place.services.close()
+
+
+def test_all_end_with_their_runner_even_those_that_do_not_listen(place: Place) -> None:
+    """TERM is not enough for each."""
+    place.declare(f"services: [{sleeper('web')}, {sleeper('deaf', 'trap true TERM; while true; do sleep 1; done;')}]")
+    place.services.start()
+    pids = [place.pid("web"), place.pid("deaf")]
+    place.services.close()
+    assert all(map(gone, pids))
+    assert place.services.pids() == frozenset()

@@ -1,0 +1,210 @@
+"""What others wrote gets into a log or a record through the one writer alone, which leaves keys out."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cell.loop.context.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
+from infra.cell.loop.loop import Acted, Told
+from infra.cell.loop.registry import Reply
+from infra.cell.runner.log import logger
+from infra.cell.runner.state import STATE_FILE, State, UnsentReport
+from infra.cell.runner.transcript import Transcript
+from infra.shared.boot import Boot, Limits
+from infra.shared.conversation import ToolUse
+from infra.shared.log import redact
+from infra.shared.paths import CONTAINER
+from infra.shared.redacted_file import RedactedFile, RedactedStream
+from infra.shared.secret_shapes import redacted, redacted_value
+from infra.shared.status_file import WORKING, RunnerStatus, write_status
+from tests.shared.test_secret_shapes import MAKERS, ROOT, chances
+
+keys = st.tuples(st.sampled_from(sorted(MAKERS)), chances).map(lambda made: MAKERS[made[0]](made[1]))
+TELLING = st.sampled_from(
+    ["api_key", "API-KEY", "password", "db_password", "X-Auth-Token", "Authorization", "clientSecret", "pwd", "Cookie"]
+)
+QUIET: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(structlog.ReturnLogger())
+
+
+def shown(key: str, written: bytes) -> bool:
+    """Any line of the key, as text or within JSON."""
+    return any(line.encode() in written for line in key.splitlines() if len(line) > 30)
+
+
+@given(keys, st.text(max_size=20))
+def test_no_key_gets_into_a_record(tmp_path_factory: pytest.TempPathFactory, key: str, before: str) -> None:
+    """In each of the places where the words of a model, a command or the PM are written down."""
+    place = tmp_path_factory.mktemp("records")
+    words = f"{before} {key} and so on"
+    transcript = Transcript(str(place / "run.jsonl"), "run", QUIET)
+    transcript.add(Told(1, words, words))
+    transcript.add(Acted(1, 1, ToolUse("1", "bash", {"command": words, words: 1}), Reply(words), 0.1))
+    kept = Spill(str(place)).keep(words.encode())
+    state = State(str(place), str(place), QUIET)
+    assert state.change(unsent=(UnsentReport("2026-01-31T10:42:12.345Z", words, words, (), "a" * 32),))
+    write_status(str(place / "life.json"), RunnerStatus(WORKING, "t", unit=words, last_error=words))
+    RedactedFile(str(place / "now.md")).replace(words)
+    written = {path.name: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    assert {"run.jsonl", "life.json", "now.md", STATE_FILE, Path(kept).name} == set(written)
+    assert [name for name, content in written.items() if shown(key, content)] == []
+    assert [name for name, content in written.items() if b"[secret]" not in content] == []
+    lines = [json.loads(line) for line in written["run.jsonl"].splitlines()]
+    assert [line["kind"] for line in lines] == ["told", "acted"], "what is written is still read"
+
+
+@given(keys)
+def test_no_key_gets_into_a_log_line(key: str) -> None:
+    """By the model's last words, an error's, or a name."""
+    event = redact(
+        None, "info", {"event": "unit.finished", "words": key, "error": OSError(key), "all": [{key: (key,)}]}
+    )
+    assert not shown(key, json.dumps(event).encode())
+    assert event["event"] == "unit.finished"
+
+
+def test_the_runners_log_is_redacted(capfd: pytest.CaptureFixture[str]) -> None:
+    """The chain that the runner uses ends with the redacting one; so does the keep's, which is the same."""
+    key = MAKERS["GitHub"](random.Random(1))
+    limits = Limits(1.0, 1, 1, 1.0, 1.0, 1.0, 1.0, 1)
+    log = logger(Boot("b" * 32, "main", "c" * 40, "start", "x", "merge", CONTAINER, limits))
+    try:
+        raise ValueError(key)
+    except ValueError:
+        log.exception("unit.finished", words=f"done with {key}", password="hunter2", input_tokens=12)
+    written = capfd.readouterr().err
+    assert key not in written
+    assert "hunter2" not in written
+    line = json.loads(written)
+    assert (line["words"], line["input_tokens"]) == ("done with [secret]", 12)
+
+
+@given(st.lists(st.sampled_from(["one ", "two\n", "\n", "KEY", "KEY\n"]), max_size=12))
+def test_a_stream_is_redacted_by_lines(pieces: list[str]) -> None:
+    """However what is printed is cut into pieces, a key in a line is not seen, and nothing else is lost."""
+    key = "sk-ant-api03-" + "aB3xZ9qW7kL2mN8pR4tY6vD1fG5hJ0sC" * 2
+    written = bytearray()
+    stream = RedactedStream(written.extend, 2)
+    for piece in pieces:
+        text = piece.replace("KEY", key)
+        stream.write(text[: len(text) // 2])
+        stream.write(text[len(text) // 2 :])
+    stream.close()
+    assert written.decode() == redacted("".join(pieces).replace("KEY", key))
+    assert key not in written.decode()
+
+
+def test_a_traceback_shows_no_key() -> None:
+    """Of the main thread and of another, in a real process: its last words stand in logs/errors.log."""
+    key = "ghp_" + "aB3xZ9qW7kL2mN8pR4tY6vD1fG5hJ0sC1u2E"
+    script = """import sys, threading
+from infra.shared.redacted_file import guard_stderr
+guard_stderr()
+print("printed", sys.argv[1], file=sys.stderr)
+thread = threading.Thread(target=lambda: [][sys.argv[1]])
+thread.start(); thread.join()
+raise ValueError(sys.argv[1])"""
+    ended = subprocess.run([sys.executable, "-c", script, key], cwd=ROOT, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr.count("[secret]")) == (1, 2)
+    assert key not in ended.stderr
+    assert "ValueError: [secret]" in ended.stderr
+    assert "TypeError" in ended.stderr
+
+
+@given(TELLING, st.text(min_size=1).filter(lambda text: not text.isdecimal()))
+def test_what_stands_under_the_name_of_a_secret_is_hidden(name: str, value: str) -> None:
+    """Whatever it looks like, at any depth; what counts is shown."""
+    counted = {"input_tokens": 12, "max_tokens": "4096", "token": 3, "tokens_before": 1, "name": "x"}
+    made = redacted_value({"args": [{name: value, "all": {name: [value, None]}}], **counted})
+    assert made == {"args": [{name: "[secret]", "all": {name: ["[secret]", None]}}], **counted}
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("postgres://app:tr0ub4dor@db/x", "postgres://app:[secret]@db/x"),
+        ("https://me:hunter2@host.example/x", "https://me:[secret]@host.example/x"),
+        ("Authorization: Basic bWU6aHVudGVyMg==", "Authorization: Basic [secret]"),
+        ('{"Authorization": "Bearer abcdefgh12"}', '{"Authorization": "Bearer [secret]"}'),
+        ("curl -H 'authorization: token abcdefghij'", "curl -H 'authorization: token [secret]'"),
+    ],
+)
+def test_passwords_of_addresses_and_headers_are_not_shown(text: str, left: str) -> None:
+    """Also those that are too plain to refuse a push for."""
+    assert redacted(text) == redacted(left) == left
+
+
+def test_an_output_that_was_cut_shows_no_part_of_a_key() -> None:
+    """Its last bytes may be the first of one."""
+    key = b"sk-ant-api03-" + b"aB3xZ9qW7kL2mN8pR4tY6vD1fG5hJ0sC" * 2
+    whole = b"." * (MOST_BYTES - 20) + key
+    assert b"sk-ant" not in as_kept(whole[:MOST_BYTES])
+    assert len(as_kept(whole[:MOST_BYTES])) == MOST_BYTES - TORN_BYTES
+    assert as_kept(b"." * 100) == b"." * 100
+    assert as_kept(as_kept(b"a " + key)) == as_kept(b"a " + key) == b"a [secret]"
+
+
+WRITER = "infra/shared/redacted_file.py"
+WORK = "the model's own files, which are its work"
+ALLOWED = {
+    "infra/shared/safe_files.py": "the step below the writer",
+    "infra/shared/safe_steps.py": "the step below the writer",
+    "infra/shared/boot_log.py": "a boot's lines, of words that the runner chose; a reason is redacted by who gives it",
+    "infra/shared/boot_files.py": "the watcher's line in the boot log, and preparing the logs",
+    "infra/shared/signals.py": "the name of a branch or commit",
+    "infra/runner.py": "the first line of a boot, before anything else is imported",
+    "infra/cell/runner/log.py": "one rendered line, which `log.LAST` has redacted",
+    "infra/cell/runner/context.py": "one constant line",
+    "infra/cell/loop/file_tools.py": WORK,
+    "infra/cell/services/supervisor.py": "what a service of the agent's prints, which writes it itself",
+    "infra/shared/repository/": "git objects, and what git reads",
+}
+WRITERS = {"write_whole", "os.write", "os.pwrite", "os.open", "os.fdopen", "tempfile.mkstemp", "os.truncate"}
+METHODS = {"write_text", "write_bytes"}
+
+
+def writes(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        given = [*node.args[1:], *(word.value for word in node.keywords if word.arg in ("mode", "flags"))]
+        how = " ".join(ast.unparse(word) for word in given)
+        if name in ("open", "io.open", "os.fdopen"):
+            if re.search("[wax+]", how.split("encoding")[0].replace("encoding", "")):
+                yield f"{name}({how})"
+        elif name == "os.open":
+            if "O_RDONLY" not in how or re.search("O_(WRONLY|RDWR|APPEND|CREAT)", how):
+                yield f"{name}({how})"
+        elif name in WRITERS or (isinstance(node.func, ast.Attribute) and node.func.attr in METHODS):
+            yield name
+
+
+def test_only_the_writer_opens_files_to_write() -> None:
+    """In the runner and what it shares with the keep; each exception has its reason, none outlives its file."""
+    paths = [ROOT / "infra/runner.py", *(ROOT / "infra/cell").rglob("*.py"), *(ROOT / "infra/shared").rglob("*.py")]
+    found = {str(path.relative_to(ROOT)): set(writes(ast.parse(path.read_text()))) for path in sorted(paths)}
+    writing = {name: how for name, how in found.items() if how}
+    assert writing.pop(WRITER)
+    assert {name: how for name, how in writing.items() if not name.startswith(tuple(ALLOWED))} == {}
+    assert [name for name in ALLOWED if not any(path.startswith(name) for path in writing)] == []
+
+
+def test_every_chain_of_a_log_ends_with_the_redacting_one() -> None:
+    """Nobody renders a line in another way."""
+    rendering = [path for path in (ROOT / "infra").rglob("*.py") if "JSONRenderer(" in path.read_text()]
+    assert [str(path.relative_to(ROOT)) for path in rendering] == ["infra/shared/log.py"]
+    programs = [path for path in (ROOT / "infra").glob("*.py") if "__main__" in path.read_text()]
+    serving = {"watcher.py", "git_door.py", "model_door.py", "runner.py"}
+    assert {path.name for path in programs if "guard_stderr()" in path.read_text()} == serving
