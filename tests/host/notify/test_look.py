@@ -14,8 +14,9 @@ from host.notify import look
 from host.running import record
 from infra.keep.ledger.ledger import Line, line_of
 from infra.shared import watcher_file
+from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.tip import commit_tree, tree_with
+from infra.shared.repository.tip import commit_tree, tree_with, write_file
 from infra.shared.watcher_file import Pin
 from tests.host.desk import Desk
 from tests.host.notify.scene import AT, DAY, NOW, Records
@@ -120,6 +121,20 @@ def test_a_history_that_takes_too_long_hides_nothing(records: Records, monkeypat
         assert [each.text for each in records.news()] == ["done: Write a haiku."]
 
     records.reports("stopped (max steps): Write a haiku.")
+    assert [each.kind for each in records.news()] == ["stopped"]
+
+
+@pytest.mark.parametrize("date", ["1152921504606846976", "9" * 30, "-"])
+def test_a_commit_of_a_strange_time_is_read_like_any_other(records: Records, date: str) -> None:
+    """On a page of the PM's, as the agent may put it back to main's."""
+    git, main = records.desk.git(), records.desk.main()
+    page = records.desk.page() + f"\n### {AT} main@0123456789ab stopped (refusal): Write a haiku.\n"
+    tree = tree_with(git, main, {"COMMS.md": write_file(git, page)})
+    who = f"{AGENT.name} <{AGENT.email}> {date} +0000"
+    words = f"tree {tree}\nparent {main}\nauthor {who}\ncommitter {who}\n\nback\n"
+    commit = git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=words.encode())
+    git("update-ref", "refs/heads/main", commit)
+
     assert [each.kind for each in records.news()] == ["stopped"]
 
 
