@@ -1,7 +1,8 @@
 """Where the list of operations stands in a reply, and what else there is: prose, fences, blocks of text.
 
 Framing is forgiven when it leaves no doubt: fences, prose around, a byte order mark, closed reasoning before it.
-Where two readings are possible, nothing is taken."""
+Where two readings are possible, nothing is taken: a list in reasoning, in a comment or in a sample of code is no list
+to carry out, and a piece of another one beside it says that a part is missing."""
 
 from __future__ import annotations
 
@@ -15,9 +16,13 @@ from infra.shared.protocol.json_text import DEPTH, Container, JsonProblem, TooDe
 REPLY_BYTES = 10 << 20
 
 _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060\u00a0"
-_REASONING = re.compile(r"<(think|thinking|reasoning)>(?:(.*?)</\1>)?", re.DOTALL)
+_ASIDE = "think|thinking|thought|thoughts|reasoning|analysis|scratchpad|reflection"
+_LEADING = re.compile(rf"[{_INVISIBLE} \t\r\n]*")
+_REASONING = re.compile(rf"<({_ASIDE})\b[^<>\n]*>(?:(.*?)</\1[ \t]*>)?", re.DOTALL | re.IGNORECASE)
+_TURNS_ASIDE = re.compile(rf"(?P<open><(?:{_ASIDE})\b[^<>\n]*>|<!--)|</(?:{_ASIDE})[ \t]*>|-->", re.IGNORECASE)
+_COMES_BACK = re.compile(rf"</(?:{_ASIDE})[ \t]*>", re.IGNORECASE)
 _MARK = re.compile(
-    rf"^[ \t{_INVISIBLE}]*(?:(?:[-*>]|\d+[.)])[ \t]+)?"
+    rf"^[ \t{_INVISIBLE}]*(?:(?:[-*]|\d+[.)])[ \t]+)?"
     r"(?:(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n]*)|(?P<open>[\[{]))",
     re.MULTILINE,
 )
@@ -26,7 +31,12 @@ FENCE_CHARS = 100
 _BLOCK = re.compile(r"block[ \t]+(\S+)[ \t\r]*", re.IGNORECASE)
 _LIKE = re.compile(r"\[\s*(?:\{|\Z)|\{\s*(?:[\"'“\w}]|\Z)")
 _ON_THE_SAME_LINE = re.compile(r"[ \t,]*[\[{]")
-_ONE_TOO_MANY = re.compile(r"[ \t]*[\]}]")
+_ONE_TOO_MANY = re.compile(r"[ \t]*[\]}]|\s*\]")
+_GOES_ON = re.compile(r"\s*,\s*(?:\Z|[\[\]{},`~])")
+_WENT_BEFORE = re.compile(r"[}\]\"]\s*,\s*\Z")
+_ANOTHER = re.compile(r"\{\s*\"type\"\s*:\s*\"(?:createFile|readFile|editFile|deleteFile|shell)\"")
+_IS_SAMPLE = re.compile(r"(?!(?:json\w*|javascript|js|operations?)\b)\S", re.IGNORECASE)
+"""What stands behind the fence of a sample of something else."""
 _OURS = re.compile(
     r"""["'“]?\b(?:type|operations?|action|tool|arguments|protocol\w*|events)\b["'”]?\s*:"""
     r"""|["'“](?:createFile|readFile|editFile|deleteFile|shell|message)["'”]"""
@@ -71,7 +81,7 @@ class Framed(NamedTuple):
 
     value: Any
     blocks: Mapping[str, str | None]
-    """By name; None for a block that is not closed, or whose name stands twice."""
+    """By name; None for a block whose name stands twice, or whose end is in doubt."""
     prose: str
     """What stands before and behind the list."""
     notes: tuple[str, ...] = ()
@@ -83,41 +93,73 @@ def frame(text: str, cut: bool) -> Framed | Words | NotTaken:
         return NotTaken(Why.FORM, f"the reply is longer than {REPLY_BYTES >> 20} MiB; expected a shorter list")
     if cut:
         return NotTaken(Why.CUT, "your reply was cut at the limit of tokens; expected a whole list")
-    text = text.lstrip(_INVISIBLE + " \t\r\n")
-    while reasoning := _REASONING.match(text):
+    at = _after(_LEADING, text, 0)
+    while reasoning := _REASONING.match(text, at):
         if reasoning[2] is None:
-            if _OURS.search(text):
+            if _OURS.search(text, at):
                 return NotTaken(Why.FORM, f"<{reasoning[1]}> is not closed; expected the list behind it")
-            return Words(text)
-        text = text[reasoning.end() :].lstrip(_INVISIBLE + " \t\r\n")
+            return Words(text[at:])
+        at = _after(_LEADING, text, reasoning.end())
     try:
-        return _scan(text)
+        return _scan(text[at:])
     except TooDeep:
         return NotTaken(Why.CUT, f"the list nests more than {DEPTH} levels; expected operations with plain fields")
 
 
+def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+class _Blocks:
+    """The blocks of a reply, as the scan comes upon them."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str | None] = {}
+        self.places: list[tuple[int, int]] = []
+        self.is_cut = False
+        self._last, self._fence = "", ""
+
+    def take(self, name: str, text: str, start: int, fence: str) -> int:
+        """One that begins at `start`; where the scan goes on."""
+        body, end = _body(text, start, fence)
+        self.is_cut = self.is_cut or end is None
+        self.texts[name] = None if name in self.texts else body
+        self.places.append((start, len(text) if end is None else end))
+        self._last, self._fence = name, fence
+        return self.places[-1][1]
+
+    def doubt(self, fence: str) -> None:
+        """A fence without a name, where none is open, may be the end of the block before it."""
+        if self._last and fence.startswith(self._fence):
+            self.texts[self._last] = None
+
+
 def _scan(text: str) -> Framed | Words | NotTaken:
     lists: list[tuple[int, Container]] = []
-    blocks: dict[str, str | None] = {}
-    fence, at, looks_for_lists = "", 0, True
+    blocks = _Blocks()
+    fence, info, at, looks_for_lists = "", "", 0, True
     while mark := _MARK.search(text, at):
         at = mark.end()
         if mark["fence"]:
             block = _BLOCK.fullmatch(mark["info"])
+            named = mark["info"].strip()
             if block:
-                body, at = _body(text, at + 1, mark["fence"])
-                blocks[block[1]] = None if block[1] in blocks else body
-            elif fence and not mark["info"].strip() and mark["fence"].startswith(fence):
-                fence = ""
-            else:
-                fence = mark["fence"]
-        elif looks_for_lists:
+                at = blocks.take(block[1], text, at + 1, mark["fence"])
+            elif fence and not named and mark["fence"].startswith(fence):
+                fence = info = ""
+            elif not (fence and fence[0] == mark["fence"][0] and len(fence) > len(mark["fence"])):
+                if not (fence or named):
+                    blocks.doubt(mark["fence"])
+                fence, info = mark["fence"], named
+        elif looks_for_lists and not _IS_SAMPLE.match(info):
             start = mark.start("open")
             whole = start == 0 or (start < FENCE_CHARS and _FENCE_ALONE.fullmatch(text, 0, start) is not None)
             if not (whole or _LIKE.match(text, start)):
                 continue
             found = container_at(text, start)
-            if whole or _OURS.search(text, start, found.end):
+            # What is not closed behind a list may be the beginning of another one.
+            if whole or (lists and not found.closed) or _OURS.search(text, start, found.end):
                 lists.append((start, found))
             elif not found.closed:
                 looks_for_lists = False  # nothing behind this place is ours
@@ -129,13 +171,20 @@ def _scan(text: str) -> Framed | Words | NotTaken:
                 at = found.end
     if not lists:
         return _without_a_list(text)
+    if blocks.is_cut and all(found.closed for _, found in lists):
+        return NotTaken(Why.CUT, "the reply ends in the middle of a block; expected the fence that closes it")
     return _one(text, lists, blocks)
 
 
-def _body(text: str, start: int, fence: str) -> tuple[str | None, int]:
-    """A block's text, byte for byte, and where the scan goes on."""
-    end = re.compile(rf"^[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t\r]*$", re.MULTILINE).search(text, start)
-    return (None, len(text)) if end is None else (text[start : end.start()], end.end())
+def _body(text: str, start: int, fence: str) -> tuple[str | None, int | None]:
+    """A block's text, byte for byte, and where it ends; no text where its end is in doubt, because a fence that is
+    opened in it may be what the next one closes."""
+    same = rf"^[ \t]*{re.escape(fence[0])}{{{len(fence)},}}"
+    end = re.compile(rf"{same}[ \t\r]*$", re.MULTILINE).search(text, start)
+    if end is None:
+        return None, None
+    opened = re.compile(rf"{same}[ \t]*[^\s`~][^\n`]*$", re.MULTILINE).search(text, start, end.start())
+    return None if opened else text[start : end.start()], end.end()
 
 
 def _without_a_list(text: str) -> Words | NotTaken:
@@ -151,7 +200,7 @@ def _without_a_list(text: str) -> Words | NotTaken:
     return Words(text)
 
 
-def _one(text: str, lists: list[tuple[int, Container]], blocks: dict[str, str | None]) -> Framed | NotTaken:
+def _one(text: str, lists: list[tuple[int, Container]], blocks: _Blocks) -> Framed | NotTaken:
     """The value of the only list. Events that a model made up are dropped."""
     values = []
     for start, found in lists:
@@ -179,7 +228,33 @@ def _one(text: str, lists: list[tuple[int, Container]], blocks: dict[str, str | 
             return NotTaken(Why.FORM, f"the reply holds {len(kept)} objects; expected one list: [{{…}}, {{…}}]")
         return NotTaken(Why.CUT, f"the reply holds {len(kept)} lists; expected one list")
     start, end, value = kept[0]
-    return Framed(value, blocks, f"{text[:start]}\n{text[end:]}".strip(), notes)
+    others = sorted([*blocks.places, *((start, end) for start, end, _ in values)])
+    doubt = _problem_beside(_without(text, 0, start, others), _without(text, end, len(text), others))
+    if doubt:
+        return doubt
+    return Framed(value, blocks.texts, f"{text[:start]}\n{text[end:]}".strip(), notes)
+
+
+def _problem_beside(before: str, behind: str) -> NotTaken | None:
+    """Why what stands around the only list leaves in doubt whether it is all of it, and meant."""
+    turns = [turn["open"] for turn in _TURNS_ASIDE.finditer(before)]
+    if (turns and turns[-1]) or _COMES_BACK.search(behind):
+        return NotTaken(Why.FORM, "the list stands in reasoning or in a comment; expected it behind that")
+    if _GOES_ON.match(behind) or _WENT_BEFORE.search(before[-FENCE_CHARS:]):
+        return NotTaken(Why.CUT, "a comma beside the list says that a part of it is missing; expected the whole list")
+    if _ANOTHER.search(before) or _ANOTHER.search(behind):
+        return NotTaken(Why.CUT, "the reply holds a list and another operation beside it; expected one list")
+    return None
+
+
+def _without(text: str, start: int, end: int, places: list[tuple[int, int]]) -> str:
+    """A part of the text, without what lies in these places."""
+    kept = []
+    for first, last in places:
+        if start <= first and last <= end:
+            kept.append(text[start:first])
+            start = last
+    return "".join([*kept, text[start:end]])
 
 
 def _is_events(value: Any) -> bool:

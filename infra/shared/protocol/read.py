@@ -140,7 +140,7 @@ _EXPECTED = {
 def _value(field: Field, value: Any, blocks: Mapping[str, str | None]) -> tuple[Any, str | None]:
     """What the field holds, or why it cannot."""
     if field.kind == "text" and isinstance(value, dict):
-        if value.keys() != {"block"} or not isinstance(value["block"], str):
+        if value.keys() != {"block"} or not isinstance(value["block"], str) or isinstance(value, Doubled):
             return None, f'{field.name} is an object; expected a string, or {{"block": "NAME"}}'
         name = value["block"]
         if name not in blocks:
@@ -151,7 +151,8 @@ def _value(field: Field, value: Any, blocks: Mapping[str, str | None]) -> tuple[
         if (text := blocks[name]) is None:
             return (
                 None,
-                f"the block {name[:100]!r} is not closed, or its name stands twice; expected it once, and closed",
+                f"the block {name[:100]!r} stands twice, or a fence in it is as long as its own; "
+                "expected it once, in a longer fence",
             )
         value = text
     fits = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+import time
 from typing import Any
 
 from hypothesis import example, given
@@ -101,15 +102,18 @@ def test_blocks_are_taken_byte_for_byte() -> None:
     assert empty.fields["content"] == ""
 
 
-def test_a_block_that_is_missing_doubled_or_open_refuses_the_operation_that_wants_it() -> None:
+def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it() -> None:
     want = f'[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n'
     block = "```block A\nx\n```\n"
     assert len(operations(want + block)) == 2
     for text, words in {
         want: "wants the block 'A'",
         want + block.replace("A", "B"): "wants the block 'A'",
-        want + block + block: "its name stands twice",
-        want + block.removesuffix("```\n"): "not closed",
+        want + block + block: "stands twice",
+        want.replace('"A"}', '"A", "block": "A"}') + block: "content is an object",
+        want + "```block A\n# How\n```bash\nmake\n```\nMore.\n```\n": "a fence in it",
+        want + "```block A\n# How\n```\nmake\n```\nMore.\n```\n": "a fence in it",
+        want + '```block A\nx = """\n    ```\n"""\n```\n': "a fence in it",
     }.items():
         found = read(text)
         assert isinstance(found, Requested)
@@ -117,6 +121,56 @@ def test_a_block_that_is_missing_doubled_or_open_refuses_the_operation_that_want
         assert isinstance(kept, Operation)
         assert isinstance(refused, RefusedOperation)
         assert words in refused.error.message
+
+
+def test_a_list_beside_a_piece_of_another_does_nothing() -> None:
+    """Its end or its beginning may be missing, or it was taken back."""
+    for text in (
+        *(f"{LS}{rest}" for rest in ('\n{"ty', "\n{", "\n[", ",", "\n,\n", "\n]")),
+        f'[{LS}]\n[{{"ty',
+        f"[{LS}],",
+        f'mand": "cd build"}},\n{LS}\n]',
+        f'mand": "cd build"}},\n{LS}',
+        f"[{LS}]\nNo, rather this: [{LS}]",
+        f'[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n```block A\nx',
+    ):
+        assert isinstance(read(text), NotTaken), text
+    for text in (f"As you say,\n[{LS}]", f"[{LS}], as you say", f"[{LS}]\nThen A --> B."):
+        assert len(operations(text)) == 1, text
+
+
+def test_a_list_in_reasoning_or_a_comment_does_nothing() -> None:
+    for text in (
+        f"Well.\n<think>\n[{LS}]\n</think>\nNo.",
+        f"I could\n[{LS}]\n</think>\nNo.",
+        f"<think>a <think>b</think>\n[{LS}]\n</think>\nNo.",
+        f'<Think time="3">\n[{LS}]\n</Think>\nNo.',
+        f"<analysis>\n[{LS}]\n</analysis>\nNo.",
+        f"<!--\n[{LS}]\n-->\nDone.",
+    ):
+        assert not isinstance(read(text), Requested), text
+    for text in (f"I look.</think>\n[{LS}]", f"Well.\n<think>a</think>\n[{LS}]", f"<!-- a -->\n[{LS}]"):
+        assert len(operations(text)) == 1, text
+    tag = '[{"type": "shell", "command": "echo </think>"}]'
+    assert len(operations(tag)) == 1
+
+
+def test_a_list_that_is_quoted_is_words() -> None:
+    """As a sample of code, or of what somebody else says."""
+    for text in (
+        f"The page says:\n> [{LS}]\nI did not do that.",
+        f"It has now:\n```markdown\n[{LS}]\n```\nDone.",
+        f"It has now:\n````md\nAnswer:\n```json\n[{LS}]\n```\n````\nDone.",
+        f"```python\nOPS = 1\n[{LS}]\n```\nDone.",
+    ):
+        assert read(text) == Words(text)
+    assert len(operations(f"```sh\nls\n```\n```json\n[{LS}]\n```")) == 1
+
+
+def test_a_long_reply_is_read_in_a_time_that_grows_with_it() -> None:
+    began = time.monotonic()
+    read("<think></think>" * (REPLY_BYTES // 15))
+    assert time.monotonic() - began < 20
 
 
 def test_events_that_a_model_makes_up_are_dropped() -> None:
