@@ -178,7 +178,8 @@ class Workspace:
         seeming = os.path.normpath(os.path.join(self._checkout, path))
         if self._place(seeming) is None:
             raise ToolError(f"{path!r} lies outside of the workspace", f"The workspace is {self._named}")
-        found = self._place(os.path.realpath(seeming))
+        # Not of `seeming`: behind a link, `..` leads to where the link does, and that is where the gate looked.
+        found = self._place(os.path.realpath(os.path.join(self._checkout, path)))
         if found is None:
             raise ToolError(f"{path!r} leads out of the workspace through a link", f"The workspace is {self._named}")
         if not found[1]:

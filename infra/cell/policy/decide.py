@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -38,11 +39,20 @@ class Call:
         self.file = file
         command = given.get("command") if effect == "execute" else None
         self.command = command if isinstance(command, str) else None
+        cwd = given.get("cwd") if effect == "execute" else None
+        self.cwd = cwd if isinstance(cwd, str) and cwd not in ("", ".") else None
         self._given = given
 
     @cached_property
     def script(self) -> Script | None:
         return None if self.command is None else read(self.command)
+
+    @cached_property
+    def whole_script(self) -> Script | None:
+        """With the change to another directory, where the same words may be other programs."""
+        if self.command is None or self.cwd is None:
+            return self.script
+        return read(f"cd {shlex.quote(self.cwd)} && {self.command}")
 
     @cached_property
     def hosts(self) -> Hosts:
@@ -86,11 +96,11 @@ def _is_also_meant(rule: Rule, tool: str) -> bool:
 
 
 def _command_matches(rule: Rule, call: Call) -> bool:
-    if call.command is None or call.script is None:
+    if call.command is None or call.script is None or call.whole_script is None:
         return False
     if rule.do == ALLOW:
-        return command_allowed(rule.commands, call.script)
-    return command_forbidden(rule.commands, call.command, call.script)
+        return command_allowed(rule.commands, call.whole_script)
+    return command_forbidden(rule.commands, call.command, call.whole_script)
 
 
 def _path_matches(rule: Rule, call: Call) -> bool:

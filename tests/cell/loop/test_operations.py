@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.cell.loop.edits import edited
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
-from infra.cell.loop.registry import Reply, Verdict
+from infra.cell.loop.registry import Reply, ToolError, Verdict
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.policy.gate import gate_of
 from infra.shared.conversation import ToolUse
+from infra.shared.policy import Policy, Rule, to_text
 from infra.shared.protocol.shapes import ERROR_TYPES, EVENTS, STATUSES, Operation
 from tests.cell.loop.workbench import LIMIT, Workbench
 
@@ -202,6 +208,23 @@ def test_links_within_the_workspace_are_followed(bench: Workbench) -> None:
     assert bench.clone.joinpath("a").read_text() == "y"
 
 
+def test_the_gate_looks_where_the_operation_goes(tmp_path: Path) -> None:
+    """Behind a link, `..` is the directory above where the link leads, for both."""
+    bench = Workbench(tmp_path)
+    rules = (Rule("deny", paths=("kept/",)), Rule("allow", paths=("scratch/",)))
+    gate = gate_of(to_text(Policy("deny", rules=rules)), str(bench.clone), lambda *_: Verdict(False))
+    bench.toolbox = Toolbox(bench.tools, gate)
+    for made in ("scratch/in", "kept"):
+        (bench.clone / made).mkdir(parents=True)
+    (bench.clone / "kept" / "key").write_text("key")
+    (bench.clone / "way").symlink_to("scratch/in")
+    (bench.clone / "alias").symlink_to("kept/key")
+    assert bench.do("readFile", path="way/../alias")["status"] == "failed"
+    assert bench.do("createFile", path="way/../settings", content="x")["status"] == "ok"
+    assert (bench.clone / "scratch" / "settings").exists()
+    assert not (bench.clone / "settings").exists()
+
+
 def test_clones_of_branches_and_the_agents_own_places_are_the_workspace(bench: Workbench) -> None:
     for path in (f"{bench.bot}/fix/it/minifram/infra/a.py", f"{bench.agent}/notes/a", f"{bench.clone}/x/y"):
         assert bench.do("createFile", path=path, content="x")["status"] == "ok"
@@ -283,6 +306,16 @@ def test_edits_that_are_made(
     assert event["status"] == "ok"
     assert warning in event["warning"]
     assert file.read_bytes() == after.encode()
+
+
+def test_the_nearest_lines_are_found_in_bounded_time() -> None:
+    """Also where all lines have the same letters, in many orders."""
+    shuffled = random.Random(1)
+    lines = ["".join(shuffled.sample("ab" * 95, 190)) for _ in range(3000)]
+    began = time.monotonic()
+    with pytest.raises(ToolError, match="does not occur"):
+        edited("\n".join(lines[1:]).encode(), lines[0], "x", 1)
+    assert time.monotonic() - began < 8
 
 
 def test_a_file_that_changed_since_it_was_read_is_read_again_first(bench: Workbench) -> None:

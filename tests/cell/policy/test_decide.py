@@ -158,6 +158,22 @@ def test_nothing_is_allowed_that_the_same_pattern_would_not_forbid(command: str,
         assert does(command, do="deny", commands=(pattern,))
 
 
+def test_another_directory_is_a_part_of_the_command() -> None:
+    """There the same words may be another program: `make test` reads another Makefile."""
+
+    def decided(cwd: str, *rules: Rule) -> str:
+        call = Call("bash", "execute", {"command": "make test", "cwd": cwd})
+        return decide(Policy("ask", rules=rules), call).do
+
+    make = Rule("allow", commands=("make test",))
+    assert decided(".", make) == "allow"
+    for cwd in ("evil", "/tmp/it's evil", "-", "./"):
+        assert decided(cwd, make) == "ask", cwd
+        assert decided(cwd, Rule("deny", commands=("make *",))) == "deny"
+    assert decided("src", Rule("allow", commands=("make test", "cd src"))) == "allow"
+    assert decided("src", Rule("deny", commands=("cd src",))) == "deny"
+
+
 def test_files_are_known_by_where_they_are(tmp_path: Path) -> None:
     """Through links, `..` and absolute names; forbidden as they seem as well, allowed as they are alone."""
     checkout = tmp_path / "clone"
