@@ -59,9 +59,12 @@ def _print_schema(screen: Screen) -> int:
 
 
 def _check(reply: bytes, screen: Screen) -> int:
-    from infra.shared.protocol.read import problems_of
+    from infra.shared.protocol.read import ReplyProblem, problems_of
 
-    found = problems_of(reply.decode(errors="replace"))
+    try:
+        found = problems_of(reply.decode())
+    except UnicodeDecodeError as error:
+        found = (ReplyProblem("$", f"the reply is not UTF-8 ({error}); expected it as it came"),)
     screen.show(
         {"problems": [problem._asdict() for problem in found]},
         [f"{problem.path}: {problem.message}" for problem in found] or ["ok"],

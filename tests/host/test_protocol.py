@@ -131,7 +131,7 @@ def test_check_names_the_place(tmp_path: Path) -> None:
 
 def test_run_carries_out_under_a_policy(tmp_path: Path) -> None:
     """In its workspace; a denied act is an event, a key is not printed, and nothing of a broken list is done."""
-    key = "sk-ant-api03-AbCdEf1234567890GhIjKlMnOpQrStUvWxYz0987654321abcdefghijkl"
+    key = "sk-ant-" + "api03-AbCdEf1234567890GhIjKlMnOpQrStUvWxYz0987654321abcdefghijkl"
     policy = tmp_path / "minifram.yaml"
     policy.write_text("policy: {rules: [{do: deny, tools: [delete_file]}]}\n")
     workspace = tmp_path / "work"
@@ -155,6 +155,17 @@ def test_run_carries_out_under_a_policy(tmp_path: Path) -> None:
     assert (code, out) == (8, "")
     assert "ends in the middle" in error
     assert not (workspace / "b").exists()
+
+
+def test_a_reply_that_is_no_text_does_nothing(tmp_path: Path) -> None:
+    """Another character in place of what cannot be read would be other content."""
+    reply = tmp_path / "reply.txt"
+    reply.write_bytes('[{"type": "createFile", "path": "a", "content": "caf\u00e9"}]'.encode("latin-1"))
+    for words in (("check", str(reply)), ("run", str(reply), "--workspace", str(tmp_path))):
+        code, out, error = minifram(*words)
+        assert code == 8
+        assert "is not UTF-8" in out + error
+    assert not (tmp_path / "a").exists()
 
 
 def test_schema_and_guide_are_printed() -> None:

@@ -370,6 +370,16 @@ def test_a_secret_is_redacted_before_the_text_is_cut(before: int, most: int) -> 
     assert not set(shown) & set("QZKWVXJ98765")
 
 
+def test_a_private_key_without_its_end_takes_no_quote_with_it() -> None:
+    """What is on record is read again, as the JSON that it is."""
+    begun = pem(random.Random(1), "").split("\n-----END")[0]
+    text = json.dumps([{"content": begun}, "x"])
+    assert redacted(text) == '[{"content": "[secret]"}, "x"]'
+    began = time.monotonic()
+    redacted(f"-----BEGIN PRIVATE KEY-----{' ' * 70_000}x")
+    assert time.monotonic() - began < 1
+
+
 def test_this_project_holds_no_secret() -> None:
     """Every file of ours, tests with their invented keys and lock files with their hashes included."""
     listed = subprocess.run(

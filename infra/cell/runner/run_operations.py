@@ -36,7 +36,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--workspace", default=".")
     parser.add_argument("--policy", default="", help="as MINIFRAM_BOOT carries it")
     asked = parser.parse_args(words)
-    found = read(sys.stdin.buffer.read().decode(errors="replace"))
+    try:
+        found = read(sys.stdin.buffer.read().decode())
+    except UnicodeDecodeError as error:
+        print(f"nothing was carried out: the reply is not UTF-8 ({error}); expected it as it came", file=sys.stderr)
+        return Exit.FINDINGS
     if not isinstance(found, Requested):
         print(f"nothing was carried out: {getattr(found, 'message', 'the reply holds no operations')}", file=sys.stderr)
         return Exit.FINDINGS
