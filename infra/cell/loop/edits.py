@@ -19,6 +19,8 @@ MOST_LINES, MOST_LINE_CHARS = 20_000, 300
 MOST_COMPARED = 50
 """Lines that are compared in full: those that have the most characters in common. One may take 10 ms."""
 MOST_SHOWN_LINES = 12
+MOST_BYTES = 64 << 20
+"""Of a file that an edit makes; many short texts and a long one in place of each have no room in memory."""
 APPLIED = "nothing was replaced: the file already holds `new`, and not `old`"
 _NUMBERED = re.compile(r"^[ \t]*\d+[ \t]*(?:\||:|\t|→|  )[ \t]?")
 _PLAIN_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d\u00a0\u2013\u2014", "''\"\" --")
@@ -39,6 +41,9 @@ def edited(content: bytes, old: str, new: str, count: int) -> Edited:
     if not found and was.endswith(b"\n") and content.endswith(was[:-1]) and content.count(was[:-1]) == count:
         return Edited(content.replace(was[:-1], will.removesuffix(b"\n")), count)  # the file ends without a newline
     if found == count:
+        size = len(content) + count * (len(will) - len(was))
+        if size > MOST_BYTES:
+            raise ToolError(f"the file would have {size} bytes; expected at most {MOST_BYTES}", "Write it by a program")
         return Edited(content.replace(was, will), found)
     if found:
         at = ", ".join(str(line) for line in _places(content, was)[:SHOWN_PLACES])

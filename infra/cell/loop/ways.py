@@ -136,10 +136,10 @@ class ByOperations:
         self._report: str | None = None
         """What may be the report, once it was asked whether it is."""
         self._problems: list[str] = []
-        """Of the last replies, none of which was taken."""
+        """Of the replies since the last act, but for words: none of them was taken."""
         self._notes: tuple[str, ...] = ()
-        self._is_undone = False
-        """The last thing that was asked for was not done, or failed."""
+        self._is_undone = True
+        """The last thing that was asked for was not done, or failed; or nothing was asked for yet."""
 
     def asked(self, completion: Completion) -> Calls | NoActs | Ends:
         text = _text(completion)
@@ -162,7 +162,7 @@ class ByOperations:
         if self._report is None:
             if not text:
                 return self._not_taken(reply, text, "the list is empty, and nothing was reported", False)
-            self._report, self._problems = text, []
+            self._report = text
             return NoActs(reply, text, question)
         better = self._report if len(text.strip()) < NOT_A_WORD else text
         return Ends(INVALID_REPLIES if may_not else COMPLETED, better)

@@ -308,6 +308,11 @@ def test_edits_that_are_made(
     assert file.read_bytes() == after.encode()
 
 
+def test_an_edit_makes_no_file_without_measure() -> None:
+    with pytest.raises(ToolError, match="would have 10000000000 bytes"):
+        edited(b"a" * 100_000, "a", "b" * 100_000, 100_000)
+
+
 def test_the_nearest_lines_are_found_in_bounded_time() -> None:
     """Also where all lines have the same letters, in many orders."""
     shuffled = random.Random(1)

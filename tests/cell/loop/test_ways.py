@@ -92,6 +92,9 @@ def test_words_are_no_report_while_something_is_undone(tmp_path: Path) -> None:
     message = json.dumps([{"type": "message", "text": REPORT}])
     assert Run(tmp_path / "2", failing, message, "[]").outcome == Outcome(End.COMPLETED, REPORT, 3)
     assert Run(tmp_path / "3", failing, LIST, REPORT, REPORT).outcome.end is End.COMPLETED
+    plans = "Sure, I look at the files first.", "Now I list the files and run the tests."
+    assert Run(tmp_path / "4", *plans).outcome.end is End.INVALID_REPLIES
+    assert Run(tmp_path / "5", REPORT, "[]").outcome == Outcome(End.COMPLETED, REPORT, 2)
 
 
 def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> None:
@@ -113,6 +116,12 @@ def test_many_different_mistakes_end_it_too(tmp_path: Path) -> None:
     run = Run(tmp_path, *mistakes)
     assert run.outcome.end is End.INVALID_REPLIES
     assert run.did == 0
+
+
+def test_words_between_mistakes_keep_no_run_going(tmp_path: Path) -> None:
+    run = Run(tmp_path, *[LIST[:-2], "I go on then."] * 9)
+    assert run.outcome.end is End.NO_OP_LOOP
+    assert run.outcome.steps == 7
 
 
 def test_a_cut_reply_does_nothing(tmp_path: Path) -> None:
