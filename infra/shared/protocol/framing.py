@@ -138,7 +138,7 @@ class _Blocks:
 def _scan(text: str) -> Framed | Words | NotTaken:
     lists: list[tuple[int, Container]] = []
     blocks = _Blocks()
-    fence, info, at, looks_for_lists = "", "", 0, True
+    fence, info, inner, at, looks_for_lists = "", "", 0, 0, True
     while mark := _MARK.search(text, at):
         at = mark.end()
         if mark["fence"]:
@@ -147,8 +147,13 @@ def _scan(text: str) -> Framed | Words | NotTaken:
             if block:
                 at = blocks.take(block[1], text, at + 1, mark["fence"])
             elif fence and not named and mark["fence"].startswith(fence):
-                fence = info = ""
-            elif not (fence and fence[0] == mark["fence"][0] and len(fence) > len(mark["fence"])):
+                if inner:
+                    inner -= 1
+                else:
+                    fence = info = ""
+            elif fence and named and _IS_SAMPLE.match(info) and mark["fence"].startswith(fence):
+                inner += 1  # quoted, with its end; or the sample has none, and nobody knows what is in it
+            elif not fence or (mark["fence"][0] == fence[0] and len(mark["fence"]) >= len(fence)):
                 if not (fence or named):
                     blocks.doubt(mark["fence"])
                 fence, info = mark["fence"], named

@@ -161,7 +161,10 @@ def test_a_list_that_is_quoted_is_words() -> None:
         f"The page says:\n> [{LS}]\nI did not do that.",
         f"It has now:\n```markdown\n[{LS}]\n```\nDone.",
         f"It has now:\n````md\nAnswer:\n```json\n[{LS}]\n```\n````\nDone.",
+        f"It has now:\n```md\nAnswer:\n```json\n[{LS}]\n```\nor so\n```\nDone.",
+        f"It has now:\n~~~md\n```json\n[{LS}]\n```\n~~~\nDone.",
         f"```python\nOPS = 1\n[{LS}]\n```\nDone.",
+        f"```python\nOPS = 1\n\n```json\n[{LS}]\n```",
     ):
         assert read(text) == Words(text)
     assert len(operations(f"```sh\nls\n```\n```json\n[{LS}]\n```")) == 1
