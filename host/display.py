@@ -119,6 +119,10 @@ _FORMER = {"level": "rung", "status": "standing"}
 """What the version before calls a key of a result: said beside it."""
 
 
+class Verbatim(str):
+    """A line that somebody else wrote: no command in it is ours."""
+
+
 class Screen(NamedTuple):
     """Results go to `out`, progress and advice to `err`; neither lets through what could steer a terminal.
 
@@ -140,7 +144,8 @@ class Screen(NamedTuple):
             self._print(as_json(schema or self.schema, value), self.out)
             return
         for line in [lines] if isinstance(lines, str) else lines:
-            self._print(line if verbatim else with_agent(line, self.option), self.out)
+            is_ours = not verbatim and not isinstance(line, Verbatim)
+            self._print(with_agent(line, self.option) if is_ours else line, self.out)
 
     def fail(self, code: int, text: str) -> None:
         """Why the command ends: for people, and where JSON was asked for as that too."""

@@ -165,7 +165,7 @@ def approve(context: Context, screen: Screen, id: str) -> None:
         return
     waiting = listed(open_as_pm(context), home)
     lines = ["\n".join(shown(request)) for request in waiting]
-    screen.show({"waiting": plain(waiting)}, lines or "nothing waits for your answer")
+    screen.show({"waiting": plain(waiting)}, lines or "nothing waits for your answer", verbatim=True)
 
 
 @command
@@ -188,7 +188,7 @@ def _answer(context: Context, screen: Screen, id: str, approved: bool, why: str)
     directive, request = answer(open_as_pm(context), context.initialised(), id, approved, why)
     head = f"{'approved' if approved else 'denied'}  {directive.commit[:12]} {directive.text}"
     told = plain(directive) | {"id": request.id, "directive_id": directive.id, "call": plain(request)}
-    screen.show(told, [head, *shown(request)])
+    screen.show(told, [head, *shown(request)], verbatim=True)
 
 
 @command

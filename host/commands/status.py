@@ -13,7 +13,7 @@ import click
 
 from host.commands.options import command, command_without_json
 from host.context import Context
-from host.display import Screen, counted, duration, harmless, one_line, plain, seconds_of, since
+from host.display import Screen, Verbatim, counted, duration, harmless, one_line, plain, seconds_of, since
 from host.errors import not_found, usage
 from infra.shared.exit_codes import Exit
 
@@ -31,7 +31,7 @@ def status(context: Context, screen: Screen) -> int:
 
     now = time.time()
     found = read_status(context.initialised(), now)
-    lines = (f"{screen.faint(f'{name:<11}')}{text}" for name, text in _status(found, now, screen))
+    lines = (type(text)(f"{screen.faint(f'{name:<11}')}{text}") for name, text in _status(found, now, screen))
     screen.show(found, lines)
     return Exit.OK if found.running else Exit.NOT_RUNNING
 
@@ -75,7 +75,7 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
     for index, ask in enumerate(found.awaiting_approval):
         how = f"since {one_line(ask.at, 24)}: 'minifram approve {ask.id}' or 'minifram deny {ask.id} WHY'"
         yield "" if index else "approval", f"{screen.bad(f'{one_line(ask.tool, 40)} waits')} {how}"
-        yield "", screen.faint(f"{one_line(ask.call, 120)}")
+        yield "", Verbatim(screen.faint(one_line(ask.call, 120)))
     if spent := found.budget:
         used_up = f" · {screen.bad('used up')}" if spent.exhausted else ""
         yield (

@@ -10,9 +10,10 @@ from typing import Any
 
 from host.display import one_line
 from host.notify.events import Fact
+from host.notify.spending import Spending
 from host.repository.approvals import Asking
-from infra.keep.ledger.budget import Budget, Cost
-from infra.keep.ledger.ledger import Line, Opened, opening_cost, replay
+from infra.keep.ledger.budget import Budget
+from infra.keep.ledger.ledger import Opened, opening_cost
 from infra.shared import approvals, comms, watcher_file
 from infra.shared.clock import timestamp
 from infra.shared.secret_shapes import redacted, redacted_and_cut
@@ -71,17 +72,14 @@ def of_questions(asked: Sequence[Asking], page: str, known: Known) -> Iterator[F
         yield Fact("approval", f"questions/{each.id}", each.at, text, details(report, known))
 
 
-def of_ledger(lines: Sequence[Line], day: str, of_day: Cost, of_unit: Cost) -> Iterator[Fact]:
+def of_ledger(spending: Spending, day: str) -> Iterator[Fact]:
     """The day, and the unit of work of the last call, as the model door counts them."""
-    begun = [each for each in lines if isinstance(each, Opened)]
-    if not begun:
+    last, at = spending.last, spending.at
+    if last is None:
         return
-    last, at = begun[-1], lines[-1].time
-    of_today = replay(list(lines), day, of_day)
-    if word := _used(of_today, last):
+    if word := _used(spending.today, last):
         yield Fact("budget", f"ledger/day/{day}/{word}", at, f"the budget of the day ({day}) is {word}")
-    of_work = replay([each for each in lines if each.unit == last.unit], day, of_unit, any_day=True)
-    if word := _used(of_work, last):
+    if word := _used(spending.of_work, last):
         yield Fact("budget", f"ledger/unit/{last.unit}/{word}", at, f"the budget of this unit of work is {word}")
 
 

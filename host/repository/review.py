@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from host.errors import not_found, usage
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
-from infra.shared.people import AGENT
+from infra.shared.people import AGENT, WATCHER
 from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.repository.page_text import PAGE
@@ -120,12 +120,14 @@ def rescued(git: Git, main: str) -> list[tuple[str, int]]:
 
 
 def is_pms_own(git: Git, main: str, commit: str) -> bool:
-    """Whether the agent committed nothing of what main lacks: the door lets it push commits in its own name alone."""
+    """Whether neither agent nor keep committed anything of what main lacks. The door lets the agent push commits in its
+    own name alone, and what the watcher saves is the agent's work."""
     try:
-        committers = git.within(BRANCH_SECONDS)("log", "--format=%ce", commit, f"^{main}").split("\n")
+        words = ("rev-list", "--no-commit-header", "--format=%ce", commit, f"^{main}")
+        committers = git.within(BRANCH_SECONDS)(*words).split("\n")
     except GitError:  # too large, or damaged, and shown as that
         return False
-    return AGENT.email not in committers
+    return not {AGENT.email, WATCHER.email} & {each.lower() for each in committers}
 
 
 def one(git: Git, name: str) -> Review:

@@ -242,7 +242,7 @@ def test_an_agent_that_is_down_or_in_no_container_has_nothing_to_upgrade(desk: C
     assert desk.call("upgrade").code == 3
     desk.call("up", "--sandbox", "process", "--timeout", "0")
     refused = desk.call("upgrade")
-    assert (refused.code, "minifram restart" in refused.err) == (2, True)
+    assert (refused.code, "minifram restart" in refused.err) == (6, True)
 
 
 def cut_short(desk: ContainerDesk, at: str) -> None:

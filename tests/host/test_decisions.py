@@ -15,7 +15,7 @@ from host.repository import merge as decisions
 from host.repository import open as bare
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
-from infra.shared.people import Person
+from infra.shared.people import WATCHER, Person
 from infra.shared.repository.tip import commit_tree, tree_with
 from tests.host.desk import Desk
 
@@ -344,6 +344,9 @@ def test_the_pms_own_branch_needs_no_examination(desk: Desk) -> None:
     desk.branch("mixed", {"src/agents.py": "1\n"}, start=own)
 
     assert desk.run("merge", "mixed@TIP").code == 5
+    saved = commit_tree(bare.git_on(desk.home().remote, WATCHER), tree, (desk.main(),), "what the agent left")
+    git("update-ref", "refs/heads/rescue/1", saved)
+    assert desk.run("merge", f"rescue/1@{saved}").code == 5
     assert desk.done("merge", f"own@{own}", "--json").json["verdict"] == "not examined"
     assert git.ok("merge-base", "--is-ancestor", own, "main")
 

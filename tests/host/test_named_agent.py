@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from host.cli import COMMANDS
-from host.display import with_agent
+from host.display import Screen, Verbatim, with_agent
 from host.notify.letters import Pending, body_of
 from tests.host.desk import PROJECT, Desk
 
@@ -74,6 +75,9 @@ def test_what_others_wrote_is_shown_as_it_is(desk: Desk) -> None:
     git("update-ref", "refs/heads/note", commit)
 
     assert "run 'minifram up' now" in desk.done("review", "note", "--agent", "bob").out
+    screen = Screen(io.StringIO(), io.StringIO(), colour=False, option=" --agent bob")
+    screen.show(None, ["'minifram up'", Verbatim("'minifram up'")])
+    assert screen.out.getvalue() == "'minifram up --agent bob'\n'minifram up'\n"  # type: ignore[attr-defined]
 
 
 def test_our_texts_quote_each_command_that_they_name() -> None:

@@ -187,6 +187,10 @@ def test_what_no_part_of_the_agent_tells_is_told(desk: Desk) -> None:
 
     [other] = status_module._untold(home, WatcherFile(code="0123456789ab"), is_running=True)
     assert "another version of minifram is installed than runs" in other
+    Path(home.switch_file).touch()
+    [upgrade] = status_module._untold(home, running, is_running=True)
+    assert "an upgrade is under way, or was cut short" in upgrade
+    os.unlink(home.switch_file)
     [full] = status_module._untold(home._replace(state="/proc"), running, is_running=True)
     assert full == "the disk is full: 0 MiB free for state (/proc)"
 

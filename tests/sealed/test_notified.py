@@ -15,6 +15,10 @@ from bench.sealed.project import Project
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
 
+DIRECTIVE = "Write src/hello.py that prints hello, with a test."
+"""The demo's script knows it."""
+
+
 @pytest.fixture
 def agent(project: Project) -> Iterator[SealedAgent]:
     with born(project) as agent:
@@ -28,7 +32,7 @@ def test_the_pm_is_told_of_a_sealed_agent(agent: SealedAgent) -> None:
     agent.settings(f"model: {{provider: scripted}}\nnotify: {json.dumps(notify)}\n")
     Path(agent.home.settings).chmod(0o644)
     agent.minifram("up")
-    agent.minifram("tell", "Say something.")
+    agent.minifram("tell", DIRECTIVE)
     until(lambda: _told(out), "a notification")
     everything = agent.as_agent("grep -rlsF sesame /bot /tmp /var /run /etc /mnt /proc/[0-9]*/environ")
     seen = agent.as_agent("cat /etc/minifram/minifram.yaml")
@@ -40,7 +44,7 @@ def test_the_pm_is_told_of_a_sealed_agent(agent: SealedAgent) -> None:
     agent.minifram("down", check=False)
 
     assert [each["kind"] for each in _told(out)] == ["done", "stopped"]
-    assert _told(out)[0]["text"] == f"{agent.name}: done: Say something."
+    assert _told(out)[0]["text"] == f"{agent.name}: done: {DIRECTIVE}"
     assert (everything, "Permission denied" in seen) == ("", True)
     assert [each["level"] for each in found if each["check"] == "notify"] == ["ok", "warn"]
 

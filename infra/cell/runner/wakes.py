@@ -46,16 +46,15 @@ class Wakes:
         return self._listen(0.0)
 
     def sleep(self, until: float, wall_seconds: Callable[[], float] = time.time) -> bool:
-        """Wait for main to move, at most until the clock says `until`; True when it moved. Raises Interrupted.
+        """Wait for main to move or the door to come back, at most until the clock says `until`; True when main moved.
+        Raises Interrupted.
 
         A clock that is set back meanwhile does not make it longer."""
         latest = time.monotonic() + until - wall_seconds()
         with self._interruption:
-            while (left := min(until - wall_seconds(), latest - time.monotonic())) > 0:
+            while not self._has_returned and (left := min(until - wall_seconds(), latest - time.monotonic())) > 0:
                 if self._listen(min(left, LONGEST_WAIT_SECONDS)):
                     return True
-                if self._has_returned:
-                    break
         return False
 
     def has_returned(self) -> bool:

@@ -79,18 +79,19 @@ def _until_handed_over(context: RunnerContext) -> Exit:
     work = Work(context, wakes)
     work.set_origin()
     interval = context.boot.limits.work_seconds
-    ticked, tick = False, next_tick(time.time(), interval)
+    ticked, returned, tick = False, False, next_tick(time.time(), interval)
     while (then := work.look(ticked)) is not Next.LEAVE:
         if then is not Next.LOOK_AGAIN:
             until = tick if then is Next.SLEEP else min(tick, time.time() + RETRY_SECONDS)
             context.status.show(SLEEPING, until=timestamp(until), waits=work.waits)
             context.heartbeat.beat("sleeping", until - time.time())
             moved = wakes.sleep(until)
-            context.log.info("runner.woken", by="main moved" if moved else "clock or door")
+            returned = wakes.has_returned()
+            context.log.info("runner.woken", by="main moved" if moved else "door" if returned else "clock")
         now = time.time()
         ticked = not tick - interval <= now < tick  # before that, the clock was set back
-        if wakes.has_returned():  # what failed for want of the doors is tried again now
-            ticked = True
+        if returned:  # what failed for want of the doors is tried again now
+            ticked, returned = True, False
             _await_model_door(context)
         tick = next_tick(now, interval) if ticked else tick
     wakes.close()

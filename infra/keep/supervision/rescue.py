@@ -116,7 +116,10 @@ def save(git: Git, found: Status, name_at: float) -> str:
     tree = _with_mains_pages(git, tree, parents)
     commit = commit_tree(git, tree, tuple(dict.fromkeys(parents)), "rescue: what the clone of main held, not pushed")
     name = f"{RESCUE}{stamp(name_at)}"
-    work = _in_words(git, found.commit, commit)
+    try:
+        work = _in_words(git, found.commit, commit)
+    except GitError as error:  # of a damaged history, of which all that can be is saved
+        work = f"what it holds cannot be listed: {error}"
     git("push", "--quiet", "origin", f"{commit}:refs/heads/{name}")
     return f"{name} ({work})"
 

@@ -8,9 +8,13 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from host.notify import look
 from host.running import record
+from infra.keep.ledger.ledger import Line, line_of
 from infra.shared import watcher_file
+from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import commit_tree, tree_with
 from infra.shared.watcher_file import Pin
 from tests.host.desk import Desk
@@ -102,6 +106,32 @@ def test_a_merge_by_the_agent_tells_nothing_again(records: Records, is_seen: boo
     assert [each.kind for each in (*before, *records.news())] == ["done"]
 
 
+def test_a_history_that_takes_too_long_hides_nothing(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent can push commits until git is not through with them in time."""
+
+    def too_long(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
+        raise GitError(("log",), None, "stopped after 20 s")
+
+    its = records.directive("Write a haiku.")
+    records.news()
+    records.reports("done: it", ticks=(its,))
+    with monkeypatch.context() as slow:
+        slow.setattr(look, "_commits", too_long)
+        assert [each.text for each in records.news()] == ["done: Write a haiku."]
+
+    records.reports("stopped (max steps): Write a haiku.")
+    assert [each.kind for each in records.news()] == ["stopped"]
+
+
+def test_a_repository_without_the_commit_that_is_remembered_is_read_from_now_on(records: Records) -> None:
+    """The PM has put back an older one."""
+    records.seen = replace(records.seen, main="0123456789" * 4)
+    assert records.news() == []
+
+    records.reports("stopped (max steps): Write a haiku.")
+    assert [each.kind for each in records.news()] == ["stopped"]
+
+
 def test_an_agent_that_should_run_and_does_not_is_told_of(records: Records) -> None:
     """After ten seconds; one that was taken down, or is between two containers of an upgrade, is not."""
     records.watcher(phase=watcher_file.STOPPED)
@@ -175,6 +205,36 @@ def test_a_budget_near_its_end_is_told_of(
     assert [each.kind for each in news] == ["budget"] * len(words)
     assert all(word in each.text for word, each in zip(words, news, strict=True))
     assert records.news() == []
+
+
+def test_a_line_of_the_ledger_is_read_once(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many calls there were; a line counts when it is whole, and a file that was put back is read again."""
+    read: list[bytes] = []
+
+    def counted(content: bytes) -> Line | None:
+        read.append(content)
+        return line_of(content)
+
+    for number in range(20):
+        records.call(str(number), 0.1, 0.1)
+        with monkeypatch.context() as counting:
+            for each in ("host.notify.spending.line_of", "infra.keep.ledger.ledger.line_of"):
+                counting.setattr(each, counted)
+            assert records.news() == []
+    assert len(read) == 40
+
+    path = Path(records.home.places.ledger)
+    before = path.read_bytes()
+    records.call("dear", 0.1, 2.6)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    assert records.news() == []
+    path.write_bytes(whole)
+    assert [each.kind for each in records.news()] == ["budget"]
+    path.write_bytes(before)
+    assert records.news() == []
+    path.write_bytes(whole)
+    assert [each.kind for each in records.news()] == ["budget"]
 
 
 def test_the_day_s_budget_counts_every_unit_and_a_new_day_is_another(records: Records) -> None:

@@ -15,6 +15,7 @@ from infra.cell.model_client import ModelFailure, complete, health
 from infra.shared.conversation import (
     END_TURN,
     ERROR_TYPES,
+    REFUSAL,
     Completion,
     Text,
     Usage,
@@ -173,7 +174,7 @@ def test_bytes_that_are_no_text_reach_the_model_as_marks(tmp_path: Path) -> None
     with DoorProcess(tmp_path, {}) as door:
         answer = complete(door.places.model_socket, a_request(page), 10.0)
 
-    assert answer.stop_reason == END_TURN
+    assert answer.stop_reason == REFUSAL
 
 
 def test_health_is_what_the_door_says_or_a_failure(doors: list[OddDoor]) -> None:
