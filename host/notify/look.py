@@ -184,7 +184,15 @@ def _commits(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
     words = ("--full-history", "--no-merges", "--topo-order", "--reverse", "--format=%H%x00%ce%x00%ct%x00")
     fields = git.raw("log", *words, f"{seen}..{main}", "--", PAGE).decode(errors="replace").split("\0")
     rows = zip(fields[0::3], fields[1::3], fields[2::3], strict=False)
-    return [(commit.strip(), email, timestamp(float(at))) for commit, email, at in rows]
+    return [(commit.strip(), email, _moment(at)) for commit, email, at in rows]
+
+
+def _moment(at: str) -> str:
+    """A commit says what it likes: now, for what no clock can show."""
+    try:
+        return timestamp(float(at))
+    except (ValueError, OverflowError, OSError):
+        return timestamp(time.time())
 
 
 def _stamp(path: str) -> Stamp:

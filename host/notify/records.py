@@ -22,6 +22,8 @@ from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 LINE_CHARS, DETAIL_CHARS = 300, 4000
 GONE_SECONDS = 10.0
 """A watcher that comes back sooner was started again by somebody."""
+SWITCHING_SECONDS = 1800.0
+"""Longer than any switch from one container to the next takes."""
 FAILED_STARTS = 3
 LAST_PART = 0.9
 _STOPPED = re.compile(r"### \S+ \S+@[0-9a-f]{7,64} stopped \((?P<why>[^)]{1,100})\): (?P<subject>.*)")
@@ -45,12 +47,16 @@ def details(text: str, known: Known) -> str:
 
 
 def of_watcher(state: WatcherFile, runs: bool, switching: bool, known: Known) -> Iterator[Fact]:
-    """`runs`: a watcher holds the lock. While an upgrade switches containers, none need hold it."""
+    """`runs`: a watcher holds the lock. While an upgrade switches containers, none need hold it; one that was cut short
+    leaves everything as if it were still under way."""
     for pin in state.pins:
         text = line(f"{pin.branch}@{pin.commit[:12]} is blocked (pinned)", known)
         yield Fact("pinned", f"watcher/pin/{pin.version}/{pin.at}", pin.at, text, details(pin.why, known))
     if state.level in (GOOD_LEVEL, SAFE_LEVEL) and state.branch:
         yield Fact("pinned", f"watcher/level/{state.level}", state.since, f"{state.level} runs in place of main")
+    if switching and not runs:
+        text = "an upgrade was begun, and nothing runs since; 'minifram upgrade' ends one that was cut short"
+        yield Fact("stopped", f"watcher/switching/{state.since}", state.since, text, after_seconds=SWITCHING_SECONDS)
     if state.phase == watcher_file.STOPPED:
         return
     if not runs and not switching:

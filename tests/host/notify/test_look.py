@@ -14,8 +14,9 @@ from host.notify import look
 from host.running import record
 from infra.keep.ledger.ledger import Line, line_of
 from infra.shared import watcher_file
+from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.tip import commit_tree, tree_with
+from infra.shared.repository.tip import commit_tree, tree_with, write_file
 from infra.shared.watcher_file import Pin
 from tests.host.desk import Desk
 from tests.host.notify.scene import AT, DAY, NOW, Records
@@ -123,6 +124,20 @@ def test_a_history_that_takes_too_long_hides_nothing(records: Records, monkeypat
     assert [each.kind for each in records.news()] == ["stopped"]
 
 
+@pytest.mark.parametrize("date", ["1152921504606846976", "9" * 30, "-"])
+def test_a_commit_of_a_strange_time_is_read_like_any_other(records: Records, date: str) -> None:
+    """On a page of the PM's, as the agent may put it back to main's."""
+    git, main = records.desk.git(), records.desk.main()
+    page = records.desk.page() + f"\n### {AT} main@0123456789ab stopped (refusal): Write a haiku.\n"
+    tree = tree_with(git, main, {"COMMS.md": write_file(git, page)})
+    who = f"{AGENT.name} <{AGENT.email}> {date} +0000"
+    words = f"tree {tree}\nparent {main}\nauthor {who}\ncommitter {who}\n\nback\n"
+    commit = git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=words.encode())
+    git("update-ref", "refs/heads/main", commit)
+
+    assert [each.kind for each in records.news()] == ["stopped"]
+
+
 def test_a_repository_without_the_commit_that_is_remembered_is_read_from_now_on(records: Records) -> None:
     """The PM has put back an older one."""
     records.seen = replace(records.seen, main="0123456789" * 4)
@@ -149,6 +164,17 @@ def test_an_agent_that_should_run_and_does_not_is_told_of(records: Records) -> N
     assert records.news(NOW + 100) == []
     [gone] = records.news(NOW + 111)
     assert (gone.kind, "minifram up" in gone.text) == ("stopped", True)
+
+
+def test_an_upgrade_that_was_cut_short_is_told_of(records: Records) -> None:
+    """By a power cut, between the end of the old container and the start of the new one."""
+    records.watcher(phase=watcher_file.STOPPED)
+    Path(records.home.switch_file).touch()
+    assert records.news(NOW) == records.news(NOW + 900) == []
+
+    [gone] = records.news(NOW + 3600)
+    assert (gone.kind, "minifram upgrade" in gone.text) == ("stopped", True)
+    assert records.news(NOW + 7200) == []
 
 
 def test_an_agent_that_fails_to_start_again_and_again_is_told_of_once(records: Records) -> None:
