@@ -15,6 +15,7 @@ import pytest
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
+from infra.keep.model_door.streaming import StreamingModel
 from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, Request, Text, ToolResult, ToolUse, Usage
 from infra.shared.conversation import MAX_TOKENS as CUT
 from tests.keep.model_door import dialects
@@ -229,6 +230,18 @@ def test_a_reply_that_breaks_off_anywhere_is_a_failure(dialect: Dialect, then: s
         if not failure.measured:
             assert failure.usage.input_tokens > 0
             assert 0 < failure.usage.output_tokens <= dialects.MAX_TOKENS
+
+
+@every_dialect
+def test_what_calls_a_tool_was_made_as_well(dialect: Dialect) -> None:
+    """A long call behind a word: when the reply breaks off after it, its bytes count as those of the word do."""
+    model = dialect.model("http://127.0.0.1:9", IDLE_SECONDS, MAX_BYTES)
+    assert isinstance(model, StreamingModel)
+    reply = model.exchange(a_request(messages=EARLIER)).reply
+    called = Called("call_1", "write_file", {"content": "x" * 50_000})
+    for line in b"".join(dialect.reply(("So.",), (called,))).split(b"\n"):
+        reply.take(line)
+    assert reply.shown_bytes > 50_000
 
 
 @every_dialect
