@@ -222,7 +222,8 @@ class StreamingCall:
                     now, hidden = time.monotonic(), reply.hides
                     came = reply.take(line)
                     self._unseen += now - self._last if hidden else 0.0
-                    self._last = now
+                    if came or hidden:  # a sign of life alone does not say that nothing was made since the last words
+                        self._last = now
                     if came:
                         patience.reschedule(loop.time() + idle * reply.silence)
                     if reply.done:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from infra.keep.model_door.background import load_all
+from infra.keep.model_door.booking import MOST_TOKENS_PER_SECOND, NOTICE_SECONDS
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
 from infra.keep.model_door.streaming import StreamingModel
@@ -290,6 +291,19 @@ def test_silence_is_given_up(dialect: Dialect, then: str) -> None:
     failure = fail(dialect, sent, SHORT_SECONDS)
     assert (failure.type, failure.measured) == ("unavailable", False)
     assert failure.message.startswith("no new content from the provider for 1 s")
+
+
+@every_dialect
+def test_signs_of_life_do_not_shorten_what_may_have_been_made(
+    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some providers hold a long call back until it is whole, and say meanwhile only that they are there."""
+    monkeypatch.setattr(dialects, "MAX_TOKENS", 100_000)
+    pieces = dialect.reply(("Hello.",))
+    begun = next(count for count in range(1, len(pieces)) if b'"He' in b"".join(pieces[:count]))
+    failure = fail(dialect, Sent((*pieces[:begun], dialect.alive), "endless", pause=0.05), SHORT_SECONDS)
+    assert failure.usage
+    assert failure.usage.output_tokens >= (NOTICE_SECONDS + 0.9 * SHORT_SECONDS) * MOST_TOKENS_PER_SECOND
 
 
 @every_dialect
