@@ -25,16 +25,21 @@ def test_every_number_is_there_once_with_a_test_or_a_reason(page: Path) -> None:
     assert [line.number for line in lines if not line.tests and len(line.not_tried) < 40] == []
 
 
+@pytest.mark.timeout(300)
 def test_each_test_of_a_line_is_one_that_is_run(request: pytest.FixtureRequest) -> None:
     """Collected by pytest, with the cases that are named, and not left out as long."""
     named = {test for page in NUMBERS for line in read(page.read_text()) for test in line.tests}
     cases = {item.nodeid for item in request.session.items}
-    others = {function(test) for test in named} - {function(case) for case in cases}
-    if others:  # only a part of the tests is being run
+    others = {function(test) for test in _missing(named, cases)}
+    if others:  # perhaps only a part of the tests is being run
         words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not long", "-p", "no:cacheprovider"]
         found = subprocess.run([*words, *sorted(others)], cwd=ROOT, capture_output=True, text=True)
         cases |= set(found.stdout.splitlines())
-    assert sorted(test for test in named if not any(is_meant(test, case) for case in cases)) == []
+    assert _missing(named, cases) == []
+
+
+def _missing(named: set[str], cases: set[str]) -> list[str]:
+    return sorted(test for test in named if not any(is_meant(test, case) for case in cases))
 
 
 PAGE = """# A page

@@ -85,7 +85,7 @@ class Podman(NamedTuple):
         try:
             return call(command, self.environ, stdin, seconds, merged=merged)
         except PodmanError as error:
-            if PAUSE_LOST not in error.said:
+            if merged or PAUSE_LOST not in error.said:  # merged: a container's own words may be among them
                 raise
         # All of this user's containers were killed, and podman's runtime directory was kept: it is not on a tmpfs.
         # `system migrate` stops containers, so nobody may be between its failure and a start that succeeded.

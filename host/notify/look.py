@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -12,20 +13,18 @@ from host.display import Say
 from host.errors import CommandError
 from host.notify import records
 from host.notify.events import Fact, Seen, Sight
+from host.notify.spending import Spending
 from host.paths import AgentPaths
 from host.repository import approvals, review
 from host.repository.open import GIT_SECONDS, open_repository
 from host.running.record import PODMAN, sandbox_in_use
 from host.running.watcher import holder, is_locked, known_state
-from infra.keep.ledger.budget import Cost
-from infra.keep.ledger.ledger import lines_of_day
-from infra.keep.ledger.prices import NANO
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.comms import CommsError
 from infra.shared.known_secrets import read_known
 from infra.shared.people import AGENT
-from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGE
 from infra.shared.safe_files import Below, opened_file
 from infra.shared.settings import BudgetSettings
@@ -35,7 +34,6 @@ LOG_BYTES = 256 << 10
 MOST_COMMITS = 100
 """Of main's history in one look; the next one goes on from there."""
 _PROBLEMS = (OSError, ValueError, LookupError, GitError, CommandError)
-DAY_SECONDS = 86400
 
 Stamp = tuple[object, ...]
 
@@ -49,7 +47,8 @@ class Looker:
     """The records of one agent. `look` never raises for what it could not read: it tells that it is unread."""
 
     def __init__(self, home: AgentPaths, budget: BudgetSettings, say: Say) -> None:
-        self._home, self._places, self._budget = home, home.places, budget
+        self._home, self._places = home, home.places
+        self._spending = Spending(home.places.ledger, budget)
         self._read: dict[str, _Read] = {}
         self._main: tuple[Stamp, str] = ((), "")
         self._say = say
@@ -130,16 +129,11 @@ class Looker:
         return records.of_watcher_log(tail, known)
 
     def _of_ledger(self, day: str, now: float) -> Iterable[Fact]:
-        given = self._budget
-        of_day = Cost(round(given.daily_usd * NANO), given.daily_tokens)
-        of_unit = Cost(round(given.unit_usd * NANO), given.unit_tokens)
-        before = time.strftime("%Y-%m-%d", time.gmtime(now - DAY_SECONDS))
         try:
-            with opened_file(self._places.ledger) as file:
-                lines = [line for each in (before, day) for line in lines_of_day(file.fileno(), each)]
+            self._spending.read(now)
         except FileNotFoundError:
             return ()
-        return records.of_ledger(lines, day, of_day, of_unit)
+        return records.of_ledger(self._spending, day)
 
     def _of_questions(self, known: records.Known) -> Iterable[Fact]:
         if not os.path.lexists(self._places.questions):
@@ -149,23 +143,30 @@ class Looker:
         return records.of_questions(approvals.waiting(self._home, page), page, known)
 
     def _history(self, seen: str, refs: Stamp, known: records.Known) -> tuple[str, tuple[Fact, ...]]:
-        """Up to which commit main's history was read, and what stands in it since `seen`. With nothing seen yet it
-        begins at main as it is."""
+        """Up to which commit main's history was read, and what stands in it since `seen`. With nothing seen yet, or
+        in a repository that does not have it, it begins at main as it is."""
         if seen and (refs, seen) == self._main:
             return seen, ()
         git = open_repository(self._home)
         main = review.main_commit(git)
         found = list[Fact]()
-        if seen and seen != main and git.ok("merge-base", "--is-ancestor", seen, main):
-            commits = _commits(git, seen, main)
-            for commit, email, at in commits[:MOST_COMMITS]:
-                if email == AGENT.email:
-                    look = git.afresh(GIT_SECONDS)
-                    before, after = review.page_at(look, f"{commit}^1"), review.page_at(look, commit)
-                    try:
-                        found += records.of_page(commit, at, before, after, known)
-                    except CommsError:  # the PM took a section away
-                        continue
+        if seen and seen != main and resolve_commit(git, seen):
+            try:
+                commits = _commits(git, seen, main)
+                pairs = [(f"{id}^1", id, at) for id, email, at in commits[:MOST_COMMITS] if email == AGENT.email]
+            except GitError as error:
+                # The agent can make a history that git is not through with in time. The pages at its two ends tell the
+                # same, but not who ticked a directive.
+                self._say(
+                    f"main's history since {seen[:12]} could not be read, only the page before and after: {error}"
+                )
+                commits, pairs = [], [(seen, main, timestamp(time.time()))]
+            for before, after, at in pairs:
+                look = git.afresh(GIT_SECONDS)
+                with contextlib.suppress(CommsError):  # the PM took a section away
+                    found += records.of_page(
+                        after, at, review.page_at(look, before), review.page_at(look, after), known
+                    )
             if len(commits) > MOST_COMMITS:
                 return commits[MOST_COMMITS - 1][0], tuple(found)
         self._main = (refs, main)
@@ -173,14 +174,25 @@ class Looker:
 
 
 def _commits(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
-    """Commit, address of its committer and time of those on main since `seen` that changed COMMS.md, oldest first.
+    """Commit, address of its committer and time of those on main since `seen` that changed COMMS.md, oldest first; none
+    where main was set back to before it. Raises GitError.
 
     Merges are left out, whichever parent comes first: what they bring, one of the others has written. One with a single
     parent that the agent pushed leaves the page alone (SPEC_COMMS), so these are the keep's and the PM's."""
+    if not git.ok("merge-base", "--is-ancestor", seen, main):
+        return []
     words = ("--full-history", "--no-merges", "--topo-order", "--reverse", "--format=%H%x00%ce%x00%ct%x00")
     fields = git.raw("log", *words, f"{seen}..{main}", "--", PAGE).decode(errors="replace").split("\0")
     rows = zip(fields[0::3], fields[1::3], fields[2::3], strict=False)
-    return [(commit.strip(), email, timestamp(float(at))) for commit, email, at in rows]
+    return [(commit.strip(), email, _moment(at)) for commit, email, at in rows]
+
+
+def _moment(at: str) -> str:
+    """A commit says what it likes: now, for what no clock can show."""
+    try:
+        return timestamp(float(at))
+    except (ValueError, OverflowError, OSError):
+        return timestamp(time.time())
 
 
 def _stamp(path: str) -> Stamp:

@@ -10,9 +10,10 @@ from typing import Any
 
 from host.display import one_line
 from host.notify.events import Fact
+from host.notify.spending import Spending
 from host.repository.approvals import Asking
-from infra.keep.ledger.budget import Budget, Cost
-from infra.keep.ledger.ledger import Line, Opened, opening_cost, replay
+from infra.keep.ledger.budget import Budget
+from infra.keep.ledger.ledger import Opened, opening_cost
 from infra.shared import approvals, comms, watcher_file
 from infra.shared.clock import timestamp
 from infra.shared.secret_shapes import redacted, redacted_and_cut
@@ -21,6 +22,8 @@ from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 LINE_CHARS, DETAIL_CHARS = 300, 4000
 GONE_SECONDS = 10.0
 """A watcher that comes back sooner was started again by somebody."""
+SWITCHING_SECONDS = 1800.0
+"""Longer than any switch from one container to the next takes."""
 FAILED_STARTS = 3
 LAST_PART = 0.9
 _STOPPED = re.compile(r"### \S+ \S+@[0-9a-f]{7,64} stopped \((?P<why>[^)]{1,100})\): (?P<subject>.*)")
@@ -44,12 +47,16 @@ def details(text: str, known: Known) -> str:
 
 
 def of_watcher(state: WatcherFile, runs: bool, switching: bool, known: Known) -> Iterator[Fact]:
-    """`runs`: a watcher holds the lock. While an upgrade switches containers, none need hold it."""
+    """`runs`: a watcher holds the lock. While an upgrade switches containers, none need hold it; one that was cut short
+    leaves everything as if it were still under way."""
     for pin in state.pins:
         text = line(f"{pin.branch}@{pin.commit[:12]} is blocked (pinned)", known)
         yield Fact("pinned", f"watcher/pin/{pin.version}/{pin.at}", pin.at, text, details(pin.why, known))
     if state.level in (GOOD_LEVEL, SAFE_LEVEL) and state.branch:
         yield Fact("pinned", f"watcher/level/{state.level}", state.since, f"{state.level} runs in place of main")
+    if switching and not runs:
+        text = "an upgrade was begun, and nothing runs since; 'minifram upgrade' ends one that was cut short"
+        yield Fact("stopped", f"watcher/switching/{state.since}", state.since, text, after_seconds=SWITCHING_SECONDS)
     if state.phase == watcher_file.STOPPED:
         return
     if not runs and not switching:
@@ -71,17 +78,14 @@ def of_questions(asked: Sequence[Asking], page: str, known: Known) -> Iterator[F
         yield Fact("approval", f"questions/{each.id}", each.at, text, details(report, known))
 
 
-def of_ledger(lines: Sequence[Line], day: str, of_day: Cost, of_unit: Cost) -> Iterator[Fact]:
+def of_ledger(spending: Spending, day: str) -> Iterator[Fact]:
     """The day, and the unit of work of the last call, as the model door counts them."""
-    begun = [each for each in lines if isinstance(each, Opened)]
-    if not begun:
+    last, at = spending.last, spending.at
+    if last is None:
         return
-    last, at = begun[-1], lines[-1].time
-    of_today = replay(list(lines), day, of_day)
-    if word := _used(of_today, last):
+    if word := _used(spending.today, last):
         yield Fact("budget", f"ledger/day/{day}/{word}", at, f"the budget of the day ({day}) is {word}")
-    of_work = replay([each for each in lines if each.unit == last.unit], day, of_unit, any_day=True)
-    if word := _used(of_work, last):
+    if word := _used(spending.of_work, last):
         yield Fact("budget", f"ledger/unit/{last.unit}/{word}", at, f"the budget of this unit of work is {word}")
 
 

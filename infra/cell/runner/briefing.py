@@ -68,9 +68,8 @@ def text_of(context: RunnerContext, main: str, tasks: Sequence[Directive], look_
 def _boots(context: RunnerContext) -> list[str]:
     """The last boots of all branches, by time; each clone has a log of its own."""
     bot = context.boot.places.bot
-    logs = [os.path.join(bot, branch, "minifram", BOOT_LOG) for branch in with_clones(Below(bot))[0]]
-    own = os.path.join(context.checkout, BOOT_LOG)
-    lines = [line for log in {*logs, own} for line in _last_lines(log, BOOT_LINES)]
+    clones = [os.path.join(bot, branch, "minifram") for branch in with_clones(Below(bot))[0]]
+    lines = [line for clone in {*clones, context.checkout} for line in _last_lines(clone, BOOT_LOG, BOOT_LINES)]
     return sorted(lines, key=lambda line: line.partition(" ")[0])[-BOOT_LINES:]
 
 
@@ -95,17 +94,13 @@ def _last_words(context: RunnerContext) -> Iterator[str]:
         return
     words = {word.strip(".,:;'\"()").partition("@")[0] for word in reason.split()}
     named = (places.checkout(word) for word in sorted(words - {MAIN}) if problem_with_branch(word) is None)
-    log = os.path.join(next((each for each in named if os.path.isdir(each)), context.checkout), ERROR_LOG)
-    lines = [line for line in _last_lines(log, ERROR_LINES) if context.boot.id not in line]
+    clone = next((each for each in named if os.path.isdir(each)), context.checkout)
+    lines = [line for line in _last_lines(clone, ERROR_LOG, ERROR_LINES) if context.boot.id not in line]
     if lines:
-        yield from ("", f"## Last lines of {log}", "", *(f"    {line}" for line in lines))
+        yield from ("", f"## Last lines of {os.path.join(clone, ERROR_LOG)}", "", *(f"    {line}" for line in lines))
 
 
-def _last_lines(path: str, count: int) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            tail = file.read(TAIL_BYTES).decode(errors="replace")
-    except FileNotFoundError:
-        return []
+def _last_lines(clone: str, log: str, count: int) -> list[str]:
+    """None of a log that is no plain file: a version before may have left a pipe there, or closed the directory."""
+    tail = Below(clone).tail(log, TAIL_BYTES).decode(errors="replace")
     return [line[:1000] for line in tail.splitlines()[-count:]]

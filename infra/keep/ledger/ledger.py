@@ -152,12 +152,17 @@ def replay(lines: list[Line], day: str, limit: Cost, any_day: bool = False) -> B
     for line in lines:
         if line.day != day and not any_day:
             continue
-        match line:
-            case Opened():
-                budget = opened(budget, line.id, opening_cost(line))
-            case Settled():
-                budget = settled(budget, line.id, settled_cost(line), line.error is not None)
+        budget = replayed(budget, line)
     return budget
+
+
+def replayed(budget: Budget, line: Line) -> Budget:
+    """The budget after one more line."""
+    match line:
+        case Opened():
+            return opened(budget, line.id, opening_cost(line))
+        case Settled():
+            return settled(budget, line.id, settled_cost(line), line.error is not None)
 
 
 def lines_of_day(descriptor: int, day: str) -> list[Line]:

@@ -122,6 +122,16 @@ def _booted() -> Iterator[tuple[psutil.Process, Boot]]:
                 yield process, boot_contract.from_json(env[boot_contract.VARIABLE])
 
 
+def _of_boots(places: Paths) -> Iterator[tuple[psutil.Process, str]]:
+    """What was started within boots of this agent, with the boot's id. A runner's commands have its HOME and not its
+    boot values: with those they could be taken for it."""
+    homes = places.home("")
+    for process, env in _living():
+        home = env.get("HOME", "")
+        if home.startswith(homes):
+            yield process, home.removeprefix(homes)
+
+
 def end_strays(places: Paths, but_boot: str) -> list[str]:
     """End what was started within boots of this agent, except boot `but_boot`; gives what was ended.
 
@@ -130,7 +140,7 @@ def end_strays(places: Paths, but_boot: str) -> list[str]:
     deadline = time.monotonic() + SWEEP_SECONDS
     ended: dict[int, str] = {}
     while True:
-        strays = [process for process, boot in _booted() if boot.places == places and boot.id != but_boot]
+        strays = [process for process, boot_id in _of_boots(places) if boot_id != but_boot]
         strays += [process for process, env in _living() if env.get(KEEPS_GIT) == places.var]
         if not strays or time.monotonic() > deadline:
             return list(ended.values())
@@ -236,10 +246,9 @@ def let_go(keep: frozenset[int], cell: Identity = OURS, runner: int = 0) -> None
 
 def let_go_after_restart(places: Paths) -> None:
     """The same for what an earlier watcher held, known by its environment."""
-    for process, boot in _booted():
-        if boot.places == places:
-            with contextlib.suppress(psutil.Error):
-                process.resume()
+    for process, _ in _of_boots(places):
+        with contextlib.suppress(psutil.Error):
+            process.resume()
 
 
 def _of_cell(keep: frozenset[int], runner: int) -> list[psutil.Process]:

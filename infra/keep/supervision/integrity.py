@@ -78,8 +78,9 @@ def is_intact(git: Git, commit: str, listed: bytes) -> bool:
     # By the clone's own index, at the same time: a restart waits for both.
     with git.beside("diff-index", "--cached", "--quiet", commit, "--") as has_nothing_staged:
         with scratch_index(git, INDEX, listed, _indexes.get(listed, b"")) as ours:
-            if listed not in _indexes:
-                _keep_last(_indexes, listed, checkout.whole(f".git/{INDEX}"))
+            # One byte more than is kept, and no more: main may hold any number of files.
+            if listed not in _indexes and (made := checkout.piece(f".git/{INDEX}", _MOST_KEPT + 1, 0)):
+                _keep_last(_indexes, listed, made.content)
             # This index knows no file's size or time, so git reads every file.
             fields = ours.raw(*_AS_IT_IS, "status", *_ALL).split(b"\0")[:-1]
         if not {b"# branch.oid " + commit.encode(), b"# branch.head " + MAIN.encode()} <= set(fields):

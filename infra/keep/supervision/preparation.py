@@ -31,7 +31,7 @@ SCRATCH_CHARS = 84
 OUTPUT_BYTES = 256 * 1024
 _SCRATCH = ".rehearsal-"
 REMOVE_SECONDS = 3.0
-"""For the directory of one rehearsal: the watcher waits for it."""
+"""For the directory of one rehearsal, and for all leftovers together: the watcher waits for it."""
 MOST_LOOKED_AT = 10_000
 GRACE_SECONDS = 30.0
 """Added to the time limit that a step enforces itself."""
@@ -148,23 +148,30 @@ class Preparation:
         return underway.launch
 
     def remove_leftovers(self) -> None:
-        """Of rehearsals whose watcher was killed. Their processes must have ended."""
+        """Of rehearsals whose watcher was killed. Their processes must have ended. The cell can make such directories
+        too, as many as it likes, and the doors start after this: what there is no time for is left to the next start.
+        """
+        until = time.monotonic() + REMOVE_SECONDS
         with contextlib.suppress(OSError):
             for name in Below(self._scratches, self._cell).names("", MOST_LOOKED_AT):
+                left = until - time.monotonic()
+                if left <= 0:
+                    self._log.warning("rehearsal.not_removed", path=self._scratches, reason="there are too many")
+                    return
                 if name.startswith(self._prefix):
-                    self._remove(f"{self._scratches}/{name}")
+                    self._remove(f"{self._scratches}/{name}", left)
 
     def _scratch(self) -> str:
         """A fresh directory of the cell's. Raises OSError."""
         with self._cell.acting():
             return tempfile.mkdtemp(prefix=self._prefix, dir=self._scratches)
 
-    def _remove(self, scratch: str) -> None:
+    def _remove(self, scratch: str, seconds: float = REMOVE_SECONDS) -> None:
         if not scratch:
             return
         where, name = os.path.split(scratch)
         try:
-            Below(where, self._cell).remove(name, REMOVE_SECONDS)
+            Below(where, self._cell).remove(name, seconds)
         except OSError as error:
             self._log.warning("rehearsal.not_removed", path=scratch, reason=redacted_and_cut(str(error), 300))
 

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import string
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -106,6 +107,25 @@ def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
     ):
         assert words in note
     assert "with more below" not in note, "the whole text stands in COMMS.md"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])
+@pytest.mark.parametrize("name", ["bootstrap.log", "errors.log"])
+def test_no_version_holds_up_those_after_it(cell: Cell, make: Callable[[str], None], name: str) -> None:
+    """By what it left in place of a log: nobody writes to that pipe."""
+    logs = f"{cell.places.checkout('improve')}/logs"
+    os.makedirs(logs)
+    make(f"{logs}/{name}")
+    context = cell.context(reason="fallback: improve@0123456789ab ended before SUCCESS: exit status 1")
+    found: list[str] = []
+
+    def brief() -> None:
+        found.append(briefing.text_of(context, context.page.look().commit, (), look_back=True))
+
+    briefed = threading.Thread(target=brief, daemon=True)
+    briefed.start()
+    briefed.join(20)
+    assert [text.splitlines()[0] for text in found] == ["# Now"]
 
 
 @pytest.mark.heavy

@@ -8,10 +8,15 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from host.notify import look
 from host.running import record
+from infra.keep.ledger.ledger import Line, line_of
 from infra.shared import watcher_file
-from infra.shared.repository.tip import commit_tree, tree_with
+from infra.shared.people import AGENT
+from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.tip import commit_tree, tree_with, write_file
 from infra.shared.watcher_file import Pin
 from tests.host.desk import Desk
 from tests.host.notify.scene import AT, DAY, NOW, Records
@@ -102,6 +107,46 @@ def test_a_merge_by_the_agent_tells_nothing_again(records: Records, is_seen: boo
     assert [each.kind for each in (*before, *records.news())] == ["done"]
 
 
+def test_a_history_that_takes_too_long_hides_nothing(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent can push commits until git is not through with them in time."""
+
+    def too_long(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
+        raise GitError(("log",), None, "stopped after 20 s")
+
+    its = records.directive("Write a haiku.")
+    records.news()
+    records.reports("done: it", ticks=(its,))
+    with monkeypatch.context() as slow:
+        slow.setattr(look, "_commits", too_long)
+        assert [each.text for each in records.news()] == ["done: Write a haiku."]
+
+    records.reports("stopped (max steps): Write a haiku.")
+    assert [each.kind for each in records.news()] == ["stopped"]
+
+
+@pytest.mark.parametrize("date", ["1152921504606846976", "9" * 30, "-"])
+def test_a_commit_of_a_strange_time_is_read_like_any_other(records: Records, date: str) -> None:
+    """On a page of the PM's, as the agent may put it back to main's."""
+    git, main = records.desk.git(), records.desk.main()
+    page = records.desk.page() + f"\n### {AT} main@0123456789ab stopped (refusal): Write a haiku.\n"
+    tree = tree_with(git, main, {"COMMS.md": write_file(git, page)})
+    who = f"{AGENT.name} <{AGENT.email}> {date} +0000"
+    words = f"tree {tree}\nparent {main}\nauthor {who}\ncommitter {who}\n\nback\n"
+    commit = git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=words.encode())
+    git("update-ref", "refs/heads/main", commit)
+
+    assert [each.kind for each in records.news()] == ["stopped"]
+
+
+def test_a_repository_without_the_commit_that_is_remembered_is_read_from_now_on(records: Records) -> None:
+    """The PM has put back an older one."""
+    records.seen = replace(records.seen, main="0123456789" * 4)
+    assert records.news() == []
+
+    records.reports("stopped (max steps): Write a haiku.")
+    assert [each.kind for each in records.news()] == ["stopped"]
+
+
 def test_an_agent_that_should_run_and_does_not_is_told_of(records: Records) -> None:
     """After ten seconds; one that was taken down, or is between two containers of an upgrade, is not."""
     records.watcher(phase=watcher_file.STOPPED)
@@ -119,6 +164,17 @@ def test_an_agent_that_should_run_and_does_not_is_told_of(records: Records) -> N
     assert records.news(NOW + 100) == []
     [gone] = records.news(NOW + 111)
     assert (gone.kind, "minifram up" in gone.text) == ("stopped", True)
+
+
+def test_an_upgrade_that_was_cut_short_is_told_of(records: Records) -> None:
+    """By a power cut, between the end of the old container and the start of the new one."""
+    records.watcher(phase=watcher_file.STOPPED)
+    Path(records.home.switch_file).touch()
+    assert records.news(NOW) == records.news(NOW + 900) == []
+
+    [gone] = records.news(NOW + 3600)
+    assert (gone.kind, "minifram upgrade" in gone.text) == ("stopped", True)
+    assert records.news(NOW + 7200) == []
 
 
 def test_an_agent_that_fails_to_start_again_and_again_is_told_of_once(records: Records) -> None:
@@ -175,6 +231,36 @@ def test_a_budget_near_its_end_is_told_of(
     assert [each.kind for each in news] == ["budget"] * len(words)
     assert all(word in each.text for word, each in zip(words, news, strict=True))
     assert records.news() == []
+
+
+def test_a_line_of_the_ledger_is_read_once(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many calls there were; a line counts when it is whole, and a file that was put back is read again."""
+    read: list[bytes] = []
+
+    def counted(content: bytes) -> Line | None:
+        read.append(content)
+        return line_of(content)
+
+    for number in range(20):
+        records.call(str(number), 0.1, 0.1)
+        with monkeypatch.context() as counting:
+            for each in ("host.notify.spending.line_of", "infra.keep.ledger.ledger.line_of"):
+                counting.setattr(each, counted)
+            assert records.news() == []
+    assert len(read) == 40
+
+    path = Path(records.home.places.ledger)
+    before = path.read_bytes()
+    records.call("dear", 0.1, 2.6)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    assert records.news() == []
+    path.write_bytes(whole)
+    assert [each.kind for each in records.news()] == ["budget"]
+    path.write_bytes(before)
+    assert records.news() == []
+    path.write_bytes(whole)
+    assert [each.kind for each in records.news()] == ["budget"]
 
 
 def test_the_day_s_budget_counts_every_unit_and_a_new_day_is_another(records: Records) -> None:

@@ -41,7 +41,7 @@ def test_no_name_is_resolved() -> None:
 def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
     """Fault: the server's certificate is its own; expected: the model is unavailable, and the server reads nothing."""
     if not shutil.which("openssl"):
-        pytest.skip("openssl(1), which makes a certificate, is not installed")
+        pytest.fail("openssl(1), which makes a certificate, is not installed: apt-get install openssl")
     key, certificate = tmp_path / "key", tmp_path / "certificate"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
     words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]

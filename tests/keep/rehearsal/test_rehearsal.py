@@ -33,32 +33,6 @@ def test_this_version_is_fit(bench: Bench) -> None:
     assert not os.path.exists(f"{bench.checkout}/logs")
 
 
-AS_BEFORE = """
-def _as_before(git: Git, report: AgentReport) -> Reply:
-    from infra.shared.repository.tip import advance, edit_file
-
-    def edit(document: str) -> str:
-        heading = comms.report_heading(report.whole_title, report.at)
-        if heading not in (known.split("\\n")[0] for known in comms.reports(document)):
-            document = comms.add_report(document, report.whole_title, report.text, report.at)
-        return comms.tick(document, report.ticks)
-
-    return Done(advance(CloneTip(git), edit_file(git, PAGE, edit, f"report: {report.title}\\n")))
-
-
-def _missing_sections("""
-
-
-def test_a_version_that_pushes_its_page_itself_is_fit(bench: Bench) -> None:
-    """As each did before the keep alone wrote the page: what it pushes is taken as data, in a rehearsal too."""
-    path = "infra/cell/runner/page.py"
-    bench.replace(path, "functools.partial(self._hand_over, request)", "lambda: _as_before(self._git, request)")
-    bench.replace(path, "\ndef _missing_sections(", AS_BEFORE)
-    bench.commit()
-
-    assert bench.rehearse() == RehearsalVerdict(True)
-
-
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_version_that_lost_an_ability_is_refused_at_its_step(bench: Bench, what: str) -> None:
     """Each of these could not live, or could never change itself again."""

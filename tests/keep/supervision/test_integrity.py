@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from infra.keep.supervision import integrity, rescue
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below
 from tests.keep.supervision.agents import Agent
 from tests.keep.supervision.test_checkouts import Main, new_main
 
@@ -321,6 +322,17 @@ def test_a_listing_is_of_the_shared_repository(main: Main) -> None:
     main.git("rm", "--quiet", "--cached", "behaviour")
     assert not integrity.is_intact(main.git, commit, listed), "what is staged"
     assert integrity.INDEX not in os.listdir(main.path / ".git")
+
+
+def test_a_main_of_very_many_files_is_intact(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its index is larger than what is read at once, and is made anew for each launch."""
+    monkeypatch.setattr(Below.whole, "__defaults__", (100,))
+    monkeypatch.setattr(integrity, "_MOST_KEPT", 50)
+    monkeypatch.setattr(integrity, "_indexes", {})
+    shared = Git(main.agent.places.remote)
+    commit = shared("rev-parse", "main")
+    for _ in range(2):
+        assert integrity.is_intact(main.git, commit, integrity.listing(shared, commit))
 
 
 def test_a_shared_repository_that_lost_objects_is_led_from_the_clone(main: Main) -> None:

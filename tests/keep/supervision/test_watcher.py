@@ -225,8 +225,15 @@ def test_descendants_are_ended_before_the_next_runner(make_agent: MakeAgent) -> 
 
 
 def test_a_killed_watcher_finds_its_runner_again(make_agent: MakeAgent) -> None:
-    """kill -9 of the watcher: the next one goes on with the same runner and still notices its death."""
-    agent = make_agent()
+    """kill -9 of the watcher: the next one goes on with the same runner and still notices its death. The runner's
+    commands, which have none of its boot values, do not outlive it."""
+    command = (
+        "values = {name: value for name, value in os.environ.items() if name != 'MINIFRAM_BOOT'}\n"
+        "command = subprocess.Popen(['sleep', '300'], env=values, start_new_session=True)\n"
+        "print(command.pid, file=open('logs/command', 'w'), flush=True)\n"
+        "serve()"
+    )
+    agent = make_agent(command)
     agent.start().kill()
     agent.watcher and agent.watcher.wait()
     agent.start()
@@ -237,8 +244,11 @@ def test_a_killed_watcher_finds_its_runner_again(make_agent: MakeAgent) -> None:
     agent.start()
     within(20.0, lambda: agent.log().count("watcher.started") >= 2 and '"served": true' in agent.log(), "adoption")
     assert agent.state().boot_id == first.boot_id
+    command_pid = int(Path(agent.places.main_checkout, "logs/command").read_text())
+    command_started = psutil.Process(command_pid).create_time()
     os.kill(first.runner_pid, signal.SIGKILL)
     assert agent.serving(but=first.boot_id).commit == first.commit
+    assert not is_alive(command_pid, command_started)
 
 
 def test_an_adopted_runner_is_stopped_like_any_other(make_agent: MakeAgent) -> None:
