@@ -131,7 +131,7 @@ def test_check_names_the_place(tmp_path: Path) -> None:
 
 def test_run_carries_out_under_a_policy(tmp_path: Path) -> None:
     """In its workspace; a denied act is an event, a key is not printed, and nothing of a broken list is done."""
-    key = "sk-ant-api03-AbCdEf1234567890GhIjKlMnOpQrStUvWxYz0987654321abcdefghijkl"
+    key = "sk-ant-" + "api03-AbCdEf1234567890GhIjKlMnOpQrStUvWxYz0987654321abcdefghijkl"
     policy = tmp_path / "minifram.yaml"
     policy.write_text("policy: {rules: [{do: deny, tools: [delete_file]}]}\n")
     workspace = tmp_path / "work"
