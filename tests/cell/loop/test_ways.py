@@ -13,7 +13,7 @@ from infra.cell.loop import loop
 from infra.cell.loop.context.trim import EVENTS, trimmed
 from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.operations import event_of, message_of, said
-from infra.cell.loop.recorded import recorded
+from infra.cell.loop.recorded import OPENED, recorded
 from infra.cell.loop.registry import Reply, Verdict
 from infra.cell.loop.replay import replay
 from infra.cell.loop.ways import NOT_A_REPORT, ByOperations
@@ -134,8 +134,9 @@ def test_one_operation_refused_and_the_rest_done(tmp_path: Path) -> None:
 
 
 def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
-    run = Run(tmp_path, LIST, REPORT, "[]", news=("The PM adds: be quick.",))
+    run = Run(tmp_path, LIST, LIST, REPORT, "[]", news=("The PM adds: be quick.", "90 % of the budget are used"))
     assert run.told(1)[-1] == {"type": "userMessage", "status": "ok", "text": "The PM adds: be quick.", "from": "pm"}
+    assert run.told(2)[-1]["from"] == "runtime"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
     )
     assert run.outcome.end is End.COMPLETED
     lines = as_lines(run.seen)
-    lines[0]["acts"] = "operations"
+    lines[0]["kind"] = OPENED["operations"]
     end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": run.outcome.end.value}
     again = recorded([*lines, end])
     assert again.acts == "operations"
