@@ -94,7 +94,8 @@ def news(request: Request) -> Iterator[str]:
     for message in request.messages[start:]:
         yield from (harmless(_shown(message.role, block)) for block in message.content)
     names = [f"{tool.name}({', '.join(tool.input_schema.get('properties', ()))})" for tool in request.tools]
-    yield harmless(f"tools: {', '.join(names) or 'none'}")
+    operations = "none: answer with a list of operations ('minifram protocol guide'), or with words"
+    yield harmless(f"tools: {', '.join(names) or operations}")
 
 
 def _shown(role: str, block: Block) -> str:

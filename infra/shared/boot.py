@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, NoReturn
 from infra.shared.paths import Paths
 
 VARIABLE = "MINIFRAM_BOOT"
+TOOLS, OPERATIONS = "tools", "operations"
+"""How a model asks for acts: by calls of tools, or by lists of operations in plain text (`shared.protocol`)."""
 
 
 class Limits(NamedTuple):
@@ -59,6 +61,8 @@ class Boot(NamedTuple):
     """Path of the base prompt when it is not the checkout's own SYSTEM.md: the image's, in safe mode."""
     policy: str = ""
     """The PM's policy (`shared.policy.to_text`), read when the first unit of work begins; empty for the default."""
+    acts: str = TOOLS
+    """TOOLS or OPERATIONS."""
 
     @property
     def is_safe_mode(self) -> bool:

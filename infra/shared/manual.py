@@ -39,9 +39,11 @@ class Answer(NamedTuple):
 
 def parse_answer(text: str, tools: Iterable[ToolSpec]) -> Answer:
     """An answer as a person writes it: lines that begin with `{` are tool calls, each `{"name": …, "input": {…}}`, all
-    others are words, white space in front of a `{` as well. Raises ValueError that names the line and what was
-    expected."""
+    others are words, white space in front of a `{` as well. Without tools the whole is text, in which the runner finds
+    operations. Raises ValueError that names the line and what was expected."""
     known = {tool.name: tool for tool in tools}
+    if not known and text.strip():
+        return Answer(text.strip())
     words: list[str] = []
     calls: list[tuple[str, dict[str, Any]]] = []
     for number, line in enumerate(text.split("\n"), 1):

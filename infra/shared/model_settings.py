@@ -57,6 +57,10 @@ class ModelSettings(Section, frozen=True):
     [{provider: ollama, name: qwen3}]; each is asked twice before the next. Keys: provider, name, base_url,
     max_tokens."""
 
+    acts: Literal["auto", "tools", "operations"] = "auto"
+    """How the model asks for acts: tools, by the provider's tool calling; operations, by JSON lists in plain text, for
+    a model without it (`SPEC_PROTOCOL`). auto: tools, which every provider here has."""
+
 
 MAX_NEXT_MODELS = 8
 

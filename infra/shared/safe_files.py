@@ -195,10 +195,10 @@ class Below(Steps):
         os.set_blocking(descriptor, True)
         return descriptor, os.fstat(descriptor).st_size
 
-    def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        """Replace the file in one step, on the disk when this returns. A link is replaced itself."""
+    def write(self, path: str, content: bytes, mode: int = 0o644, durable: bool = True) -> None:
+        """Replace the file in one step, on the disk when this returns if `durable`. A link is replaced itself."""
         with self.parent(path) as (directory, name):
-            self._replace(directory, name, content, mode, durable=True)
+            self._replace(directory, name, content, mode, durable)
 
     def make_directory(self, path: str, mode: int = 0o777, new: bool = False) -> str:
         """Create a directory for its owner; set aside anything else in its place, and return the new path of that or

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from infra.shared.boot import Limits
+from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.model_settings import ModelSettings
 from infra.shared.notify_settings import NotifySettings
 from infra.shared.policy import Policy, Rule, to_text
@@ -198,6 +198,11 @@ def policy_of(settings: Settings) -> Policy:
     given = settings.policy
     rules = tuple(Rule(**msgspec.structs.asdict(rule)) for rule in given.rules)
     return Policy(given.default, given.private_networks, rules)
+
+
+def runner_acts(settings: Settings) -> str:
+    """How the model asks for acts, as `boot.Boot` carries it."""
+    return OPERATIONS if settings.model.acts == OPERATIONS else TOOLS
 
 
 def runner_policy(settings: Settings) -> str:

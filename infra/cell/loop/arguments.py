@@ -1,4 +1,4 @@
-"""Whether the arguments of a call fit its schema: a flat object of strings and numbers."""
+"""Whether the arguments of a call fit its schema: a flat object of strings, numbers and flags."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from infra.shared.conversation import ToolSpec
 
-_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float)}
+_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 _SHOWN_CHARS = 200
 
 
 def problem_with_input(tool: ToolSpec, given: Mapping[str, Any]) -> str | None:
-    """Why `given` does not fit the tool's schema (a flat object of strings and numbers); None when it does."""
+    """Why `given` does not fit the tool's schema (a flat object of strings, numbers and flags); None when it does."""
     properties: Mapping[str, Mapping[str, Any]] = tool.input_schema["properties"]
     required = tool.input_schema["required"]
     usage = f"{tool.name} takes {', '.join(n if n in required else f'{n} (optional)' for n in properties)}"
@@ -23,7 +23,7 @@ def problem_with_input(tool: ToolSpec, given: Mapping[str, Any]) -> str | None:
         if name not in properties:
             return f"{tool.name}: unknown argument {name[:_SHOWN_CHARS]!r}; {usage}"
         expected = properties[name]["type"]
-        if not isinstance(value, _TYPES[expected]) or isinstance(value, bool):
+        if not isinstance(value, _TYPES[expected]) or (isinstance(value, bool) and expected != "boolean"):
             return f"{tool.name}: {name} is of type {type(value).__name__}; expected {expected}"
         if isinstance(value, str) and not _is_plain(value):
             return f"{tool.name}: {name} holds a lone surrogate, which no file and no command line can hold"

@@ -19,43 +19,63 @@ from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
 
+CWD = {"type": "string", "description": "the directory to run it in; the checkout when left out"}
 BASH = ToolSpec(
     "bash",
     "Run a command with bash in the checkout; gives stdout and stderr together, then the exit status. Of long output "
     "the two ends are shown, and where the whole is kept, to be searched with grep or sed. There is no "
     "terminal and no input. A background process must have its output redirected to a file: the pipe is closed "
     "when the command ends.",
-    schema({"command": {"type": "string"}}, {"timeout_seconds": {"type": "number", "minimum": 0}}),
+    schema({"command": {"type": "string"}}, {"timeout_seconds": {"type": "number", "minimum": 0}, "cwd": CWD}),
 )
 
 
-def bash_tool(checkout: str, most_seconds: float, output_chars: int, interruption: Interruption) -> Tool:
+def bash_tool(
+    checkout: str, most_seconds: float, output_chars: int, interruption: Interruption, is_for_events: bool = False
+) -> Tool:
+    """For events, stdout and stderr come apart, and the exit status as a fact alone."""
     spill = Spill(checkout)
 
     def act(given: Mapping[str, Any], most_seconds: float) -> Reply:
         if "\0" in given["command"]:
             raise ToolError("the command holds a NUL character, which no command line can hold")
+        where = os.path.join(checkout, given.get("cwd", ""))
+        if not os.path.isdir(where):
+            raise ToolError(f"cwd {given['cwd']!r} is no directory", "Leave it out to run the command in the checkout")
         seconds = min(float(given.get("timeout_seconds", most_seconds)), most_seconds)
         whole = io.BytesIO()
         try:
             ran = command.run(
                 ["bash", "-c", given["command"]],
-                cwd=checkout,
+                cwd=where,
                 env=environment(),
                 seconds=seconds,
                 output_chars=output_chars,
                 interruption=interruption,
                 copy=whole,
                 copy_bytes=MOST_BYTES,
+                apart=is_for_events,
             )
         except OSError as error:
             if error.errno == errno.E2BIG:
                 raise ToolError("the command is too long; put it into a file with write_file and run that") from None
             raise
-        kept, where = _kept(spill, whole.getvalue()) if ran.left_out else ((), "")
+        kept, note = _kept(spill, whole.getvalue()) if ran.left_out else ((), "")
         timed_out = ran.status is None
-        code = "timeout" if timed_out else ""
-        return Reply(shown(ran, seconds, where), is_error=timed_out, error_code=code, artifacts=kept)
+        facts: dict[str, Any] = {"stderr": ran.errors} if is_for_events else {}
+        facts |= {} if ran.status is None else {"exit": ran.status if ran.status >= 0 else 128 - ran.status}
+        facts |= {"truncated": True} if ran.left_out else {}
+        facts |= {"artifact": kept[0]} if kept else {}
+        return Reply(
+            ran.output if is_for_events else shown(ran, seconds, note),
+            is_error=timed_out,
+            error_code="timeout" if timed_out else "",
+            artifacts=kept,
+            hint=f"it was ended after {seconds:g} s: give it more time, or less to do"
+            if is_for_events and timed_out
+            else "",
+            facts=facts,
+        )
 
     # Not tried again: a command that met an error on its way may have begun.
     return Tool(BASH, act, round(most_seconds * 1000), SideEffect.EXECUTE)

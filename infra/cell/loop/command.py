@@ -35,6 +35,8 @@ class Ran(NamedTuple):
     """stdout and stderr as they came, cut in the middle when long."""
     left_out: bool = False
     """It was cut."""
+    errors: str = ""
+    """stderr, when it was asked for apart."""
 
 
 def run(
@@ -48,73 +50,70 @@ def run(
     end_session: bool = False,
     copy: BinaryIO | None = None,
     copy_bytes: int = COPY_BYTES,
+    apart: bool = False,
 ) -> Ran:
     """Run `words` and wait for its end, for `seconds` at most.
 
     What it left running in the background goes on unless `end_session` is given. `copy` gets the output as well,
-    `copy_bytes` of it. Raises OSError when it cannot be started, Interrupted after ending its whole session."""
+    `copy_bytes` of it. With `apart`, stderr is kept by itself. Raises OSError when it cannot be started, Interrupted
+    after ending its whole session."""
     process = subprocess.Popen(
         words,
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE if apart else subprocess.STDOUT,
         start_new_session=True,
         bufsize=0,
     )
     try:
-        output = _Output(process, output_chars, copy, copy_bytes)
+        copied = _Copy(copy, copy_bytes)
+        pipes = [_Output(pipe.fileno(), output_chars, copied) for pipe in (process.stdout, process.stderr) if pipe]
         with interruption:
-            in_time = output.follow(seconds)
+            in_time = _follow(process.pid, pipes, seconds)
         if not in_time or end_session:
             _end_session(process)
-        output.drain()
+        for pipe in pipes:
+            pipe.drain()
     except BaseException:
         _end_session(process)
         raise
     finally:
         process.wait()
-        if process.stdout:
-            process.stdout.close()
-    text = output.text()
-    return Ran(process.returncode if in_time else None, text, output.left_out)
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+    output, *errors = (pipe.text() for pipe in pipes)
+    left_out = any(pipe.left_out for pipe in pipes)
+    return Ran(process.returncode if in_time else None, output, left_out, "".join(errors))
+
+
+class _Copy:
+    """Takes the first bytes of an output as well."""
+
+    def __init__(self, to: BinaryIO | None, most: int) -> None:
+        self._to, self._left = to, most
+
+    def take(self, piece: bytes) -> None:
+        if self._to and self._left > 0:
+            self._to.write(piece[: self._left])
+            self._left -= len(piece)
 
 
 class _Output:
     """The read end of a command's pipe."""
 
-    def __init__(self, process: subprocess.Popen[bytes], limit: int, copy: BinaryIO | None, copy_bytes: int) -> None:
-        assert process.stdout is not None  # noqa: S101 - Popen was given a pipe
-        self._pid = process.pid
-        self._pipe = process.stdout.fileno()
-        os.set_blocking(self._pipe, False)
+    def __init__(self, pipe: int, limit: int, copy: _Copy) -> None:
+        self.pipe = pipe
+        os.set_blocking(pipe, False)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._kept = HeadAndTail(limit)
         self._copy = copy
-        self._to_copy = copy_bytes
-
-    def follow(self, seconds: float) -> bool:
-        """Read until the command has ended; False when it has not after `seconds`."""
-        until = time.monotonic() + seconds
-        exit_seen = os.pidfd_open(self._pid)
-        try:
-            poller = select.poll()
-            poller.register(exit_seen, select.POLLIN)
-            poller.register(self._pipe, select.POLLIN)
-            while (left := until - time.monotonic()) > 0:
-                ready = {descriptor for descriptor, _ in poller.poll(min(left, 3600.0) * 1000)}
-                if exit_seen in ready:
-                    return True
-                if self._pipe in ready and not self._read():
-                    poller.unregister(self._pipe)
-            return False
-        finally:
-            os.close(exit_seen)
 
     def drain(self) -> None:
         for _ in range(LAST_CHUNKS):
-            if not self._read():
+            if not self.read():
                 return
 
     def text(self) -> str:
@@ -125,17 +124,36 @@ class _Output:
     def left_out(self) -> bool:
         return self._kept.left_out > 0
 
-    def _read(self) -> bool:
+    def read(self) -> bool:
         """Take one piece; False when there is none (now, or ever again)."""
         try:
-            piece = os.read(self._pipe, CHUNK_BYTES)
+            piece = os.read(self.pipe, CHUNK_BYTES)
         except BlockingIOError:
             return False
         self._kept.feed(self._decoder.decode(piece))
-        if self._copy and self._to_copy > 0:
-            self._copy.write(piece[: self._to_copy])
-            self._to_copy -= len(piece)
+        self._copy.take(piece)
         return bool(piece)
+
+
+def _follow(pid: int, outputs: Sequence[_Output], seconds: float) -> bool:
+    """Read until the command has ended; False when it has not after `seconds`."""
+    until = time.monotonic() + seconds
+    exit_seen = os.pidfd_open(pid)
+    try:
+        poller = select.poll()
+        poller.register(exit_seen, select.POLLIN)
+        for output in outputs:
+            poller.register(output.pipe, select.POLLIN)
+        while (left := until - time.monotonic()) > 0:
+            ready = {descriptor for descriptor, _ in poller.poll(min(left, 3600.0) * 1000)}
+            if exit_seen in ready:
+                return True
+            for output in outputs:
+                if output.pipe in ready and not output.read():
+                    poller.unregister(output.pipe)
+        return False
+    finally:
+        os.close(exit_seen)
 
 
 def _end_session(process: subprocess.Popen[bytes]) -> None:

@@ -1,20 +1,23 @@
-"""The tools `read_file` and `write_file`: plain files of the agent's, by a path from the checkout or an absolute one.
+"""The tools for files: `read_file`, `write_file`, `edit_file`, `delete_file`.
 
-What is read is bounded and says when it is not the whole; what is written is there whole or not at all."""
+What is read is bounded and says when it is not the whole; what is written is there whole or not at all. An edit of a
+file that changed since this run read it is refused: it would be made to another text than the one that was seen."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-import stat
-import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.clip import clip
+from infra.cell.loop.edits import edited
+from infra.cell.loop.reach import Everywhere, Reach
 from infra.cell.loop.registry import BRIEFLY, Reply, SideEffect, Tool, ToolError
 from infra.shared.conversation import ToolSpec
+from infra.shared.protocol.read import is_elided
 
 READ_BYTES = 16 << 20
 """What is read of a file at most; `bash` has tools for larger ones."""
@@ -33,103 +36,143 @@ READ_FILE = ToolSpec(
 )
 WRITE_FILE = ToolSpec(
     "write_file",
-    "Write a text file whole, replacing what was there; missing directories are made.",
-    schema({"path": PATH, "content": {"type": "string"}}),
+    "Write a text file whole; missing directories are made. It replaces what was there, unless replace is false: then "
+    "a file that exists is an error.",
+    schema({"path": PATH, "content": {"type": "string"}}, {"replace": {"type": "boolean"}}),
 )
+EDIT_FILE = ToolSpec(
+    "edit_file",
+    "Replace literal text in a file: old must occur exactly count times (1 when left out).",
+    schema(
+        {"path": PATH, "old": {"type": "string"}, "new": {"type": "string"}},
+        {"count": {"type": "integer", "minimum": 1}},
+    ),
+)
+DELETE_FILE = ToolSpec("delete_file", "Delete one file.", schema({"path": PATH}))
+UNREAD = "unread: this run has not read the file before it was edited"
+ELIDED = "the content holds a line that stands for lines left out; it was written as it is"
 
 
-def file_tools(checkout: str, output_chars: int) -> tuple[Tool, Tool]:
+class Content(NamedTuple):
+    """What is shown of a file."""
+
+    text: str
+    notes: tuple[str, ...]
+    lines: int
+    """Of the whole file."""
+    whole: bool
+
+
+def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> tuple[Tool, ...]:
+    """`reach` for operations, whose results are events: then texts come as they are, and what else is known of them
+    as facts; and a name alone that may mean a file that lies deeper is asked about."""
+    files = reach or Everywhere(checkout)
+    is_for_events = reach is not None
+    seen: dict[str, bytes] = {}
+    """Digests of files as this run has seen them last."""
+
     def read(given: Mapping[str, Any], seconds: float) -> Reply:
-        path = _path(checkout, given["path"])
-        return Reply(read_text(path, given.get("offset_lines", 0), given.get("limit_lines"), output_chars))
+        path = given["path"]
+        raw, size = _content(files, path)
+        seen[files.key(path)] = _digest(raw)
+        shown = chosen(path, raw, size, given.get("offset_lines", 0), given.get("limit_lines"), output_chars)
+        facts = {"path": path, "lines": shown.lines} | ({} if shown.whole else {"truncated": True})
+        if is_for_events or not shown.notes:
+            return Reply(shown.text, facts=facts)
+        return Reply(f"{shown.text.rstrip(chr(10))}\n[{'; '.join(shown.notes)}]", facts=facts)
 
     def write(given: Mapping[str, Any], seconds: float) -> Reply:
-        path = _path(checkout, given["path"])
-        written = write_text(path, given["content"])
-        return Reply(f"wrote {written} bytes to {given['path']}", artifacts=(given["path"],))
+        path, content = given["path"], given["content"].encode()
+        if not given.get("replace", True) and files.exists(path):
+            raise ToolError(f"{path} exists", 'Change a part of it with editFile, or set "replace" to true')
+        if is_for_events:
+            _refuse_to_shadow(files, path)
+        files.write(path, content)
+        seen[files.key(path)] = _digest(content)
+        facts: dict[str, Any] = {"path": path, "bytes": len(content)}
+        words = f"wrote {len(content)} bytes to {path}"
+        if is_elided(given["content"]):
+            facts["warning"] = ELIDED
+            words += f" (warning: {ELIDED})"
+        return Reply(words, artifacts=(path,), facts=facts)
+
+    def edit(given: Mapping[str, Any], seconds: float) -> Reply:
+        path = given["path"]
+        if is_for_events:
+            _refuse_to_shadow(files, path)
+        raw, size = _content(files, path)
+        if size > len(raw):
+            raise ToolError(f"{path} has {size} bytes; at most {READ_BYTES} can be edited", "Change it by a program")
+        key = files.key(path)
+        if seen.get(key, _digest(raw)) != _digest(raw):
+            raise ToolError(f"{path} has changed since this run read it", "Read it again with readFile, then edit it")
+        made = edited(raw, given["old"], given["new"], given.get("count", 1))
+        warnings = "; ".join(filter(None, (made.warning, "" if key in seen else UNREAD)))
+        if made.content != raw:
+            files.write(path, made.content)
+            seen[key] = _digest(made.content)
+        words = f"replaced {made.replaced} in {path}" + (f" (warning: {warnings})" if warnings else "")
+        facts = {"path": path, "replaced": made.replaced} | ({"warning": warnings} if warnings else {})
+        return Reply(words, artifacts=(path,), facts=facts)
+
+    def delete(given: Mapping[str, Any], seconds: float) -> Reply:
+        path = given["path"]
+        files.remove(path)
+        return Reply(f"deleted {path}", artifacts=(path,), facts={"path": path})
 
     return (
         Tool(READ_FILE, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
         Tool(WRITE_FILE, write, TIMEOUT_MS, SideEffect.WRITE, BRIEFLY),
+        Tool(EDIT_FILE, edit, TIMEOUT_MS, SideEffect.WRITE),
+        Tool(DELETE_FILE, delete, TIMEOUT_MS, SideEffect.WRITE),
     )
 
 
-def read_text(path: str, offset_lines: int, limit_lines: int | None, output_chars: int) -> str:
-    """The text of a file, or the lines asked for, and a note when that is not all there is.
-
-    Raises ToolError for what is not a text file, OSError."""
-    try:
-        _refuse_unless_regular(path, os.stat(path))  # before opening it: opening a device may already do something
-    except FileNotFoundError:
-        raise ToolError(f"{path} does not exist; bash('ls') shows what does") from None
-    # What was a file a moment ago may be a FIFO now, and opening one would wait for its writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with open(descriptor, "rb") as file:
-        size = os.fstat(descriptor).st_size
-        content = file.read(READ_BYTES)
+def chosen(
+    path: str, content: bytes, size: int, offset_lines: int, limit_lines: int | None, output_chars: int
+) -> Content:
+    """What is shown of a file. Raises ToolError for what is not text."""
     if b"\0" in content:
-        raise ToolError(f"{path} is binary ({size} bytes); use bash with file, xxd or strings")
+        raise ToolError(f"{path} is binary ({size} bytes); look at it with file, xxd or strings")
     text = content.decode(errors="replace")
     notes = []
     if "\ufffd" in text and "\ufffd".encode() not in content:
         notes.append("what is not UTF-8 is shown as \ufffd")
-    if len(content) == READ_BYTES < size:
+    if len(content) < size:
         notes.append(f"only the first {READ_BYTES} of {size} bytes were read; use bash with sed or tail for more")
+    count = text.count("\n") + (not text.endswith("\n") and bool(text))
+    whole = len(content) == size
     if offset_lines or limit_lines is not None:
         lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # as sed counts them, not as Unicode does
-        chosen = lines[offset_lines:] if limit_lines is None else lines[offset_lines : offset_lines + limit_lines]
-        text = "".join(chosen)
-        if len(chosen) < len(lines):
+        part = lines[offset_lines:] if limit_lines is None else lines[offset_lines : offset_lines + limit_lines]
+        text = "".join(part)
+        if len(part) < len(lines):
+            whole = False
             notes.append(
-                f"lines {offset_lines + 1} to {offset_lines + len(chosen)} of {len(lines)}"
-                if chosen
+                f"lines {offset_lines + 1} to {offset_lines + len(part)} of {len(lines)}"
+                if part
                 else f"the file has {len(lines)} lines"
             )
     shown = clip(text, output_chars)
-    return shown if not notes else f"{shown.rstrip(chr(10))}\n[{'; '.join(notes)}]"
+    return Content(shown, tuple(notes), count, whole and shown == text)
 
 
-def write_text(path: str, content: str) -> int:
-    """Replace `path` in one step, keeping its mode; gives the bytes written. Raises ToolError, OSError."""
-    path = os.path.realpath(path)  # through a link, so that the link stays one
-    directory = os.path.dirname(path)
-    mode = None
-    if os.path.lexists(path):
-        status = os.stat(path)
-        _refuse_unless_regular(path, status)
-        mode = stat.S_IMODE(status.st_mode)
-    os.makedirs(directory, exist_ok=True)
-    encoded = content.encode()
-    descriptor, temporary = tempfile.mkstemp(prefix=".write-", dir=directory)
-    try:
-        with open(descriptor, "wb") as file:
-            os.fchmod(descriptor, _new_file_mode() if mode is None else mode)
-            file.write(encoded)
-        os.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    return len(encoded)
+def _content(files: Reach, path: str) -> tuple[bytes, int]:
+    """At most READ_BYTES of a file, and its size."""
+    with files.opened(path) as file:
+        content = file.read(READ_BYTES)
+        return content, max(len(content), os.fstat(file.fileno()).st_size)
 
 
-def _path(checkout: str, given: str) -> str:
-    if not given or "\0" in given:
-        raise ToolError(f"path {given!r} names no file; give one such as 'src/notes.md'")
-    return os.path.join(checkout, given)
-
-
-def _refuse_unless_regular(path: str, status: os.stat_result) -> None:
-    mode = status.st_mode
-    if stat.S_ISDIR(mode):
-        raise ToolError(f"{path} is a directory; bash('ls') lists it")
-    if not stat.S_ISREG(mode):
-        kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+def _refuse_to_shadow(files: Reach, path: str) -> None:
+    """Raises ToolError for a name alone that nothing has, while files deeper have it."""
+    deeper = files.deeper(path)
+    if deeper:
         raise ToolError(
-            f"{path} is {kinds.get(stat.S_IFMT(mode), 'no regular file')}; only regular files are read and written"
+            f"there is no {path} here, but {', '.join(deeper[:5])}",
+            f"Give the whole path, or ./{path} for a new file here",
         )
 
 
-def _new_file_mode() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()

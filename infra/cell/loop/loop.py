@@ -14,36 +14,27 @@ from infra.cell.loop.context.context import Context, OutOfRoom, Room, Summarised
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.progress import MAX_FAILURES, NO_OP_LOOP, Effects, Progress, fingerprint, has_failed, words_on
 from infra.cell.loop.registry import Dispatcher, Reply
+from infra.cell.loop.ways import COMPLETED, ENDED_BY, INVALID_REPLIES, ByTools, Ends, NoActs, Way
 from infra.cell.model_client import ModelFailure
-from infra.shared.conversation import (
-    END_TURN,
-    MAX_TOKENS,
-    REFUSAL,
-    TOOL_USE,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-)
-
-BROKEN_REPLIES = 3
-"""In a row: so many cut or senseless replies end the run."""
+from infra.shared.conversation import MAX_TOKENS as TOKENS
+from infra.shared.conversation import REFUSAL as REFUSED
+from infra.shared.conversation import Completion, Message, Request, ToolUse
 
 
 class End(Enum):
     """Why a run of the loop ended."""
 
-    COMPLETED = "completed"
+    COMPLETED = COMPLETED
     """The model ended its turn with words."""
     HANDED_OVER = "handed over"
     """It asked for another version of the agent."""
     MAX_STEPS = "max steps"
     MAX_SECONDS = "max seconds"
-    MAX_TOKENS = "max tokens"
+    MAX_TOKENS = ENDED_BY[TOKENS]
     """Its replies were cut, or called for a tool without naming one, again and again."""
-    REFUSAL = "refusal"
+    REFUSAL = ENDED_BY[REFUSED]
+    INVALID_REPLIES = INVALID_REPLIES
+    """Its replies asked for acts in a form that nobody can carry out, again and again."""
     STUCK = "stuck"
     """It made the same calls with the same results again and again."""
     NO_OP_LOOP = NO_OP_LOOP
@@ -136,17 +127,12 @@ class Hooks(NamedTuple):
     monotonic: Callable[[], float] = time.monotonic
 
 
-CUT = (
-    "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Continue in "
-    "smaller pieces: write long files in parts, one call at a time."
-)
 SAME_TO_TELL, SAME_TO_END = 4, 8
 """Steps in a row with the same calls and the same results: the model is told, and then the run ends."""
 SAME = (
     f"You have made the same calls {SAME_TO_TELL} times in a row, with the same results. Do something else: look for "
     "the cause, try another way, or end your turn and say what is missing. If you wait for something, wait longer."
 )
-SENSELESS = "Your last reply ended for a tool call, but held none, or several with one id; nothing was run. Try again."
 NOT_RUN = "not run: a call before it in the same reply ended this run"
 NO_TIME = "not run: the time for this run is over"
 
@@ -157,6 +143,7 @@ def run(
     toolbox: Dispatcher,
     bounds: Bounds,
     hooks: Hooks = Hooks(),  # noqa: B008 - frozen
+    new_way: Callable[[], Way] = ByTools,
 ) -> Outcome:
     """Carry on the conversation that `request` opens until it ends.
 
@@ -164,19 +151,18 @@ def run(
     record, monotonic = hooks.record, hooks.monotonic
     context = Context(complete, request, hooks.room, monotonic, record)
     until = monotonic() + bounds.seconds
-    text, step, broken = "", 0, 0
+    way, text, step = new_way(), "", 0
     last, same = None, 0
     progress = Progress()
 
-    def told(step: int, own: str = "") -> tuple[Text, ...]:
+    def answered(step: int, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str) -> Message:
         nonlocal progress
         steered = hooks.news() or ""
         progress = progress.heard() if steered else progress
         words = "\n\n".join(filter(None, (own, steered)))
-        if not words:
-            return ()
-        record(Told(step, words, steered))
-        return (Text(words),)
+        if words:
+            record(Told(step, words, steered))
+        return Message("user", way.answer(calls, replies, own, steered))
 
     try:
         for step in range(1, bounds.steps + 1):
@@ -187,23 +173,17 @@ def run(
                 return Outcome(End.MAX_SECONDS, text, step - 1)
             completion = context.ask(step)
             record(Answered(step, completion, monotonic() - asked_at))
-            text = "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
-            calls = [block for block in completion.content if isinstance(block, ToolUse)]
-            whole = completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls)
-            if completion.stop_reason == END_TURN:
-                return Outcome(End.AWAITING_APPROVAL if hooks.awaits() else End.COMPLETED, text, step)
-            if completion.stop_reason == REFUSAL:
-                return Outcome(End.REFUSAL, text, step)
-            if not whole:
-                broken += 1
-                if broken == BROKEN_REPLIES:
-                    return Outcome(End.MAX_TOKENS, text, step)
-                context.append(Message("assistant", (Text(text or "…"),)))
-                advice = told(step, CUT if completion.stop_reason == MAX_TOKENS else SENSELESS)
-                context.append(Message("user", advice))
+            asked = way.asked(completion)
+            text = asked.text
+            if isinstance(asked, Ends):
+                end = End(asked.end)
+                awaits = end is End.COMPLETED and hooks.awaits()
+                return Outcome(End.AWAITING_APPROVAL if awaits else end, text, step)
+            context.append(asked.said)
+            if isinstance(asked, NoActs):
+                context.append(answered(step, (), (), asked.advice))
                 continue
-            broken = 0
-            context.append(Message("assistant", completion.content))
+            calls = asked.calls
             replies, handed_over = _act(calls, toolbox, step, until, monotonic, record)
             if handed_over:
                 return Outcome(End.HANDED_OVER, text, step)
@@ -215,10 +195,7 @@ def run(
             if progress.stop:
                 return Outcome(End.AWAITING_APPROVAL if hooks.awaits() else End(progress.stop), text, step)
             words = filter(None, (SAME if same == SAME_TO_TELL else "", words_on(before, progress)))
-            results = (
-                ToolResult(call.id, reply.content, reply.is_error) for call, reply in zip(calls, replies, strict=True)
-            )
-            context.append(Message("user", (*results, *told(step, "\n\n".join(words)))))
+            context.append(answered(step, calls, replies, "\n\n".join(words)))
         return Outcome(End.MAX_STEPS, text, step)
     except ModelFailure as failure:
         if failure.type == "unit_budget_exhausted" and step > 1:  # else nothing was done that could be told
@@ -231,7 +208,7 @@ def run(
 
 
 def _act(
-    calls: list[ToolUse],
+    calls: Sequence[ToolUse],
     toolbox: Dispatcher,
     step: int,
     until: float,
@@ -257,7 +234,7 @@ def _act(
 def _with_step(
     progress: Progress, calls: Sequence[ToolUse], replies: Sequence[Reply], step: int, hooks: Hooks
 ) -> Progress:
-    shown = tuple(fingerprint(call.name, reply.content) for call, reply in zip(calls, replies, strict=True))
+    shown = tuple(fingerprint(call.name, reply) for call, reply in zip(calls, replies, strict=True))
     changed = progress.shows_news(shown) or hooks.changed()
     if not changed:
         hooks.record(Idle(step))

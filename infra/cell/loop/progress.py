@@ -82,9 +82,11 @@ def words_on(before: Progress, now: Progress) -> str:
 
 def has_failed(reply: Reply) -> bool:
     """A command that ended with another status than 0 as well."""
-    return reply.error_code not in _NO_FAILURES and (reply.is_error or bool(_FAILED.search(reply.content[-80:])))
+    has_status = reply.facts.get("exit") or _FAILED.search(reply.content[-80:])
+    return reply.error_code not in _NO_FAILURES and (reply.is_error or bool(has_status))
 
 
-def fingerprint(tool: str, content: str) -> str:
+def fingerprint(tool: str, reply: Reply) -> str:
     """Of a result: which tool gave it counts, how it was called does not."""
+    content = f"{reply.content}{reply.facts.get('stderr', '')}"
     return hashlib.sha256(f"{tool}\0{content}".encode(errors="replace")).hexdigest()[:32]

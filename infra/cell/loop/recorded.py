@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from infra.cell.loop.registry import Reply
+from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion, Request, ToolUse, completion_from_dict, request_from_dict
+
+OPENED = {TOOLS: "opened", OPERATIONS: "opened for operations"}
+"""The kind of the first line. A runner that knows of no operations must not resume such a run: it would take the first
+list for the report."""
 
 
 class Done(NamedTuple):
@@ -56,6 +61,8 @@ class Recorded(NamedTuple):
     """How it ended; empty when that is not on record."""
     idle: frozenset[int] = frozenset()
     """Steps of which no file and no commit came, where that was looked at."""
+    acts: str = TOOLS
+    """How its model asks for acts: a name of `WAYS`."""
 
     @property
     def steps(self) -> int:
@@ -98,15 +105,17 @@ class _Reader:
         self._idle: set[int] = set()
         self._resumed = 0
         self._at = self._end = ""
+        self._acts = TOOLS
 
     def take(self, line: Mapping[str, Any]) -> None:
         kind = line["kind"]
-        if (self._opened is None) is not (kind == "opened"):
+        if (self._opened is None) is not (kind in OPENED.values()):
             raise ValueError(f"found {kind!r}; expected a run to open first, and once")
         self._at, self._end = str(line["at"]), ""
         match kind:
-            case "opened":
+            case "opened" | "opened for operations":
                 directives = tuple(str(each) for each in line.get("directives", ()))
+                self._acts = OPERATIONS if kind == OPENED[OPERATIONS] else TOOLS
                 machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
                 forked_steps = int(line.get("taken_up", 0))
                 opening = request_from_dict({key: line[key] for key in Request.__struct_fields__ if key in line})
@@ -150,6 +159,7 @@ class _Reader:
             self._at,
             self._end,
             frozenset(self._idle),
+            self._acts,
         )
 
 
@@ -166,4 +176,6 @@ def _reply(line: Mapping[str, Any]) -> Reply:
         error_code=str(line.get("error_code") or ""),
         artifacts=tuple(map(str, line.get("artifacts", ()))),
         policy_flags=tuple(map(str, line.get("policy_flags", ()))),
+        hint=str(line.get("hint", "")),
+        facts=dict(line.get("facts", {})),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from infra.shared.conversation import ToolSpec, ToolUse
@@ -35,12 +36,27 @@ class Reply(NamedTuple):
     """Files that it left, by their paths from the checkout or absolute ones."""
     policy_flags: tuple[str, ...] = ()
     """What the policy had to say of the call."""
+    hint: str = ""
+    """What to do next, when it is an error."""
+    facts: Mapping[str, Any] = MappingProxyType({})
+    """What an event of the protocol says beside its text: path, bytes, lines, exit, stderr, …"""
+
+    @property
+    def shown(self) -> str:
+        """The content and the hint."""
+        return f"{self.content}. {self.hint}" if self.hint else self.content
 
 
 class ToolError(Exception):
-    """A call that could not be done; the text is for the model."""
+    """A call that could not be done; the text is for the model, and so is the hint at what to do next."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
+REFUSED = "refused"
+"""The name of a call that stands for an operation which is none: it is answered with what is wrong with it."""
 BRIEFLY = (0.2, 0.8)
 
 

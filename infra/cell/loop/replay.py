@@ -13,6 +13,7 @@ from infra.cell.loop.player import Player
 from infra.cell.loop.recorded import Done, Recorded
 from infra.cell.loop.registry import Reply
 from infra.cell.loop.seed_tools import SEED_TOOLS
+from infra.cell.loop.ways import WAYS
 from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import Completion, Request, ToolSpec, ToolUse
 
@@ -53,7 +54,9 @@ def replay(run: Recorded, tools: Mapping[str, ToolSpec] = _TOOLS) -> Replay:
     seen: list[Event] = []
     player = Player(run, _nobody, _nothing, Hooks(monotonic=lambda: 0.0))
     bounds = Bounds(run.most_steps or run.steps + 1, 1.0)
-    outcome = loop.run(player.complete, run.request, player, bounds, player.hooks._replace(record=seen.append))
+    outcome = loop.run(
+        player.complete, run.request, player, bounds, player.hooks._replace(record=seen.append), WAYS[run.acts]
+    )
     found = (*_of_calls(run, seen), *_of_arguments(run, tools), *_of_words(run, seen), *_of_end(run, outcome))
     return Replay(len(seen), outcome.end.value, found)
 

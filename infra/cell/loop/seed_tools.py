@@ -1,19 +1,20 @@
-"""The five tools of a runner in its checkout."""
+"""The seven tools of a runner in its checkout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from infra.cell.loop.bash_tool import BASH, bash_tool
-from infra.cell.loop.file_tools import READ_FILE, WRITE_FILE, file_tools
+from infra.cell.loop.file_tools import DELETE_FILE, EDIT_FILE, READ_FILE, WRITE_FILE, file_tools
 from infra.cell.loop.hop_tools import BOOTSTRAP, ROLLBACK, hop_tools
 from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import Gate
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 
-SEED_TOOLS = (READ_FILE, WRITE_FILE, BASH, BOOTSTRAP, ROLLBACK)
+SEED_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, DELETE_FILE, BASH, BOOTSTRAP, ROLLBACK)
 
 
 def seed_tools(
@@ -23,13 +24,17 @@ def seed_tools(
     interruption: Interruption,
     on_bug: Callable[[Exception], None] = lambda error: None,
     gate: Gate | None = None,
+    is_for_events: bool = False,
 ) -> Toolbox:
-    """`git` is the checkout's, with the agent's git configuration; `on_bug` gets exceptions that are bugs."""
+    """With `is_for_events` they carry out operations, and files are those of the workspace.
+
+    `git` is the checkout's, with the agent's git configuration; `on_bug` gets exceptions that are bugs."""
     limits = boot.limits
+    workspace = Workspace(checkout, boot.places.bot) if is_for_events else None
     return Toolbox(
         (
-            *file_tools(checkout, limits.output_chars),
-            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption),
+            *file_tools(checkout, limits.output_chars, workspace),
+            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, is_for_events),
             *hop_tools(boot, git, interruption),
         ),
         gate=gate,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from infra.cell.loop.arguments import problem_with_input
-from infra.cell.loop.registry import Gate, Reply, Tool, ToolError, Verdict
+from infra.cell.loop.registry import REFUSED, Gate, Reply, Tool, ToolError, Verdict
 from infra.shared.conversation import ToolSpec, ToolUse
 from infra.shared.repository.git import GitError
 
@@ -53,6 +53,9 @@ class Toolbox:
 
     def _call(self, call: ToolUse, gate: Gate | None) -> Reply:
         tool = self._tools.get(call.name)
+        if tool is None and call.name == REFUSED and {"message", "hint"} <= call.input.keys():
+            words, hint = str(call.input["message"]), str(call.input["hint"])
+            return Reply(words, is_error=True, error_code="invalid_arguments", hint=hint)
         if tool is None:
             words = f"no such tool: {call.name[:NAMED_CHARS]!r}; the tools are {', '.join(self._tools)}"
             return Reply(words, is_error=True, error_code="unknown_tool")
@@ -73,7 +76,8 @@ class Toolbox:
             except (ToolError, OSError, GitError) as error:
                 wait = next(pauses, None) if is_passing(error) else None
                 if wait is None:
-                    return Reply(f"{tool.name}: {error}", is_error=True, error_code=code_of(error))
+                    hint = error.hint if isinstance(error, ToolError) else ""
+                    return Reply(f"{tool.name}: {error}", is_error=True, error_code=code_of(error), hint=hint)
             self._pause(wait)
 
 

@@ -12,8 +12,10 @@ from infra.shared.addresses import is_private, readings
 from infra.shared.policy import ALLOW, DENY, Policy, Rule
 
 PRIVATE = "private_address"
-FILE_TOOLS = frozenset(("read_file", "write_file"))
+FILE_TOOLS = frozenset(("read_file", "write_file", "edit_file", "delete_file"))
 """What they are given becomes a file's name or its content, and no connection."""
+_ALSO = {"edit_file": "write_file", "delete_file": "write_file"}
+"""A rule that names the second forbids, or asks about, the first as well; it allows an edit, and no deletion."""
 
 
 class File(NamedTuple):
@@ -71,12 +73,16 @@ def decide(policy: Policy, call: Call) -> Decision:
 def matches(rule: Rule, call: Call) -> bool:
     """Every condition that is given is met."""
     return (
-        (not rule.tools or call.tool in rule.tools)
+        (not rule.tools or call.tool in rule.tools or _is_also_meant(rule, call.tool))
         and (not rule.effects or call.effect in rule.effects)
         and (not rule.commands or _command_matches(rule, call))
         and (not rule.paths or _path_matches(rule, call))
         and (not rule.domains or _domain_matches(rule, call))
     )
+
+
+def _is_also_meant(rule: Rule, tool: str) -> bool:
+    return _ALSO.get(tool) in rule.tools and (rule.do != ALLOW or tool != "delete_file")
 
 
 def _command_matches(rule: Rule, call: Call) -> bool:

@@ -18,6 +18,7 @@ from infra.cell.loop.player import Player
 from infra.cell.loop.progress import FAILED_TO_END, IDLE_TO_END
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.loop.ways import BROKEN_REPLIES, WAYS
 from infra.cell.policy.gate import gate_of
 from infra.cell.runner import handover_note
 from infra.cell.runner.approvals import Approvals
@@ -34,6 +35,7 @@ from infra.cell.runner.tries import Stops, next_try_at, stops_since_word, why_of
 from infra.cell.runner.wakes import Wakes
 from infra.cell.services import processes
 from infra.shared import report_titles
+from infra.shared.boot import OPERATIONS
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
@@ -51,6 +53,7 @@ _WHY_STOPPED = {
     End.MAX_STEPS: "it used up its {steps} steps (limits.unit_steps)",
     End.MAX_SECONDS: "it used up its time (limits.unit_seconds)",
     End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
+    End.INVALID_REPLIES: "its replies asked for acts in a form that cannot be carried out, or ended without a report",
     End.REFUSAL: "the model refused to go on",
     End.NO_OP_LOOP: "{idle} steps in a row changed no file, made no commit and showed nothing new",
     End.MAX_FAILURES: "{failed} calls in a row failed",
@@ -73,8 +76,11 @@ def work_on(
     def on_bug(error: Exception) -> None:
         context.log.error("act.broken", exc_info=error)
 
-    toolbox = seed_tools(context.boot, context.checkout, context.git, context.interruption, on_bug, gate)
-    start = start_of(context, seen, tasks, toolbox, look_back)
+    def toolbox_for(acts: str) -> Toolbox:
+        how = (context.boot, context.checkout, context.git, context.interruption)
+        return seed_tools(*how, on_bug, gate, is_for_events=acts == OPERATIONS)
+
+    start = start_of(context, seen, tasks, toolbox_for, look_back)
     ids = [task.id for task in start.tasks]
     facts = {"directives": ids, "main": seen.commit, "mode": start.mode.value, "steps_on_record": start.steps}
     context.log.info("run.started", run=start.name, **facts)
@@ -85,9 +91,9 @@ def work_on(
         transcript.resumed(context.boot.id, context.boot.commit)
         approvals.recall(start.before)
     else:
-        transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.steps)
+        transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.steps, start.acts)
 
-    outcome = _conversation(context, start, toolbox, transcript, directives, approvals)
+    outcome = _conversation(context, start, toolbox_for(start.acts), transcript, directives, approvals)
     context.heartbeat.beat("reporting", TENDING_SECONDS)
     end_what_is_left(context)
     facts = {"end": outcome.end.value, "steps": outcome.steps, "seconds": round(time.time() - started_at, 3)}
@@ -154,11 +160,11 @@ def _conversation(
     room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
     hooks = Hooks(news, record, files.changed, approvals.awaits, room)
     if start.before is None:
-        return loop.run(ask, start.request, toolbox, bounds, hooks)
+        return loop.run(ask, start.request, toolbox, bounds, hooks, WAYS[start.acts])
     player = Player(start.before, ask, toolbox.call, hooks, start.told)
     # A new run has no record of its own yet: what is played goes into it.
     played = player.hooks if start.mode is StartMode.RESUME else player.hooks._replace(record=record)
-    return loop.run(player.complete, start.request, player, bounds, played)
+    return loop.run(player.complete, start.request, player, bounds, played, WAYS[start.acts])
 
 
 def _report(
@@ -180,7 +186,7 @@ def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Dir
     """Report a run that was cut short, and what follows; `began_at`: where main was then."""
     why = _WHY_STOPPED[outcome.end].format(
         steps=outcome.steps,
-        broken=loop.BROKEN_REPLIES,
+        broken=BROKEN_REPLIES,
         same=loop.SAME_TO_END,
         idle=IDLE_TO_END,
         failed=FAILED_TO_END,

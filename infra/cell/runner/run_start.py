@@ -4,10 +4,11 @@ PM says so, from an earlier run as it stood after one of its steps."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.replay import problem_with_step
 from infra.cell.loop.toolbox import Toolbox
@@ -15,10 +16,11 @@ from infra.cell.runner import briefing, resume
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.transcript import SUFFIX
-from infra.shared.boot import Limits
+from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.comms import Directive
 from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.shared.paths import TRANSCRIPTS
+from infra.shared.protocol.guide import guide
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.tip import read_file
 from infra.shared.resume import GO_ON_FROM
@@ -35,6 +37,13 @@ _FORKED = (
     "happened. The PM continues the run from there, now from {branch} at {commit}. Before you continue, look at the "
     "state of the checkout and the branches. The directives now are:\n\n{directives}"
 )
+
+
+_TOOLS_ABOVE = """\
+What the text above says of tools holds for operations: `read_file` is `readFile`, `write_file` is `createFile`, `bash`
+is `shell`, and so on. `bootstrap` is `createFile` of `.signal/bootstrap` with the branch as its content, `rollback` is
+`createFile` of `.signal/rollback` with the commit. You end your turn by sending your report.
+"""
 
 
 class NoPrompt(Exception):
@@ -60,6 +69,8 @@ class RunStart(NamedTuple):
     """What is on record."""
     told: str = ""
     """To the model, after the record."""
+    acts: str = TOOLS
+    """How the model asks for acts; what was begun one way goes on that way."""
 
     @property
     def steps(self) -> int:
@@ -75,9 +86,13 @@ class RunStart(NamedTuple):
 
 
 def start_of(
-    context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], toolbox: Toolbox, look_back: bool
+    context: RunnerContext,
+    seen: PageSeen,
+    tasks: Sequence[Directive],
+    toolbox_for: Callable[[str], Toolbox],
+    look_back: bool,
 ) -> RunStart:
-    """Raises NoPrompt, GitError, OSError."""
+    """`toolbox_for` gives the tools of one way to ask for acts. Raises NoPrompt, GitError, OSError."""
     prompt = _base_prompt(context, seen)
     directory = os.path.join(context.checkout, TRANSCRIPTS)
     here = {"branch": context.boot.branch, "commit": context.boot.commit[:12]}
@@ -92,9 +107,13 @@ def start_of(
         every = "\n\n".join(f"{task.id}: {task.text}" for task in tasks)
         told = _FORKED.format(run=before.run_id, step=before.steps, directives=every, **here)
     else:
-        mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox, look_back)
-    request = Request((prompt, seen.document), messages, toolbox.tools, name, model)
-    return RunStart(name, mode, os.path.join(directory, name + SUFFIX), tuple(tasks), request, before, told)
+        mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox_for, look_back)
+    acts = before.acts if before else context.boot.acts
+    tools = toolbox_for(acts).tools if acts == TOOLS else ()
+    system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"
+    request = Request((system, seen.document), messages, tools, name, model)
+    path = os.path.join(directory, name + SUFFIX)
+    return RunStart(name, mode, path, tuple(tasks), request, before, told, acts)
 
 
 def _was_told_of_a_cut(run: Recorded) -> bool:
@@ -137,13 +156,19 @@ def _note_fork(context: RunnerContext, id: str) -> str:
 
 
 def _opening(
-    context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], toolbox: Toolbox, look_back: bool
+    context: RunnerContext,
+    seen: PageSeen,
+    tasks: Sequence[Directive],
+    toolbox_for: Callable[[str], Toolbox],
+    look_back: bool,
 ) -> tuple[Message, ...]:
-    """The beginning of the conversation: `Continue.`, and the briefing as the result of a first tool call."""
+    """The beginning of the conversation: `Continue.`, and the briefing as the result of a first read."""
     now = briefing.text_of(context, seen.commit, tasks, look_back)
     RedactedFile(os.path.join(context.checkout, briefing.NOW)).replace(now)
     first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
-    reply = toolbox.call(first, gated=False)
+    reply = toolbox_for(context.boot.acts).call(first, gated=False)
+    if context.boot.acts == OPERATIONS:
+        return (Message("user", (Text(FIRST_MESSAGE), Text(message_of((event_of(first, reply),))))),)
     return (
         Message("user", (Text(FIRST_MESSAGE),)),
         Message("assistant", (first,)),

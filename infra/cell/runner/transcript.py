@@ -15,8 +15,10 @@ from typing import Any
 
 from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Event, Idle, Outcome, Told
+from infra.cell.loop.recorded import OPENED
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
+from infra.shared.boot import TOOLS
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Request, to_plain
 from infra.shared.redacted_file import RedactedFile
@@ -34,11 +36,13 @@ class Transcript:
         self._log = log
         self._broken = False
 
-    def opened(self, request: Request, directives: Sequence[str], most_steps: int, forked_steps: int = 0) -> None:
+    def opened(
+        self, request: Request, directives: Sequence[str], most_steps: int, forked_steps: int = 0, acts: str = TOOLS
+    ) -> None:
         """`directives`: ids of those that the run is about; it begins with `forked_steps` steps of another."""
         facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
         facts |= {"taken_up": forked_steps} if forked_steps else {}
-        self._append("opened", facts | to_plain(request))
+        self._append(OPENED[acts], facts | to_plain(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:
         """Another runner resumes the run."""
@@ -107,6 +111,8 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
                 "policy_flags": list(reply.policy_flags),
                 "call": to_plain(call),
                 "content": reply.content,
+                "hint": reply.hint,
+                "facts": dict(reply.facts),
             }
         case Told(_, text, steered):
             return "told", step | {"text": text, "steered": steered}

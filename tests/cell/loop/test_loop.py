@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.cell.loop import loop
+from infra.cell.loop import loop, ways
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.loop import Acted, Acting, Answered, Bounds, End, Event, Hooks, Outcome, Told
@@ -123,7 +123,7 @@ def test_a_cut_reply_is_answered_with_advice() -> None:
     assert Bench().run(model) == Outcome(End.COMPLETED, "In pieces.", 2)
 
     assert model.requests[1].messages[-2] == Message("assistant", (Text("I will"),))
-    assert texts(model.requests[1]) == [loop.CUT]
+    assert texts(model.requests[1]) == [ways.CUT]
 
 
 def test_replies_cut_again_and_again_end_it() -> None:
@@ -142,7 +142,7 @@ def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
     assert bench.run(model).end is End.COMPLETED
 
     assert bench.did == []
-    assert texts(model.requests[1]) == texts(model.requests[2]) == [loop.SENSELESS]
+    assert texts(model.requests[1]) == texts(model.requests[2]) == [ways.SENSELESS]
 
 
 def test_a_refusal_ends_it() -> None:
@@ -269,7 +269,7 @@ def test_steering_reaches_the_model_with_the_next_message() -> None:
         ["Continue."],
         ["Look out."],
         [],
-        [f"{loop.CUT}\n\nAnd again."],
+        [f"{ways.CUT}\n\nAnd again."],
     ]
     assert [len(results(request)) for request in model.requests] == [0, 1, 1, 0]
 

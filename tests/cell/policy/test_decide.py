@@ -222,6 +222,22 @@ def test_private_addresses_are_denied_unless_a_rule_names_them() -> None:
     assert decide(Policy(), Call("web", "read", {"url": ["http://10.0.0.1"]})).do == "deny"
 
 
+def test_a_rule_for_writing_covers_editing_and_deleting() -> None:
+    """What forbade a change before there were these tools forbids it still; what allowed writing allows no deletion."""
+
+    def does_with(tool: str, do: str) -> bool:
+        rule = Rule(do, tools=("write_file",))
+        return (
+            decide(Policy("ask" if do != "ask" else "allow", rules=(rule,)), Call(tool, "write", {"path": "x"})).do
+            == do
+        )
+
+    tools = ("write_file", "edit_file", "delete_file", "read_file")
+    assert [does_with(tool, "deny") for tool in tools] == [True, True, True, False]
+    assert [does_with(tool, "ask") for tool in tools] == [True, True, True, False]
+    assert [does_with(tool, "allow") for tool in tools] == [True, True, False, False]
+
+
 def never(tool: str, given: object, why: str) -> Verdict:
     raise AssertionError("nobody is asked")
 

@@ -5,12 +5,13 @@ bytes times its age. Everything else of a message stays as it was: its place, it
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from infra.cell.loop.context.spill import as_kept, path_of
 from infra.cell.loop.context.tokens import bytes_of_block
-from infra.shared.conversation import Block, Message, ToolResult, ToolUse
+from infra.shared.conversation import Block, Message, Text, ToolResult, ToolUse
 
 LEAST_CHARS = 1500
 """A text up to this stays; what was cut is far below, so nothing is cut twice."""
@@ -18,6 +19,8 @@ END_CHARS = 150
 """Shown of each end."""
 KEPT_STEPS, LEAST_STEPS = 4, 2
 """The last steps, each a reply and its results, that are left alone; fewer only where that is not enough."""
+EVENTS = '{"protocol": 1, "events": '
+"""So begins what the runtime says to a model that acts by operations."""
 MOST_DEPTH = 8
 """Strings deeper within arguments stay: no tool takes such."""
 
@@ -81,6 +84,11 @@ def trimmed(block: Block, where: Where) -> Block:
             return block._replace(content=_ends(text, where))
         case ToolUse(input=given):
             return block._replace(input=_with_ends(given, where, MOST_DEPTH))
+        case Text(text=text) if text.startswith(EVENTS):
+            # Events are ours, so they are JSON; what a model wrote may be anything, and stays.
+            events = json.loads(text)
+            shorter = _with_ends(events, where, MOST_DEPTH)
+            return block if shorter == events else Text(json.dumps(shorter, ensure_ascii=text.isascii()))
     return block
 
 

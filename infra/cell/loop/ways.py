@@ -1,0 +1,213 @@
+"""How a model says what is to be done, and how it is told what came of it: by calls of tools, or by lists of operations
+in plain text. Both become the same calls; the loop knows of no difference.
+
+A way keeps count of replies that it could not take. It sees every reply of a run from the first, so that a run that is
+played again stands where it stood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from infra.cell.loop.operations import calls_of, event_of, message_of, said
+from infra.cell.loop.progress import NO_OP_LOOP
+from infra.cell.loop.registry import Reply
+from infra.shared.boot import OPERATIONS, TOOLS
+from infra.shared.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    REFUSAL,
+    TOOL_USE,
+    Block,
+    Completion,
+    Message,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+from infra.shared.protocol.framing import NotTaken, Words, means_operations
+from infra.shared.protocol.read import Requested, read
+from infra.shared.protocol.shapes import Operation
+
+BROKEN_REPLIES = 3
+"""In a row: so many cut or senseless replies end the run."""
+SAME_REPLIES, OTHER_REPLIES = 4, 6
+"""In a row, not taken: so many for the same reason, or for any, end the run."""
+BY_THE_PM = "The PM "
+"""So begins news of what the PM said."""
+NOT_A_WORD = 20
+"""An answer to the question whether that was the report is none itself when it has fewer characters."""
+
+COMPLETED, INVALID_REPLIES = "completed", "invalid replies"
+ENDED_BY = {MAX_TOKENS: "max tokens", REFUSAL: "refusal"}
+"""Ends of a run (`loop.End`)."""
+
+CUT = (
+    "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Continue in "
+    "smaller pieces: write long files in parts, one call at a time."
+)
+SENSELESS = "Your last reply ended for a tool call, but held none, or several with one id; nothing was run. Try again."
+NOT_A_REPORT = (
+    "Your reply asks for acts in its text; nothing of it was done, and it was not taken for your report. Act by "
+    "calling your tools. If it was your report, send it again in words, without the list."
+)
+WRONG_FORM = (
+    "Nothing of your reply was carried out: {found}. Answer with one JSON list of operations, such as "
+    '[{{"type": "shell", "command": "…"}}], with longer text in blocks after it; or with your report in words.'
+)
+AGAIN = (
+    "The same mistake for the {count}rd time: {found}. Nothing was carried out, and the next such reply ends this run. "
+    'Send exactly one line, and see that it works: [{{"type": "shell", "command": "pwd"}}]'
+)
+IS_IT_THE_REPORT = (
+    "Your reply asks for no act. Was that your report to the PM? Then answer []. If work is left, go on with a list of "
+    "operations. A better report may be sent instead of []."
+)
+WORDS_ALONE = (
+    "Your reply holds no list of operations, so nothing was done. If work is left, answer with one JSON list, such as "
+    '[{"type": "shell", "command": "…"}]. If that was your report to the PM, answer [].'
+)
+
+
+class Calls(NamedTuple):
+    """Acts that a reply asks for."""
+
+    said: Message
+    text: str
+    """Its words."""
+    calls: tuple[ToolUse, ...]
+
+
+class NoActs(NamedTuple):
+    """A reply of which nothing is carried out; the run continues."""
+
+    said: Message
+    text: str
+    advice: str
+
+
+class Ends(NamedTuple):
+    """A reply that ends the run."""
+
+    end: str
+    text: str
+
+
+class Way(Protocol):
+    def asked(self, completion: Completion) -> Calls | NoActs | Ends: ...
+
+    def answer(self, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str, steered: str) -> tuple[Block, ...]:
+        """The next message to the model: what became of the calls, the runtime's own words, and other news."""
+        ...
+
+
+class ByTools:
+    """The provider's calls of tools."""
+
+    def __init__(self) -> None:
+        self._broken = 0
+
+    def asked(self, completion: Completion) -> Calls | NoActs | Ends:
+        text = _text(completion)
+        calls = tuple(block for block in completion.content if isinstance(block, ToolUse))
+        whole = completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls)
+        if completion.stop_reason == REFUSAL:
+            return Ends(ENDED_BY[REFUSAL], text)
+        is_list = completion.stop_reason == END_TURN and asks_for_acts(text)
+        if completion.stop_reason == END_TURN and not is_list:
+            return Ends(COMPLETED, text)
+        if whole:
+            self._broken = 0
+            return Calls(Message("assistant", completion.content), text, calls)
+        self._broken += 1
+        if self._broken == BROKEN_REPLIES:
+            return Ends(INVALID_REPLIES if is_list else ENDED_BY[MAX_TOKENS], text)
+        advice = CUT if completion.stop_reason == MAX_TOKENS else NOT_A_REPORT if is_list else SENSELESS
+        return NoActs(Message("assistant", (Text(text or "…"),)), text, advice)
+
+    def answer(self, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str, steered: str) -> tuple[Block, ...]:
+        results = (ToolResult(call.id, reply.shown, reply.is_error) for call, reply in zip(calls, replies, strict=True))
+        words = "\n\n".join(filter(None, (own, steered)))
+        return (*results, *((Text(words),) if words else ()))
+
+
+class ByOperations:
+    """Lists of operations in plain text."""
+
+    def __init__(self) -> None:
+        self._report: str | None = None
+        """What may be the report, once it was asked whether it is."""
+        self._problems: list[str] = []
+        """Of the last replies, none of which was taken."""
+        self._notes: tuple[str, ...] = ()
+        self._is_undone = False
+        """The last thing that was asked for was not done, or failed."""
+
+    def asked(self, completion: Completion) -> Calls | NoActs | Ends:
+        text = _text(completion)
+        reply = Message("assistant", (Text(text or "…"),))
+        if completion.stop_reason == REFUSAL:
+            return Ends(ENDED_BY[REFUSAL], text)
+        match read(text, cut=completion.stop_reason == MAX_TOKENS):
+            case Requested(items, prose, notes) if calls := calls_of(items):
+                self._report, self._problems, self._notes = None, [], notes
+                return Calls(reply, _messages(items) or prose, calls)
+            case Requested(items, prose):
+                return self._may_end(reply, _messages(items) or prose, IS_IT_THE_REPORT)
+            case Words(words):
+                return self._may_end(reply, words, WORDS_ALONE, self._is_undone)
+            case NotTaken(_, found):
+                return self._not_taken(reply, text, found, completion.stop_reason == MAX_TOKENS)
+
+    def _may_end(self, reply: Message, text: str, question: str, may_not: bool = False) -> NoActs | Ends:
+        """Words without an act are asked about once, and are the report after that."""
+        if self._report is None:
+            if not text:
+                return self._not_taken(reply, text, "the list is empty, and nothing was reported", False)
+            self._report, self._problems = text, []
+            return NoActs(reply, text, question)
+        better = self._report if len(text.strip()) < NOT_A_WORD else text
+        return Ends(INVALID_REPLIES if may_not else COMPLETED, better)
+
+    def _not_taken(self, reply: Message, text: str, found: str, was_cut: bool) -> NoActs | Ends:
+        self._report, self._is_undone = None, True
+        self._problems.append(found)
+        same = next((n for n, each in enumerate(reversed(self._problems)) if each != found), len(self._problems))
+        if was_cut and same == BROKEN_REPLIES:
+            return Ends(ENDED_BY[MAX_TOKENS], text)
+        if same == SAME_REPLIES:
+            return Ends(NO_OP_LOOP, text)
+        if len(self._problems) == OTHER_REPLIES:
+            return Ends(INVALID_REPLIES, text)
+        words = AGAIN if same == SAME_REPLIES - 1 else WRONG_FORM
+        return NoActs(reply, text, words.format(found=found, count=same))
+
+    def answer(self, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str, steered: str) -> tuple[Block, ...]:
+        events = [event_of(call, reply) for call, reply in zip(calls, replies, strict=True)]
+        self._is_undone = any(reply.is_error for reply in replies) if calls else self._is_undone
+        notes, self._notes = self._notes, ()
+        events += [said(words) for words in (*notes, own) if words]
+        events += [said(steered, "pm" if steered.startswith(BY_THE_PM) else "runtime")] if steered else []
+        return (Text(message_of(events)),)
+
+
+WAYS: Mapping[str, Callable[[], Way]] = {TOOLS: ByTools, OPERATIONS: ByOperations}
+
+
+def asks_for_acts(text: str) -> bool:
+    """Whether words of a model that has tools hold acts in another form: a list of operations, or a call as text."""
+    match read(text):
+        case Requested(items):
+            return any(isinstance(item, Operation) or item.type != "userMessage" for item in items)
+        case NotTaken():
+            return means_operations(text)
+    return False
+
+
+def _text(completion: Completion) -> str:
+    return "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
+
+
+def _messages(items: Sequence[object]) -> str:
+    texts = (item.fields["text"] for item in items if isinstance(item, Operation) and item.type == "message")
+    return "\n\n".join(texts).strip()

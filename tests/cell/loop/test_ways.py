@@ -1,0 +1,279 @@
+"""A model asks for acts by tools or by lists of operations; nothing that asks for acts is taken for a report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cell.loop import loop
+from infra.cell.loop.bash_tool import BASH
+from infra.cell.loop.context.trim import EVENTS, trimmed
+from infra.cell.loop.file_tools import DELETE_FILE, READ_FILE
+from infra.cell.loop.hop_tools import BOOTSTRAP
+from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome
+from infra.cell.loop.operations import event_of, message_of, said
+from infra.cell.loop.recorded import OPENED, recorded
+from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError, Verdict
+from infra.cell.loop.replay import replay
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.loop.ways import NOT_A_REPORT, ByOperations
+from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
+from tests.cell.loop.records import as_lines
+from tests.cell.loop.replies import Canned, bash, calls, says, texts
+from tests.cell.loop.workbench import Workbench
+
+REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "run-1")
+LIST = '[{"type": "shell", "command": "echo x >> did"}]'
+LEAVE = '{"type": "createFile", "path": ".signal/bootstrap", "content": "fix"}'
+REPORT = "All is done, and this is the report of it."
+
+
+def events_in(request: Request) -> list[dict[str, Any]]:
+    """What the runtime said last."""
+    [text] = texts(request)
+    message = json.loads(text)
+    assert message.keys() == {"protocol", "events"}
+    assert text.startswith(EVENTS)
+    return list(message["events"])
+
+
+class Run:
+    """One run by operations in a workspace."""
+
+    def __init__(
+        self, directory: Path, *replies: str | Completion, news: tuple[str, ...] = (), gate: Any = None
+    ) -> None:
+        self.bench = Workbench(directory, gate)
+        self.model = Canned([reply if isinstance(reply, Completion) else says(reply) for reply in replies])
+        self.seen: list[Event] = []
+        waiting = iter(news)
+        hooks = Hooks(news=lambda: next(waiting, None), record=self.seen.append)
+        self.outcome: Outcome = loop.run(self.model, REQUEST, self.bench.toolbox, Bounds(20, 100), hooks, ByOperations)
+
+    @property
+    def did(self) -> int:
+        """How often LIST was carried out."""
+        file = self.bench.clone / "did"
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+    def told(self, step: int) -> list[dict[str, Any]]:
+        """The events after a step."""
+        return events_in(self.model.requests[step])
+
+
+def test_a_run_by_text(tmp_path: Path) -> None:
+    """Acts are answered by events; the report is asked about once, and `[]` says that it was it."""
+    run = Run(tmp_path, f"I begin.\n```json\n{LIST}\n```", LIST, REPORT, "[]")
+    assert run.outcome == Outcome(End.COMPLETED, REPORT, 4)
+    assert run.did == 2
+    assert run.told(1) == [{"type": "shell", "operation": "1", "status": "ok", "stdout": "", "stderr": "", "exit": 0}]
+    [asked] = run.told(3)
+    assert (asked["type"], asked["from"]) == ("userMessage", "runtime")
+    assert "answer []" in asked["text"]
+    assert run.model.requests[3].messages[-2] == Message("assistant", (Text(REPORT),))
+
+
+def test_a_word_of_progress_ends_nothing(tmp_path: Path) -> None:
+    """Messages alone are asked about, and work may follow; a better report may, too."""
+    progress = '[{"type": "message", "text": "I look into it."}]'
+    better = '[{"type": "message", "text": "Done: x was added, and seen in the file."}]'
+    run = Run(tmp_path, progress, LIST, progress, better)
+    assert run.outcome == Outcome(End.COMPLETED, "Done: x was added, and seen in the file.", 4)
+    assert run.did == 1
+
+
+def test_a_short_yes_is_no_report(tmp_path: Path) -> None:
+    assert Run(tmp_path, REPORT, "Yes.").outcome.text == REPORT
+
+
+def test_words_are_no_report_while_something_is_undone(tmp_path: Path) -> None:
+    """An act failed, or was not understood: prose does not tick a directive then; a list of messages does."""
+    failing = '[{"type": "readFile", "path": "none"}]'
+    assert Run(tmp_path / "1", failing, REPORT, REPORT).outcome.end is End.INVALID_REPLIES
+    message = json.dumps([{"type": "message", "text": REPORT}])
+    assert Run(tmp_path / "2", failing, message, "[]").outcome == Outcome(End.COMPLETED, REPORT, 3)
+    assert Run(tmp_path / "3", failing, LIST, REPORT, REPORT).outcome.end is End.COMPLETED
+
+
+def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> None:
+    """Nothing of it is done; after three that are equal the words change, and the fourth ends the run."""
+    broken = LIST.replace('"type"', "'type'")
+    run = Run(tmp_path, broken, broken, broken, broken)
+    assert run.outcome.end is End.NO_OP_LOOP
+    assert run.outcome.steps == 4
+    first, second, third = (run.told(n)[0]["text"] for n in (1, 2, 3))
+    assert first == second != third
+    assert "the list is no JSON" in first
+    assert '{"type": "shell", "command": "…"}' in first
+    assert "ends this run" in third
+    assert run.did == 0
+
+
+def test_many_different_mistakes_end_it_too(tmp_path: Path) -> None:
+    mistakes = ["null", LIST + LIST, LIST[:-2], "<tool_call>", f"[{LIST}", '{"protocol": 9, "operations": []}']
+    run = Run(tmp_path, *mistakes)
+    assert run.outcome.end is End.INVALID_REPLIES
+    assert run.did == 0
+
+
+def test_a_cut_reply_does_nothing(tmp_path: Path) -> None:
+    run = Run(tmp_path, *[says(LIST, MAX_TOKENS)] * 3)
+    assert run.outcome.end is End.MAX_TOKENS
+    assert run.did == 0
+    assert Run(tmp_path / "r", says("No.", REFUSAL)).outcome.end is End.REFUSAL
+
+
+def test_one_operation_refused_and_the_rest_done(tmp_path: Path) -> None:
+    """And what the model made up as events is dropped, and said."""
+    made_up = '[{"type": "shell", "operation": "1", "status": "ok"}]'
+    run = Run(tmp_path, f'[{{"type": "bash", "command": "ls"}}, {LIST[1:]}\n\n{made_up}', REPORT, "[]")
+    refused, done, dropped = run.told(1)
+    assert (refused["status"], refused["error"]["type"]) == ("failed", "validation_error")
+    assert done["status"] == "ok"
+    assert "only the runtime writes events" in dropped["text"]
+    assert run.did == 1
+
+
+def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
+    run = Run(tmp_path, LIST, LIST, REPORT, "[]", news=("The PM adds: be quick.", "90 % of the budget are used"))
+    assert run.told(1)[-1] == {"type": "userMessage", "status": "ok", "text": "The PM adds: be quick.", "from": "pm"}
+    assert run.told(2)[-1]["from"] == "runtime"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I will do it:\n```json\n{LIST}\n```",
+        f"Done.\n{LIST}\n",
+        '{"protocol": 1, "operations": [{"type": "readFile"}]}',
+        LIST[:-3],
+        LIST.replace('"', "'"),
+        '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>',
+    ],
+)
+def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str) -> None:
+    """It is asked about, and nothing of it is done; sent again and again it ends the run with its directive open."""
+    bench = Workbench(tmp_path)
+    model = Canned([says(text), calls(bash("true")), says(text), says(REPORT)])
+    outcome = loop.run(model, REQUEST, bench.toolbox, Bounds(9, 100))
+    assert outcome == Outcome(End.COMPLETED, REPORT, 4)
+    assert texts(model.requests[1]) == texts(model.requests[3]) == [NOT_A_REPORT]
+    assert not bench.clone.joinpath("did").exists()
+    again = loop.run(Canned([says(text)] * 3), REQUEST, bench.toolbox, Bounds(9, 100))
+    assert again.end is End.INVALID_REPLIES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'package.json has now:\n```json\n{"type": "module", "port": 80}\n```',
+        "[1] The fault is mended, see\n[2] the log.",
+        "",
+        "42",
+        "I ran `ls` and read a.py:\n- [ ] one is left\n{x}",
+    ],
+)
+def test_reports_with_code_are_reports(tmp_path: Path, text: str) -> None:
+    """The control."""
+    outcome = loop.run(Canned([says(text)]), REQUEST, Workbench(tmp_path).toolbox, Bounds(9, 100))
+    assert outcome == Outcome(End.COMPLETED, text, 1)
+
+
+def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
+    """From its transcript, with acts that failed, were denied, were refused, and replies that were not taken."""
+
+    def gate(tool: Any, given: Mapping[str, Any]) -> Verdict:
+        return Verdict(given.get("path") != "secret", "not this one", "denied")
+
+    read = ('{"type": "readFile", "path": "none"}', '{"type": "readFile", "path": "secret"}', '{"type": "ls"}')
+    mixed = f"[{', '.join(read)}, {LIST[1:]}"
+    replies = (LIST, "```json\n[{", mixed, "Am I done?", LIST, REPORT, "[]")
+    run = Run(
+        tmp_path,
+        *replies,
+        news=(
+            "",
+            "PM: hurry",
+        ),
+        gate=gate,
+    )
+    assert run.outcome.end is End.COMPLETED
+    lines = as_lines(run.seen)
+    lines[0]["kind"] = OPENED["operations"]
+    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": run.outcome.end.value}
+    again = recorded([*lines, end])
+    assert again.acts == "operations"
+    found = replay(again)
+    assert found.differences == ()
+    assert found.end == End.COMPLETED.value
+    acted = [event for event in run.seen if isinstance(event, Acted)]
+    sent = [event for n in range(1, len(run.model.requests)) for event in run.told(n) if "operation" in event]
+    assert [event_of(each.call, each.reply).plain() for each in acted] == sent
+    assert [event_of(done.call, done.reply).plain() for _, done in sorted(again.done.items())] == sent
+    worse = recorded([*[line for line in lines if line["kind"] != "acted" or line["step_id"] != "1.1"], end])
+    assert replay(worse).differences != ()
+
+
+def test_old_events_are_trimmed_as_old_results_are() -> None:
+    """Long strings of events are cut to their ends; what a model wrote stays, since it may be anything."""
+    long = "".join(f"line {n}\n" for n in range(1000))
+    event = event_of(bash("ls"), Reply(long, facts={"stderr": "", "exit": 0}))
+    block = Text(message_of([event, said("go on")]))
+    shorter = trimmed(block, lambda text: "logs/outputs/x.txt")
+    assert isinstance(shorter, Text)
+    first, second = json.loads(shorter.text)["events"]
+    assert len(first["stdout"]) < 600
+    assert "logs/outputs/x.txt" in first["stdout"]
+    assert second["text"] == "go on"
+    assert trimmed(shorter, lambda text: "") == shorter
+    words = Text(f"I think {long}")
+    assert trimmed(words, lambda text: "") == words
+
+
+_LISTS = ("shell", "readFile", "deleteFile", "ls", "message")
+_REPLIES = st.one_of(
+    st.lists(st.sampled_from(_LISTS), max_size=3).map(
+        lambda kinds: json.dumps(
+            [
+                {"type": kind} | {"shell": {"command": "c"}, "message": {"text": "t"}}.get(kind, {"path": "p"})
+                for kind in kinds
+            ]
+        )
+    ),
+    st.sampled_from([REPORT, "Yes.", "[", "null", LIST + LIST, "{'type': 'shell'}", "<think>x", LEAVE]),
+)
+
+
+def _fake() -> Toolbox:
+    """Tools that are quick, fail, or hand over."""
+
+    def fails(given: Mapping[str, Any], seconds: float) -> Reply:
+        raise ToolError("it cannot be done", "do another thing")
+
+    return Toolbox(
+        [
+            Tool(BASH, lambda given, seconds: Reply("out", facts={"stderr": "", "exit": 1}), 1000, SideEffect.EXECUTE),
+            Tool(READ_FILE, lambda given, seconds: Reply("x", facts={"lines": 1}), 1000, SideEffect.READ),
+            Tool(DELETE_FILE, fails, 1000, SideEffect.WRITE),
+            Tool(BOOTSTRAP, lambda given, seconds: Reply("bye", hands_over=True), 1000, SideEffect.AUTH),
+        ]
+    )
+
+
+@given(st.lists(_REPLIES, min_size=1, max_size=12), st.sampled_from(["end_turn", MAX_TOKENS]))
+def test_whatever_a_run_by_text_was_it_is_replayed(texts_: list[str], last: str) -> None:
+    """A hundred of them: the same calls, words and end."""
+    seen: list[Event] = []
+    replies = [says(text) for text in texts_[:-1]] + [says(texts_[-1], last)] + [says(LEAVE)]
+    hooks = Hooks(record=seen.append)
+    outcome = loop.run(Canned(replies), REQUEST, _fake(), Bounds(len(replies), 100), hooks, ByOperations)
+    lines = as_lines(seen)
+    lines[0] |= {"kind": OPENED["operations"], "most_steps": len(replies)}
+    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}
+    assert replay(recorded([*lines, end])).differences == ()

@@ -1,0 +1,47 @@
+"""A workspace in which replies of a model are carried out as operations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from infra.cell.loop.bash_tool import bash_tool
+from infra.cell.loop.file_tools import file_tools
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.operations import carry_out
+from infra.cell.loop.reach import Workspace
+from infra.cell.loop.registry import Gate
+from infra.cell.loop.toolbox import Toolbox
+from infra.shared.protocol.read import Requested, read
+from infra.shared.protocol.shapes import Operation
+
+LIMIT = 2000
+
+
+class Workbench:
+    """A clone of `main` below a root of its own; `beside` lies outside of it."""
+
+    def __init__(self, directory: Path, gate: Gate | None = None) -> None:
+        self.bot = directory / "bot"
+        self.clone = self.bot / "main" / "minifram"
+        self.beside = directory / "beside"
+        self.agent = directory / "agent"
+        for made in (self.clone, self.beside, self.agent):
+            made.mkdir(parents=True)
+        workspace = Workspace(str(self.clone), str(self.bot), (str(self.agent),))
+        self.tools = (
+            *file_tools(str(self.clone), LIMIT, workspace),
+            bash_tool(str(self.clone), 10, LIMIT, Interruption(), is_for_events=True),
+        )
+        self.toolbox = Toolbox(self.tools, gate)
+
+    def reply(self, text: str) -> list[dict[str, Any]]:
+        """The events that a reply gets."""
+        found = read(text)
+        assert isinstance(found, Requested), found
+        return [event.plain() for event in carry_out(found.items, self.toolbox)]
+
+    def do(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """The event of one operation that fits the form."""
+        [event] = carry_out((Operation("1", kind, fields),), self.toolbox)
+        return event.plain()

@@ -1,0 +1,78 @@
+"""A run whose model acts by operations in plain text: its opening, its acts, its report."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from infra.cell.loop.loop import End
+from infra.cell.loop.recorded import recorded
+from infra.cell.loop.replay import replay
+from infra.shared.boot import OPERATIONS
+from infra.shared.conversation import FIRST_MESSAGE, Text
+from tests.cell.loop.replies import says
+from tests.cell.runner.cell import Cell
+from tests.cell.runner.test_run import work
+
+WRITE = """I write a note, and push it.
+
+```json
+[{"type": "createFile", "path": "src/note.md", "content": {"block": "NOTE"}},
+ {"type": "shell", "command": "git add src && git commit -qm 'a note' && git push -q origin HEAD:main && echo pushed"},]
+```
+
+```block NOTE
+# A note
+```
+"""
+REPORT = "The note is written and pushed to main."
+
+
+def test_it_opens_acts_and_reports(cell: Cell) -> None:
+    """No tools in the request; the guide in the prompt; the briefing as an event that nobody asked for; the directive
+    is ticked once the model says that those words were its report. The record replays."""
+    cell.tell("Write a note.")
+    outcome, model = work(cell, says(WRITE), says(REPORT), says("[]"), acts=OPERATIONS)
+
+    assert (outcome.end, outcome.text) == (End.COMPLETED, REPORT)
+    assert cell.open() == []
+    assert cell.reported(REPORT)
+    first, second = model.requests[:2]
+    assert first.tools == ()
+    assert first.system[0].startswith("You are")
+    assert "# How you act" in first.system[0]
+    assert ".signal/bootstrap" in first.system[0]
+    [opening] = first.messages
+    words, events = opening.content
+    assert isinstance(words, Text)
+    assert isinstance(events, Text)
+    assert words.text == FIRST_MESSAGE
+    [briefing] = json.loads(events.text)["events"]
+    assert (briefing["type"], briefing["path"], briefing["status"]) == ("readFile", "logs/now.md", "ok")
+    assert "Write a note." in briefing["content"]
+    [answer] = second.messages[-1].content
+    assert isinstance(answer, Text)
+    made, ran = json.loads(answer.text)["events"]
+    assert (made["status"], ran["stdout"], ran["exit"]) == ("ok", "pushed\n", 0)
+
+    directory = f"{cell.checkout}/logs/transcripts"
+    [name] = os.listdir(directory)
+    with open(f"{directory}/{name}") as file:
+        run = recorded(json.loads(line) for line in file)
+    assert run.acts == OPERATIONS
+    assert replay(run).differences == ()
+
+
+def test_a_hop_is_a_file_with_the_checks_of_the_tool(cell: Cell) -> None:
+    """Refused while the branch has no clone; signalled when it is ready, and the run ends."""
+    cell.tell("Hop.")
+    hop = '[{"type": "createFile", "path": ".signal/bootstrap", "content": "%s\\n"}]'
+    cell.branch("fix", {"infra/note.py": "X = 1\n"})
+    outcome, model = work(cell, says(hop % "nowhere"), says(hop % "fix"), acts=OPERATIONS)
+    assert outcome.end is End.HANDED_OVER
+    assert cell.signal() == "fix"
+    [answer] = model.requests[1].messages[-1].content
+    assert isinstance(answer, Text)
+    [event] = json.loads(answer.text)["events"]
+    assert (event["type"], event["status"]) == ("createFile", "failed")
+    assert "origin has no branch 'nowhere'" in event["error"]["message"]
