@@ -169,7 +169,6 @@ ALLOWED = {
     "infra/cell/runner/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/runner/context.py": "one constant line",
     "infra/cell/loop/reach.py": WORK,
-    "infra/cell/services/supervisor.py": "what a service of the agent's prints, which writes it itself",
     "infra/shared/repository/": "git objects, and what git reads",
 }
 WRITERS = {"write_whole", "os.write", "os.pwrite", "os.open", "os.fdopen", "tempfile.mkstemp", "os.truncate"}
