@@ -16,6 +16,7 @@ from infra.shared.clock import timestamp
 from infra.shared.clones import with_clones
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.safe_files import Below, Piece
+from infra.shared.secret_shapes import redacted, redacted_value
 
 WATCHER, DOORS, RUNNER, BOOT = "watcher", "doors", "runner", "boot"
 
@@ -125,11 +126,14 @@ def _newest(found: Iterator[list[Line]] | list[list[Line]], count: int) -> list[
 def _lines(file: File, content: bytes, fallback: str) -> list[Line]:
     found: list[Line] = []
     last = ""
-    for raw in content.decode(errors="replace").split("\n"):
+    # What writes them redacts; an agent's own code, or an earlier version of ours, may not.
+    for raw in redacted(content.decode(errors="replace")).split("\n"):
         if not raw.strip():
             continue
         text = raw.rstrip("\r")[:LINE_CHARS] + (" … (cut)" if len(raw) > LINE_CHARS else "")
         event = _event(raw)
+        if event is not None and (shown := redacted_value(event)) != event:
+            event, text = shown, json.dumps(shown)
         last = _time_of(raw, event) or last
         found.append(Line(last, file.source, file.branch, text, event))
     # What stands before the first time in a file is no newer than that.

@@ -6,11 +6,13 @@ writes to stderr, and so to logs/errors.log or doors.log, goes through `guard_st
 
 from __future__ import annotations
 
+import atexit
 import errno
 import io
 import json
 import os
 import sys
+from _thread import RLock  # what `threading` offers under this name, without the cost of importing it
 from collections.abc import Callable
 from typing import Any
 
@@ -62,19 +64,22 @@ class RedactedStream(io.TextIOBase):
         self._write = write
         self._descriptor = descriptor
         self._held = ""
+        self._lock = RLock()
 
     def write(self, text: str) -> int:
-        held, newline, rest = (self._held + text).rpartition("\n")
-        whole, self._held = (held + newline, rest) if len(rest) <= MOST_HELD else (held + newline + rest, "")
-        if whole:
-            self._emit(whole)
+        with self._lock:
+            held, newline, rest = (self._held + text).rpartition("\n")
+            whole, self._held = (held + newline, rest) if len(rest) <= MOST_HELD else (held + newline + rest, "")
+            if whole:
+                self._emit(whole)
         return len(text)
 
-    def close(self) -> None:
-        if self._held:
-            held, self._held = self._held, ""
-            self._emit(held)
-        super().close()
+    def end(self) -> None:
+        """Nothing more comes: a line without its end is written too."""
+        with self._lock:
+            if self._held:
+                held, self._held = self._held, ""
+                self._emit(held)
 
     def fileno(self) -> int:
         return self._descriptor
@@ -92,6 +97,7 @@ class RedactedStream(io.TextIOBase):
 def guard_stderr() -> None:
     """Called by a program as it begins: what it prints, and the tracebacks that end it, are redacted."""
     stream = RedactedStream(lambda content: os.write(2, content), 2)
+    atexit.register(stream.end)
 
     def show(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         import traceback  # costs a start more than all of this

@@ -190,3 +190,11 @@ def test_any_text_is_an_answer_or_a_reason(text: str) -> None:
         assert isinstance(answer, Answer)
         assert all(json.loads(CALL)["input"] == given and name == "bash" for name, given in answer.calls)
         assert len(answer.calls) == sum(line.startswith("{") for line in text.split("\n"))
+
+
+def test_without_tools_the_whole_is_text() -> None:
+    """The runner finds the operations in it."""
+    text = '{"protocol": 1,\n"operations": []}\nand words'
+    assert parse_answer(f"{text}\n", ()) == Answer(text)
+    with pytest.raises(ValueError, match="empty"):
+        parse_answer(" \n", ())

@@ -51,6 +51,19 @@ def test_all_logs_are_merged_by_time(desk: Desk) -> None:
     assert [line.text for line in found[2:5]] == [f"{_time(3)} hello", "Traceback", "  boom"]
 
 
+def test_no_key_is_shown(desk: Desk) -> None:
+    """Whoever wrote it: an earlier version redacted nothing."""
+    key = "ghp_" + "aB3xZ9qW7kL2mN8pR4tY6vD1fG5hJ0sC1u2E"
+    fields = {"event": "unit.finished", "words": f"done with {key}", "password": "hunter2"}
+    desk.log("main", "errors.log", json.dumps(fields) + f"\nTraceback\nValueError: {key}\n")
+
+    shown = desk.done("logs").out + desk.done("logs", "--json").out
+
+    assert shown.count("done with [secret]") >= 2
+    assert key not in shown
+    assert "hunter2" not in shown
+
+
 def test_many_long_logs_are_never_all_in_memory(desk: Desk) -> None:
     """An agent may have a great many checkouts; what is asked for is a few lines."""
     for number in range(8):

@@ -10,6 +10,10 @@ from infra.cell.loop.registry import Reply
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion, Request, ToolUse, completion_from_dict, request_from_dict
 
+OPENED = {TOOLS: "opened", OPERATIONS: "opened for operations"}
+"""The kind of the first line. A runner that knows of no operations must not resume such a run: it would take the first
+list for the report."""
+
 
 class Done(NamedTuple):
     """A call that was answered."""
@@ -105,13 +109,13 @@ class _Reader:
 
     def take(self, line: Mapping[str, Any]) -> None:
         kind = line["kind"]
-        if (self._opened is None) is not (kind == "opened"):
+        if (self._opened is None) is not (kind in OPENED.values()):
             raise ValueError(f"found {kind!r}; expected a run to open first, and once")
         self._at, self._end = str(line["at"]), ""
         match kind:
-            case "opened":
+            case "opened" | "opened for operations":
                 directives = tuple(str(each) for each in line.get("directives", ()))
-                self._acts = OPERATIONS if line.get("acts") == OPERATIONS else TOOLS
+                self._acts = OPERATIONS if kind == OPENED[OPERATIONS] else TOOLS
                 machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
                 forked_steps = int(line.get("taken_up", 0))
                 opening = request_from_dict({key: line[key] for key in Request.__struct_fields__ if key in line})

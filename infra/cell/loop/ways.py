@@ -33,6 +33,8 @@ BROKEN_REPLIES = 3
 """In a row: so many cut or senseless replies end the run."""
 SAME_REPLIES, OTHER_REPLIES = 4, 6
 """In a row, not taken: so many for the same reason, or for any, end the run."""
+BY_THE_PM = "The PM "
+"""So begins news of what the PM said."""
 NOT_A_WORD = 20
 """An answer to the question whether that was the report is none itself when it has fewer characters."""
 
@@ -185,7 +187,7 @@ class ByOperations:
         self._is_undone = any(reply.is_error for reply in replies) if calls else self._is_undone
         notes, self._notes = self._notes, ()
         events += [said(words) for words in (*notes, own) if words]
-        events += [said(steered, "pm")] if steered else []
+        events += [said(steered, "pm" if steered.startswith(BY_THE_PM) else "runtime")] if steered else []
         return (Text(message_of(events)),)
 
 

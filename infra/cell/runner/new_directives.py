@@ -11,6 +11,7 @@ from infra.cell.runner.make_way import is_outdated
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.wakes import Wakes
 from infra.shared.comms import Directive
+from infra.shared.control import TENDING_SECONDS
 from infra.shared.repository.git import GitError
 
 
@@ -43,11 +44,13 @@ class NewDirectives:
             with self._context.interruption:
                 self._context.pause(seconds)
             return False
-        until = time.time() + seconds
-        while self._wakes.sleep(until):
+        ends = time.monotonic() + seconds
+        while self._wakes.sleep(time.time() + ends - time.monotonic()):  # the clock of the wall may be set meanwhile
             self._to_look = True
+            self._context.heartbeat.beat("looking", TENDING_SECONDS)
             if self._is_overtaken():
                 return True
+            self._context.heartbeat.beat("waiting for the model", ends - time.monotonic())
         self._wakes.has_returned()  # the doors are back: the model is asked at once, and that is all
         return False
 

@@ -95,7 +95,7 @@ def work_on(
 
     outcome = _conversation(context, start, toolbox_for(start.acts), transcript, directives, approvals)
     context.heartbeat.beat("reporting", TENDING_SECONDS)
-    _end_what_it_left(context)
+    end_what_is_left(context)
     facts = {"end": outcome.end.value, "steps": outcome.steps, "seconds": round(time.time() - started_at, 3)}
     failure = str(outcome.failure) if outcome.failure else None
     context.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(outcome.text))
@@ -111,8 +111,9 @@ def work_on(
     return outcome
 
 
-def _end_what_it_left(context: RunnerContext) -> None:
-    """Every process of the run; a runner that is asked to end leaves that to the watcher."""
+def end_what_is_left(context: RunnerContext) -> None:
+    """Every process that is nobody's: of a run, or of a service that left it. A runner that is asked to end leaves that
+    to the watcher."""
     if context.services is None or context.interruption.asked:
         return
     try:

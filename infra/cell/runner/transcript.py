@@ -15,6 +15,7 @@ from typing import Any
 
 from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Event, Idle, Outcome, Told
+from infra.cell.loop.recorded import OPENED
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.boot import TOOLS
@@ -40,9 +41,8 @@ class Transcript:
     ) -> None:
         """`directives`: ids of those that the run is about; it begins with `forked_steps` steps of another."""
         facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
-        facts |= {"acts": acts} if acts != TOOLS else {}
         facts |= {"taken_up": forked_steps} if forked_steps else {}
-        self._append("opened", facts | to_plain(request))
+        self._append(OPENED[acts], facts | to_plain(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:
         """Another runner resumes the run."""

@@ -75,12 +75,12 @@ def stops_in(titles: Iterable[tuple[str, float]]) -> Stops:
 def stops_since_word(git: Git, main: str, unsent: Sequence[UnsentReport] = ()) -> Stops:
     """Those that main at `main` holds since the PM last spoke there, and `unsent` ones. Raises GitError."""
     titles = [(report.title, seconds_of(report.at)) for report in reversed(unsent)]
-    shown = git("log", f"--max-count={LOOKED_BACK}", "--format=%ce%x00%ct%x00%s", main, "--")
-    for line in shown.splitlines():
+    shown = git("log", f"--max-count={LOOKED_BACK}", "--encoding=UTF-8", "--format=%ce%x00%ct%x00%s", main, "--")
+    for line in shown.split("\n"):  # and nowhere else: an agent's subject may hold what Unicode calls a line end
         email, at, subject = line.split("\0")
         if is_the_pms(email):
             break
-        titles.append((subject.removeprefix("report: "), float(at)))
+        titles.append((subject.removeprefix("report: "), float(at or 0)))
     return stops_in(titles)
 
 

@@ -84,6 +84,7 @@ def _until_handed_over(context: RunnerContext) -> Exit:
         if then is not Next.LOOK_AGAIN:
             until = tick if then is Next.SLEEP else min(tick, time.time() + RETRY_SECONDS)
             context.status.show(SLEEPING, until=timestamp(until), waits=work.waits)
+            run.end_what_is_left(context)
             context.heartbeat.beat("sleeping", until - time.time())
             moved = wakes.sleep(until)
             returned = wakes.has_returned()

@@ -42,11 +42,11 @@ def read(checkout: str) -> Declared:
 
 
 def declared(content: bytes) -> Declared:
-    import yaml  # here, because few agents have such a file
+    from infra.shared.plain_yaml import parse_yaml  # here, because few agents have such a file
 
     try:
-        raw = yaml.safe_load(content.decode())
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raw = parse_yaml(content.decode())  # without aliases: a few of them stand for any number of values
+    except ValueError as error:
         return Declared(problem=f"{FILE} is not YAML: {' '.join(str(error).split())[:300]}")
     if raw is None:
         return Declared()

@@ -17,6 +17,7 @@ from infra.cell.services.own_children import OWN_CHILDREN
 _PR_SET_CHILD_SUBREAPER = 36
 POLITE_SECONDS = 0.3
 END_SECONDS = 5.0
+FAST_LOOKS = 50
 
 
 def adopt_orphans() -> None:
@@ -32,7 +33,10 @@ def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
     ended: dict[int, str] = {}
     with OWN_CHILDREN:
         began = time.monotonic()
-        while strays := _strays(kept):
+        while True:
+            strays, died = _strays(kept)
+            if not strays and not died:
+                break
             waited = time.monotonic() - began
             if waited > END_SECONDS:
                 break
@@ -43,7 +47,9 @@ def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
                         stray.terminate()
                     elif waited > POLITE_SECONDS:
                         stray.kill()
-            time.sleep(0.005)
+            if not strays:  # what died may have left a child that the look was too slow for
+                _kill_children_but(kept)
+            time.sleep(0.005 if strays else 0.0)
     return list(ended.values())
 
 
@@ -56,9 +62,9 @@ def reap(kept: Callable[[], frozenset[int]]) -> None:
             OWN_CHILDREN.release()
 
 
-def _strays(kept: Callable[[], frozenset[int]], recursive: bool = True) -> list[psutil.Process]:
-    """Descendants that live, but for `kept` and theirs. Our own zombies are reaped on the way."""
-    me, found = os.getpid(), []
+def _strays(kept: Callable[[], frozenset[int]], recursive: bool = True) -> tuple[list[psutil.Process], int]:
+    """Descendants that live, but for `kept` and theirs; and how many of our own had died, which are reaped here."""
+    me, found, died = os.getpid(), list[psutil.Process](), 0
     below = psutil.Process().children(recursive=recursive)  # a parent comes before its children
     known = set(kept())  # behind it: what is started meanwhile is not among them
     for process in below:
@@ -69,9 +75,23 @@ def _strays(kept: Callable[[], frozenset[int]], recursive: bool = True) -> list[
             elif process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
             elif parent == me:
+                died += 1
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(process.pid, os.WNOHANG)
-    return found
+    return found, died
+
+
+def _kill_children_but(kept: Callable[[], frozenset[int]]) -> None:
+    """Those that became ours when their parent ended, at once: processes that each start the next and end live shorter
+    than a look at all processes takes."""
+    path = f"/proc/self/task/{os.getpid()}/children"
+    for _ in range(FAST_LOOKS):
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+            children = [int(word) for word in file.read().split()]
+            known = kept()
+            for pid in children:
+                if pid not in known:  # not reaped before we do it, so nobody else's
+                    os.kill(pid, signal.SIGKILL)
 
 
 def taken_by(pid: int) -> Taken:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 import threading
 import time
@@ -15,12 +16,16 @@ from dataclasses import dataclass
 from infra.cell.services import processes
 from infra.cell.services.declared import FILE, Declared, Service, read
 from infra.cell.services.judge import WINDOW_SECONDS, Allowance, Taken, allowance, excess, pause_after
+from infra.shared.safe_files import Below
 
 POLL_SECONDS = 0.2
 SAMPLE_SECONDS = 2.0
 POLITE_SECONDS = 0.5
 NICE = 10
 LOGS = "logs/services"
+MOST_LOG_BYTES = 4 << 20
+"""A log that grows beyond is cut; and a service that brings its log there twice within FLOOD_SECONDS is ended."""
+FLOOD_SECONDS = 60.0
 
 Log = Callable[..., object]
 
@@ -39,6 +44,8 @@ class _Running:
     """It ended last."""
     cpu_at: float = 0.0
     """Processor time at the beginning of the window."""
+    cut_at: float = -FLOOD_SECONDS
+    """When its log was cut last."""
 
     def words(self) -> str:
         if self.process:
@@ -60,6 +67,7 @@ class Services:
         """`show` is told in words how they are, whenever that changes."""
         self._checkout = checkout
         self._environment = environment
+        self._files = Below(checkout)
         self._log = log
         self._show = show
         self._allowed = allowed
@@ -126,6 +134,7 @@ class Services:
         for each in self._running.values():
             if each.process and each.process.poll() is not None:
                 self._ended(each, _how(each.process.returncode), now)
+            self._bound_log(each, now)
             if not each.process and now >= each.next_start:
                 self._start(each, now)
         if self._running and now - self._sampled >= SAMPLE_SECONDS:
@@ -151,8 +160,8 @@ class Services:
         try:
             where = os.path.join(self._checkout, directory)
             os.makedirs(os.path.join(self._checkout, LOGS), exist_ok=True)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            out = os.open(os.path.join(self._checkout, LOGS, f"{name}.log"), flags, 0o644)
+            self._files.set_aside(_log_of(name), unless=stat.S_ISREG)  # a pipe would block this thread for ever
+            out, _ = self._files.open_to_append(_log_of(name))
             try:
                 each.process = subprocess.Popen(
                     command,
@@ -180,6 +189,19 @@ class Services:
         pause, each.ends = pause_after(each.ends, now - each.started_at)
         each.process, each.why, each.next_start = None, why, now + pause
         self._log("service.ended", service=each.service.name, why=why, next_start_in=pause)
+
+    def _bound_log(self, each: _Running, now: float) -> None:
+        """Here and not by the watcher, which looks once a minute and would end the runner for it."""
+        path = _log_of(each.service.name)
+        status = self._files.status(path)
+        if status is None or status.st_size <= MOST_LOG_BYTES:
+            return
+        since, each.cut_at = now - each.cut_at, now
+        if each.process and since < FLOOD_SECONDS:
+            self._end([each])
+            self._ended(each, f"it wrote over {MOST_LOG_BYTES >> 20} MiB of output in {since:.0f} s", now)
+        with contextlib.suppress(OSError):
+            self._files.cut(path)
 
     def _weigh(self, now: float) -> None:
         if self._allowed is None:
@@ -219,6 +241,10 @@ def _stamp_of(path: str) -> object:
     except OSError:
         return None
     return (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _log_of(name: str) -> str:
+    return f"{LOGS}/{name}.log"
 
 
 def _how(status: int) -> str:

@@ -1,5 +1,5 @@
-"""What a reply that broke off is booked at: what the provider had counted, and for the rest the most that it can have
-made; pure.
+"""What a reply is booked at: what the provider has counted, and for the rest of one that broke off the most that it can
+have made; pure.
 
 The provider is believed upwards only: a count that is too small to be true counts as none, and one that becomes smaller
 stays as it was."""
@@ -49,10 +49,25 @@ def booking_of(heard: Heard, most: Usage, body_bytes: int) -> Booking:
         made = heard.shown_bytes + round(unseen * MOST_TOKENS_PER_SECOND)
         output = max(output, min(made, most.output_tokens))
     prompt = sum(heard.told) - heard.told.output_tokens
-    is_plausible = max(1, body_bytes // MOST_BYTES_PER_TOKEN) <= prompt <= most.input_tokens
+    is_plausible = _least(body_bytes) <= prompt <= most.input_tokens
     if not is_plausible:
         return Booking(Usage(most.input_tokens, output), False, False)
     return Booking(heard.told._replace(output_tokens=output), True, heard.is_final)
+
+
+def counted(heard: Heard, last: Usage, body_bytes: int) -> Usage | None:
+    """What a whole reply is booked at, when the provider's last word is `last`; None when that is no count, and its
+    worst case is booked. More than the worst case is believed: the provider may have added words of its own."""
+    prompt = sum(last) - last.output_tokens
+    if not heard.is_final or prompt < _least(body_bytes):
+        return None
+    made = max(last.output_tokens, heard.told.output_tokens, heard.shown_bytes // MOST_BYTES_PER_TOKEN)
+    return last._replace(output_tokens=made)
+
+
+def _least(body_bytes: int) -> int:
+    """Tokens of a prompt that was sent as so many bytes."""
+    return max(1, body_bytes // MOST_BYTES_PER_TOKEN)
 
 
 def highest(one: Usage, other: Usage) -> Usage:

@@ -77,7 +77,9 @@ class OllamaReply(PlainReply):
         self._model = told.model or self._model
         self.show(told.message.content, told.message.thinking)
         self._texts.append(told.message.content)
-        self._calls += told.message.tool_calls or []
+        for call in told.message.tool_calls or []:
+            self._calls.append(call)
+            self.show(call.function.name, bytes(call.function.arguments).decode(errors="replace"))
         if told.done:
             self.done, self._reason = True, told.done_reason
             if told.prompt_eval_count is not None and told.eval_count is not None:

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 from infra.keep.model_door.background import Background
-from infra.keep.model_door.booking import Booking, Heard, booking_of
+from infra.keep.model_door.booking import Booking, Heard, booking_of, counted
 from infra.keep.model_door.connection import (
     MAX_BYTES,
     check_content_type,
@@ -177,6 +177,7 @@ class StreamingCall:
         self._exchange = exchange
         self._known = known
         self.most = most_usage(exchange.body, model.max_tokens)
+        self._body_bytes = self.most.input_tokens - TOKENS_BESIDE_BYTES
         self._unseen = 0.0
         self._last = 0.0
 
@@ -188,7 +189,8 @@ class StreamingCall:
             await self._read(client, reply)
             completion = reply.completion(self._known)
             self._model.completed(self._exchange, completion)
-            return Answer(completion, reply.measured)
+            usage = counted(self._heard(is_over=True), completion.usage, self._body_bytes)
+            return Answer(completion._replace(usage=usage or self.most), usage is not None)
         except Exception as error:
             failure = failure_of(self._model.cause_of(error), self._model.idle_seconds, self._booking)
             if failure is None:
@@ -197,10 +199,12 @@ class StreamingCall:
             raise failure from None
 
     def _booking(self, is_over: bool) -> Booking:
+        return booking_of(self._heard(is_over), self.most, self._body_bytes)
+
+    def _heard(self, is_over: bool) -> Heard:
         reply = self._exchange.reply
         unseen = self._unseen + time.monotonic() - self._last
-        heard = Heard(reply.told, reply.measured, reply.shown_bytes, unseen, is_over)
-        return booking_of(heard, self.most, self.most.input_tokens - TOKENS_BESIDE_BYTES)
+        return Heard(reply.told, reply.measured, reply.shown_bytes, unseen, is_over)
 
     async def _read(self, client: Any, reply: StreamedReply) -> None:
         loop = asyncio.get_running_loop()
@@ -218,7 +222,8 @@ class StreamingCall:
                     now, hidden = time.monotonic(), reply.hides
                     came = reply.take(line)
                     self._unseen += now - self._last if hidden else 0.0
-                    self._last = now
+                    if came or hidden:  # a sign of life alone does not say that nothing was made since the last words
+                        self._last = now
                     if came:
                         patience.reschedule(loop.time() + idle * reply.silence)
                     if reply.done:

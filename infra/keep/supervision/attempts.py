@@ -78,5 +78,5 @@ class Attempts:
                 try:
                     boot_files.add_to_boot_log(self._bot, self._places.checkout(branch), line)
                     break
-                except (OSError, ValueError) as error:
+                except Exception as error:  # whatever it is, an agent without its watcher is worse
                     self._log.warning("attempt.not_recorded", branch=branch, reason=brief(error))

@@ -217,8 +217,8 @@ class Git:
                         start_new_session=True,
                         **self._identity.for_child,
                     )
-            except OSError as error:  # there is no git, or no such directory
-                why = f"cannot be started in {self.directory}: {error.strerror}"
+            except (OSError, ValueError) as error:  # no git, no such directory, or a word that no program can be given
+                why = f"cannot be started in {self.directory}: {getattr(error, 'strerror', None) or error}"
                 raise GitError(words, CANNOT_START, why) from error
 
     def ok(self, *words: str) -> bool:

@@ -16,7 +16,7 @@ def is_the_pms(email: str) -> bool:
 
 def last_word(git: Git, main: str) -> str:
     """The newest one; empty when it is too far back. Raises GitError."""
-    lines = git("log", f"--max-count={LOOKED_BACK}", "--format=%H %ce", main, "--").splitlines()
+    lines = git("log", f"--max-count={LOOKED_BACK}", "--encoding=UTF-8", "--format=%H %ce", main, "--").splitlines()
     return next((commit for commit, _, email in (line.partition(" ") for line in lines) if is_the_pms(email)), "")
 
 
@@ -28,7 +28,9 @@ def pm_has_moved(git: Git, before: str, now: str) -> bool:
     if before == now:
         return False
     try:
-        emails = git("log", f"--max-count={LOOKED_BACK}", "--format=%ce", now, f"^{before}", "--").splitlines()
+        emails = git(
+            "log", f"--max-count={LOOKED_BACK}", "--encoding=UTF-8", "--format=%ce", now, f"^{before}", "--"
+        ).splitlines()
     except GitError:  # what main held before is gone: only the PM can do that
         return True
     return not emails or any(map(is_the_pms, emails))

@@ -181,3 +181,49 @@ def test_every_path_of_the_module_is_used_by_its_tools() -> None:
     """The schemas that the model sees name the arguments that the tools take."""
     assert list(tools.READ_FILE.input_schema["properties"]) == ["path", "offset_lines", "limit_lines"]
     assert tools.WRITE_FILE.input_schema["required"] == ["path", "content"]
+
+
+def test_an_edit_by_the_tool(box: Toolbox, tmp_path: Path) -> None:
+    """The same code as that of the operation; what to do next stands in the result."""
+    (tmp_path / "a").write_text("one\ntwo\n")
+
+    def edit(**more: object) -> Reply:
+        return box.call(ToolUse("call", "edit_file", {"path": "a", **more}))
+
+    assert (
+        edit(old="one", new="1").content == "replaced 1 in a (warning: unread: this run has not read the file before "
+        "it was edited)"
+    )
+    refused = edit(old="three", new="3")
+    assert refused.is_error
+    assert refused.shown.endswith("Copy old from the file; readFile shows it")
+    assert edit(old="x", new="x").is_error
+    assert edit(old="1", new="2", count=0).error_code == "invalid_arguments"
+    (tmp_path / "a").write_text("1\nelse\n")
+    assert "has changed since" in edit(old="1", new="2").content
+    read(box, "a")
+    assert edit(old="1", new="2").facts == {"path": "a", "replaced": 1}
+    assert (tmp_path / "a").read_text() == "2\nelse\n"
+
+
+def test_a_file_is_deleted_and_a_link_itself(box: Toolbox, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "to").symlink_to("a")
+
+    def delete(path: str) -> Reply:
+        return box.call(ToolUse("call", "delete_file", {"path": path}))
+
+    assert delete("to").content == "deleted to"
+    assert os.listdir(tmp_path) == ["a"]
+    assert "is a directory" in delete(".").content
+    assert delete("a").facts == {"path": "a"}
+    assert "does not exist" in delete("a").content
+
+
+def test_a_new_file_can_be_insisted_on(box: Toolbox, tmp_path: Path) -> None:
+    """`replace: false`; without it the tool replaces, as ever."""
+    given_ = {"path": "a", "content": "y", "replace": False}
+    assert not box.call(ToolUse("call", "write_file", given_)).is_error
+    assert "a exists" in box.call(ToolUse("call", "write_file", given_)).content
+    assert not write(box, "a", "z").is_error
+    assert box.call(ToolUse("call", "write_file", given_ | {"replace": 1})).error_code == "invalid_arguments"

@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infra.cell.loop import loop
+from infra.cell.loop.bash_tool import BASH
 from infra.cell.loop.context.trim import EVENTS, trimmed
+from infra.cell.loop.file_tools import DELETE_FILE, READ_FILE
+from infra.cell.loop.hop_tools import BOOTSTRAP
 from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.operations import event_of, message_of, said
-from infra.cell.loop.recorded import recorded
-from infra.cell.loop.registry import Reply, Verdict
+from infra.cell.loop.recorded import OPENED, recorded
+from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import replay
+from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import NOT_A_REPORT, ByOperations
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
 from tests.cell.loop.records import as_lines
@@ -24,6 +30,7 @@ from tests.cell.loop.workbench import Workbench
 
 REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "run-1")
 LIST = '[{"type": "shell", "command": "echo x >> did"}]'
+LEAVE = '{"type": "createFile", "path": ".signal/bootstrap", "content": "fix"}'
 REPORT = "All is done, and this is the report of it."
 
 
@@ -143,8 +150,9 @@ def test_one_operation_refused_and_the_rest_done(tmp_path: Path) -> None:
 
 
 def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
-    run = Run(tmp_path, LIST, REPORT, "[]", news=("The PM adds: be quick.",))
+    run = Run(tmp_path, LIST, LIST, REPORT, "[]", news=("The PM adds: be quick.", "90 % of the budget are used"))
     assert run.told(1)[-1] == {"type": "userMessage", "status": "ok", "text": "The PM adds: be quick.", "from": "pm"}
+    assert run.told(2)[-1]["from"] == "runtime"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +214,7 @@ def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
     )
     assert run.outcome.end is End.COMPLETED
     lines = as_lines(run.seen)
-    lines[0]["acts"] = "operations"
+    lines[0]["kind"] = OPENED["operations"]
     end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": run.outcome.end.value}
     again = recorded([*lines, end])
     assert again.acts == "operations"
@@ -235,3 +243,46 @@ def test_old_events_are_trimmed_as_old_results_are() -> None:
     assert trimmed(shorter, lambda text: "") == shorter
     words = Text(f"I think {long}")
     assert trimmed(words, lambda text: "") == words
+
+
+_LISTS = ("shell", "readFile", "deleteFile", "ls", "message")
+_REPLIES = st.one_of(
+    st.lists(st.sampled_from(_LISTS), max_size=3).map(
+        lambda kinds: json.dumps(
+            [
+                {"type": kind} | {"shell": {"command": "c"}, "message": {"text": "t"}}.get(kind, {"path": "p"})
+                for kind in kinds
+            ]
+        )
+    ),
+    st.sampled_from([REPORT, "Yes.", "[", "null", LIST + LIST, "{'type': 'shell'}", "<think>x", LEAVE]),
+)
+
+
+def _fake() -> Toolbox:
+    """Tools that are quick, fail, or hand over."""
+
+    def fails(given: Mapping[str, Any], seconds: float) -> Reply:
+        raise ToolError("it cannot be done", "do another thing")
+
+    return Toolbox(
+        [
+            Tool(BASH, lambda given, seconds: Reply("out", facts={"stderr": "", "exit": 1}), 1000, SideEffect.EXECUTE),
+            Tool(READ_FILE, lambda given, seconds: Reply("x", facts={"lines": 1}), 1000, SideEffect.READ),
+            Tool(DELETE_FILE, fails, 1000, SideEffect.WRITE),
+            Tool(BOOTSTRAP, lambda given, seconds: Reply("bye", hands_over=True), 1000, SideEffect.AUTH),
+        ]
+    )
+
+
+@given(st.lists(_REPLIES, min_size=1, max_size=12), st.sampled_from(["end_turn", MAX_TOKENS]))
+def test_whatever_a_run_by_text_was_it_is_replayed(texts_: list[str], last: str) -> None:
+    """A hundred of them: the same calls, words and end."""
+    seen: list[Event] = []
+    replies = [says(text) for text in texts_[:-1]] + [says(texts_[-1], last)] + [says(LEAVE)]
+    hooks = Hooks(record=seen.append)
+    outcome = loop.run(Canned(replies), REQUEST, _fake(), Bounds(len(replies), 100), hooks, ByOperations)
+    lines = as_lines(seen)
+    lines[0] |= {"kind": OPENED["operations"], "most_steps": len(replies)}
+    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}
+    assert replay(recorded([*lines, end])).differences == ()

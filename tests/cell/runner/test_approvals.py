@@ -165,8 +165,8 @@ def test_what_waits_is_not_tried_at_ticks_and_what_waits_no_more_is(cell: Cell) 
     cell.model.replies += [calls(bash(TOUCH)), says("I wait for you.")]
     run = start(cell, limits=limits(work_seconds=0.2))
     wait_for(lambda: cell.reported("stopped (awaiting approval): make it"), "the end of the unit")
-    before = run.log().count('"by": "clock"')
-    wait_for(lambda: run.log().count('"by": "clock"') > before + 3, "some ticks")
+    before = run.log().count('"by": "clock')
+    wait_for(lambda: run.log().count('"by": "clock') > before + 3, "some ticks")
     assert len(cell.model.requests) == 2
 
     cell.model.at_last = says("No.", REFUSAL)

@@ -7,6 +7,7 @@ import os
 import random
 import string
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,9 +18,11 @@ from infra.cell.loop.loop import End, Outcome
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner import briefing
 from infra.cell.runner.new_directives import NewDirectives
+from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import args_hash
 from infra.cell.runner.wakes import Wakes
+from infra.shared.control import TENDING_SECONDS
 from infra.shared.conversation import (
     FIRST_MESSAGE,
     MAX_TOKENS,
@@ -356,6 +359,32 @@ def test_what_the_pm_adds_meanwhile_is_told_once(cell: Cell) -> None:
     assert "second thing\n\nin two lines" in directives.all_words()
     assert directives.news() is None
     wakes.close()
+
+
+def test_a_clock_that_is_set_back_makes_no_wait_longer(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even when main moves after that; and looking at it is promised its time."""
+    cell.tell("do it")
+    context = cell.context()
+    now, left, promised = time.time, list[float](), list[float]()
+
+    class Woken(Wakes):
+        def sleep(self, until: float, wall_seconds: Callable[[], float] = time.time) -> bool:
+            left.append(until - time.time())
+            monkeypatch.setattr(time, "time", lambda: now() - 3600)
+            return len(left) == 1
+
+    look = context.page.look
+
+    def looks() -> PageSeen:
+        promised.append(context.heartbeat.snapshot().within)
+        return look()
+
+    monkeypatch.setattr(context.page, "look", looks)
+    wakes = Woken(cell.places.git_socket, context.log, Interruption())
+    context.heartbeat.beat("waiting for the model", 5.0)
+    assert not NewDirectives(context, wakes, look().open).wait(5.0)
+    assert [round(each) for each in left] == [5, 5]
+    assert promised[0] > TENDING_SECONDS
 
 
 def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:

@@ -82,6 +82,19 @@ def _ticked(run: Runner, times: int) -> bool:
     return len(woken) >= times
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0b", "\x1c"])
+def test_no_subject_of_the_agents_ends_the_count(cell: Cell, end: str) -> None:
+    """It may hold what Unicode calls a line end; and the agent may have told git to speak another encoding."""
+    context = cell.context()
+    assert context.page.report("main@0123456789ab stopped (stuck): do it", "text")
+    context.page.look()
+    context.git("merge", "--quiet", "--ff-only", "origin/main")
+    context.git("commit", "--quiet", "--allow-empty", "--message", f"a note{end}and more")
+    for encoding in ("UTF-8", "UTF-16"):
+        context.git("config", "i18n.logOutputEncoding", encoding)
+        assert stops_since_word(context.git, context.git("rev-parse", "HEAD")).runs == 1
+
+
 def test_the_count_is_mains_and_the_pms_word_resets_it(cell: Cell) -> None:
     """Of unsent reports as well; the agent's own pushes do not."""
     cell.tell("do it")

@@ -225,6 +225,27 @@ def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: C
     assert _pid_in(f"{cell.checkout}/logs/web.pid") != kept
 
 
+def test_what_a_service_left_ends_though_nothing_is_run(cell: Cell) -> None:
+    """One that goes into the background and is started again would leave a process each time."""
+    leave = "setsid sleep 1000 & echo $! >> logs/daemons"
+    write(f"{cell.checkout}/services.yaml", f"services: [{{name: web, command: [bash, -c, '{leave}']}}]\n")
+    cell.start(cell.boot(limits=limits(work_seconds=0.2)))
+    daemons = f"{cell.checkout}/logs/daemons"
+    wait_for(lambda: os.path.exists(daemons) and len(read(daemons).splitlines()) > 1, "it was started twice")
+    wait_for(lambda: all(gone(int(pid)) for pid in read(daemons).splitlines()), "what it left is ended")
+
+
+@pytest.mark.parametrize("wrong", ["a\0b", "\ud800", "x" * 200_000])
+def test_nothing_in_the_agents_own_state_ends_its_runners(cell: Cell, wrong: str) -> None:
+    """Each of them would meet it again."""
+    cell.context().state.change(awaiting="", awaiting_at=wrong)
+    cell.model.replies.append(says("It is done."))
+    cell.tell("do it")
+    run = cell.start(cell.boot())
+    wait_for(lambda: cell.reported("It is done.") or run.process.poll() is not None, "the report")
+    assert run.process.poll() is None, run.log()
+
+
 def test_a_file_of_services_that_cannot_be_used_is_told(cell: Cell) -> None:
     """To the PM in a report, once, also by the next runner; and to the model that wrote it."""
     told: list[str] = []

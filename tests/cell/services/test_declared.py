@@ -33,6 +33,15 @@ def test_a_service_has_a_name_a_command_and_perhaps_a_directory() -> None:
         ("services: [", "is not YAML"),
         ("services: \xff", "is not YAML"),
         ("[" * 5000, "is not YAML"),
+        (
+            "services:\n- - &a0 [x, x]\n" + "".join(f"  - &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60)),
+            "aliases",
+        ),
+        (
+            "a0: &a0 {k: v}\n"
+            + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 30)),
+            "aliases",
+        ),
         ("web: {command: [x]}", "must hold one key"),
         ("services: {web: x}", "must hold one key"),
         (f"services: [{', '.join([ONE] * (MOST_SERVICES + 1))}]", "at most 8"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from infra.cell.services.declared import FILE
 from infra.cell.services.judge import Allowance
-from infra.cell.services.supervisor import Services
+from infra.cell.services.supervisor import LOGS, MOST_LOG_BYTES, Services
 from tests.cell.loop.waiting import gone, wait_for
 
 ROOMY = Allowance(1 << 40, 1000.0)
@@ -105,6 +106,33 @@ def test_one_that_takes_too_much_is_ended(tmp_path: Path) -> None:
         wait_for(lambda: any("MiB of memory" in words for words in place.shown), "and that is shown")
     finally:
         place.services.close()
+
+
+def test_what_stands_in_the_place_of_a_log_blocks_nobody(place: Place) -> None:
+    """A pipe that nobody reads would hold the thread, and with its lock the runner."""
+    log = place.directory / LOGS / "web.log"
+    log.parent.mkdir(parents=True)
+    os.mkfifo(log)
+    place.declare(f"services: [{sleeper('web', 'echo here;')}]")
+    starting = threading.Thread(target=place.services.start, daemon=True)
+    starting.start()
+    starting.join(10)
+    try:
+        assert not starting.is_alive()
+        place.pid("web")
+        wait_for(lambda: log.read_text() == "here\n", "its output")
+    finally:
+        if starting.is_alive():  # so that the others can be tested
+            os.close(os.open(log, os.O_RDONLY | os.O_NONBLOCK))
+
+
+def test_one_that_floods_its_log_is_ended_and_the_log_is_cut(place: Place) -> None:
+    """The watcher would end the runner for it, and the next one would start it again."""
+    place.declare("services: [{name: web, command: [bash, -c, 'yes & wait']}]")
+    place.services.start()
+    wait_for(lambda: any("MiB of output" in words for words in place.shown), "it is ended")
+    place.services.close()
+    assert (place.directory / LOGS / "web.log").stat().st_size <= MOST_LOG_BYTES
 
 
 def test_all_end_with_their_runner_even_those_that_do_not_listen(place: Place) -> None:

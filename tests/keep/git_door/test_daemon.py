@@ -138,7 +138,7 @@ def test_content_is_judged(server: Server) -> None:
     assert "over the limit of 10000" in world.agent.refused("main")
     world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
     world.agent.commit({"COMMS.md": PAGE.replace("be good", "be bad")})
-    assert "the PM alone write COMMS.md" in world.agent.refused("main")
+    assert "which the PM and the keep alone write" in world.agent.refused("main")
     world.settings("propose")
     world.agent.git("reset", "--quiet", "--hard", "HEAD~1")
     world.agent.commit({"src/b.py": "1\n"})

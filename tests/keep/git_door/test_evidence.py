@@ -254,5 +254,3 @@ def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
     second = put("2", "Approval  wanted [0123456789abcdef]: ls", "May I?", ())
     assert "- commits: none" in second
     assert "'Approval wanted' [0123456789abcdef]: ls" in second[0]
-    asked = put("3", "approval wanted [01234567]: ls", "May I?", ())
-    assert asked[0].endswith("main@000000000000 approval wanted [01234567]: ls"), "an agent of before asks so"

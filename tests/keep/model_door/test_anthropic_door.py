@@ -316,7 +316,7 @@ def test_the_ledger_is_the_provider_s_bill(door: DoorProcess, wire: Wire) -> Non
     good = [line for line in lines if line["stop_reason"] is not None]
     before = len(good)
     wire.billed.clear()
-    for counts in (Counts(10, 20, 30, 40), Counts(1, 2, 0, 0), Counts(0, 1, 5, 100_000)):
+    for counts in (Counts(10, 20, 30, 40), Counts(100, 2, 0, 0), Counts(0, 1, 5, 100_000)):
         ask(door, wire, Answer((Say("x"),), usage=counts))
 
     good = [line for line in door.ledger() if line["event"] == "settled" and line["stop_reason"] is not None][before:]
@@ -327,7 +327,7 @@ def test_the_ledger_is_the_provider_s_bill(door: DoorProcess, wire: Wire) -> Non
     assert sum(line["cache_read_tokens"] for line in good) == bill.cache_read
     assert [line["usd"] for line in good] == [
         pytest.approx((10 * 4 + 20 * 20 + 30 * 5 + 40 * 0.2) / 1e6),
-        pytest.approx((1 * 4 + 2 * 20) / 1e6),
+        pytest.approx((100 * 4 + 2 * 20) / 1e6),
         pytest.approx((1 * 20 + 5 * 5 + 100_000 * 0.2) / 1e6),
     ]
     every = [line for line in door.ledger() if line["event"] == "settled"]

@@ -13,6 +13,7 @@ from infra.keep.model_door.booking import (
     Booking,
     Heard,
     booking_of,
+    counted,
 )
 from infra.shared.conversation import Usage
 from tests.keep.model_door.conversations import usages
@@ -49,6 +50,26 @@ def test_a_count_that_cannot_be_true_is_none(prompt: int) -> None:
 def test_what_was_shown_was_made_whatever_the_provider_says() -> None:
     """Also as its last word."""
     assert booking_of(Heard(Usage(900, 0), True, 64_000), MOST, BODY).usage.output_tokens == 1000
+
+
+@pytest.mark.parametrize(
+    ("last", "told", "shown", "booked"),
+    [
+        (Usage(900, 70, 0, 9000), Usage(), 280, Usage(900, 70, 0, 9000)),
+        (Usage(900, 0), Usage(), 64_000, Usage(900, 1000)),
+        (Usage(900, 0), Usage(900, 70), 10, Usage(900, 70)),
+        (Usage(10**6, 70), Usage(), 280, Usage(10**6, 70)),
+        (Usage(0, 0), Usage(900, 70), 280, None),
+        (Usage(BODY // MOST_BYTES_PER_TOKEN - 1, 70), Usage(), 280, None),
+    ],
+    ids=["true", "less than was shown", "less than before", "more than was sent", "nothing", "less than was sent"],
+)
+def test_a_whole_reply_is_booked_as_counted_unless_that_cannot_be(
+    last: Usage, told: Usage, shown: int, booked: Usage | None
+) -> None:
+    """A provider, or what stands before it, that says nothing was used would make every budget endless."""
+    assert counted(Heard(told, True, shown), last, BODY) == booked
+    assert counted(Heard(told, False, shown), last, BODY) is None
 
 
 @given(usages, st.booleans(), st.integers(0, 10**6), st.floats(0, 1e6), st.booleans())

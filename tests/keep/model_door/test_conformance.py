@@ -13,8 +13,10 @@ from collections.abc import Callable
 import pytest
 
 from infra.keep.model_door.background import load_all
+from infra.keep.model_door.booking import MOST_TOKENS_PER_SECOND, NOTICE_SECONDS
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
+from infra.keep.model_door.streaming import StreamingModel
 from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, Request, Text, ToolResult, ToolUse, Usage
 from infra.shared.conversation import MAX_TOKENS as CUT
 from tests.keep.model_door import dialects
@@ -232,6 +234,18 @@ def test_a_reply_that_breaks_off_anywhere_is_a_failure(dialect: Dialect, then: s
 
 
 @every_dialect
+def test_what_calls_a_tool_was_made_as_well(dialect: Dialect) -> None:
+    """A long call behind a word: when the reply breaks off after it, its bytes count as those of the word do."""
+    model = dialect.model("http://127.0.0.1:9", IDLE_SECONDS, MAX_BYTES)
+    assert isinstance(model, StreamingModel)
+    reply = model.exchange(a_request(messages=EARLIER)).reply
+    called = Called("call_1", "write_file", {"content": "x" * 50_000})
+    for line in b"".join(dialect.reply(("So.",), (called,))).split(b"\n"):
+        reply.take(line)
+    assert reply.shown_bytes > 50_000
+
+
+@every_dialect
 @pytest.mark.parametrize(
     ("content_type", "body", "costs"),
     [
@@ -277,6 +291,19 @@ def test_silence_is_given_up(dialect: Dialect, then: str) -> None:
     failure = fail(dialect, sent, SHORT_SECONDS)
     assert (failure.type, failure.measured) == ("unavailable", False)
     assert failure.message.startswith("no new content from the provider for 1 s")
+
+
+@every_dialect
+def test_signs_of_life_do_not_shorten_what_may_have_been_made(
+    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some providers hold a long call back until it is whole, and say meanwhile only that they are there."""
+    monkeypatch.setattr(dialects, "MAX_TOKENS", 100_000)
+    pieces = dialect.reply(("Hello.",))
+    begun = next(count for count in range(1, len(pieces)) if b'"He' in b"".join(pieces[:count]))
+    failure = fail(dialect, Sent((*pieces[:begun], dialect.alive), "endless", pause=0.05), SHORT_SECONDS)
+    assert failure.usage
+    assert failure.usage.output_tokens >= (NOTICE_SECONDS + 0.9 * SHORT_SECONDS) * MOST_TOKENS_PER_SECOND
 
 
 @every_dialect

@@ -98,6 +98,13 @@ def test_git_that_cannot_start_is_a_git_error(tmp_path: Path, directory: str) ->
     assert Git(str(tmp_path))("version")
 
 
+@pytest.mark.parametrize("word", ["a\0b", "\ud800", "x" * (1 << 20)])
+def test_a_word_that_no_program_can_be_given_is_a_git_error(tmp_path: Path, word: str) -> None:
+    """It may stand in a file that the agent wrote."""
+    with pytest.raises(GitError, match="cannot be started"):
+        Git(str(tmp_path))("rev-parse", word)
+
+
 def time_out(directory: Path, how: str = "sleep 60 & echo $!") -> tuple[GitError, int]:
     """The error of a git call that hangs, and the pid of what it started."""
     for seconds in (0.3, 3.0, 30.0):  # a busy machine may need more until that process is there
