@@ -33,7 +33,7 @@ _LIKE = re.compile(r"\[\s*(?:\{|\Z)|\{\s*(?:[\"'“\w}]|\Z)")
 _ON_THE_SAME_LINE = re.compile(r"[ \t,]*[\[{]")
 _ONE_TOO_MANY = re.compile(r"[ \t]*[\]}]|\s*\]")
 _GOES_ON = re.compile(r"\s*,\s*(?:\Z|[\[\]{},`~])")
-_WENT_BEFORE = re.compile(r"[}\]\"]\s*,\s*\Z")
+_WENT_BEFORE = re.compile(r"(?:[}\]\"]\s*,|\})\s*\Z")
 _ANOTHER = re.compile(r"\{\s*\"type\"\s*:\s*\"(?:createFile|readFile|editFile|deleteFile|shell)\"")
 _IS_SAMPLE = re.compile(r"(?!(?:json\w*|javascript|js|operations?)\b)\S", re.IGNORECASE)
 """What stands behind the fence of a sample of something else."""
@@ -246,7 +246,9 @@ def _problem_beside(before: str, behind: str) -> NotTaken | None:
     if (turns and turns[-1]) or _COMES_BACK.search(behind):
         return NotTaken(Why.FORM, "the list stands in reasoning or in a comment; expected it behind that")
     if _GOES_ON.match(behind) or _WENT_BEFORE.search(before[-FENCE_CHARS:]):
-        return NotTaken(Why.CUT, "a comma beside the list says that a part of it is missing; expected the whole list")
+        return NotTaken(
+            Why.CUT, "what stands beside the list says that a part of it is missing; expected the whole list"
+        )
     if _ANOTHER.search(before) or _ANOTHER.search(behind):
         return NotTaken(Why.CUT, "the reply holds a list and another operation beside it; expected one list")
     return None

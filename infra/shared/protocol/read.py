@@ -73,9 +73,23 @@ def _asked(framed: Framed) -> Requested | NotTaken:
         return NotTaken(Why.FORM, f"the list holds {len(elements)} operations; expected at most {MOST_OPERATIONS}")
     if elements and not any(isinstance(element, dict) for element in elements):
         return NotTaken(Why.CUT, f"the list holds {_kind_of(elements[0])}; expected operations, each an object")
+    missing = _missing(elements, framed.blocks)
+    if missing:
+        return NotTaken(
+            Why.CUT, f"{missing[:100]!r} is not there; expected a fence '```block {missing[:100]}' behind the list"
+        )
     seen: set[str] = set()
     items = tuple(_item(element, number, framed.blocks, seen) for number, element in enumerate(elements, 1))
     return Requested(items, framed.prose, notes)
+
+
+def _missing(elements: list[Any], blocks: Mapping[str, str | None]) -> str:
+    """A block that is wanted, and before which the reply may have been cut; empty where there is none, or where another
+    one that nobody wants says that only a name is wrong."""
+    values = (value for element in elements if isinstance(element, dict) for value in element.values())
+    names = (value.get("block") for value in values if isinstance(value, dict))
+    wanted = {name for name in names if isinstance(name, str)}
+    return min(wanted - blocks.keys(), default="") if blocks.keys() <= wanted else ""
 
 
 def _item(element: Any, number: int, blocks: Mapping[str, str | None], seen: set[str]) -> Operation | RefusedOperation:

@@ -107,7 +107,6 @@ def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it
     block = "```block A\nx\n```\n"
     assert len(operations(want + block)) == 2
     for text, words in {
-        want: "wants the block 'A'",
         want + block.replace("A", "B"): "wants the block 'A'",
         want + block + block: "stands twice",
         want.replace('"A"}', '"A", "block": "A"}') + block: "content is an object",
@@ -133,6 +132,8 @@ def test_a_list_beside_a_piece_of_another_does_nothing() -> None:
         f'mand": "cd build"}},\n{LS}',
         f"[{LS}]\nNo, rather this: [{LS}]",
         f'[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n```block A\nx',
+        f'```json\n[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n```\n\n```bl',
+        f'"type": "shell", "command": "cd build"}}\n{LS}\n',
     ):
         assert isinstance(read(text), NotTaken), text
     for text in (f"As you say,\n[{LS}]", f"[{LS}], as you say", f"[{LS}]\nThen A --> B."):
