@@ -203,9 +203,8 @@ _SHAPES = (
         rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
         # Atomic: the ways to cut `a: a: a:` into headers are without number.
         rb"""(?:[\s"',+]|\\[nr])*+(?>(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\[nr]){1,8}){0,8})"""
-        rb"""((?:[A-Za-z0-9+/=]|[\s"',+]|\\[nr]){40,65536})"""
         # Without its end it ends with its last letter: a quote behind it is not the key's.
-        rb"""(?:-----END[A-Z0-9 ]{1,60}-----|(?<=[A-Za-z0-9+/=]))""",
+        rb"""((?:[A-Za-z0-9+/=]|[\s"',+]|\\[nr]){40,65536})(?:-----END[A-Z0-9 ]{1,60}-----|(?<=[A-Za-z0-9+/=]))""",
         lambda body: len(set(body)) >= 12,
     ),
     _Shape(_KEY_OF + "Anthropic", (b"sk-ant-",), rb"sk-ant-([A-Za-z0-9_-]{24,500})", _is_random_beside_words),
