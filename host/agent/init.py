@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from infra.shared.people import Person
 from infra.shared.repository.bare_config import MARKER, SETTINGS
 from infra.shared.repository.git import Git
 from infra.shared.sockets import MAX_PATH_BYTES
+
+LOCK_SECONDS = 10.0
+"""How long a maker of an agent waits for another one."""
 
 
 class Initialised(NamedTuple):
@@ -81,10 +85,8 @@ def making(home: AgentPaths, refuse: Callable[[], None]) -> Iterator[str]:
     make_directories(base, 0o700)
     lock = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise try_again(f"another 'minifram init' or 'restore' works in {base}; try again") from None
+        if not _locked_within(lock, LOCK_SECONDS):
+            raise try_again(f"another 'minifram init' or 'restore' works in {base}; try again")
         refuse()
         unfinished = f"{base}/.{home.agent}.new"
         shutil.rmtree(unfinished, ignore_errors=True)  # an earlier init or restore that was killed
@@ -163,3 +165,17 @@ def _refuse_what_is_there(home: AgentPaths, settings_text: str | None) -> None:
 def try_to(remove: Callable[[str], None], path: str) -> None:
     with contextlib.suppress(OSError):  # already unwinding from the error that counts
         remove(path)
+
+
+def _locked_within(descriptor: int, seconds: float) -> bool:
+    """Agents are made one after another, so the other maker is done soon."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
