@@ -23,7 +23,6 @@ from infra.cell.runner.run_start import NoPrompt
 from infra.cell.runner.tries import WAITS, may_begin, next_try_at, stops_since_word
 from infra.cell.runner.wakes import Wakes, next_tick
 from infra.cell.services.declared import FILE
-from infra.cell.services.processes import adopt_orphans
 from infra.cell.services.supervisor import Services
 from infra.shared import comms
 from infra.shared.clock import timestamp
@@ -35,6 +34,7 @@ from infra.shared.repository.tip import TipBusy
 from infra.shared.repository.version import body_of
 from infra.shared.repository.word import pm_has_moved
 from infra.shared.status_file import SLEEPING
+from infra.shared.subreaper import become_subreaper
 
 DOOR_SECONDS = 5.0
 RETRY_SECONDS = 10.0
@@ -63,7 +63,7 @@ class Next(enum.Enum):
 def until_handed_over(context: RunnerContext) -> Exit:
     """Work on main, with the agent's services beside it. Gives the exit code; raises Interrupted."""
     try:
-        adopt_orphans()
+        become_subreaper()
     except OSError as error:  # then the watcher alone ends what gets away
         context.log.warning("orphans.not_adopted", error=str(error))
     services = Services(context.checkout, environment, context.log.info, context.status.services)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import time
@@ -14,17 +13,9 @@ import psutil
 from infra.cell.services.judge import Taken
 from infra.cell.services.own_children import OWN_CHILDREN
 
-_PR_SET_CHILD_SUBREAPER = 36
 POLITE_SECONDS = 0.3
 END_SECONDS = 5.0
 FAST_LOOKS = 50
-
-
-def adopt_orphans() -> None:
-    """From now on what a child leaves behind is our child, however it got away. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
 
 
 def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:

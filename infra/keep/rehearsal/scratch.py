@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from infra.keep.git_door.mainline import Unreadable, read_main
 from infra.keep.rehearsal.findings import Outage, Stage, Unfit, as_outage
-from infra.keep.services.processes import become_subreaper
 from infra.shared import comms
 from infra.shared.branches import problem_with_branch
 from infra.shared.paths import Paths
@@ -39,6 +38,7 @@ from infra.shared.repository.tip import (
     write_file,
 )
 from infra.shared.sockets import MAX_PATH_BYTES
+from infra.shared.subreaper import become_subreaper
 
 PM = Person("PM of the rehearsal", "pm@rehearsal.invalid")
 NOTE = "src/rehearsal.md"

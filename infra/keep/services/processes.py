@@ -6,7 +6,6 @@ handed back to it. Between watchers, a process is known by its boot id in the en
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import re
@@ -22,15 +21,7 @@ from infra.shared.boot import Boot
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 
-_PR_SET_CHILD_SUBREAPER = 36
 SWEEP_SECONDS = 15.0
-
-
-def become_subreaper() -> None:
-    """Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
 
 
 def start_time(pid: int) -> float | None:

@@ -20,6 +20,7 @@ from infra.keep.supervision.parts import Parts, now
 from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.signals import SignalName
+from infra.shared.subreaper import become_subreaper
 from infra.shared.watcher_file import SignalRequest
 
 LOOK_AGAIN_SECONDS = 1.0
@@ -78,7 +79,7 @@ class Observer:
         """Remember, look for a runner that outlived an earlier watcher, start the doors; queues `Started`."""
         parts, at = self._parts, now()
         file, problem = parts.memory.read()
-        processes.become_subreaper()
+        become_subreaper()
         try:
             parts.inbox.make()
             parts.door_files.put()

@@ -17,8 +17,9 @@ while time.monotonic() < until:
 END = f"""
 import subprocess, sys, time
 import psutil
-from infra.cell.services.processes import adopt_orphans, end_all_but
-adopt_orphans()
+from infra.cell.services.processes import end_all_but
+from infra.shared.subreaper import become_subreaper
+become_subreaper()
 subprocess.run([sys.executable, "-c", {CHAIN!r}])
 end_all_but(frozenset)
 time.sleep(0.2)

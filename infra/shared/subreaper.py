@@ -1,0 +1,14 @@
+"""Being the one to whom the kernel gives what a descendant leaves behind (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+
+from __future__ import annotations
+
+import ctypes
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """From now on what a child leaves behind is our child, however it got away. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
