@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import stat
 import subprocess
 import threading
 import time
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from infra.cell.services import processes
 from infra.cell.services.declared import FILE, Declared, Service, read
 from infra.cell.services.judge import WINDOW_SECONDS, Allowance, Taken, allowance, excess, pause_after
+from infra.cell.services.output import ServiceLog
 from infra.shared.safe_files import Below
 
 POLL_SECONDS = 0.2
@@ -23,9 +23,6 @@ SAMPLE_SECONDS = 2.0
 POLITE_SECONDS = 0.5
 NICE = 10
 LOGS = "logs/services"
-MOST_LOG_BYTES = 4 << 20
-"""A log that grows beyond is cut; and a service that brings its log there twice within FLOOD_SECONDS is ended."""
-FLOOD_SECONDS = 60.0
 
 Log = Callable[..., object]
 
@@ -35,6 +32,7 @@ class _Running:
     """One service, as it is now."""
 
     service: Service
+    output: ServiceLog
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     next_start: float = 0.0
@@ -44,8 +42,6 @@ class _Running:
     """It ended last."""
     cpu_at: float = 0.0
     """Processor time at the beginning of the window."""
-    cut_at: float = -FLOOD_SECONDS
-    """When its log was cut last."""
 
     def words(self) -> str:
         if self.process:
@@ -132,9 +128,12 @@ class Services:
             self._stamp = stamp
             self._declare(read(self._checkout), now)
         for each in self._running.values():
+            if each.process and each.output.flood:
+                # Here and not by the watcher, which looks once a minute and would end the runner for it.
+                self._end([each])
+                self._ended(each, each.output.flood, now)
             if each.process and each.process.poll() is not None:
                 self._ended(each, _how(each.process.returncode), now)
-            self._bound_log(each, now)
             if not each.process and now >= each.next_start:
                 self._start(each, now)
         if self._running and now - self._sampled >= SAMPLE_SECONDS:
@@ -153,15 +152,14 @@ class Services:
         for each in gone:
             del self._running[each.service.name]
         for name, service in wanted.items():
-            self._running.setdefault(name, _Running(service))
+            self._running.setdefault(name, _Running(service, ServiceLog(self._files, f"{LOGS}/{name}.log")))
 
     def _start(self, each: _Running, now: float) -> None:
         name, command, directory = each.service
         try:
             where = os.path.join(self._checkout, directory)
             os.makedirs(os.path.join(self._checkout, LOGS), exist_ok=True)
-            self._files.set_aside(_log_of(name), unless=stat.S_ISREG)  # a pipe would block this thread for ever
-            out, _ = self._files.open_to_append(_log_of(name))
+            out = each.output.pipe()
             try:
                 each.process = subprocess.Popen(
                     command,
@@ -189,19 +187,6 @@ class Services:
         pause, each.ends = pause_after(each.ends, now - each.started_at)
         each.process, each.why, each.next_start = None, why, now + pause
         self._log("service.ended", service=each.service.name, why=why, next_start_in=pause)
-
-    def _bound_log(self, each: _Running, now: float) -> None:
-        """Here and not by the watcher, which looks once a minute and would end the runner for it."""
-        path = _log_of(each.service.name)
-        status = self._files.status(path)
-        if status is None or status.st_size <= MOST_LOG_BYTES:
-            return
-        since, each.cut_at = now - each.cut_at, now
-        if each.process and since < FLOOD_SECONDS:
-            self._end([each])
-            self._ended(each, f"it wrote over {MOST_LOG_BYTES >> 20} MiB of output in {since:.0f} s", now)
-        with contextlib.suppress(OSError):
-            self._files.cut(path)
 
     def _weigh(self, now: float) -> None:
         if self._allowed is None:
@@ -241,10 +226,6 @@ def _stamp_of(path: str) -> object:
     except OSError:
         return None
     return (found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def _log_of(name: str) -> str:
-    return f"{LOGS}/{name}.log"
 
 
 def _how(status: int) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import string
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,8 @@ import pytest
 
 from infra.cell.services.declared import FILE
 from infra.cell.services.judge import Allowance
-from infra.cell.services.supervisor import LOGS, MOST_LOG_BYTES, Services
+from infra.cell.services.output import MOST_BYTES
+from infra.cell.services.supervisor import LOGS, Services
 from tests.cell.loop.waiting import gone, wait_for
 
 ROOMY = Allowance(1 << 40, 1000.0)
@@ -126,13 +129,36 @@ def test_what_stands_in_the_place_of_a_log_blocks_nobody(place: Place) -> None:
             os.close(os.open(log, os.O_RDONLY | os.O_NONBLOCK))
 
 
-def test_one_that_floods_its_log_is_ended_and_the_log_is_cut(place: Place) -> None:
+def test_one_that_floods_its_log_is_ended_and_the_log_never_grows_beyond_its_limit(place: Place) -> None:
     """The watcher would end the runner for it, and the next one would start it again."""
+    log, sizes = place.directory / LOGS / "web.log", [0]
+
+    def is_ended() -> bool:
+        sizes.append(log.stat().st_size if log.exists() else 0)
+        return any("MiB of output" in words for words in place.shown)
+
     place.declare("services: [{name: web, command: [bash, -c, 'yes & wait']}]")
     place.services.start()
-    wait_for(lambda: any("MiB of output" in words for words in place.shown), "it is ended")
+    wait_for(is_ended, "it is ended")
     place.services.close()
-    assert (place.directory / LOGS / "web.log").stat().st_size <= MOST_LOG_BYTES
+    assert 0 < max(sizes) <= MOST_BYTES
+
+
+def test_no_key_gets_into_its_log(place: Place) -> None:
+    """Not in two writes, not without an end of line."""
+    secret = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=36))
+    key = f"ghp_{secret}"
+    parts = f"printf 'a {key[:20]}'; sleep 0.1; printf '{key[20:]} b\\nand {key}'; sleep 1000"
+    (place.directory / "says").write_text(parts)
+    place.declare("services: [{name: web, command: [bash, says]}]")
+    place.services.start()
+    log = place.directory / LOGS / "web.log"
+    wait_for(lambda: log.exists() and "b\n" in log.read_text(), "its first line")
+    place.services.close()
+    wait_for(lambda: "and " in log.read_text(), "its last words")
+    assert secret[:8] not in log.read_text()
+    assert secret[-8:] not in log.read_text()
+    assert log.read_text().startswith("a ")
 
 
 def test_all_end_with_their_runner_even_those_that_do_not_listen(place: Place) -> None:
