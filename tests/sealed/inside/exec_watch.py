@@ -19,8 +19,8 @@ def _foreign_programs(own_device: int) -> list[tuple[str, int]]:
         if not pid.isdigit() or int(pid) == os.getpid():
             continue
         try:
-            name = os.readlink(f"/proc/{pid}/exe")
             program = os.open(f"/proc/{pid}/exe", os.O_RDONLY)
+            name = os.readlink(f"/proc/self/fd/{program}")  # the process may run another by now
         except OSError:
             continue
         if os.fstat(program).st_dev == own_device:
