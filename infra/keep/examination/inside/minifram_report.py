@@ -24,6 +24,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Reporter(int(os.environ.pop(VARIABLE))))
 
 
+def _text(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """What was raised, and where, before the end of the traceback: whoever cuts it keeps what matters."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    raised = f"{crash.path}:{crash.lineno}: {crash.message}\n\n"[: TEXT_CHARS // 3] if crash else ""
+    return raised + str(report.longrepr)[len(raised) - TEXT_CHARS :]
+
+
 class _Reporter:
     def __init__(self, descriptor: int) -> None:
         self._out = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")
@@ -47,15 +54,14 @@ class _Reporter:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self._say(broken=report.nodeid, text=str(report.longrepr)[-TEXT_CHARS:])
+            self._say(broken=report.nodeid, text=_text(report))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call" and report.passed:
             return
         expected = hasattr(report, "wasxfail") and report.skipped
         outcome = "passed" if expected else report.outcome
-        text = str(report.longrepr)[-TEXT_CHARS:] if report.failed else ""
-        self._say(test=report.nodeid, outcome=outcome, text=text)
+        self._say(test=report.nodeid, outcome=outcome, text=_text(report) if report.failed else "")
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._say(ended=int(exitstatus))
