@@ -145,8 +145,13 @@ def test_another_alarm_keeps_its_time(patience: Callable[[float], None]) -> None
     patience(0.05)
     with pytest.raises(Patience):
         within(60.0, sleeps)
+
+    def is_asked_to_end() -> None:
+        patience(0.05)
+        sleeps()
+
     with pytest.raises(Patience):
-        within(60.0, lambda: (patience(0.05), sleeps()))
+        within(60.0, is_asked_to_end)
     patience(0.15)
     with pytest.raises(OutOfTime):
         within(0.05, sleeps)
