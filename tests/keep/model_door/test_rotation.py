@@ -26,7 +26,7 @@ from infra.keep.model_door.rotation import (
     next_try,
 )
 from infra.shared.conversation import ERROR_TYPES, Text
-from tests.keep.model_door.dialects import Ollama, OpenAI
+from tests.keep.model_door.dialects import Chat, Ollama
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
 
@@ -96,7 +96,7 @@ def test_whatever_fails_the_tries_are_few_and_in_order(
 
 # --- the door
 
-FIRST, SECOND = OpenAI(), Ollama()
+FIRST, SECOND = Chat(), Ollama()
 REFUSED = {status: Answer((FIRST.refusal("not now"),), status=status) for status in (401, 429, 503)}
 HELLO = Answer(SECOND.reply(("hello",)))
 
