@@ -46,8 +46,8 @@ class ToolUse(Value, frozen=True, tag_field="type", tag="tool_use"):
     input: dict[str, Any]
 
 
-MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Images that all providers take."""
+MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+"""Of images that all providers take."""
 MOST_IMAGE_CHARS = 5 << 20
 """Of one image in base64: what Anthropic takes at most."""
 MOST_IMAGE_BYTES = MOST_IMAGE_CHARS // 4 * 3
@@ -58,7 +58,7 @@ MOST_IMAGES, MOST_IMAGES_CHARS = 20, 20 << 20
 class Image(Value, frozen=True, tag_field="type", tag="image"):
     """For the model to look at; in a user's message, or in a tool's result."""
 
-    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    media_type: MediaType
     data: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_IMAGE_CHARS)]
     """Base64."""
 
@@ -71,6 +71,21 @@ class Image(Value, frozen=True, tag_field="type", tag="image"):
     def words(self) -> str:
         """What stands for it where no image can."""
         return f"[image: {self.media_type}, {self.size} bytes]"
+
+
+def media_type_of(content: bytes) -> str:
+    """By its first bytes; nothing for what is none of the four."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((found for start, found in _STARTS.items() if content.startswith(start)), "")
+
+
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 
 
 class ToolResult(Value, frozen=True, tag_field="type", tag="tool_result", omit_defaults=True):
@@ -229,3 +244,8 @@ def request_from_dict(raw: Any) -> Request:
 def completion_from_dict(raw: Any) -> Completion:
     """Raises ValueError for a shape that is not ours."""
     return msgspec.convert(raw, Completion)
+
+
+def count_from_dict(raw: Any) -> TokenCount:
+    """Raises ValueError for a shape that is not ours."""
+    return msgspec.convert(raw, TokenCount)

@@ -10,13 +10,14 @@ import os
 
 import msgspec
 
-from infra.keep.model_door.model import Answer, CallFailure
+from infra.keep.model_door.model import Answer, CallFailure, takes_no_images
 from infra.keep.model_door.script import Played, Script, choose
 from infra.shared.conversation import (
     END_TURN,
     REFUSAL,
     TOOL_USE,
     Completion,
+    Image,
     Request,
     Text,
     ToolUse,
@@ -44,6 +45,12 @@ class ScriptedModel:
 
     def prepare(self, request: Request) -> ScriptedTurn:
         return ScriptedTurn(self, request, self._max_tokens)
+
+    def vision(self, image: Image, prompt: str) -> ScriptedTurn:
+        raise takes_no_images(self)
+
+    async def count_tokens(self, request: Request) -> int:
+        return _tokens(to_plain(request))
 
     def next(self, request: Request) -> Played:
         """Raises CallFailure where the script says so."""

@@ -25,9 +25,9 @@ from infra.keep.model_door.connection import (
 )
 from infra.keep.model_door.errors import CallRefused, ProviderError, retry_after_seconds, shortened, type_of_failure
 from infra.keep.model_door.keys import Key
-from infra.keep.model_door.model import Answer, CallFailure
+from infra.keep.model_door.model import Answer, CallFailure, counts_no_tokens, takes_no_images
 from infra.keep.model_door.tool_calls import known_ids
-from infra.shared.conversation import Completion, Image, Request, Usage
+from infra.shared.conversation import Completion, Image, Request, Usage, VisionRequest
 from infra.shared.model_settings import Choice
 
 if TYPE_CHECKING:
@@ -149,11 +149,23 @@ class StreamingModel(ABC):
     def problem(self) -> str | None:
         return self.key.problem or problem_with_base_url(self.base_url, self.example_url, self.needs_key)
 
-    def prepare(self, request: Request) -> StreamingCall:
+    def check(self) -> None:
+        """Raises CallFailure when nothing can be sent."""
         if self.problem:
             raise CallFailure("authentication" if self.key.problem else "invalid_request", self.problem)
+
+    def prepare(self, request: Request) -> StreamingCall:
+        self.check()
         request = request if self.sees else request.in_words
         return StreamingCall(self, self.exchange(request), known_ids(request), request.images)
+
+    def vision(self, image: Image, prompt: str) -> StreamingCall:
+        if not self.sees:
+            raise takes_no_images(self)
+        return self.prepare(VisionRequest(image, prompt).request)
+
+    async def count_tokens(self, request: Request) -> int:
+        raise counts_no_tokens(self)
 
     @abstractmethod
     def exchange(self, request: Request) -> Exchange: ...
@@ -166,7 +178,10 @@ class StreamingModel(ABC):
         return http_client(self.idle_seconds * self.longest_silence + 1, most_bytes)
 
     def send(self, client: Any, body: dict[str, Any]) -> AbstractAsyncContextManager[httpx2.Response]:
-        url = f"{self.base_url.rstrip('/')}{self.path}"
+        return self.post(client, self.path, body)
+
+    def post(self, client: Any, path: str, body: dict[str, Any]) -> AbstractAsyncContextManager[httpx2.Response]:
+        url = f"{self.base_url.rstrip('/')}{path}"
         headers = {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
         return cast("httpx2.AsyncClient", client).stream("POST", url, json=body, headers=headers)
 
@@ -224,7 +239,7 @@ class StreamingCall:
             if (
                 not 200 <= response.status_code < 300
             ):  # a reply that began is charged for, whatever status a proxy gives it
-                raise refusal(response.status_code, response.headers, await _beginning(response))
+                raise refusal(response.status_code, response.headers, await beginning(response))
             check_content_type(response.headers.get("content-type"), self._model.content_type)
             raw = cast("AsyncGenerator[bytes, None]", lines_of(response))
             # Closed here, not by the garbage collector, when the loop is left early.
@@ -311,7 +326,7 @@ def _refused(error: CallRefused) -> CallFailure:
     return CallFailure(kind, words, retry_after_seconds(error.headers, time.time()))
 
 
-async def _beginning(response: httpx2.Response) -> bytes:
+async def beginning(response: httpx2.Response) -> bytes:
     content = b""
     async for part in response.aiter_raw():
         content += part

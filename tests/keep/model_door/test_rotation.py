@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from infra.cell.model_client import ModelFailure
 from infra.keep.model_door.rotation import (
     BEGIN_SECONDS,
+    LACKS,
+    LEFT_AT_ONCE,
     MOST_WAIT_SECONDS,
     PASSING,
     PAUSE_SECONDS,
-    REFUSED_KEY,
     TRIES,
     FailedTry,
     Try,
@@ -52,6 +53,7 @@ def walk(outcomes: list[tuple[str, float | None]], models: int, seconds_each: fl
         ([("authentication", None)] + [(AWAY, None)] * 9, 2, [0, 1, 1]),
         ([("authentication", None)] * 9, 3, [0, 1, 2]),
         ([(AWAY, None), ("authentication", None), (AWAY, None)], 2, [0, 0, 1]),
+        ([(LACKS, None), (AWAY, None), (AWAY, None)], 2, [0, 1, 1]),
         ([(TOO_LONG, None)] * 9, 2, [0]),
         ([(AWAY, None), (AWAY, None), (TOO_LONG, None), (AWAY, None)], 3, [0, 0, 1]),
         ([(SLOW_DOWN, 300.0)] * 9, 2, [0, 1]),
@@ -89,9 +91,11 @@ def test_whatever_fails_the_tries_are_few_and_in_order(
     assert all(after - before <= 1 for before, after in pairwise(places))
     assert all(one.wait_seconds <= MOST_WAIT_SECONDS for one in tries)
     assert all(seconds * count <= BEGIN_SECONDS for count in range(1, len(tries)))
-    assert all(type in PASSING | {REFUSED_KEY} for type, _ in failing[: len(tries) - 1])
+    assert all(type in PASSING | LEFT_AT_ONCE for type, _ in failing[: len(tries) - 1])
     told = decisive([FailedTry(one.model, *outcome) for one, outcome in zip(tries, failing, strict=False)])
-    assert told == (len(tries) - 1 if failing[len(tries) - 1][0] not in PASSING | {REFUSED_KEY} else 0)
+    types = [type for type, _ in failing[: len(tries)]]
+    able = [place for place, type in enumerate(types) if type != LACKS]
+    assert told == (len(tries) - 1 if types[-1] not in PASSING | LEFT_AT_ONCE else (able or [0])[0])
 
 
 # --- the door
