@@ -39,7 +39,7 @@ from infra.keep.model_door.rotation import REFUSED_KEY
 from infra.keep.model_door.script import ScriptError
 from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, serve
 from infra.keep.model_door.surroundings import remove_foreign_settings
-from infra.keep.model_door.turns import first_answer
+from infra.keep.model_door.turns import asked_first, first_answer
 from infra.shared import arguments
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
@@ -237,7 +237,7 @@ class Door:
             stops = left if model.provider == MANUAL else None
             return await self._try(model, lambda: model.prepare(request), request.unit, stops)
 
-        return await first_answer(self.models, request.model, attempt, self._note)
+        return await first_answer(asked_first(self.models, request.model), attempt, self._note)
 
     async def look(self, asked: VisionRequest, left: asyncio.Future[None] | None = None) -> Completion:
         """What the first model that takes images says of one; a call like any other. Raises CallFailure."""
@@ -245,7 +245,7 @@ class Door:
         async def attempt(model: Model) -> Completion:
             return await self._try(model, lambda: model.vision(asked.image, asked.prompt), asked.unit, None)
 
-        return await first_answer(self.models, asked.model, attempt, self._note)
+        return await first_answer(asked_first(self.models, asked.model), attempt, self._note)
 
     async def count(self, request: Request, left: asyncio.Future[None] | None = None) -> TokenCount:
         """By the first model that counts. It costs nothing, so nothing is reserved. Raises CallFailure."""
@@ -256,7 +256,7 @@ class Door:
                 raise no_price(model)
             return TokenCount(await model.count_tokens(request), model.name)
 
-        return await first_answer(self.models, request.model, attempt, self._note)
+        return await first_answer(asked_first(self.models, request.model), attempt, self._note)
 
     def _note(self, model: Model, failure: CallFailure | None) -> None:
         place = self.models.index(model)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from infra.cell.loop.context.images import shown_by
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
 from infra.cell.loop.progress import NO_OP_LOOP
 from infra.cell.loop.registry import Reply
@@ -126,7 +127,10 @@ class ByTools:
         return NoActs(Message("assistant", (Text(text or "…"),)), text, advice)
 
     def answer(self, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str, steered: str) -> tuple[Block, ...]:
-        results = (ToolResult(call.id, reply.shown, reply.is_error) for call, reply in zip(calls, replies, strict=True))
+        results = (
+            ToolResult(call.id, reply.shown, reply.is_error, shown_by(reply.facts))
+            for call, reply in zip(calls, replies, strict=True)
+        )
         words = "\n\n".join(filter(None, (own, steered)))
         return (*results, *((Text(words),) if words else ()))
 
@@ -188,7 +192,7 @@ class ByOperations:
         notes, self._notes = self._notes, ()
         events += [said(words) for words in (*notes, own) if words]
         events += [said(steered, "pm" if steered.startswith(BY_THE_PM) else "runtime")] if steered else []
-        return (Text(message_of(events)),)
+        return (Text(message_of(events)), *(image for reply in replies for image in shown_by(reply.facts)))
 
 
 WAYS: Mapping[str, Callable[[], Way]] = {TOOLS: ByTools, OPERATIONS: ByOperations}

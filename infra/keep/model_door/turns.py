@@ -16,13 +16,10 @@ MAX_OTHERS_CHARACTERS = 2000
 
 async def first_answer(
     models: Sequence[Model],
-    name: str,
     attempt: Callable[[Model], Awaitable[_T]],
     note: Callable[[Model, CallFailure | None], None],
 ) -> _T:
-    """The first answer that an `attempt` gives; `name`: the model to begin with, or nothing. `note` is told how each
-    try ended. Raises CallFailure."""
-    models = asked_first(models, name)
+    """The first answer that an `attempt` gives. `note` is told how each try ended. Raises CallFailure."""
     began = time.monotonic()
     failed: list[FailedTry] = []
     failures: list[CallFailure] = []

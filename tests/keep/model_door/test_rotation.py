@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.loop.patience import Outage, next_wait
 from infra.cell.model_client import ModelFailure
 from infra.keep.model_door.rotation import (
     BEGIN_SECONDS,
@@ -210,3 +212,21 @@ def test_when_all_fail_the_first_failure_is_told_with_the_others_words(tmp_path:
     assert "of the other models: ollama qwen3: unavailable: the connection" in caught.value.message
     assert [line["model"] for line in lines if line["event"] == "opened"] == ["gpt-6.1-terra"] * 2 + ["qwen3"] * 2
     assert "no price is known for the model 'gpt-unheard-of'" in problem
+
+
+def test_a_model_alone_is_tried_again_by_who_asked(tmp_path: Path) -> None:
+    """The door makes one call, and tells the provider's wait; the runner waits for so long and makes it again."""
+    answers = iter((replace(REFUSED[503], headers=(("retry-after", "7"),)), Answer(FIRST.reply(("hello",)))))
+    with Peer(FIRST.content_type, lambda body: next(answers)) as peer:
+        model = {"provider": "openai", "base_url": peer.url}
+        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
+            with pytest.raises(ModelFailure) as caught:
+                door.complete()
+            assert len(peer.requests) == 1
+            wait = next_wait(Outage(), caught.value.type, caught.value.retry_after_seconds, left=1000.0)
+            said = door.complete()
+            ledger = door.ledger()
+
+    assert (caught.value.type, wait) == ("unavailable", 7.0)
+    assert said.content == (Text("hello"),)
+    assert [line.get("error") for line in ledger if line["event"] == "settled"] == ["unavailable", None]
