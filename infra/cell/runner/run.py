@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from infra.cell.loop import loop
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.context.context import Room, Summarised
-from infra.cell.loop.context.images import loaded
+from infra.cell.loop.context.images import Loader
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.loop import Answered, Bounds, End, Event, Hooks, Outcome
 from infra.cell.loop.player import Player
@@ -157,7 +157,8 @@ def _conversation(
 
     bounds = Bounds(start.most_steps(limits), limits.unit_seconds)
     until = time.monotonic() + limits.unit_seconds
-    ask = loaded(PatientModel(context, directives.wait, transcript.model_failed, until).complete, context.checkout)
+    seeing = context._replace(ask=Loader(context.checkout).loaded(context.ask))
+    ask = PatientModel(seeing, directives.wait, transcript.model_failed, until).complete
     room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
     hooks = Hooks(news, record, files.changed, approvals.awaits, room)
     if start.before is None:

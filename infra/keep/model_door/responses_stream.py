@@ -111,8 +111,8 @@ class ResponsesReply:
 
     @property
     def hides(self) -> bool:
-        """Before its first item, and in one that is withheld or that this door does not know."""
-        return not self._items or any(type not in ("message", "function_call") for type in self._open)
+        """Between items, and in one that is withheld or that this door does not know."""
+        return not self._open or any(type not in ("message", "function_call") for type in self._open)
 
     @property
     def _open(self) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from infra.cell.loop.context.context import Context, Room
-from infra.cell.loop.context.images import KeptImage, loaded, shown_by
+from infra.cell.loop.context.images import KeptImage, Loader, shown_by
 from infra.cell.loop.context.spill import MOST_TOGETHER
 from infra.cell.loop.context.tokens import IMAGE_BYTES, bytes_of
 from infra.cell.loop.context.trim import trimmed, whereabouts
@@ -22,6 +22,7 @@ from infra.cell.loop.reach import Workspace
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import ByOperations, ByTools
+from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
     MOST_IMAGES,
@@ -62,7 +63,7 @@ def told(way: ByTools | ByOperations, use: ToolUse, result: Any) -> Message:
 def sent(directory: Path, *messages: Message) -> Request:
     """As the door gets it."""
     model = Canned([says("ok")])
-    loaded(model, str(directory))(OPENING._replace(messages=(*OPENING.messages, *messages)))
+    Loader(str(directory)).loaded(model)(OPENING._replace(messages=(*OPENING.messages, *messages)))
     return model.requests[0]
 
 
@@ -156,7 +157,7 @@ def test_an_image_is_read_from_its_file_once(box: Toolbox, tmp_path: Path) -> No
     """What the provider was sent it is sent again, so that it can cache it; the record's file may go meanwhile."""
     message = told(ByTools(), *read(box))
     model = Canned([says("ok")] * 3)
-    ask = loaded(model, str(tmp_path))
+    ask = Loader(str(tmp_path)).loaded(model)
     request = OPENING._replace(messages=(*OPENING.messages, message))
     ask(request)
     (path,) = (tmp_path / "logs/outputs").iterdir()
@@ -165,6 +166,28 @@ def test_an_image_is_read_from_its_file_once(box: Toolbox, tmp_path: Path) -> No
     ask(OPENING)
     assert [len(each.images) for each in model.requests] == [1, 1, 0]
     assert model.requests[0] == model.requests[1]
+
+
+def test_an_image_that_the_provider_refuses_becomes_words(box: Toolbox, tmp_path: Path) -> None:
+    """It would refuse every later request as well; one that it has taken once is not the fault."""
+
+    def refuse(request: Request) -> Any:
+        raise ModelFailure("invalid_request", "could not process image")
+
+    good = told(ByTools(), *read(box))
+    (tmp_path / "bad.png").write_bytes(PNG[:20])
+    bad = told(ByTools(), *read(box, "bad.png", "call-2"))
+    model = Canned([says("ok"), refuse, says("ok"), says("ok"), refuse])
+    ask = Loader(str(tmp_path)).loaded(model)
+    request = OPENING._replace(messages=(*OPENING.messages, good))
+    both = request._replace(messages=(*request.messages, bad))
+    ask(request)
+    ask(both)
+    ask(both)
+    assert [len(each.images) for each in model.requests] == [1, 2, 1, 1]
+    assert "[image: image/png, 20 bytes, refused: could not process image]" in str(model.requests[-1].messages[-1])
+    with pytest.raises(ModelFailure):
+        ask(both)
 
 
 def test_an_image_counts_in_tokens_and_not_by_its_bytes() -> None:

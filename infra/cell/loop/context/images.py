@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from infra.cell.loop.context.spill import Spill
+from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
     MOST_IMAGES,
@@ -92,40 +93,54 @@ def _fit(images: Sequence[Image], share: int) -> bool:
     return len(images) <= MOST_IMAGES // share and chars <= MOST_IMAGES_CHARS // share
 
 
-def loaded(complete: Callable[[Request], Completion], checkout: str) -> Callable[[Request], Completion]:
-    """`complete` for requests whose images are in files of `checkout`. Those of the last request stay in memory."""
-    last: dict[KeptImage, Image | Text] = {}
+class Loader:
+    """Requests whose images are in files of `checkout`, as the door takes them. Those of the last request stay in
+    memory."""
 
-    def load(image: Image) -> Image | Text:
-        if not isinstance(image, KeptImage):
-            return image
-        return last[image] if image in last else _loaded(image, checkout)
+    def __init__(self, checkout: str) -> None:
+        self._checkout = checkout
+        self._last: dict[KeptImage, Image | Text] = {}
+        self._taken: set[KeptImage] = set()
+        """A provider has answered to these."""
 
-    def of(block: Block) -> list[Block]:
-        images = images_of(block)
-        found = [load(image) for image in images]
-        last.update((image, each) for image, each in zip(images, found, strict=True) if isinstance(image, KeptImage))
+    def loaded(self, complete: Callable[[Request], Completion]) -> Callable[[Request], Completion]:
+        """`complete` for such requests. An image that a provider refuses becomes words; else no request of this
+        conversation would ever be answered again."""
+
+        def completed(request: Request) -> Completion:
+            images = {image for image in request.images if isinstance(image, KeptImage)}
+            self._last = {image: self._last.get(image) or _loaded(image, self._checkout) for image in images}
+            try:
+                completion = complete(self._made(request))
+            except ModelFailure as failure:
+                fresh = [image for image in images - self._taken if isinstance(self._last[image], Image)]
+                if failure.type != "invalid_request" or not fresh:
+                    raise
+                self._last |= {image: Text(f"{_named(image)}, refused: {failure.message}]") for image in fresh}
+                completion = complete(self._made(request))
+            self._taken |= images
+            return completion
+
+        return completed
+
+    def _made(self, request: Request) -> Request:
+        if not self._last:
+            return request
+        said = (
+            message._replace(content=tuple(self._block(block) for block in message.content))
+            for message in request.messages
+        )
+        return request._replace(messages=tuple(said))
+
+    def _block(self, block: Block) -> Block:
         match block:
-            case Image():
-                return [*found]
-            case ToolResult(images=(_, *_)):
+            case KeptImage():
+                return self._last[block]
+            case ToolResult(images=(_, *_) as images):
+                found = [self._last[image] if isinstance(image, KeptImage) else image for image in images]
                 words = "\n".join([block.content, *(each.text for each in found if isinstance(each, Text))])
-                return [block._replace(content=words, images=tuple(each for each in found if isinstance(each, Image)))]
-        return [block]
-
-    def completed(request: Request) -> Completion:
-        images = set(request.images)
-        for gone in last.keys() - images:
-            del last[gone]
-        if images:
-            said = [
-                message._replace(content=tuple(part for block in message.content for part in of(block)))
-                for message in request.messages
-            ]
-            request = request._replace(messages=tuple(said))
-        return complete(request)
-
-    return completed
+                return block._replace(content=words, images=tuple(each for each in found if isinstance(each, Image)))
+        return block
 
 
 def _loaded(image: KeptImage, checkout: str) -> Image | Text:
@@ -137,8 +152,12 @@ def _loaded(image: KeptImage, checkout: str) -> Image | Text:
     except OSError:
         content = b""
     if _digest(content) != image.sha256 or media_type_of(content) != image.media_type:
-        return Text(f"[image: {image.media_type}, {image.length} bytes, not kept any more]")
+        return Text(f"{_named(image)}, not kept any more]")
     return Image(image.media_type, base64.b64encode(content).decode())
+
+
+def _named(image: KeptImage) -> str:
+    return f"[image: {image.media_type}, {image.length} bytes"
 
 
 def _digest(content: bytes) -> str:
