@@ -11,13 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.context.images import IMAGE, is_image, keep
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.edits import edited
 from infra.cell.loop.reach import Everywhere, Reach
-from infra.cell.loop.registry import BRIEFLY, Reply, SideEffect, Tool, ToolError
+from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
 from infra.shared.conversation import MOST_IMAGE_BYTES, ToolSpec
 from infra.shared.protocol.read import is_elided
 
@@ -74,7 +75,7 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
     seen: dict[str, bytes] = {}
     """Digests of files as this run has seen them last."""
 
-    def read(given: Mapping[str, Any], seconds: float) -> Reply:
+    def read(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
         raw, size = _content(files, path)
         seen[files.key(path)] = _digest(raw)
@@ -83,10 +84,10 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
         shown = chosen(path, raw, size, given.get("offset_lines", 0), given.get("limit_lines"), output_chars)
         facts = {"path": path, "lines": shown.lines} | ({} if shown.whole else {"truncated": True})
         if is_for_events or not shown.notes:
-            return Reply(shown.text, facts=facts)
-        return Reply(f"{shown.text.rstrip(chr(10))}\n[{'; '.join(shown.notes)}]", facts=facts)
+            return ToolResult(shown.text, facts=facts)
+        return ToolResult(f"{shown.text.rstrip(chr(10))}\n[{'; '.join(shown.notes)}]", facts=facts)
 
-    def write(given: Mapping[str, Any], seconds: float) -> Reply:
+    def write(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path, content = given["path"], given["content"].encode()
         if not given.get("replace", True) and files.exists(path):
             raise ToolError(f"{path} exists", 'Change a part of it with editFile, or set "replace" to true')
@@ -99,9 +100,9 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
         if is_elided(given["content"]):
             facts["warning"] = ELIDED
             words += f" (warning: {ELIDED})"
-        return Reply(words, artifacts=(path,), facts=facts)
+        return ToolResult(words, artifacts=(path,), facts=facts)
 
-    def edit(given: Mapping[str, Any], seconds: float) -> Reply:
+    def edit(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
         if is_for_events:
             _refuse_to_shadow(files, path)
@@ -118,12 +119,12 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
             seen[key] = _digest(made.content)
         words = f"replaced {made.replaced} in {path}" + (f" (warning: {warnings})" if warnings else "")
         facts = {"path": path, "replaced": made.replaced} | ({"warning": warnings} if warnings else {})
-        return Reply(words, artifacts=(path,), facts=facts)
+        return ToolResult(words, artifacts=(path,), facts=facts)
 
-    def delete(given: Mapping[str, Any], seconds: float) -> Reply:
+    def delete(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
         files.remove(path)
-        return Reply(f"deleted {path}", artifacts=(path,), facts={"path": path})
+        return ToolResult(f"deleted {path}", artifacts=(path,), facts={"path": path})
 
     return (
         Tool(READ_FILE, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
@@ -133,7 +134,7 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
     )
 
 
-def _image(path: str, content: bytes, size: int, spill: Spill) -> Reply:
+def _image(path: str, content: bytes, size: int, spill: Spill) -> ToolResult:
     """Raises ToolError for one that is too large to be shown."""
     if size > MOST_IMAGE_BYTES:
         raise ToolError(
@@ -141,7 +142,9 @@ def _image(path: str, content: bytes, size: int, spill: Spill) -> Reply:
             "Make a smaller one by a program, and read that",
         )
     kept = keep(spill, content)
-    return Reply(f"{path} is an image (sha256 {kept['sha256'][:16]})", facts={"path": path, "lines": 0, IMAGE: kept})
+    return ToolResult(
+        f"{path} is an image (sha256 {kept['sha256'][:16]})", facts={"path": path, "lines": 0, IMAGE: kept}
+    )
 
 
 def chosen(

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.hop_tools import BOOTSTRAP
-from infra.cell.loop.registry import Reply, SideEffect, Tool, Verdict
+from infra.cell.loop.registry import SideEffect, Tool, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from tests.cell.loop.workbench import Workbench
 
@@ -30,8 +31,8 @@ def gate(tool: Tool, given: Mapping[str, Any]) -> Verdict:
     return Verdict(not waits, "the PM is asked about this call (q1) and has not answered yet", "awaiting_approval")
 
 
-def bootstrap(given: Mapping[str, Any], seconds: float) -> Reply:
-    return Reply(f"the watcher will start {given['branch']}", hands_over=True)
+def bootstrap(given: Mapping[str, Any], seconds: float) -> ToolResult:
+    return ToolResult(f"the watcher will start {given['branch']}", hands_over=True)
 
 
 def play(example: Example, directory: Path) -> list[list[dict[str, Any]]]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from infra.cell.loop.actions import ToolCall
+from infra.cell.loop.actions import ToolResult as Done
 from infra.cell.loop.context.context import Context, Room
 from infra.cell.loop.context.images import KeptImage, Loader, shown_by
 from infra.cell.loop.context.spill import MOST_TOGETHER
@@ -51,12 +53,12 @@ def box(tmp_path: Path) -> Toolbox:
     return Toolbox(file_tools(str(tmp_path), LIMIT))
 
 
-def read(box: Toolbox, path: str = "dot.png", id: str = "call") -> tuple[ToolUse, Any]:
-    use = ToolUse(id, "read_file", {"path": path})
+def read(box: Toolbox, path: str = "dot.png", id: str = "call") -> tuple[ToolCall, Done]:
+    use = ToolCall(id, "read_file", {"path": path})
     return use, box.call(use)
 
 
-def told(way: ByTools | ByOperations, use: ToolUse, result: Any) -> Message:
+def told(way: ByTools | ByOperations, use: ToolCall, result: Done) -> Message:
     return Message("user", way.answer((use,), (result,), "", ""))
 
 
@@ -85,7 +87,7 @@ def test_a_model_that_acts_in_plain_text_is_given_it_beside_the_events(tmp_path:
     way = ByOperations()
     (tmp_path / "dot.png").write_bytes(PNG)
     reach = Workspace(str(tmp_path))
-    use = ToolUse("1", "read_file", {"path": "dot.png"})
+    use = ToolCall("1", "read_file", {"path": "dot.png"})
     result = Toolbox(file_tools(str(tmp_path), LIMIT, reach)).call(use)
     words, image = sent(tmp_path, told(way, use, result)).messages[-1].content
     assert isinstance(words, Text)
@@ -99,15 +101,15 @@ def test_what_only_begins_like_an_image_stays_text(box: Toolbox, tmp_path: Path)
     (tmp_path / "a.txt").write_text("GIF89a is a format\n")
     (tmp_path / "b").write_bytes(b"ELF\0")
     assert read(box, "a.txt")[1].facts.keys() == {"path", "lines"}
-    assert read(box, "b")[1].is_error
+    assert not read(box, "b")[1].ok
 
 
 def test_an_image_that_is_too_large_is_refused_in_words(box: Toolbox, tmp_path: Path) -> None:
     """With what to do instead."""
     (tmp_path / "huge.png").write_bytes(PNG + b"\0" * MOST_IMAGE_BYTES)
     _, result = read(box, "huge.png")
-    assert result.is_error
-    assert f"at most {MOST_IMAGE_BYTES} can be shown" in result.content
+    assert not result.ok
+    assert f"at most {MOST_IMAGE_BYTES} can be shown" in result.payload
     assert "smaller" in result.hint
 
 

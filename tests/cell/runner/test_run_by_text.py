@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 
-from infra.cell.loop.loop import End
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import FIRST_MESSAGE, Text
+from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import says
 from tests.cell.runner.cell import Cell
 from tests.cell.runner.test_run import work
@@ -34,7 +34,7 @@ def test_it_opens_acts_and_reports(cell: Cell) -> None:
     cell.tell("Write a note.")
     outcome, model = work(cell, says(WRITE), says(REPORT), says("[]"), acts=OPERATIONS)
 
-    assert (outcome.end, outcome.text) == (End.COMPLETED, REPORT)
+    assert (outcome.reason, outcome.text) == (StopReason.COMPLETED, REPORT)
     assert cell.open() == []
     assert cell.reported(REPORT)
     first, second = model.requests[:2]
@@ -69,7 +69,7 @@ def test_a_hop_is_a_file_with_the_checks_of_the_tool(cell: Cell) -> None:
     hop = '[{"type": "createFile", "path": ".signal/bootstrap", "content": "%s\\n"}]'
     cell.branch("fix", {"infra/note.py": "X = 1\n"})
     outcome, model = work(cell, says(hop % "nowhere"), says(hop % "fix"), acts=OPERATIONS)
-    assert outcome.end is End.HANDED_OVER
+    assert outcome.reason is StopReason.HANDED_OVER
     assert cell.signal() == "fix"
     [answer] = model.requests[1].messages[-1].content
     assert isinstance(answer, Text)
