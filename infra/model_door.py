@@ -34,7 +34,7 @@ from infra.keep.model_door.clients import left_of, unless
 from infra.keep.model_door.counting import RateLimit
 from infra.keep.model_door.incoming import read_request, read_vision
 from infra.keep.model_door.model import Answer, Call, CallFailure, Model
-from infra.keep.model_door.providers import ProviderContext, make_models, price_of
+from infra.keep.model_door.providers import ProviderContext, make_models, no_price, price_of
 from infra.keep.model_door.rotation import REFUSED_KEY
 from infra.keep.model_door.script import ScriptError
 from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, serve
@@ -121,15 +121,6 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, s
     loads = [thing for model in priced for thing in model.loads]
     serve(door.app, server, (lambda: load_all(loads)) if loads else None)
     return Exit.OK
-
-
-def no_price(model: Model) -> CallFailure:
-    return CallFailure(
-        "invalid_request",
-        f"no price is known for the model {model.name!r}, so its calls cannot be kept within the budget; "
-        "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output), or "
-        "budget.unpriced to have its tokens counted alone",
-    )
 
 
 class Door:

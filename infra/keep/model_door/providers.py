@@ -12,7 +12,7 @@ from infra.keep.model_door.anthropic import AnthropicModel
 from infra.keep.model_door.chat import ChatModel
 from infra.keep.model_door.keys import Key, read_key
 from infra.keep.model_door.manual import ManualModel
-from infra.keep.model_door.model import Model
+from infra.keep.model_door.model import CallFailure, Model
 from infra.keep.model_door.ollama import OllamaModel
 from infra.keep.model_door.responses import ResponsesModel
 from infra.keep.model_door.script import read_script
@@ -48,6 +48,15 @@ def price_of(model: Model, settings: ModelSettings, budget: BudgetSettings) -> T
     if model.provider in FREE_OF_COST:
         return FREE
     return tariff(model.name, settings.prices) or (FREE if budget.unpriced else None)
+
+
+def no_price(model: Model) -> CallFailure:
+    return CallFailure(
+        "invalid_request",
+        f"no price is known for the model {model.name!r}, so its calls cannot be kept within the budget; "
+        "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output), or "
+        "budget.unpriced to have its tokens counted alone",
+    )
 
 
 def _scripted(choice: Choice, around: ProviderContext) -> Model:
