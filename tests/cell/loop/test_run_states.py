@@ -193,6 +193,15 @@ def test_why_a_run_ends(whats: list[str], reason: StopReason) -> None:
         assert lived(acts, [reply(what.split()) for what in whats], [])[0].reason is reason, acts
 
 
+def test_ten_megabytes_of_arguments_are_no_end() -> None:
+    """Carried out or refused, for both ways; the record holds them."""
+    for acts, reply in ((TOOLS, by_tools), (OPERATIONS, by_text)):
+        long = reply(["x" * 10_000_000])
+        result, seen = lived(acts, [long, long, says("Done, and this is the report."), says("[]")], [])
+        assert result.reason is StopReason.COMPLETED
+        assert len(as_lines(seen)) > len([each for each in seen if isinstance(each, Acted)]) == 2
+
+
 def test_a_run_is_plan_and_step_in_turn() -> None:
     """Each alone: the model's reply becomes an action, and an action is carried out whoever made it."""
     world = World()
