@@ -48,13 +48,14 @@ class Toolbox:
         return tuple(tool.spec for tool in self._tools.values())
 
     def call(self, call: ToolCall, gated: bool = True) -> ToolResult:
-        """Raises nothing but Interrupted. Without `gated`, for calls that are not the model's, no policy is asked."""
+        """Raises Interrupted, KeyboardInterrupt and nothing else. Without `gated`, for calls that are not the model's,
+        no policy is asked."""
         began = time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
             result = self._call(call, self._gate if gated else None)
             if result.error_code == TIMEOUT:
                 self._on_timeout(began)
-        except Interrupted:
+        except (Interrupted, KeyboardInterrupt):
             raise
         except BaseException as error:  # the loop must go on, and the model may mend what is broken here
             self._on_bug(error)
