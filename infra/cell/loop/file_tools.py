@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from infra.cell.loop.arguments import schema
@@ -17,6 +17,7 @@ from infra.cell.loop.edits import edited
 from infra.cell.loop.reach import Everywhere, Reach
 from infra.cell.loop.registry import BRIEFLY, Reply, SideEffect, Tool, ToolError
 from infra.shared.conversation import ToolSpec
+from infra.shared.protocol.calls import TOOLS
 from infra.shared.protocol.read import is_elided
 
 READ_BYTES = 16 << 20
@@ -68,6 +69,8 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
     as facts; and a name alone that may mean a file that lies deeper is asked about."""
     files = reach or Everywhere(checkout)
     is_for_events = reach is not None
+    called: Callable[[str], str] = str if is_for_events else TOOLS.__getitem__
+    """What an operation is called to this model."""
     seen: dict[str, bytes] = {}
     """Digests of files as this run has seen them last."""
 
@@ -84,7 +87,9 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
     def write(given: Mapping[str, Any], seconds: float) -> Reply:
         path, content = given["path"], given["content"].encode()
         if not given.get("replace", True) and files.exists(path):
-            raise ToolError(f"{path} exists", 'Change a part of it with editFile, or set "replace" to true')
+            raise ToolError(
+                f"{path} exists", f'Change a part of it with {called("editFile")}, or set "replace" to true'
+            )
         if is_for_events:
             _refuse_to_shadow(files, path)
         files.write(path, content)
@@ -105,8 +110,10 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
             raise ToolError(f"{path} has {size} bytes; at most {READ_BYTES} can be edited", "Change it by a program")
         key = files.key(path)
         if seen.get(key, _digest(raw)) != _digest(raw):
-            raise ToolError(f"{path} has changed since this run read it", "Read it again with readFile, then edit it")
-        made = edited(raw, given["old"], given["new"], given.get("count", 1))
+            raise ToolError(
+                f"{path} has changed since this run read it", f"Read it again with {called('readFile')}, then edit it"
+            )
+        made = edited(raw, given["old"], given["new"], given.get("count", 1), called)
         warnings = "; ".join(filter(None, (made.warning, "" if key in seen else UNREAD)))
         if made.content != raw:
             files.write(path, made.content)

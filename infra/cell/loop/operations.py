@@ -4,12 +4,12 @@ of asking for an act. Pure."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from infra.cell.loop.registry import REFUSED, Dispatcher, Reply
 from infra.shared.conversation import ToolUse
+from infra.shared.protocol.calls import HOPS, SIGNALS, TYPES, call_of
 from infra.shared.protocol.shapes import (
     AWAITING,
     DENIED,
@@ -29,18 +29,6 @@ from infra.shared.protocol.shapes import (
     RefusedOperation,
 )
 
-SIGNALS: Final = ".signal"
-HOPS: Final = {"bootstrap": "branch", "rollback": "ref"}
-"""Tools that a file of this name in SIGNALS stands for, and the argument that it holds."""
-_TOOLS: Final = {
-    "createFile": "write_file",
-    "readFile": "read_file",
-    "editFile": "edit_file",
-    "deleteFile": "delete_file",
-    "shell": "bash",
-}
-_ARGUMENTS: Final = {"offset": "offset_lines", "limit": "limit_lines", "timeout": "timeout_seconds"}
-_TYPES: Final = {tool: kind for kind, tool in _TOOLS.items()} | dict.fromkeys(HOPS, "createFile")
 _TEXT: Final = {"readFile": "content", "shell": "stdout"}
 """The field of an event that is the content of the reply."""
 _STATUSES: Final = {"denied": DENIED, "awaiting_approval": AWAITING, "not_run": NOT_RUN}
@@ -69,24 +57,13 @@ def calls_of(items: Iterable[Operation | RefusedOperation]) -> tuple[ToolUse, ..
 def _call(item: Operation | RefusedOperation) -> ToolUse:
     if isinstance(item, RefusedOperation):
         return ToolUse(item.id, REFUSED, {"type": item.type, "message": item.error.message, "hint": item.error.hint})
-    fields = dict(item.fields)
-    if item.type == "createFile":
-        hop = _hop(fields["path"])
-        if hop:
-            return ToolUse(item.id, hop, {HOPS[hop]: fields["content"].strip()})
-        fields.setdefault("replace", False)
-    return ToolUse(item.id, _TOOLS[item.type], {_ARGUMENTS.get(name, name): value for name, value in fields.items()})
-
-
-def _hop(path: str) -> str:
-    """The tool that a file at this path stands for; known by its name, before any link is looked at."""
-    directory, name = os.path.split(os.path.normpath(path))
-    return name if name in HOPS and os.path.basename(directory) == SIGNALS else ""
+    name, given = call_of(item)
+    return ToolUse(item.id, name, given)
 
 
 def event_of(call: ToolUse, reply: Reply) -> ProtocolEvent:
     """What became of the operation that this call carries out."""
-    kind = call.input["type"] if call.name == REFUSED else _TYPES[call.name]
+    kind = call.input["type"] if call.name == REFUSED else TYPES[call.name]
     known = {field.name for field in EVENTS[kind]}
     fields = {name: value for name, value in reply.facts.items() if name in known}
     if call.name in HOPS:

@@ -11,6 +11,7 @@ from infra.cell.loop.context.context import Summarised
 from infra.cell.loop.loop import Acted, Event, Hooks, Idle, Told
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Reply
+from infra.cell.loop.ways import news_of
 from infra.shared.conversation import Completion, Request, ToolUse
 
 UNKNOWN = (
@@ -61,7 +62,7 @@ class Player:
         told = self._run.told.get(self._step)
         steered = told.steered if told else ""
         if self._step == self._run.steps:
-            steered = "\n\n".join(filter(None, (steered, self._opening, self._live.news())))
+            steered = news_of(steered, self._opening, self._live.news())
         return steered or None
 
     def _changed(self) -> bool:

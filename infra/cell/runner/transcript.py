@@ -16,6 +16,7 @@ from typing import Any
 from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Event, Idle, Outcome, Told
 from infra.cell.loop.recorded import OPENED
+from infra.cell.loop.ways import News
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.boot import TOOLS
@@ -115,7 +116,8 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
                 "facts": dict(reply.facts),
             }
         case Told(_, text, steered):
-            return "told", step | {"text": text, "steered": steered}
+            by = {"pm": steered.pm, "runtime": steered.runtime} if isinstance(steered, News) and steered.pm else {}
+            return "told", step | {"text": text, "steered": steered} | by
         case Idle():
             return "idle", step
         case Trimmed(_, blocks, before, after):

@@ -196,7 +196,7 @@ def test_an_edit_by_the_tool(box: Toolbox, tmp_path: Path) -> None:
     )
     refused = edit(old="three", new="3")
     assert refused.is_error
-    assert refused.shown.endswith("Copy old from the file; readFile shows it")
+    assert refused.shown.endswith("Copy old from the file; read_file shows it")
     assert edit(old="x", new="x").is_error
     assert edit(old="1", new="2", count=0).error_code == "invalid_arguments"
     (tmp_path / "a").write_text("1\nelse\n")

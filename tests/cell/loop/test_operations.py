@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from infra.cell.loop.edits import edited
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
+from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import Reply, ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
@@ -231,31 +233,31 @@ def test_clones_of_branches_and_the_agents_own_places_are_the_workspace(bench: W
         assert Path(path).read_text() == "x"
 
 
+@pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("swapped", ["directory", "file"])
-def test_a_link_that_is_put_there_meanwhile_is_refused(
-    bench: Workbench, swapped: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the look at the path and the act: the act goes through no link."""
-    from infra.cell.loop import reach
-
-    inner = bench.clone / "inner"
+def test_a_link_that_is_put_there_meanwhile_is_refused(bench: Workbench, swapped: str, at: int) -> None:
+    """Between a look at the path, the first or the last one, and the act: the act goes through no link."""
+    inner, secret = bench.clone / "inner", bench.clone / "inner" / "secret"
     inner.mkdir()
-    inner.joinpath("secret").write_text("ours")
+    secret.write_text("ours")
     bench.beside.joinpath("secret").write_text("key")
-    resolved = reach.os.path.realpath  # type: ignore[attr-defined]
+    target, leads_to = (inner, bench.beside) if swapped == "directory" else (secret, bench.beside / "secret")
+
+    looks: list[str] = []
 
     def swap(path: str) -> str:
-        found: str = resolved(path)
-        if path.endswith("inner/secret") and not (inner.is_symlink() or inner.joinpath("secret").is_symlink()):
-            target = inner if swapped == "directory" else inner / "secret"
+        """Resolves it, and then somebody else is quicker than the act."""
+        found = os.path.realpath(path)
+        looks.append(path)
+        if looks.count(f"{bench.clone}/inner/secret") == at and not target.is_symlink():
             target.rename(bench.clone / "was")
-            target.symlink_to(bench.beside if swapped == "directory" else bench.beside / "secret")
+            target.symlink_to(leads_to)
         return found
 
-    monkeypatch.setattr(reach.os.path, "realpath", swap)  # type: ignore[attr-defined]
-    event = bench.do("readFile", path="inner/secret")
-    assert event["status"] == "failed"
-    assert "key" not in str(event)
+    workspace = Workspace(str(bench.clone), str(bench.bot), (str(bench.agent),), resolve=swap)
+    with pytest.raises(ToolError, match=r"meanwhile|no regular file|on the way"):
+        workspace.opened("inner/secret")
+    assert target.is_symlink()
 
 
 EDITS: tuple[tuple[int, str, dict[str, Any], str], ...] = (

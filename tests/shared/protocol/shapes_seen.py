@@ -49,6 +49,7 @@ SHAPES: tuple[tuple[int, str, str], ...] = (
     (26, "<tool_call>shell<arg_key>command</arg_key><arg_value>ls</arg_value></tool_call>", "ask"),
     (28, "<function=shell><parameter=command>ls</parameter></function>", "ask"),
     (28, '{"name": "shell", "arguments": {"command": "ls"}}', "ask"),
+    (28, 'I look.\n{"name": "bash", "input": {"command": "ls"}}', "ask"),
     (29, "ls\n</parameter></function></tool_call>", "ask"),
     (30, '<invoke name="shell"><parameter name="command">ls</parameter></invoke>', "ask"),
     (31, '<toolcall><shell>{"command": "ls"}</shell></toolcall>', "ask"),
