@@ -14,6 +14,8 @@ import msgspec
 
 COMPLETE_PATH = "/v1/complete"
 HEALTH_PATH = "/health"
+ACTS_PATH = "/v1/acts"
+"""How a run that begins now asks for acts: `{"acts": "tools" | "operations"}`."""
 
 FIRST_MESSAGE = "Continue."
 """The first user message of every conversation."""
