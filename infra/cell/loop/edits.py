@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.loop.registry import ToolError
-from infra.shared.protocol.read import oddities
+from infra.shared.protocol.read import is_elided, oddities
 
 SHOWN_PLACES = 20
 MOST_LINES, MOST_LINE_CHARS = 20_000, 300
@@ -82,6 +82,8 @@ def _hint(text: str, old: str) -> str:
         return "old differs from the file in typographic quotes, dashes or spaces: copy it from the file"
     if "\r\n" in text and old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
         return 'the lines of the file end in "\\r\\n", those of old do not: write them so, or edit within one line'
+    if is_elided(old):
+        return "old stands for lines that it leaves out: copy them all, or edit before and behind them"
     if _is_in(old, text):
         return "old differs from the file in white space alone: copy it from the file"
     return ""

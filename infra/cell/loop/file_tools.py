@@ -5,10 +5,11 @@ file that changed since this run read it is refused: it would be made to another
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from infra.cell.loop.arguments import schema
@@ -172,13 +173,25 @@ def _content(files: Reach, path: str) -> tuple[bytes, int]:
 
 
 def _refuse_to_shadow(files: Reach, path: str) -> None:
-    """Raises ToolError for a name alone that nothing has, while files deeper have it."""
-    deeper = files.deeper(path)
+    """Raises ToolError for a name alone that nothing has, while files deeper have it; and for `a_py` beside `a.py`."""
+    deeper = files.deeper(path) or _with_a_dot(files, path)
     if deeper:
         raise ToolError(
             f"there is no {path} here, but {', '.join(deeper[:5])}",
             f"Give the whole path, or ./{path} for a new file here",
         )
+
+
+def _with_a_dot(files: Reach, path: str) -> Sequence[str]:
+    """The file that is meant when the last underscore stands for a dot."""
+    directory, slash, name = path.rpartition("/")
+    stem, _, suffix = name.rpartition("_")
+    if not stem or "." in name or path.startswith(("/", "./")) or files.exists(path):
+        return ()
+    other = f"{directory}{slash}{stem}.{suffix}"
+    with contextlib.suppress(ToolError):  # a directory
+        return (other,) if files.exists(other) else ()
+    return ()
 
 
 def _digest(content: bytes) -> bytes:

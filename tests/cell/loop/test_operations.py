@@ -20,8 +20,10 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
 from infra.shared.conversation import ToolUse
 from infra.shared.policy import Policy, Rule, to_text
+from infra.shared.protocol.framing import REPLY_BYTES
 from infra.shared.protocol.shapes import ERROR_TYPES, EVENTS, STATUSES, Operation
 from tests.cell.loop.workbench import LIMIT, Workbench
+from tests.shared.protocol.shapes_seen import SHAPES
 
 
 @pytest.fixture
@@ -271,6 +273,7 @@ EDITS: tuple[tuple[int, str, dict[str, Any], str], ...] = (
     (85, "a", {"old": "", "new": "a"}, "empty"),
     (86, "a", {"old": "<<<<<<< SEARCH\na", "new": "b"}, "markers of another format"),
     (88, "a\nb\n", {"old": "a", "new": "a\n...\nb"}, "leaves out"),
+    (88, "a\nb\nc\n", {"old": "a\n...\nc", "new": "x"}, "leaves out"),
     (90, 'it\'s "so"\n', {"old": "it\u2019s \u201cso\u201d", "new": "x"}, "typographic quotes"),
 )
 
@@ -364,6 +367,42 @@ def test_a_name_alone_that_lies_deeper_is_asked_about(bench: Workbench, kind: st
     if kind == "createFile":
         assert bench.do(kind, path="./app.py", **more)["status"] == "ok"
         assert bench.do("editFile", path="app.py", old="y", new="z")["status"] == "ok"
+
+
+def test_an_underscore_for_a_dot_is_asked_about(bench: Workbench) -> None:
+    """Row 95; with ./ it is meant, and so it is where no such file is."""
+    bench.do("createFile", path="src/app.py", content="x")
+    for kind, more in (("createFile", {"content": "y"}), ("editFile", {"old": "x", "new": "y"})):
+        refused = bench.do(kind, path="src/app_py", **more)
+        assert "there is no src/app_py here, but src/app.py" in refused["error"]["message"]
+    for path in ("./src/app_py", "src/app_sh", "src/app_py"):
+        assert bench.do("createFile", path=path, content="y", replace=True)["status"] == "ok"
+
+
+ELSEWHERE = {
+    91: "test_a_file_that_changed_since_it_was_read_is_read_again_first",
+    96: "test_a_name_alone_that_lies_deeper_is_asked_about",
+    98: "test_paths_out_of_the_workspace_and_no_files",
+    106: "test_ways: test_what_was_not_taken_goes_back_with_the_right_form",
+}
+
+
+def test_all_shapes_seen_in_the_wild_are_played() -> None:
+    """85 rows of the table: what models were seen to write."""
+    edits = {row for row, *_ in EDITS} | {row for row, *_ in TAKEN}
+    assert len({number for number, *_ in SHAPES} | edits | ELSEWHERE.keys()) == 85
+
+
+def test_ten_megabytes_are_written_and_are_no_command_line(bench: Workbench) -> None:
+    """The longest reply that is read; and what is too long for bash is a failed operation, with a way out."""
+    content = "x" * (REPLY_BYTES - 200)
+    made, ran = bench.reply(
+        f'[{{"type": "createFile", "path": "a", "content": "{content}"}}, {{"type": "shell", "command": "wc -c < a"}}]'
+    )
+    assert (made["bytes"], ran["stdout"].strip()) == (len(content), str(len(content)))
+    [event] = bench.reply(f'[{{"type": "shell", "command": "true {content}"}}]')
+    assert (event["status"], event["error"]["type"]) == ("failed", "execution_error")
+    assert "put it into a file with createFile and run that" in event["error"]["message"]
 
 
 def many(name: str) -> Callable[[int], str]:
