@@ -53,7 +53,7 @@ FIELDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("shell", {"command": "seq 1 400", "timeout": 5}),
     ("shell", {"command": "echo one > a; cat a", "cwd": "."}),
     ("shell", {"command": "pwd", "cwd": "none"}),
-    ("shell", {"command": 'curl -H "Authorization: Bearer a1B2c3D4e5F6g7H8i9J0k1L2m3N4" -d password=hunter2 no://x'}),
+    ("shell", {"command": 'curl -H "Authorization: Bearer abcdefgh12" -d password=hunter2 no://x'}),
 )
 WRONG_OPERATIONS: tuple[dict[str, Any], ...] = (
     {"type": "ls"},
