@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from bench.stamps import progress
 from bench.tables import Figure, Table, Verdict, times
-from infra.cell.loop import loop
 from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.context.context import Room
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Bounds, End, Hooks
+from infra.cell.loop.loop import Task, TaskContext, run_task
+from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.conversation import (
     END_TURN,
@@ -30,6 +30,7 @@ from infra.shared.conversation import (
     ToolUse,
     to_plain,
 )
+from infra.shared.run_states import StopReason
 from infra.shared.settings import LimitSettings
 
 GOAL = 0.5
@@ -142,9 +143,9 @@ def _talk(work: Work, directory: Path, bounded: bool) -> Talk:
     chars = limits.output_chars if bounded else EVERYTHING
     keep = Spill(str(directory)).keep
     room = Room(limits.context_tokens, keep, lambda: "") if bounded else None
-    outcome = _run(model, _toolbox(directory, chars), room)
-    if outcome is not End.COMPLETED:
-        raise RuntimeError(f"{work.name} ended with {outcome}; expected it to be done")
+    reason = _run(model, _toolbox(directory, chars), room)
+    if reason is not StopReason.COMPLETED:
+        raise RuntimeError(f"{work.name} ended with {reason}; expected it to be done")
     return model.talk
 
 
@@ -153,6 +154,7 @@ def _toolbox(directory: Path, chars: int) -> Toolbox:
     return Toolbox((*file_tools(place, chars), bash_tool(place, 60.0, chars, Interruption())))
 
 
-def _run(model: Callable[[Request], Completion], toolbox: Toolbox, room: Room | None) -> End:
+def _run(model: Callable[[Request], Completion], toolbox: Toolbox, room: Room | None) -> StopReason:
     request = Request(("You act.", "# The page"), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    return loop.run(model, request, toolbox, Bounds(1000, 3600.0), Hooks(room=room)).end
+    context = TaskContext(model, toolbox.call, room=room)
+    return run_task(Task(request), RunConfig(1000, 3600.0), context).reason

@@ -8,11 +8,11 @@ import sys
 import time
 
 from bench.steps import between, serve
-from infra.cell.loop import loop
 from infra.cell.loop.context.context import Room
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Bounds, End, Hooks
+from infra.cell.loop.loop import Task, TaskContext, run_task
+from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.runner.log import logger
 from infra.cell.runner.transcript import Transcript
@@ -21,6 +21,7 @@ from infra.shared.conversation import END_TURN, FIRST_MESSAGE, TOOL_USE, Complet
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
+from infra.shared.run_states import StopReason
 
 
 def _reply(call: ToolUse) -> Completion:
@@ -45,15 +46,15 @@ def steps(count: int) -> list[float]:
         return reply
 
     request = Request(("You act.",), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    hooks = Hooks()
+    room = Room(boot.limits.context_tokens, Spill(here).keep, lambda: "")
+    context = TaskContext(complete, toolbox.call, room=room)
     if sys.argv[1] == "transcript":
         transcript = Transcript(f"{here}/transcripts/{secrets.token_hex(8)}.jsonl", "bench", logger(boot))
         transcript.opened(request, [], count)
-        hooks = Hooks(record=transcript.add)
-    bounds, room = Bounds(count + 1, 3600.0), Room(boot.limits.context_tokens, Spill(here).keep, lambda: "")
-    outcome = loop.run(complete, request, toolbox, bounds, hooks._replace(room=room))
-    if outcome.end is not End.COMPLETED:
-        raise RuntimeError(f"the loop ended with {outcome}; expected its last reply")
+        context = context._replace(record=transcript.add)
+    result = run_task(Task(request), RunConfig(count + 1, 3600.0), context)
+    if result.reason is not StopReason.COMPLETED:
+        raise RuntimeError(f"the loop ended with {result}; expected its last reply")
     return between(received, sent)
 
 

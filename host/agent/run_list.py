@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from host.agent.runs import LINE_BYTES, Step, lines_of, names_of, path_of, step_of
+from host.agent.runs import LINE_BYTES, Step, lines_of, names_of, path_of, states_of, step_of
 from host.display import seconds_of
 from host.errors import CommandError
 from host.paths import AgentPaths
@@ -16,6 +16,7 @@ from host.repository.review import main_commit, page_at
 from infra.shared import comms
 from infra.shared.report_titles import first_line
 from infra.shared.repository.git import GitError
+from infra.shared.run_states import stop_reason_of
 from infra.shared.safe_files import Below, opened_file
 
 TAIL_BYTES = 64 * 1024
@@ -38,6 +39,8 @@ class Run(NamedTuple):
     """From its first line to its last."""
     end: str
     """Empty while it goes on, or when it was cut short."""
+    state: str
+    """The last that is on record; empty for a run of a version that wrote none."""
     steps: int
     failure: str
     tokens: int
@@ -72,6 +75,8 @@ def _run(home: AgentPaths, branch: str, name: str, cost: Cost) -> Run:
     last = steps[-1] if steps else Step("", "", {})
     first = step_of(next(lines_of(home, path, LINE_BYTES), b"")) or Step("", "", {})
     ended = last.facts if last.kind == "ended" else {}
+    said = str(ended.get("end", ""))
+    reason = stop_reason_of(said)
     answered = [str(step.facts.get("step_id")) for step in steps if step.kind == "answered"]
     done = str(ended.get("steps", answered[-1] if answered else 0))
     return Run(
@@ -80,7 +85,8 @@ def _run(home: AgentPaths, branch: str, name: str, cost: Cost) -> Run:
         directives=_directives(home, first),
         at=last.at,
         seconds=max(0, int((seconds_of(last.at) or 0.0) - (seconds_of(first.at) or seconds_of(last.at) or 0.0))),
-        end=str(ended.get("end", "")),
+        end=reason.value if reason else said,
+        state=next((states[-1] for states in map(states_of, reversed(steps)) if states), ""),
         steps=int(done) if done.isdecimal() and len(done) < 10 else 0,
         failure=str(ended.get("failure", "")),
         tokens=cost.tokens,

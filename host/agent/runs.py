@@ -121,6 +121,12 @@ def step_of(line: bytes) -> Step | None:
     return Step(str(facts.pop("at", "")), str(facts.pop("kind", "")), facts)
 
 
+def states_of(step: Step) -> list[str]:
+    """Which the run entered since the line before."""
+    states = step.facts.get("states")
+    return list(map(str, states)) if isinstance(states, list) else []
+
+
 def _is_deep(value: Any) -> bool:
     """Nested further than anybody's arguments: it could not be shown."""
     level = [value]

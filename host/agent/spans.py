@@ -88,7 +88,7 @@ def _line(run: str, name: str, kind: int, ended: int, facts: dict[str, Any], att
         "startTimeUnixNano": str(max(0, ended - _count(facts, "duration_ms") * 1_000_000)),
         "endTimeUnixNano": str(ended),
         "attributes": [{"key": key, "value": _value(value)} for key, value in attributes.items()],
-        "status": {"code": FAILED} if facts.get("status") == "error" else {},
+        "status": {"code": FAILED} if facts.get("status", "ok") != "ok" else {},
     }
     if step:
         span["parentSpanId"] = _id(f"{run} ", 16)

@@ -71,7 +71,8 @@ def runs(context: Context, screen: Screen, run: str | None, number: int, words: 
 
 
 def _run(run: Run, screen: Screen) -> Iterator[str]:
-    end = one_line(f"{run.end or 'goes on, or was cut short'} {run.failure}".strip(), TEXT_CHARS)
+    underway = f"goes on, or was cut short{f', in {run.state}' if run.state else ''}"
+    end = one_line(f"{run.end or underway} {run.failure}".strip(), TEXT_CHARS)
     took = f"{duration(run.seconds)}  {run.tokens:,} tokens  ${run.usd:.4f}"
     name = screen.strong(one_line(run.run, 80))
     yield f"{name}  {one_line(run.branch, 60)}  {counted(run.steps, 'step')}  {took}  {end}"
@@ -81,6 +82,8 @@ def _run(run: Run, screen: Screen) -> Iterator[str]:
 
 
 def shown(step: Step) -> str:
+    from host.agent.runs import states_of
+
     facts = step.facts
     tokens = f"{facts.get('tokens_before', '?')} -> {facts.get('tokens_after', '?')} tokens"
     match step.kind:
@@ -102,12 +105,17 @@ def shown(step: Step) -> str:
         case _:
             words = str(facts.get("schema", ""))
     took = f" {facts['duration_ms']} ms" if "duration_ms" in facts else ""
-    return one_line(f"{step.at} {step.kind:<8} {facts.get('step_id') or ''!s:<6}{took} {words}".rstrip(), TEXT_CHARS)
+    states = "".join(f" {state}" for state in states_of(step))
+    head = f"{step.at} {step.kind:<8} {facts.get('step_id') or ''!s:<6}{states}{took}"
+    return one_line(f"{head} {words}".rstrip(), TEXT_CHARS)
 
 
 def _outcome(facts: dict[str, Any]) -> str:
     """How a call ended; of a push and of a refusal what that word alone does not say."""
-    outcome, content = str(facts.get("error_code") or facts.get("status", "")), str(facts.get("content", ""))
+    status, code, content = (str(facts.get(key) or "") for key in ("status", "error_code", "content"))
+    outcome = code if code and status in _NOT_DONE else status
+    if facts.get("detail") and outcome == code:
+        outcome = f"{code} ({facts['detail']})"
     if refused := _REFUSED_PUSH.search(content):
         return f"{outcome}, but its push was refused: {refused[0].strip()}"
     if outcome not in ("denied", "awaiting_approval"):
@@ -118,6 +126,8 @@ def _outcome(facts: dict[str, Any]) -> str:
     return f"{outcome} by {by or 'the policy'}: {content.strip().partition(chr(10))[0]}"
 
 
+_NOT_DONE = ("failed", "error")
+"""Statuses that an error code explains; the second is that of the version before."""
 _REFUSED_PUSH = re.compile(r"^ *! \[(?:remote )?rejected\].*$|^error: failed to push some refs.*$", re.MULTILINE)
 """git's words. A pipeline's status is that of its last command."""
 _WHOSE = {

@@ -52,6 +52,7 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
         text = one_line(doing.doing, 20)
         text += f" for {since(doing.since, now)}" if since(doing.since, now) else ""
         text += f", {counted(doing.steps, 'step')}" if doing.steps else ""
+        text += f", {one_line(doing.state, 20)}" if doing.state else ""
         text += f", until {one_line(doing.until, 24)}" if doing.until else ""
         yield "unit", f"{one_line(doing.unit)} · {text}" if doing.unit else text
         if doing.waits:

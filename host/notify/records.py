@@ -16,6 +16,7 @@ from infra.keep.ledger.budget import Budget
 from infra.keep.ledger.ledger import Opened, opening_cost
 from infra.shared import approvals, comms, watcher_file
 from infra.shared.clock import timestamp
+from infra.shared.run_states import StopReason, stop_reason_of
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.watcher_file import GOOD_LEVEL, SAFE_LEVEL, WatcherFile
 
@@ -27,7 +28,7 @@ SWITCHING_SECONDS = 1800.0
 FAILED_STARTS = 3
 LAST_PART = 0.9
 _STOPPED = re.compile(r"### \S+ \S+@[0-9a-f]{7,64} stopped \((?P<why>[^)]{1,100})\): (?P<subject>.*)")
-_TOLD_OTHERWISE = "awaiting approval"
+_TOLD_OTHERWISE = StopReason.AWAITING_APPROVAL
 """The question itself is told of."""
 _SEAL_EVENTS = {
     "seal.broken": "the seal is broken, the agent is stopped",
@@ -129,7 +130,7 @@ def of_page(commit: str, at: str, before: str, after: str, known: Known) -> Iter
             yield Fact("done", f"page/{commit}/{item.id}", at, line(f"done: {item.text}", known), words, is_past=True)
     for report in new:
         match = _STOPPED.match(report)
-        if match and match["why"] != _TOLD_OTHERWISE:
+        if match and stop_reason_of(match["why"]) is not _TOLD_OTHERWISE:
             text = line(f"a run stopped ({match['why']}): {match['subject']}", known)
             yield Fact("stopped", f"page/{commit}/stopped", at, text, details(report, known), is_past=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from infra.shared.conversation import Text, ToolSpec, ToolUse
-from infra.shared.protocol.calls import ToolCall, call_of
+from infra.shared.protocol.calls import NamedCall, call_of
 from infra.shared.protocol.framing import Framed, NotTaken, Words, frame
 from infra.shared.protocol.json_text import Doubled
 from infra.shared.protocol.read import Requested, form, read
@@ -31,7 +31,7 @@ def is_id(word: str) -> bool:
 
 class Answer(NamedTuple):
     text: str
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[NamedCall, ...] = ()
 
     def content(self, id: str) -> tuple[Text | ToolUse, ...]:
         """As blocks of a completion; `id` tells this answer's calls from all others."""
@@ -72,7 +72,7 @@ def parse_answer(text: str, tools: Iterable[ToolSpec]) -> Answer:
             return _checked(Answer(said or prose, acts), known)
 
 
-def _calls(value: Any) -> tuple[ToolCall, ...]:
+def _calls(value: Any) -> tuple[NamedCall, ...]:
     """Empty for what is no list of calls of tools."""
     each = value if isinstance(value, list) else [value]
     if not all(isinstance(one, dict) and "name" in one and "type" not in one for one in each):
@@ -82,7 +82,7 @@ def _calls(value: Any) -> tuple[ToolCall, ...]:
     for one in each:
         if one.keys() != {"name", "input"} or isinstance(one, Doubled) or not isinstance(one["input"], dict):
             raise ValueError('a call has exactly the keys "name" and "input", and its input is an object')
-    return tuple(ToolCall(str(one["name"]), one["input"]) for one in each)
+    return tuple(NamedCall(str(one["name"]), one["input"]) for one in each)
 
 
 def _checked(answer: Answer, known: Mapping[str, ToolSpec]) -> Answer:

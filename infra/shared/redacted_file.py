@@ -94,6 +94,18 @@ class RedactedStream(io.TextIOBase):
             return  # a full disk: there is nowhere left to say so
 
 
+def stream_to(log: int, most_bytes: int, emptied: Callable[[], object]) -> RedactedStream:
+    """To the open log of this descriptor, which never holds more than so much: before it would, it is emptied."""
+
+    def append(content: bytes) -> None:
+        if os.fstat(log).st_size + len(content) > most_bytes:
+            os.ftruncate(log, 0)
+            emptied()
+        os.write(log, content[-most_bytes:])
+
+    return RedactedStream(append, log)
+
+
 def guard_stderr() -> None:
     """Called by a program as it begins: what it prints, and the tracebacks that end it, are redacted."""
     stream = RedactedStream(lambda content: os.write(2, content), 2)

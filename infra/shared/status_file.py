@@ -23,6 +23,8 @@ class RunnerStatus(NamedTuple):
     unit: str = ""
     """First line of the directive in work; empty when there is none."""
     steps: int = 0
+    state: str = ""
+    """Of the run (`run_states.RunState`); empty when there is none."""
     until: str = ""
     """When sleeping or waiting: the next tick or try at the latest."""
     last_error: str = ""

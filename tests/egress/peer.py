@@ -76,7 +76,7 @@ class Peer:
         for pipe in self.pipes:
             pipe.close()
         try:
-            self.process.wait(10)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

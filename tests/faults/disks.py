@@ -88,7 +88,7 @@ class Ext4:
     def unmount(self) -> None:
         """Nobody goes on with what the kernel still has of it."""
         if os.path.ismount(self.path):
-            within(20.0, self._is_left, "its users ended")
+            within(30.0, self._is_left, "its users ended")
             subprocess.run(["umount", "--lazy", str(self.path)], check=True)
 
     def _is_left(self) -> bool:

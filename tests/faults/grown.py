@@ -44,7 +44,7 @@ def grown(
         agent.git("push", "-q", "origin", "main")
     agent.start(PROGRAM)
     agent.serving()
-    return agent, within(20.0, lambda: agent.state().known_good, "a good version")[0].commit
+    return agent, within(30.0, lambda: agent.state().known_good, "a good version")[0].commit
 
 
 def lead(agent: Agent, what: str) -> str:

@@ -38,7 +38,7 @@ def injecting(pid: int, calls: str, fault: str) -> Iterator[None]:
         with open(f"/proc/{pid}/status") as file:
             return f"TracerPid:\t{tracer.pid}\n" in file
 
-    within(20.0, is_traced, "the tracer")
+    within(30.0, is_traced, "the tracer")
     try:
         yield
     finally:

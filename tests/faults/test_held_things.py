@@ -83,7 +83,7 @@ def test_thousands_of_files_beside_the_signals(make_agent: MakeAgent) -> None:
     first = agent.serving()
     before = watcher.memory_info().rss
     with subprocess.Popen([PYTHON, "-c", LITTER, agent.places.signals]) as litter:
-        within(20.0, lambda: len(os.listdir(agent.places.signals)) > 2000, "files")
+        within(30.0, lambda: len(os.listdir(agent.places.signals)) > 2000, "files")
         agent.ask(SignalName.BOOTSTRAP, "better")
         better = agent.serving("better", but=first.boot_id)
         assert litter.wait(60) == 0
@@ -115,7 +115,7 @@ def memory_group(name: str) -> Iterator[Path]:
             with_swap.write_text(str(BYTES))
         yield group
     finally:
-        within(20.0, lambda: not (group / "cgroup.procs").read_text(), "its processes ended")
+        within(30.0, lambda: not (group / "cgroup.procs").read_text(), "its processes ended")
         group.rmdir()
 
 

@@ -112,9 +112,9 @@ def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4, cuts: int) -> 
         hops = number % 2 == 1
         if hops:
             agent.serving(agent.state().branch or "main")
-            within(20.0, sender.is_taken, "the signal before taken")
+            within(30.0, sender.is_taken, "the signal before taken")
             agent.ask(SignalName.BOOTSTRAP, "better")
-            within(20.0, sender.is_taken, "the hop's signal taken")
+            within(30.0, sender.is_taken, "the hop's signal taken")
             time.sleep(chance.uniform(0.0, 0.4))  # the moment is the test
         else:
             first = sender.sent
@@ -202,17 +202,17 @@ def _reach(agent: Agent, step: str) -> None:
             sender.send("bootstrap", "better\n")
         case "claimed" | "attempt noted":
             sender.send("bootstrap", "better\n")
-            within(20.0, lambda: _is_stopped(agent), step)
+            within(30.0, lambda: _is_stopped(agent), step)
         case "clone made":
             shutil.rmtree(agent.places.main_checkout)
             os.kill(state().runner_pid, signal.SIGKILL)
-            within(20.0, lambda: _is_stopped(agent), step)
+            within(30.0, lambda: _is_stopped(agent), step)
         case "launched" | "bootstrapping":
             holds.touch()
             sender.send("bootstrap", "better\n")
-            within(20.0, lambda: (state().phase, state().branch) == ("booting", "better"), step)
+            within(30.0, lambda: (state().phase, state().branch) == ("booting", "better"), step)
             log = Path(agent.places.checkout("better"), "logs/bootstrap.log")
-            within(20.0, lambda: step == "launched" or state().boot_id in log.read_text(), step)
+            within(30.0, lambda: step == "launched" or state().boot_id in log.read_text(), step)
         case "success":
             sender.send("bootstrap", "better\n")
             agent.serving("better")
@@ -225,11 +225,11 @@ def _reach(agent: Agent, step: str) -> None:
             agent.git("push", "-q", "origin", "main")
             os.sync()
             sender.send("bootstrap", "main\n")
-            within(20.0, lambda: state().known_good != known, step)
+            within(30.0, lambda: state().known_good != known, step)
         case _:
             sender.send("bootstrap", "better\n")
             agent.serving("better")
-            within(20.0, sender.is_taken, step)
+            within(30.0, sender.is_taken, step)
 
 
 @pytest.mark.timeout(400)

@@ -51,9 +51,9 @@ def test_the_disk_answers_with_errors(make_agent: MakeAgent) -> None:
     assert agent.watcher
     with injecting(agent.watcher.pid, "fsync,fdatasync", "error=EIO"):
         first = kill_runner(agent)
-        within(20.0, lambda: "memory.not_saved" in agent.log(), "a memory that is not saved")
+        within(30.0, lambda: "memory.not_saved" in agent.log(), "a memory that is not saved")
         assert "Input/output error" in agent.log()
-        within(10.0, lambda: not is_alive(first.runner_pid, first.runner_started), "its end")
+        within(30.0, lambda: not is_alive(first.runner_pid, first.runner_started), "its end")
         assert agent.watcher.poll() is None
         assert agent.state().boot_id == first.boot_id
     second = agent.serving(but=first.boot_id, seconds=60.0)

@@ -145,7 +145,7 @@ def test_the_repository_is_read_only(make_agent: MakeAgent) -> None:
     first = agent.serving()
     with read_only(agent.places.remote):
         _refused(agent)
-        within(20.0, lambda: "report.failed" in agent.log(), "a failed report")
+        within(30.0, lambda: "report.failed" in agent.log(), "a failed report")
         assert agent.watcher
         assert agent.watcher.poll() is None
         assert is_alive(first.runner_pid, first.runner_started)
@@ -199,7 +199,7 @@ def test_the_objects_are_gone_while_a_runner_serves(make_agent: MakeAgent) -> No
     objects = Path(agent.places.remote, "objects")
     objects.rename(objects.with_name("away"))
     _refused(agent)
-    within(20.0, lambda: "report.failed" in agent.log(), "a failed report")
+    within(30.0, lambda: "report.failed" in agent.log(), "a failed report")
     assert agent.watcher
     assert agent.watcher.poll() is None
     assert is_alive(first.runner_pid, first.runner_started)

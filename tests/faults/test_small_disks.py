@@ -75,7 +75,7 @@ def test_there_is_room_again(cramped: MakeAgent) -> None:
     path.write_bytes(watcher_file.encode(replace(agent.state(), failures=10)))
     filler = fill(Path(agent.directory, "bot"))
     agent.start()
-    within(20.0, lambda: agent.state().phase == "waiting", "a launch in vain")
+    within(30.0, lambda: agent.state().phase == "waiting", "a launch in vain")
     filler.unlink()
     second = agent.serving(but=first.boot_id, seconds=15.0)
     assert (second.level, second.pins) == ("main", ())

@@ -38,7 +38,7 @@ def test_the_clock_was_set_between_two_watchers(make_agent: MakeAgent, years: in
     path.write_bytes(watcher_file.encode(replace(state, runner_started=state.runner_started + years * YEAR)))
     begun = agent.log().count("watcher.started")
     agent.start()
-    within(20.0, lambda: agent.log().count("watcher.started") > begun, "another watcher")
+    within(30.0, lambda: agent.log().count("watcher.started") > begun, "another watcher")
     assert is_alive(first.runner_pid, first.runner_started)
     assert agent.serving().boot_id == first.boot_id
     before = kill_runner(agent)
@@ -64,7 +64,7 @@ def test_the_watcher_is_stopped_while_a_runner_boots(make_agent: MakeAgent) -> N
     agent, _ = grown(make_agent)
     launched = agent.log().count("runner.launched")
     behave(agent, 'say("BOOTSTRAPPING"); time.sleep(1.0); say("SUCCESS")\nwhile True: time.sleep(60)')
-    within(20.0, lambda: agent.log().count("runner.launched") > launched, "a launch")
+    within(30.0, lambda: agent.log().count("runner.launched") > launched, "a launch")
     _pause(agent, 6.0)
     state = agent.serving(but=agent.state().boots[-2].id if len(agent.state().boots) > 1 else "")
     assert agent.log().count("runner.launched") == launched + 1
@@ -78,7 +78,7 @@ def test_a_runner_is_stopped_for_a_while(make_agent: MakeAgent) -> None:
     first = agent.serving()
     runner = psutil.Process(first.runner_pid)
     runner.suspend()
-    missed = within(20.0, lambda: agent.log().count("runner.unwell"), "a missed answer")
+    missed = within(30.0, lambda: agent.log().count("runner.unwell"), "a missed answer")
     runner.resume()
     _another_question(agent)
     assert agent.serving().boot_id == first.boot_id
@@ -150,4 +150,4 @@ def _another_question(agent: Agent) -> None:
     """Through the doors: what is written for it is another each time."""
     probe = Path(agent.places.probe)
     before = probe.read_text()
-    within(20.0, lambda: probe.read_text() != before, "another question")
+    within(30.0, lambda: probe.read_text() != before, "another question")

@@ -53,7 +53,7 @@ def test_a_runner_that_hears_nothing(make_agent: MakeAgent) -> None:
     first = agent.serving()
     behave(agent, DEAF)
     deaf = agent.serving(but=first.boot_id)
-    pids = within(20.0, lambda: _daemons(agent.places.main_checkout, 3), "three daemons")
+    pids = within(30.0, lambda: _daemons(agent.places.main_checkout, 3), "three daemons")
     agent.branch("better", "serve()")
     agent.ask(SignalName.BOOTSTRAP, "better")
     state = agent.serving("better")

@@ -26,7 +26,7 @@ from infra.shared.conversation import (
     to_plain,
 )
 from infra.shared.manual import Answer, parse_answer, words_alone
-from infra.shared.protocol.calls import ToolCall
+from infra.shared.protocol.calls import NamedCall
 from infra.shared.sockets import connect
 from tests.host.desk import Desk
 from tests.keep.model_door.doors import BASH, DEADLINE_SECONDS, DoorProcess, a_request
@@ -188,7 +188,7 @@ SHELL = '{"type": "shell", "command": "ls"}'
 
 def test_an_act_is_typed_either_way() -> None:
     """As an operation or as the call of a tool; one, or a list, with words beside it; and words may look like both."""
-    ls = ToolCall("bash", {"command": "ls"})
+    ls = NamedCall("bash", {"command": "ls"})
     for text, wanted in (
         (SHELL, Answer("", (ls,))),
         (CALL, Answer("", (ls,))),
@@ -214,7 +214,7 @@ def test_any_text_is_an_answer_or_a_reason(text: str) -> None:
         except ValueError:
             continue
         assert isinstance(answer, Answer)
-        assert all(call == ToolCall("bash", {"command": "ls"}) for call in answer.calls)
+        assert all(call == NamedCall("bash", {"command": "ls"}) for call in answer.calls)
         assert len(answer.calls) <= text.count(CALL) + text.count(SHELL)
         assert tools or not answer.calls
         assert answer.calls or not tools or not any(line.startswith(("{", "[{")) for line in text.split("\n"))

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.loop import loop
-from infra.cell.loop.loop import Acted, Bounds, Event, Hooks
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.loop import Acted, Event, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
+from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Recorded, recorded
-from infra.cell.loop.registry import Reply
-from infra.cell.loop.ways import WAYS
 from infra.cell.model_client import ModelFailure
 from infra.shared.boot import OPERATIONS, TOOLS
-from infra.shared.conversation import Completion, Message, Request, ToolUse, to_plain
+from infra.shared.conversation import Completion, Message, Request, to_plain
 from infra.shared.secret_shapes import redacted_value
 from tests.cell.loop.decisions import MOST_STEPS, make, transcript_name
 from tests.host.desk import Desk
@@ -35,7 +34,7 @@ def test_a_hundred_runs_of_both_ways_are_replayed_event_for_event(desk: Desk, tm
         acts = (TOOLS, OPERATIONS)[number % 2]
         name = transcript_name(number, acts)
         made = make(number, acts, tmp_path / str(number), transcript(desk, name))
-        ends[made.outcome.end.value] += 1
+        ends[made.outcome.reason.value] += 1
         shown = desk.run("replay", name, "--json")
         assert (shown.code, shown.json["differences"]) == (0, []), (name, shown.json)
 
@@ -44,7 +43,7 @@ def test_a_hundred_runs_of_both_ways_are_replayed_event_for_event(desk: Desk, tm
         assert run.acts == acts
         again, seen = played(run)
         assert [as_told(messages) for messages in again] == [as_told(each.messages) for each in made.requests], name
-        statuses.update(each.reply.error_code or "ok" for each in seen)
+        statuses.update(each.result.detail or "ok" for each in seen)
     assert len(ends) >= 8, ends
     wanted = {"ok", "denied", "awaiting_approval", "refused", "invalid_arguments", "unknown_tool", "not_run"}
     assert statuses.keys() >= wanted, statuses
@@ -55,20 +54,22 @@ def played(run: Recorded) -> tuple[list[tuple[Message, ...]], list[Acted]]:
     asked: list[tuple[Message, ...]] = []
     seen: list[Event] = []
 
+    def complete(request: Request) -> Completion:
+        asked.append(request.messages)
+        return context.complete(request)
+
     def nobody(request: Request) -> Completion:
         raise ModelFailure("unavailable", "the record ends here")
 
-    def nothing(call: ToolUse) -> Reply:
+    def nothing(call: ToolCall) -> ToolResult:
         raise AssertionError(call)
 
-    player = Player(run, nobody, nothing, Hooks())
-
-    def complete(request: Request) -> Completion:
-        asked.append(request.messages)
-        return player.complete(request)
-
-    hooks = player.hooks._replace(record=seen.append)
-    loop.run(complete, run.request, player, Bounds(MOST_STEPS, 1000), hooks, WAYS[run.acts])
+    context = Player(run, TaskContext(nobody, nothing)).context
+    run_task(
+        Task(run.request, run.acts),
+        RunConfig(MOST_STEPS, 1000),
+        context._replace(complete=complete, record=seen.append),
+    )
     return asked[: run.steps], [each for each in seen if isinstance(each, Acted)]
 
 

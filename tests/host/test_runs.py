@@ -18,14 +18,15 @@ from host.agent.spans import spans
 from host.commands.runs import shown
 from host.display import as_json
 from host.errors import CommandError
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.context.context import Summarised, Trimmed
-from infra.cell.loop.loop import Acted, Answered, End, Outcome
-from infra.cell.loop.registry import Reply
+from infra.cell.loop.loop import Acted, Answered, Entered, RunResult
 from infra.cell.runner.transcript import Transcript
 from infra.keep.ledger.ledger import Ledger, Settled
 from infra.shared import comms
 from infra.shared.conversation import Completion, Message, Request, Text, ToolUse, Usage
 from infra.shared.resume import GO_ON_FROM
+from infra.shared.run_states import RunState, StopReason
 from tests.host.desk import Desk
 
 KEY = "ghp_" + "R7vK2mQ9xW4bT8nL3cJ6hD5fZ1gS0pYaUeIo"
@@ -46,12 +47,19 @@ def transcript(desk: Desk, name: str, branch: str = "main") -> Transcript:
 def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> None:
     record = transcript(desk, name, branch)
     record.opened(Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name), ["d1"], 9)
+    record.add(Entered(0, RunState.INIT))
+    record.add(Entered(1, RunState.PLAN))
     call = ToolUse("1", "bash", {"command": f"echo {KEY}"})
     record.add(Answered(1, Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1.5))
-    record.add(Acted(1, 1, call, Reply("oh", is_error=True, error_code="timeout"), 0.25))
+    record.add(Entered(1, RunState.EXECUTE_TOOL))
+    record.add(Acted(1, 1, ToolCall(*call), ToolResult.err("timeout", "oh"), 0.25))
     if ended:
+        record.add(Entered(1, RunState.OBSERVE))
+        record.add(Entered(2, RunState.PLAN))
         record.add(Answered(2, Completion((Text("Done."),), "end_turn", "m", Usage(20, 5)), 1.5))
-        record.ended(Outcome(End.COMPLETED, "Done.", 2))
+        record.add(Entered(2, RunState.RESPOND))
+        record.add(Entered(2, RunState.STOP))
+        record.ended(RunResult(StopReason.COMPLETED, "Done.", 2))
 
 
 def test_runs_are_listed_oldest_first(desk: Desk) -> None:
@@ -62,9 +70,10 @@ def test_runs_are_listed_oldest_first(desk: Desk) -> None:
     a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa")
     first, _, second, _ = desk.done("runs").out.splitlines()
     assert "aaaaaaaa  main  2 steps  0 s  0 tokens  $0.0000  completed" in first
-    assert "bbbbbbbb  work  1 step  0 s  0 tokens  $0.0000  goes on, or was cut short" in second
-    [last] = desk.done("runs", "-n", "1", "--json").json["runs"]
-    assert (last["branch"], last["steps"], last["end"]) == ("work", 1, "")
+    assert "bbbbbbbb  work  1 step  0 s  0 tokens  $0.0000  goes on, or was cut short, in EXECUTE_TOOL" in second
+    done, last = desk.done("runs", "--json").json["runs"]
+    assert (last["branch"], last["steps"], last["end"], last["state"]) == ("work", 1, "", "EXECUTE_TOOL")
+    assert (done["end"], done["state"]) == ("completed", "STOP")
 
 
 def settled(desk: Desk, run: str, tokens: int, usd: float) -> None:
@@ -144,7 +153,7 @@ def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
     shown = desk.done("runs", "2026-01-31")
     lines = shown.out.splitlines()
     assert [line.split()[1] for line in lines] == ["opened", "answered", "acted", "answered", "ended", "acted"]
-    assert 'acted    1.1    250 ms bash {"command": "echo [secret]"} -> timeout' in lines[2]
+    assert 'acted    1.1    EXECUTE_TOOL 250 ms bash {"command": "echo [secret]"} -> tool_timeout (timeout)' in lines[2]
     assert "I look." in lines[1]
     assert KEY not in shown.out
     steps = [json.loads(line) for line in desk.done("runs", "2026-01-31", "--json").out.splitlines()]
@@ -156,13 +165,13 @@ def test_a_call_says_what_its_status_hides(desk: Desk) -> None:
     """A push that the door refused within a pipeline that ended well; by whom a call was denied, and why."""
     name = "2026-01-31T104212.000Z-aaaaaaaa"
     record = transcript(desk, name)
-    push = ToolUse("1", "bash", {"command": "git push origin HEAD:main 2>&1 | tail -3 " + "#" * 500})
+    push = ToolCall("1", "bash", {"command": "git push origin HEAD:main 2>&1 | tail -3 " + "#" * 500})
     said = "To git://127.0.0.1/remote\n ! [remote rejected] HEAD -> main (pre-receive hook declined)\n"
-    record.add(Acted(1, 1, push, Reply(said), 0.25))
-    record.add(Acted(1, 2, push, Reply("To git://127.0.0.1/remote\n   1..2  HEAD -> main\n"), 0.25))
-    rule = Reply("denied: pushes are the PM's", True, error_code="denied", policy_flags=("rule 2", "denied"))
+    record.add(Acted(1, 1, push, ToolResult(said), 0.25))
+    record.add(Acted(1, 2, push, ToolResult("To git://127.0.0.1/remote\n   1..2  HEAD -> main\n"), 0.25))
+    rule = ToolResult.err("denied", "denied: pushes are the PM's")._replace(policy_flags=("rule 2", "denied"))
     record.add(Acted(1, 3, push, rule, 0.25))
-    word = Reply("denied: use the test server", True, error_code="denied", policy_flags=("rule 1", "denied 01234567"))
+    word = ToolResult.err("denied", "denied: use the test server")._replace(policy_flags=("rule 1", "denied 01234567"))
     record.add(Acted(1, 4, push, word, 0.25))
 
     refused, taken, by_rule, by_pm = desk.done("runs", name).out.splitlines()
@@ -244,8 +253,8 @@ def test_a_run_is_replayed(desk: Desk) -> None:
     path.write_text(path.read_text().replace('"end": "completed"', '"end": "stuck"'))
     other = desk.run("replay", "2026-01-31", "--json")
     assert (other.code, other.json["schema"]) == (8, "minifram.replay/1")
-    assert other.json["differences"] == [{"where": "end", "recorded": "stuck", "replayed": "completed"}]
-    assert "stuck" in desk.run("replay", "2026-01-31").out
+    assert other.json["differences"] == [{"where": "end", "recorded": "no_op_loop", "replayed": "completed"}]
+    assert "no_op_loop" in desk.run("replay", "2026-01-31").out
     path.write_text("\n".join(path.read_text().splitlines()[1:]))
     broken = desk.run("replay", "2026-01-31")
     assert broken.code == 1
@@ -263,7 +272,7 @@ def test_a_run_is_shown_as_spans(desk: Desk) -> None:
     values = {each["key"]: each["value"] for each in chat["attributes"]}
     assert values["gen_ai.usage.input_tokens"] == {"intValue": "10"}
     assert values["gen_ai.response.finish_reasons"] == {"arrayValue": {"values": [{"stringValue": "tool_use"}]}}
-    assert {"key": "error.type", "value": {"stringValue": "timeout"}} in tool["attributes"]
+    assert {"key": "error.type", "value": {"stringValue": "tool_timeout"}} in tool["attributes"]
     assert (tool["status"], chat["status"]) == ({"code": 2}, {})
     assert int(chat["endTimeUnixNano"]) - int(chat["startTimeUnixNano"]) == 1_500_000_000
     assert {chat["parentSpanId"], tool["parentSpanId"]} == {whole["spanId"]}

@@ -16,14 +16,13 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.context.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
 from infra.cell.loop.loop import Acted, Told
-from infra.cell.loop.registry import Reply
 from infra.cell.runner.log import logger
 from infra.cell.runner.state import STATE_FILE, State, UnsentReport
 from infra.cell.runner.transcript import Transcript
 from infra.shared.boot import Boot, Limits
-from infra.shared.conversation import ToolUse
 from infra.shared.log import redact
 from infra.shared.paths import CONTAINER
 from infra.shared.redacted_file import RedactedFile, RedactedStream
@@ -50,7 +49,7 @@ def test_no_key_gets_into_a_record(tmp_path_factory: pytest.TempPathFactory, key
     words = f"{before} {key} and so on"
     transcript = Transcript(str(place / "run.jsonl"), "run", QUIET)
     transcript.add(Told(1, words, words))
-    transcript.add(Acted(1, 1, ToolUse("1", "bash", {"command": words, words: 1}), Reply(words), 0.1))
+    transcript.add(Acted(1, 1, ToolCall("1", "bash", {"command": words, words: 1}), ToolResult(words), 0.1))
     kept = Spill(str(place)).keep(words.encode())
     state = State(str(place), str(place), QUIET)
     assert state.change(unsent=(UnsentReport("2026-01-31T10:42:12.345Z", words, words, (), "a" * 32),))
@@ -168,7 +167,6 @@ ALLOWED = {
     "infra/runner.py": "the first line of a boot, before anything else is imported",
     "infra/cell/runner/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/runner/context.py": "one constant line",
-    "infra/cell/services/output.py": "whole lines of `RedactedStream`",
     "infra/cell/loop/reach.py": WORK,
     "infra/shared/repository/": "git objects, and what git reads",
 }

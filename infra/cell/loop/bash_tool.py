@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.cell.loop import command
+from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.spill import MOST_BYTES, Spill
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError
+from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
 from infra.shared.protocol.calls import TOOLS
@@ -31,13 +32,17 @@ BASH = ToolSpec(
 )
 
 
+END_SECONDS = 5.0
+"""For ending a command whose time is over, and for keeping its output."""
+
+
 def bash_tool(
     checkout: str, most_seconds: float, output_chars: int, interruption: Interruption, is_for_events: bool = False
 ) -> Tool:
     """For events, stdout and stderr come apart, and the exit status as a fact alone."""
     spill = Spill(checkout)
 
-    def act(given: Mapping[str, Any], most_seconds: float) -> Reply:
+    def act(given: Mapping[str, Any], all_seconds: float) -> ToolResult:
         if "\0" in given["command"]:
             raise ToolError("the command holds a NUL character, which no command line can hold")
         where = os.path.join(checkout, given.get("cwd", ""))
@@ -63,24 +68,18 @@ def bash_tool(
                 raise ToolError(f"the command is too long; put it into a file with {writes} and run that") from None
             raise
         kept, note = _kept(spill, whole.getvalue()) if ran.left_out else ((), "")
-        timed_out = ran.status is None
         facts: dict[str, Any] = {"stderr": ran.errors} if is_for_events else {}
         facts |= {} if ran.status is None else {"exit": ran.status if ran.status >= 0 else 128 - ran.status}
         facts |= {"truncated": True} if ran.left_out else {}
         facts |= {"artifact": kept[0]} if kept else {}
-        return Reply(
-            ran.output if is_for_events else shown(ran, seconds, note),
-            is_error=timed_out,
-            error_code="timeout" if timed_out else "",
-            artifacts=kept,
-            hint=f"it was ended after {seconds:g} s: give it more time, or less to do"
-            if is_for_events and timed_out
-            else "",
-            facts=facts,
-        )
+        payload = ran.output if is_for_events else shown(ran, seconds, note)
+        if ran.status is None:
+            hint = f"it was ended after {seconds:g} s: give it more time, or less to do" if is_for_events else ""
+            return ToolResult.err("timeout", payload, hint)._replace(artifacts=kept, facts=facts)
+        return ToolResult(payload, artifacts=kept, facts=facts)
 
-    # Not tried again: a command that met an error on its way may have begun.
-    return Tool(BASH, act, round(most_seconds * 1000), SideEffect.EXECUTE)
+    # Not tried again: a command that met an error on its way may have begun. It ends by itself, with what it wrote.
+    return Tool(BASH, act, round((most_seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
 
 
 def _kept(spill: Spill, whole: bytes) -> tuple[tuple[str, ...], str]:

@@ -12,11 +12,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.edits import edited
 from infra.cell.loop.reach import Everywhere, Reach
-from infra.cell.loop.registry import BRIEFLY, Reply, SideEffect, Tool, ToolError
+from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
 from infra.shared.conversation import ToolSpec
 from infra.shared.protocol.calls import TOOLS
 from infra.shared.protocol.read import is_elided
@@ -75,17 +76,17 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
     seen: dict[str, bytes] = {}
     """Digests of files as this run has seen them last."""
 
-    def read(given: Mapping[str, Any], seconds: float) -> Reply:
+    def read(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
         raw, size = _content(files, path)
         seen[files.key(path)] = _digest(raw)
         shown = chosen(path, raw, size, given.get("offset_lines", 0), given.get("limit_lines"), output_chars)
         facts = {"path": path, "lines": shown.lines} | ({} if shown.whole else {"truncated": True})
         if is_for_events or not shown.notes:
-            return Reply(shown.text, facts=facts)
-        return Reply(f"{shown.text.rstrip(chr(10))}\n[{'; '.join(shown.notes)}]", facts=facts)
+            return ToolResult(shown.text, facts=facts)
+        return ToolResult(f"{shown.text.rstrip(chr(10))}\n[{'; '.join(shown.notes)}]", facts=facts)
 
-    def write(given: Mapping[str, Any], seconds: float) -> Reply:
+    def write(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path, content = given["path"], given["content"].encode()
         if not given.get("replace", True) and files.exists(path):
             raise ToolError(
@@ -100,9 +101,9 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
         if is_elided(given["content"]):
             facts["warning"] = ELIDED
             words += f" (warning: {ELIDED})"
-        return Reply(words, artifacts=(path,), facts=facts)
+        return ToolResult(words, artifacts=(path,), facts=facts)
 
-    def edit(given: Mapping[str, Any], seconds: float) -> Reply:
+    def edit(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
         if is_for_events:
             _refuse_to_shadow(files, path)
@@ -121,12 +122,12 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
             seen[key] = _digest(made.content)
         words = f"replaced {made.replaced} in {path}" + (f" (warning: {warnings})" if warnings else "")
         facts = {"path": path, "replaced": made.replaced} | ({"warning": warnings} if warnings else {})
-        return Reply(words, artifacts=(path,), facts=facts)
+        return ToolResult(words, artifacts=(path,), facts=facts)
 
-    def delete(given: Mapping[str, Any], seconds: float) -> Reply:
+    def delete(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
         files.remove(path)
-        return Reply(f"deleted {path}", artifacts=(path,), facts={"path": path})
+        return ToolResult(f"deleted {path}", artifacts=(path,), facts={"path": path})
 
     return (
         Tool(READ_FILE, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),

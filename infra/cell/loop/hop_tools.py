@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.cell.loop import command
+from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import BRIEFLY, Reply, SideEffect, Tool, ToolError
+from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch, problem_with_ref
 from infra.shared.comms import reports, with_sections
@@ -38,16 +39,17 @@ ROLLBACK = ToolSpec(
     schema({"ref": {"type": "string", "description": "a pushed commit, branch or tag, optionally with ~N"}}),
 )
 COMPILE_SECONDS = 60
-TIMEOUT_MS = 180_000
+GIT_SECONDS = 180.0
 """For all git calls of one act; compiling has its own."""
+TIMEOUT_MS = round((GIT_SECONDS + COMPILE_SECONDS + 10) * 1000)
 _SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
 
 
 def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[Tool, Tool]:
     """`checkout` is the running one."""
 
-    def bootstrap(given: Mapping[str, Any], seconds: float) -> Reply:
-        git = checkout.within(seconds)
+    def bootstrap(given: Mapping[str, Any], seconds: float) -> ToolResult:
+        git = checkout.within(min(seconds, GIT_SECONDS))
         branch: str = given["branch"]
         problem = problem_with_branch(branch)
         if problem:
@@ -62,10 +64,10 @@ def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[To
             _refuse_what_has_failed(git, branch, tip)
             compile_bytecode(boot.places.checkout(branch), interruption)
         write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))
-        return Reply(f"the watcher will start {branch} at {tip[:12]}; this run ends here", hands_over=True)
+        return ToolResult(f"the watcher will start {branch} at {tip[:12]}; this run ends here", hands_over=True)
 
-    def rollback(given: Mapping[str, Any], seconds: float) -> Reply:
-        git = checkout.within(seconds)
+    def rollback(given: Mapping[str, Any], seconds: float) -> ToolResult:
+        git = checkout.within(min(seconds, GIT_SECONDS))
         ref: str = given["ref"]
         problem = problem_with_ref(ref)
         if problem:
@@ -77,7 +79,8 @@ def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[To
         commit = _published_commit(git, ref)
         # The commit itself, not the name: by the time it is read, main~1 may be another commit.
         write_signal(boot.places.signals, Signal(SignalName.ROLLBACK, commit))
-        return Reply(f"the watcher will give main the content of {commit[:12]}; this run ends here", hands_over=True)
+        words = f"the watcher will give main the content of {commit[:12]}; this run ends here"
+        return ToolResult(words, hands_over=True)
 
     return (
         Tool(BOOTSTRAP, bootstrap, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),

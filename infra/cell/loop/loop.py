@@ -1,70 +1,78 @@
-"""The bounded loop: ask the model, carry out its tool calls, give it the results, until it ends its turn.
+"""The bounded loop: ask the model, carry out what it asks for, give it the results, until it ends its turn.
 
-It ends for one of the reasons of `End` and never by an exception of the model or of a tool. The clock is an argument;
-what the conversation is about is the caller's."""
+`run_task` is `plan` and `step` in turn. A run is in one `RunState` at a time and ends for one `StopReason`, never by
+an exception of the model or of a tool. The clock is an argument; what the conversation is about is the caller's."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolResult
 from infra.cell.loop.context.context import Context, OutOfRoom, Room, Summarised, Trimmed
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.progress import MAX_FAILURES, NO_OP_LOOP, Effects, Progress, fingerprint, has_failed, words_on
-from infra.cell.loop.registry import Dispatcher, Reply
-from infra.cell.loop.ways import COMPLETED, ENDED_BY, INVALID_REPLIES, ByTools, Ends, NoActs, Way
+from infra.cell.loop.progress import Progress, RunConfig, effects_of, stop_reason, words_on
+from infra.cell.loop.registry import Dispatch
+from infra.cell.loop.ways import WAYS
 from infra.cell.model_client import ModelFailure
-from infra.shared.conversation import MAX_TOKENS as TOKENS
-from infra.shared.conversation import REFUSAL as REFUSED
-from infra.shared.conversation import Completion, Message, Request, ToolUse
+from infra.shared.boot import TOOLS
+from infra.shared.conversation import Completion, Message, Request
+from infra.shared.run_states import RunState, StopReason
+
+TRANSITIONS: Final[Mapping[RunState, frozenset[RunState]]] = {
+    RunState.INIT: frozenset((RunState.PLAN, RunState.STOP)),
+    RunState.PLAN: frozenset(
+        (RunState.EXECUTE_TOOL, RunState.OBSERVE, RunState.RESPOND, RunState.STOP, RunState.ERROR)
+    ),
+    RunState.EXECUTE_TOOL: frozenset((RunState.OBSERVE, RunState.STOP)),
+    RunState.OBSERVE: frozenset((RunState.PLAN, RunState.STOP)),
+    RunState.RESPOND: frozenset((RunState.STOP,)),
+    RunState.STOP: frozenset(),
+    RunState.ERROR: frozenset(),
+}
+MAY_AWAIT: Final = (
+    *(StopReason.COMPLETED, StopReason.NO_OP_LOOP),
+    *(StopReason.MAX_FAILURES, StopReason.POLICY_DENIED),
+)
+"""A run that stands still while an act of it waits for somebody's word, waits for that word."""
 
 
-class End(Enum):
-    """Why a run of the loop ended."""
+class Task(NamedTuple):
+    """What a run is about."""
 
-    COMPLETED = COMPLETED
-    """The model ended its turn with words."""
-    HANDED_OVER = "handed over"
-    """It asked for another version of the agent."""
-    MAX_STEPS = "max steps"
-    MAX_SECONDS = "max seconds"
-    MAX_TOKENS = ENDED_BY[TOKENS]
-    """Its replies were cut, or called for a tool without naming one, again and again."""
-    REFUSAL = ENDED_BY[REFUSED]
-    INVALID_REPLIES = INVALID_REPLIES
-    """Its replies asked for acts in a form that nobody can carry out, again and again."""
-    STUCK = "stuck"
-    """It made the same calls with the same results again and again."""
-    NO_OP_LOOP = NO_OP_LOOP
-    """Step after step without any effect."""
-    MAX_FAILURES = MAX_FAILURES
-    """Call after call failed."""
-    BUDGET = "budget"
-    """The next call could have passed what one run may cost."""
-    CONTEXT = "context"
-    """The conversation has no room left; its hand-over is the outcome's text."""
-    AWAITING_APPROVAL = "awaiting approval"
-    """A call of it waits for the PM's word."""
-    MODEL_FAILURE = "model failure"
-    INTERRUPTED = "interrupted"
+    request: Request
+    """Opens the conversation."""
+    acts: str = TOOLS
+    """How the model asks for acts: a name of WAYS."""
 
 
-class Bounds(NamedTuple):
-    steps: int
-    """Model calls."""
-    seconds: float
-    """Looked at before each call of model or tool; the last of them may pass it by its own limit."""
+class RunResult(NamedTuple):
+    """How a run ended."""
 
-
-class Outcome(NamedTuple):
-    end: End
+    reason: StopReason
     text: str = ""
     """The model's last words; for CONTEXT, what it hands over."""
     steps: int = 0
+    """Replies of the model."""
     failure: ModelFailure | None = None
-    """Of the last call, for MODEL_FAILURE and BUDGET."""
+    """Of the last call, for MODEL_UNAVAILABLE and BUDGET."""
+
+
+class StepResult(NamedTuple):
+    """What came of one action."""
+
+    results: tuple[ToolResult, ...] = ()
+    """Of its calls, in order."""
+    reason: StopReason | None = None
+    """Why the run ends with it; None when it may go on."""
+
+
+class Entered(NamedTuple):
+    """The run is in another state."""
+
+    step: int
+    state: RunState
 
 
 class Answered(NamedTuple):
@@ -76,21 +84,21 @@ class Answered(NamedTuple):
 
 
 class Acting(NamedTuple):
-    """A tool call is about to be carried out."""
+    """A call is about to be carried out."""
 
     step: int
     number: int
-    call: ToolUse
+    call: ToolCall
 
 
 class Acted(NamedTuple):
-    """A tool call has its result."""
+    """A call has its result."""
 
     step: int
     number: int
     """Of the call in its reply, from 1."""
-    call: ToolUse
-    reply: Reply
+    call: ToolCall
+    result: ToolResult
     seconds: float
 
 
@@ -109,12 +117,15 @@ class Idle(NamedTuple):
     step: int
 
 
-Event = Answered | Acting | Acted | Told | Idle | Trimmed | Summarised
+Event = Entered | Answered | Acting | Acted | Told | Idle | Trimmed | Summarised
 
 
-class Hooks(NamedTuple):
-    """What a caller adds to a run of the loop; the defaults add nothing."""
+class TaskContext(NamedTuple):
+    """All of the world that a run touches."""
 
+    complete: Callable[[Request], Completion]
+    """Asks the model. Raises ModelFailure or Interrupted and nothing else."""
+    dispatch: Dispatch
     news: Callable[[], str | None] = lambda: None
     """Words for the model between two steps, if there are any."""
     record: Callable[[Event], None] = lambda event: None
@@ -127,115 +138,130 @@ class Hooks(NamedTuple):
     monotonic: Callable[[], float] = time.monotonic
 
 
-SAME_TO_TELL, SAME_TO_END = 4, 8
-"""Steps in a row with the same calls and the same results: the model is told, and then the run ends."""
-SAME = (
-    f"You have made the same calls {SAME_TO_TELL} times in a row, with the same results. Do something else: look for "
-    "the cause, try another way, or end your turn and say what is missing. If you wait for something, wait longer."
-)
 NOT_RUN = "not run: a call before it in the same reply ended this run"
 NO_TIME = "not run: the time for this run is over"
 
 
-def run(
-    complete: Callable[[Request], Completion],
-    request: Request,
-    toolbox: Dispatcher,
-    bounds: Bounds,
-    hooks: Hooks = Hooks(),  # noqa: B008 - frozen
-    new_way: Callable[[], Way] = ByTools,
-) -> Outcome:
-    """Carry on the conversation that `request` opens until it ends.
+class RunContext:
+    """A run as it stands."""
 
-    `complete` raises ModelFailure or Interrupted and nothing else."""
-    record, monotonic = hooks.record, hooks.monotonic
-    context = Context(complete, request, hooks.room, monotonic, record)
-    until = monotonic() + bounds.seconds
-    way, text, step = new_way(), "", 0
-    last, same = None, 0
-    progress = Progress()
+    def __init__(self, task: Task, config: RunConfig, context: TaskContext) -> None:
+        self.config, self.context = config, context
+        self.way = WAYS[task.acts]()
+        self.conversation = Context(context.complete, task.request, context.room, context.monotonic, context.record)
+        self.progress = Progress()
+        self.step = self.steps = 0
+        """The step under way, and the replies of the model so far."""
+        self.text = ""
+        """The model's last words."""
+        self.state = RunState.INIT
+        self._began = context.monotonic()
+        context.record(Entered(0, self.state))
 
-    def answered(step: int, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str) -> Message:
-        nonlocal progress
-        steered = hooks.news() or ""
-        progress = progress.heard() if steered else progress
-        words = "\n\n".join(filter(None, (own, steered)))
-        if words:
-            record(Told(step, words, steered))
-        return Message("user", way.answer(calls, replies, own, steered))
+    @property
+    def seconds(self) -> float:
+        return self.context.monotonic() - self._began
 
+    def enter(self, state: RunState) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise RuntimeError(f"a run in state {self.state.value} cannot enter {state.value}")
+        self.state = state
+        self.context.record(Entered(self.step, state))
+
+
+def run_task(task: Task, config: RunConfig, context: TaskContext) -> RunResult:
+    """Carry on the conversation that the task opens until it ends."""
+    run_ctx = RunContext(task, config, context)
+    result = _until_it_ends(run_ctx)
+    run_ctx.enter(RunState.ERROR if result.reason is StopReason.MODEL_UNAVAILABLE else RunState.STOP)
+    return result
+
+
+def _until_it_ends(run_ctx: RunContext) -> RunResult:
+    reason: StopReason | None = None
     try:
-        for step in range(1, bounds.steps + 1):
-            if monotonic() < until:
-                context.make_room(step)
-            asked_at = monotonic()
-            if asked_at >= until:
-                return Outcome(End.MAX_SECONDS, text, step - 1)
-            completion = context.ask(step)
-            record(Answered(step, completion, monotonic() - asked_at))
-            asked = way.asked(completion)
-            text = asked.text
-            if isinstance(asked, Ends):
-                end = End(asked.end)
-                awaits = end is End.COMPLETED and hooks.awaits()
-                return Outcome(End.AWAITING_APPROVAL if awaits else end, text, step)
-            context.append(asked.said)
-            if isinstance(asked, NoActs):
-                context.append(answered(step, (), (), asked.advice))
-                continue
-            calls = asked.calls
-            replies, handed_over = _act(calls, toolbox, step, until, monotonic, record)
-            if handed_over:
-                return Outcome(End.HANDED_OVER, text, step)
-            effect = [(call.name, call.input, reply.content) for call, reply in zip(calls, replies, strict=True)]
-            last, same = effect, same + 1 if effect == last else 1
-            if same == SAME_TO_END:
-                return Outcome(End.AWAITING_APPROVAL if hooks.awaits() else End.STUCK, text, step)
-            before, progress = progress, _with_step(progress, calls, replies, step, hooks)
-            if progress.stop:
-                return Outcome(End.AWAITING_APPROVAL if hooks.awaits() else End(progress.stop), text, step)
-            words = filter(None, (SAME if same == SAME_TO_TELL else "", words_on(before, progress)))
-            context.append(answered(step, calls, replies, "\n\n".join(words)))
-        return Outcome(End.MAX_STEPS, text, step)
+        while reason is None:
+            reason = stop_reason(run_ctx.config, run_ctx.progress, run_ctx.steps, run_ctx.seconds)
+            reason = reason or step(run_ctx, plan(run_ctx)).reason
     except ModelFailure as failure:
-        if failure.type == "unit_budget_exhausted" and step > 1:  # else nothing was done that could be told
-            return Outcome(End.BUDGET, text, step - 1, failure)
-        return Outcome(End.MODEL_FAILURE, text, step, failure)
+        is_spent = failure.type == "unit_budget_exhausted" and run_ctx.steps > 0  # else there is nothing to tell
+        reason = StopReason.BUDGET if is_spent else StopReason.MODEL_UNAVAILABLE
+        return RunResult(reason, run_ctx.text, run_ctx.steps, failure)
     except OutOfRoom as over:
-        return Outcome(End.CONTEXT, str(over), step - 1)
+        return RunResult(StopReason.CONTEXT, str(over), run_ctx.steps)
     except Interrupted:
-        return Outcome(End.INTERRUPTED, text, step)
+        return RunResult(StopReason.INTERRUPTED, run_ctx.text, run_ctx.steps)
+    if reason in MAY_AWAIT and run_ctx.context.awaits():
+        reason = StopReason.AWAITING_APPROVAL
+    return RunResult(reason, run_ctx.text, run_ctx.steps)
 
 
-def _act(
-    calls: Sequence[ToolUse],
-    toolbox: Dispatcher,
-    step: int,
-    until: float,
-    monotonic: Callable[[], float],
-    record: Callable[[Event], None],
-) -> tuple[tuple[Reply, ...], bool]:
-    """Answer the calls of one reply in order; True when one of them handed over."""
-    replies = []
+def plan(run_ctx: RunContext) -> AssistantAction:
+    """Ask the model what to do next. Raises ModelFailure, OutOfRoom, Interrupted."""
+    run_ctx.step += 1
+    run_ctx.enter(RunState.PLAN)
+    run_ctx.conversation.make_room(run_ctx.step)
+    asked_at = run_ctx.seconds
+    completion = run_ctx.conversation.ask(run_ctx.step)
+    run_ctx.steps = run_ctx.step
+    run_ctx.context.record(Answered(run_ctx.step, completion, run_ctx.seconds - asked_at))
+    action, said = run_ctx.way.asked(completion)
+    run_ctx.text = action.text
+    run_ctx.conversation.append(said)
+    return action
+
+
+def step(run_ctx: RunContext, action: AssistantAction) -> StepResult:
+    """Do what the model asks for, and put what came of it into the conversation. Raises Interrupted."""
+    if isinstance(action, Respond):
+        if action.advice:
+            run_ctx.enter(RunState.OBSERVE)
+            _tell(run_ctx, (), (), action.advice)
+            return StepResult()
+        if action.reason is StopReason.COMPLETED:
+            run_ctx.enter(RunState.RESPOND)
+        return StepResult(reason=action.reason)
+    run_ctx.enter(RunState.EXECUTE_TOOL)
+    results = _carry_out(run_ctx, action.calls)
+    if any(result.hands_over for result in results):
+        return StepResult(results, StopReason.HANDED_OVER)
+    run_ctx.enter(RunState.OBSERVE)
+    before, run_ctx.progress = run_ctx.progress, _progress_after(run_ctx, action.calls, results)
+    _tell(run_ctx, action.calls, results, words_on(before, run_ctx.progress))
+    return StepResult(results)
+
+
+def _carry_out(run_ctx: RunContext, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
+    """The results of the calls of one reply, in order; behind one that hands over nothing is done."""
+    record, results = run_ctx.context.record, list[ToolResult]()
     handed_over = False
     for number, call in enumerate(calls, 1):
-        started_at = monotonic()
-        if handed_over or started_at >= until:
-            reply = Reply(NOT_RUN if handed_over else NO_TIME, is_error=True, error_code="not_run")
+        began = run_ctx.seconds
+        if handed_over or began >= run_ctx.config.max_wall_time:
+            result = ToolResult.err("not_run", NOT_RUN if handed_over else NO_TIME)
         else:
-            record(Acting(step, number, call))
-            reply = toolbox.call(call)
-            handed_over = reply.hands_over
-        record(Acted(step, number, call, reply, monotonic() - started_at))
-        replies.append(reply)
-    return tuple(replies), handed_over
+            record(Acting(run_ctx.step, number, call))
+            result = run_ctx.context.dispatch(call)
+            handed_over = result.hands_over
+        record(Acted(run_ctx.step, number, call, result, run_ctx.seconds - began))
+        results.append(result)
+    return tuple(results)
 
 
-def _with_step(
-    progress: Progress, calls: Sequence[ToolUse], replies: Sequence[Reply], step: int, hooks: Hooks
-) -> Progress:
-    shown = tuple(fingerprint(call.name, reply) for call, reply in zip(calls, replies, strict=True))
-    changed = progress.shows_news(shown) or hooks.changed()
+def _progress_after(run_ctx: RunContext, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Progress:
+    effects = effects_of(calls, results)
+    changed = run_ctx.progress.shows_news(effects.results) or run_ctx.context.changed()
     if not changed:
-        hooks.record(Idle(step))
-    return progress.after(Effects(shown, tuple(map(has_failed, replies)), changed))
+        run_ctx.context.record(Idle(run_ctx.step))
+    return run_ctx.progress.after(effects._replace(changed=changed))
+
+
+def _tell(run_ctx: RunContext, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str) -> None:
+    """The next message to the model."""
+    steered = run_ctx.context.news() or ""
+    if steered:
+        run_ctx.progress = run_ctx.progress.heard()
+    words = "\n\n".join(filter(None, (own, steered)))
+    if words:
+        run_ctx.context.record(Told(run_ctx.step, words, steered))
+    run_ctx.conversation.append(Message("user", run_ctx.way.answer(calls, results, own, steered)))

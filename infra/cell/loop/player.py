@@ -5,14 +5,13 @@ was begun and not answered has an answer that says so, and the calls behind it i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.context.context import Summarised
-from infra.cell.loop.loop import Acted, Event, Hooks, Idle, Told
+from infra.cell.loop.loop import Acted, Entered, Event, Idle, TaskContext, Told
 from infra.cell.loop.recorded import Recorded
-from infra.cell.loop.registry import Reply
 from infra.cell.loop.ways import news_of
-from infra.shared.conversation import Completion, Request, ToolUse
+from infra.shared.conversation import Completion, Request
+from infra.shared.run_states import RunState
 
 UNKNOWN = (
     "the process that carried this out ended before it was done, and everything it had started ended with it; how far "
@@ -22,39 +21,38 @@ NOT_BEGUN = "not run: the process that was to carry this out ended first; call a
 
 
 class Player:
-    """The record first, then what is given here. `complete` and `call` are what `loop.run` takes, `hooks` its hooks."""
+    """The record first, then what is given here; `context` is what `run_task` takes."""
 
-    def __init__(
-        self,
-        run: Recorded,
-        complete: Callable[[Request], Completion],
-        call: Callable[[ToolUse], Reply],
-        hooks: Hooks,
-        opening: str = "",
-    ) -> None:
+    def __init__(self, run: Recorded, live: TaskContext, opening: str = "") -> None:
         """`opening` is what the model is told at the end of the record."""
         self._run = run
-        self._complete, self._call, self._live = complete, call, hooks
+        self._live = live
         self._opening = opening
         self._step = self._number = 0
-        room = hooks.room and hooks.room._replace(recall=self._summary, ask=complete)
-        self.hooks = hooks._replace(news=self._news, record=self._record, changed=self._changed, room=room)
+        self.context = live._replace(
+            complete=self._complete,
+            dispatch=self._dispatch,
+            news=self._news,
+            record=self._record,
+            changed=self._changed,
+            room=live.room and live.room._replace(recall=self._summary, ask=live.complete),
+        )
 
-    def complete(self, request: Request) -> Completion:
+    def _complete(self, request: Request) -> Completion:
         self._step, self._number = self._step + 1, 0
         if self._step <= self._run.steps:
             return self._run.completions[self._step - 1]
-        return self._complete(request)
+        return self._live.complete(request)
 
-    def call(self, call: ToolUse) -> Reply:
+    def _dispatch(self, call: ToolCall) -> ToolResult:
         self._number += 1
         if self._step > self._run.steps:
-            return self._call(call)
+            return self._live.dispatch(call)
         place = (self._step, self._number)
         if place in self._run.done:
-            return self._run.done[place].reply
+            return self._run.done[place].result
         begun = place in self._run.begun
-        return Reply(UNKNOWN if begun else NOT_BEGUN, is_error=True, error_code="cut_short" if begun else "not_run")
+        return ToolResult.err("cut_short", UNKNOWN) if begun else ToolResult.err("not_run", NOT_BEGUN)
 
     def _news(self) -> str | None:
         if self._step > self._run.steps:
@@ -79,6 +77,8 @@ class Player:
 
     def _is_on_record(self, event: Event) -> bool:
         match event:
+            case Entered(step=step, state=state) if state is not RunState.PLAN:
+                return step < self._run.steps
             case Idle(step=step):
                 return step in self._run.idle
             case Told(step=step):

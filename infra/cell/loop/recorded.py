@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from infra.cell.loop.registry import Reply
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.ways import News
 from infra.shared.boot import OPERATIONS, TOOLS
-from infra.shared.conversation import Completion, Request, ToolUse, completion_from_dict, request_from_dict
+from infra.shared.conversation import Completion, Request, completion_from_dict, request_from_dict
+from infra.shared.protocol.shapes import STATUSES
+from infra.shared.run_states import stop_reason_of
 
 OPENED = {TOOLS: "opened", OPERATIONS: "opened for operations"}
 """The kind of the first line. A runner that knows of no operations must not resume such a run: it would take the first
@@ -19,8 +21,8 @@ list for the report."""
 class Done(NamedTuple):
     """A call that was answered."""
 
-    call: ToolUse
-    reply: Reply
+    call: ToolCall
+    result: ToolResult
 
 
 class Words(NamedTuple):
@@ -59,11 +61,13 @@ class Recorded(NamedTuple):
     at: str
     """Time of its last line."""
     end: str = ""
-    """How it ended; empty when that is not on record."""
+    """How it ended: a `StopReason`, or another version's word; empty when that is not on record."""
     idle: frozenset[int] = frozenset()
     """Steps of which no file and no commit came, where that was looked at."""
     acts: str = TOOLS
     """How its model asks for acts: a name of `WAYS`."""
+    states: tuple[str, ...] = ()
+    """In which it was, in order; none where the version that ran wrote none."""
 
     @property
     def steps(self) -> int:
@@ -79,6 +83,7 @@ class Recorded(NamedTuple):
             summaries={key: words for key, words in self.summaries.items() if key[0] <= step},
             idle=frozenset(each for each in self.idle if each <= step),
             end="" if step < self.steps else self.end,
+            states=(),
         )
 
 
@@ -107,12 +112,18 @@ class _Reader:
         self._resumed = 0
         self._at = self._end = ""
         self._acts = TOOLS
+        self._states: list[str] = []
+        self._answered_at = 0
+        """So many states were on record when the model had answered last."""
 
     def take(self, line: Mapping[str, Any]) -> None:
         kind = line["kind"]
         if (self._opened is None) is not (kind in OPENED.values()):
             raise ValueError(f"found {kind!r}; expected a run to open first, and once")
         self._at, self._end = str(line["at"]), ""
+        if kind == "resumed":  # what the loop did after the last answer, it does again
+            del self._states[self._answered_at :]
+        self._states += map(str, line.get("states", ()))
         match kind:
             case "opened" | "opened for operations":
                 directives = tuple(str(each) for each in line.get("directives", ()))
@@ -125,13 +136,13 @@ class _Reader:
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")
                 self._completions.append(completion_from_dict(dict(line)))
-                self._resumed = 0
+                self._resumed, self._answered_at = 0, len(self._states)
             case "acting":
                 self._begun.add(_place(line))
             case "acted":
                 call = line["call"]
-                done = ToolUse(str(call["id"]), str(call["name"]), dict(call["input"]))
-                self._done[_place(line)] = Done(done, _reply(line))
+                done = ToolCall(str(call["id"]), str(call["name"]), dict(call["input"]))
+                self._done[_place(line)] = Done(done, _result(line))
                 self._begun.add(_place(line))
             case "idle":
                 self._idle.add(int(line["step_id"]))
@@ -144,7 +155,8 @@ class _Reader:
             case "model_failed" if line["type"] != "invalid_request":  # which may be the conversation's own fault
                 self._resumed = 0
             case "ended":
-                self._end = str(line["end"])
+                reason = stop_reason_of(str(line["end"]))
+                self._end = reason.value if reason else str(line["end"])
 
     def run(self) -> Recorded:
         if self._opened is None:
@@ -161,6 +173,7 @@ class _Reader:
             self._end,
             frozenset(self._idle),
             self._acts,
+            tuple(self._states),
         )
 
 
@@ -173,14 +186,18 @@ def _news(line: Mapping[str, Any]) -> str:
     return News(str(line["pm"]), str(line["runtime"])) if "pm" in line else str(line["steered"])
 
 
-def _reply(line: Mapping[str, Any]) -> Reply:
-    return Reply(
-        str(line["content"]),
-        is_error=line["status"] == "error",
-        hands_over=line.get("hands_over") is True,
-        error_code=str(line.get("error_code") or ""),
+def _result(line: Mapping[str, Any]) -> ToolResult:
+    payload, status, hint = str(line["content"]), line["status"], str(line.get("hint", ""))
+    if status == "error":  # the version before this one: the finer word stood for the code
+        result = ToolResult.err(str(line.get("error_code") or ""), payload, hint)
+    elif status in STATUSES:
+        code, detail = str(line.get("error_code") or ""), str(line.get("detail", ""))
+        result = ToolResult(payload, status, code, line.get("retriable") is True, detail, hint)
+    else:
+        raise ValueError(f"found status {status!r}; expected one of {', '.join(STATUSES)}")
+    return result._replace(
         artifacts=tuple(map(str, line.get("artifacts", ()))),
         policy_flags=tuple(map(str, line.get("policy_flags", ()))),
-        hint=str(line.get("hint", "")),
         facts=dict(line.get("facts", {})),
+        hands_over=line.get("hands_over") is True,
     )

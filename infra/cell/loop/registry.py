@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from infra.shared.conversation import ToolSpec, ToolUse
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.shared.conversation import ToolSpec
+from infra.shared.protocol.shapes import DENIED
 
 
 class SideEffect(Enum):
@@ -21,30 +22,6 @@ class SideEffect(Enum):
     """Anything that a program with the agent's rights can."""
     AUTH = "auth"
     """Which version is active, or what main is."""
-
-
-class Reply(NamedTuple):
-    """The result of a tool call."""
-
-    content: str
-    is_error: bool = False
-    hands_over: bool = False
-    """The tool asked the watcher for another runner: this one has nothing more to do."""
-    error_code: str = ""
-    """What kind of error it is; empty for none."""
-    artifacts: tuple[str, ...] = ()
-    """Files that it left, by their paths from the checkout or absolute ones."""
-    policy_flags: tuple[str, ...] = ()
-    """What the policy had to say of the call."""
-    hint: str = ""
-    """What to do next, when it is an error."""
-    facts: Mapping[str, Any] = MappingProxyType({})
-    """What an event of the protocol says beside its text: path, bytes, lines, exit, stderr, …"""
-
-    @property
-    def shown(self) -> str:
-        """The content and the hint."""
-        return f"{self.content}. {self.hint}" if self.hint else self.content
 
 
 class ToolError(Exception):
@@ -64,9 +41,10 @@ class Tool(NamedTuple):
     """One tool in the registry."""
 
     spec: ToolSpec
-    run: Callable[[Mapping[str, Any], float], Reply]
+    run: Callable[[Mapping[str, Any], float], ToolResult]
     """Gets arguments that fit the schema, and the seconds that it may take. Raises ToolError, OSError, GitError."""
     timeout_ms: int
+    """The dispatcher ends it after that."""
     side_effect: SideEffect
     retry_pauses: tuple[float, ...] = ()
     """Seconds before each further attempt; only at what failed for a passing reason and left nothing behind."""
@@ -82,17 +60,12 @@ class Verdict(NamedTuple):
     allowed: bool
     words: str = ""
     """For the model, when it is not."""
-    error_code: str = ""
+    status: str = DENIED
+    """Of the result, when it is not."""
     flags: tuple[str, ...] = ()
 
 
 Gate = Callable[[Tool, Mapping[str, Any]], Verdict]
 """Asked about each call whose arguments fit, before anything is done."""
-
-
-class Dispatcher(Protocol):
-    """Carries out the calls of a model."""
-
-    def call(self, call: ToolUse) -> Reply:
-        """Raises nothing but Interrupted."""
-        ...
+Dispatch = Callable[[ToolCall], ToolResult]
+"""Carries out one call. Raises nothing but Interrupted."""

@@ -6,23 +6,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from infra.cell.loop import loop
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.arguments import problem_with_input
-from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome, Told
+from infra.cell.loop.loop import MAY_AWAIT, Acted, Entered, Event, RunResult, Task, TaskContext, Told, run_task
 from infra.cell.loop.player import Player
+from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Done, Recorded
-from infra.cell.loop.registry import Reply
 from infra.cell.loop.seed_tools import SEED_TOOLS
-from infra.cell.loop.ways import WAYS
 from infra.cell.model_client import ModelFailure
-from infra.shared.conversation import Completion, Request, ToolSpec, ToolUse
+from infra.shared.conversation import Completion, Request, ToolSpec
+from infra.shared.protocol.shapes import VALIDATION
+from infra.shared.run_states import RunState, StopReason
 
 _Key = TypeVar("_Key", int, tuple[int, int])
 _Value = TypeVar("_Value")
 
-OUTSIDE = {End.MAX_SECONDS, End.MODEL_FAILURE, End.BUDGET, End.CONTEXT, End.INTERRUPTED}
-"""Ends that came from outside the conversation: a replay only sees that nothing follows."""
-_CUT_SHORT = ("", End.INTERRUPTED.value)
+OUTSIDE = {
+    *(StopReason.MAX_WALL_TIME, StopReason.MODEL_UNAVAILABLE),
+    *(StopReason.BUDGET, StopReason.CONTEXT, StopReason.INTERRUPTED),
+}
+"""Reasons from outside the conversation: a replay only sees that nothing follows."""
+_CUT_SHORT = ("", StopReason.INTERRUPTED.value)
+_ENDS = (RunState.STOP.value, RunState.ERROR.value)
 SHOWN_CHARS = 200
 
 
@@ -52,13 +57,14 @@ def replay(run: Recorded, tools: Mapping[str, ToolSpec] = _TOOLS) -> Replay:
     what the record says of it."""
     tools = {tool.name: tool for tool in run.request.tools} | dict(tools)
     seen: list[Event] = []
-    player = Player(run, _nobody, _nothing, Hooks(monotonic=lambda: 0.0))
-    bounds = Bounds(run.most_steps or run.steps + 1, 1.0)
-    outcome = loop.run(
-        player.complete, run.request, player, bounds, player.hooks._replace(record=seen.append), WAYS[run.acts]
+    context = Player(run, TaskContext(_nobody, _nothing, monotonic=lambda: 0.0)).context._replace(record=seen.append)
+    result = run_task(Task(run.request, run.acts), RunConfig(run.most_steps or run.steps + 1, 1.0), context)
+    states = [each.state.value for each in seen if isinstance(each, Entered)]
+    found = (
+        *(*_of_calls(run, seen), *_of_arguments(run, tools), *_of_words(run, seen)),
+        *(*_of_states(run, states), *_of_end(run, result)),
     )
-    found = (*_of_calls(run, seen), *_of_arguments(run, tools), *_of_words(run, seen), *_of_end(run, outcome))
-    return Replay(len(seen), outcome.end.value, found)
+    return Replay(len(seen) - len(states), result.reason.value, found)
 
 
 def problem_with_step(run: Recorded, step: int) -> str | None:
@@ -66,7 +72,7 @@ def problem_with_step(run: Recorded, step: int) -> str | None:
     if not 1 <= step <= run.steps:
         return f"run {run.run_id} has {run.steps} steps; expected one of these, found {step}"
     end = replay(run.until(step)._replace(most_steps=step + 1), {}).end
-    if end != End.MODEL_FAILURE.value:
+    if end != StopReason.MODEL_UNAVAILABLE.value:
         return f"run {run.run_id} ended with step {step} ({end}); expected an earlier one"
     return None
 
@@ -75,30 +81,30 @@ def _nobody(request: Request) -> Completion:
     raise ModelFailure("unavailable", "the record ends here")
 
 
-def _nothing(call: ToolUse) -> Reply:
+def _nothing(call: ToolCall) -> ToolResult:
     raise AssertionError("unreachable: no answer is given beyond the record")
 
 
 def _of_calls(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
     """Calls that were answered in one of the two alone, or in another way."""
-    mine = {(each.step, each.number): Done(each.call, each.reply) for each in seen if isinstance(each, Acted)}
+    mine = {(each.step, each.number): Done(each.call, each.result) for each in seen if isinstance(each, Acted)}
     if run.end in _CUT_SHORT:  # what its last reply called for was not answered, and is so now
         mine = {place: done for place, done in mine.items() if place in run.done or place[0] < run.steps}
     yield from _between(
-        mine, run.done, lambda done: f"{done.call.name} {done.call.input}: {done.reply}", "{0[0]}.{0[1]}"
+        mine, run.done, lambda done: f"{done.call.name} {done.call.args}: {done.result}", "{0[0]}.{0[1]}"
     )
 
 
 def _of_arguments(run: Recorded, tools: Mapping[str, ToolSpec]) -> Iterator[Difference]:
     """Calls that this version would refuse, or would not refuse any more."""
     for (step, number), done in sorted(run.done.items()):
-        if done.reply.error_code in ("not_run", "cut_short"):
+        if done.result.detail in ("not_run", "cut_short"):
             continue
         tool = tools.get(done.call.name)
-        now = problem_with_input(tool, done.call.input) if tool else f"no such tool: {done.call.name!r}"
-        refused = done.reply.error_code in ("unknown_tool", "invalid_arguments")
+        now = problem_with_input(tool, done.call.args) if tool else f"no such tool: {done.call.name!r}"
+        refused = done.result.error_code == VALIDATION
         if bool(now) is not refused:
-            was = done.reply.content if refused else "the call was carried out"
+            was = done.result.payload if refused else "the call was carried out"
             yield Difference(f"{step}.{number}", was[:SHOWN_CHARS], (now or "the call fits")[:SHOWN_CHARS])
 
 
@@ -109,13 +115,20 @@ def _of_words(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
     yield from _between(mine, {step: words.text for step, words in run.told.items()}, str, "{0}")
 
 
-def _of_end(run: Recorded, outcome: Outcome) -> Iterator[Difference]:
-    goes_on = outcome.end is End.MODEL_FAILURE  # the record had no further answer
-    if run.end == End.AWAITING_APPROVAL.value and outcome.end in (End.COMPLETED, End.STUCK):
+def _of_states(run: Recorded, mine: list[str]) -> Iterator[Difference]:
+    """Another way from state to state, up to the end, which may have come from outside."""
+    theirs = [state for state in run.states if state not in _ENDS]
+    if theirs != mine[: len(theirs)]:
+        yield Difference("states", " ".join(theirs), " ".join(mine))
+
+
+def _of_end(run: Recorded, result: RunResult) -> Iterator[Difference]:
+    goes_on = result.reason is StopReason.MODEL_UNAVAILABLE  # the record had no further answer
+    if run.end == StopReason.AWAITING_APPROVAL.value and result.reason in MAY_AWAIT:
         return  # that somebody is waited for is not told by the conversation
-    if run.end in (*_CUT_SHORT, outcome.end.value) or (goes_on and run.end in {end.value for end in OUTSIDE}):
+    if run.end in (*_CUT_SHORT, result.reason.value) or (goes_on and run.end in {each.value for each in OUTSIDE}):
         return
-    yield Difference("end", run.end, "it goes on" if goes_on else outcome.end.value)
+    yield Difference("end", run.end, "it goes on" if goes_on else result.reason.value)
 
 
 def _between(

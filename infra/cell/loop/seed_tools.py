@@ -22,13 +22,14 @@ def seed_tools(
     checkout: str,
     git: Git,
     interruption: Interruption,
-    on_bug: Callable[[Exception], None] = lambda error: None,
+    on_bug: Callable[[BaseException], None] = lambda error: None,
     gate: Gate | None = None,
+    on_timeout: Callable[[float], None] = lambda began: None,
     is_for_events: bool = False,
 ) -> Toolbox:
     """With `is_for_events` they carry out operations, and files are those of the workspace.
 
-    `git` is the checkout's, with the agent's git configuration; `on_bug` gets exceptions that are bugs."""
+    `git` is the checkout's, with the agent's git configuration; `on_bug` and `on_timeout` are those of `Toolbox`."""
     limits = boot.limits
     workspace = Workspace(checkout, boot.places.bot) if is_for_events else None
     return Toolbox(
@@ -39,4 +40,5 @@ def seed_tools(
         ),
         gate=gate,
         on_bug=on_bug,
+        on_timeout=on_timeout,
     )

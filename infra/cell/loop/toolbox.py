@@ -1,7 +1,7 @@
 """The one place where a call of the model is carried out.
 
-A call that fails (no such tool, wrong arguments, the policy's no, a tool that failed or has a bug) gets a
-result with `is_error`, in words that say what to do instead; no exception but the end of the process comes out."""
+A call that fails (no such tool, wrong arguments, the policy's no, a tool that failed, hangs or has a bug) gets a result
+that is an error, in words that say what to do instead; no exception but the end of the process comes out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.arguments import problem_with_input
-from infra.cell.loop.registry import REFUSED, Gate, Reply, Tool, ToolError, Verdict
-from infra.shared.conversation import ToolSpec, ToolUse
+from infra.cell.loop.deadline import OutOfTime, within
+from infra.cell.loop.interruption import Interrupted
+from infra.cell.loop.registry import REFUSED, Gate, Tool, ToolError, Verdict
+from infra.shared.conversation import ToolSpec
+from infra.shared.protocol.shapes import TIMEOUT
 from infra.shared.repository.git import GitError
 
 NAMED_CHARS = 200
@@ -27,57 +31,67 @@ class Toolbox:
         self,
         tools: Iterable[Tool],
         gate: Gate | None = None,
-        on_bug: Callable[[Exception], None] = lambda error: None,
+        on_bug: Callable[[BaseException], None] = lambda error: None,
         pause: Callable[[float], None] = time.sleep,
+        on_timeout: Callable[[float], None] = lambda began: None,
     ) -> None:
         """Without a `gate`, everything may be done. `on_bug` gets exceptions that no tool should raise; the model is
-        told as well."""
+        told as well. `on_timeout` ends what an act left that had to be ended: it began then, by the wall's clock."""
         self._tools = {tool.name: tool for tool in tools}
         self._gate = gate
         self._on_bug = on_bug
         self._pause = pause
+        self._on_timeout = on_timeout
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self._tools.values())
 
-    def call(self, call: ToolUse, gated: bool = True) -> Reply:
-        """Without `gated`, for calls that are not the model's, no policy is asked."""
+    def call(self, call: ToolCall, gated: bool = True) -> ToolResult:
+        """Raises nothing but Interrupted. Without `gated`, for calls that are not the model's, no policy is asked."""
+        began = time.time()
         try:
-            return self._call(call, self._gate if gated else None)
-        except Exception as error:  # the loop must go on, and the model may mend what is broken here
+            result = self._call(call, self._gate if gated else None)
+            if result.error_code == TIMEOUT:
+                self._on_timeout(began)
+        except Interrupted:
+            raise
+        except BaseException as error:  # the loop must go on, and the model may mend what is broken here
             self._on_bug(error)
             name = call.name[:NAMED_CHARS]
             words = f"{name}: a bug of this version: {type(error).__name__}: {error}; logs/errors.log has the rest"
-            return Reply(words, is_error=True, error_code="internal")
+            return ToolResult.err("internal", words)
+        return result
 
-    def _call(self, call: ToolUse, gate: Gate | None) -> Reply:
+    def _call(self, call: ToolCall, gate: Gate | None) -> ToolResult:
         tool = self._tools.get(call.name)
-        if tool is None and call.name == REFUSED and {"message", "hint"} <= call.input.keys():
-            words, hint = str(call.input["message"]), str(call.input["hint"])
-            return Reply(words, is_error=True, error_code="invalid_arguments", hint=hint)
+        if tool is None and call.name == REFUSED and {"message", "hint"} <= call.args.keys():
+            return ToolResult.err("invalid_arguments", str(call.args["message"]), str(call.args["hint"]))
         if tool is None:
             words = f"no such tool: {call.name[:NAMED_CHARS]!r}; the tools are {', '.join(self._tools)}"
-            return Reply(words, is_error=True, error_code="unknown_tool")
-        problem = problem_with_input(tool.spec, call.input)
+            return ToolResult.err("unknown_tool", words)
+        problem = problem_with_input(tool.spec, call.args)
         if problem:
-            return Reply(problem, is_error=True, error_code="invalid_arguments")
-        verdict = gate(tool, call.input) if gate else Verdict(True)
+            return ToolResult.err("invalid_arguments", problem)
+        verdict = gate(tool, call.args) if gate else Verdict(True)
         if not verdict.allowed:
-            words = f"{tool.name}: {verdict.words}"
-            return Reply(words, is_error=True, error_code=verdict.error_code, policy_flags=verdict.flags)
-        return self._run(tool, call.input)._replace(policy_flags=verdict.flags)
+            refused = ToolResult.err(verdict.status, f"{tool.name}: {verdict.words}")
+            return refused._replace(policy_flags=verdict.flags)
+        return self._run(tool, call.args)._replace(policy_flags=verdict.flags)
 
-    def _run(self, tool: Tool, given: Mapping[str, Any]) -> Reply:
-        pauses = iter(tool.retry_pauses)
+    def _run(self, tool: Tool, given: Mapping[str, Any]) -> ToolResult:
+        pauses, seconds = iter(tool.retry_pauses), tool.timeout_ms / 1000
         while True:
             try:
-                return tool.run(given, tool.timeout_ms / 1000)
+                return within(seconds, lambda: tool.run(given, seconds))
+            except OutOfTime:
+                words = f"{tool.name}: it had not ended after {seconds:g} s and was broken off"
+                return ToolResult.err("timeout", words, "Look how far it came before you do it again")
             except (ToolError, OSError, GitError) as error:
                 wait = next(pauses, None) if is_passing(error) else None
                 if wait is None:
                     hint = error.hint if isinstance(error, ToolError) else ""
-                    return Reply(f"{tool.name}: {error}", is_error=True, error_code=code_of(error), hint=hint)
+                    return ToolResult.err(detail_of(error), f"{tool.name}: {error}", hint)
             self._pause(wait)
 
 
@@ -88,7 +102,7 @@ def is_passing(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _PASSING
 
 
-def code_of(error: Exception) -> str:
+def detail_of(error: Exception) -> str:
     match error:
         case ToolError():
             return "refused"

@@ -9,25 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
-from infra.cell.loop.progress import NO_OP_LOOP
-from infra.cell.loop.registry import Reply
+from infra.shared import conversation
 from infra.shared.boot import OPERATIONS, TOOLS
-from infra.shared.conversation import (
-    END_TURN,
-    MAX_TOKENS,
-    REFUSAL,
-    TOOL_USE,
-    Block,
-    Completion,
-    Message,
-    Text,
-    ToolResult,
-    ToolUse,
-)
+from infra.shared.conversation import END_TURN, MAX_TOKENS, REFUSAL, TOOL_USE, Block, Completion, Message, Text, ToolUse
 from infra.shared.protocol.framing import NotTaken, Words, has_call, means_operations
 from infra.shared.protocol.read import Requested, read
 from infra.shared.protocol.shapes import Operation
+from infra.shared.run_states import StopReason
 
 BROKEN_REPLIES = 3
 """In a row: so many cut or senseless replies end the run."""
@@ -35,10 +25,6 @@ SAME_REPLIES, OTHER_REPLIES = 4, 6
 """In a row, not taken: so many for the same reason, or for any, end the run."""
 NOT_A_WORD = 20
 """An answer to the question whether that was the report is none itself when it has fewer characters."""
-
-COMPLETED, INVALID_REPLIES = "completed", "invalid replies"
-ENDED_BY = {MAX_TOKENS: "max tokens", REFUSAL: "refusal"}
-"""Ends of a run (`loop.End`)."""
 
 CUT = (
     "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Continue in "
@@ -91,34 +77,20 @@ def news_of(*words: str | None) -> News:
     )
 
 
-class Calls(NamedTuple):
-    """Acts that a reply asks for."""
+class Asked(NamedTuple):
+    """What a reply of the model asks for."""
 
+    action: AssistantAction
     said: Message
-    text: str
-    """Its words."""
-    calls: tuple[ToolUse, ...]
-
-
-class NoActs(NamedTuple):
-    """A reply of which nothing is carried out; the run continues."""
-
-    said: Message
-    text: str
-    advice: str
-
-
-class Ends(NamedTuple):
-    """A reply that ends the run."""
-
-    end: str
-    text: str
+    """The reply as the conversation holds it."""
 
 
 class Way(Protocol):
-    def asked(self, completion: Completion) -> Calls | NoActs | Ends: ...
+    def asked(self, completion: Completion) -> Asked: ...
 
-    def answer(self, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str, steered: str) -> tuple[Block, ...]:
+    def answer(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
+    ) -> tuple[Block, ...]:
         """The next message to the model: what became of the calls, the runtime's own words, and other news (`News`, or
         a text of the runtime's)."""
         ...
@@ -130,28 +102,36 @@ class ByTools:
     def __init__(self) -> None:
         self._broken = 0
 
-    def asked(self, completion: Completion) -> Calls | NoActs | Ends:
+    def asked(self, completion: Completion) -> Asked:
         text = _text(completion)
-        calls = tuple(block for block in completion.content if isinstance(block, ToolUse))
-        whole = completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls)
-        if completion.stop_reason == REFUSAL:
-            return Ends(ENDED_BY[REFUSAL], text)
-        is_list = completion.stop_reason == END_TURN and asks_for_acts(text)
-        if completion.stop_reason == END_TURN and not is_list:
-            return Ends(COMPLETED, text)
-        if whole:
+        calls = tuple(
+            ToolCall(block.id, block.name, block.input) for block in completion.content if isinstance(block, ToolUse)
+        )
+        if completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls):
             self._broken = 0
-            return Calls(Message("assistant", completion.content), text, calls)
+            return Asked(ToolCalls(calls, text), Message("assistant", completion.content))
+        return Asked(self._words(completion.stop_reason, text), _words_of(text))
+
+    def _words(self, stop_reason: str, text: str) -> Respond:
+        if stop_reason == REFUSAL:
+            return Respond(text, StopReason.REFUSAL)
+        is_list = stop_reason == END_TURN and asks_for_acts(text)
+        if stop_reason == END_TURN and not is_list:
+            return Respond(text)
         self._broken += 1
         if self._broken == BROKEN_REPLIES:
-            return Ends(INVALID_REPLIES if is_list else ENDED_BY[MAX_TOKENS], text)
-        advice = CUT if completion.stop_reason == MAX_TOKENS else NOT_A_REPORT if is_list else SENSELESS
-        return NoActs(Message("assistant", (Text(text or "…"),)), text, advice)
+            return Respond(text, StopReason.INVALID_REPLIES if is_list else StopReason.MAX_TOKENS)
+        return Respond(text, advice=CUT if stop_reason == MAX_TOKENS else NOT_A_REPORT if is_list else SENSELESS)
 
-    def answer(self, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str, steered: str) -> tuple[Block, ...]:
-        results = (ToolResult(call.id, reply.shown, reply.is_error) for call, reply in zip(calls, replies, strict=True))
+    def answer(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
+    ) -> tuple[Block, ...]:
+        told = (
+            conversation.ToolResult(call.id, result.shown, not result.ok)
+            for call, result in zip(calls, results, strict=True)
+        )
         words = "\n\n".join(filter(None, (own, steered)))
-        return (*results, *((Text(words),) if words else ()))
+        return (*told, *((Text(words),) if words else ()))
 
 
 class ByOperations:
@@ -167,52 +147,56 @@ class ByOperations:
         """The last thing that was asked for was not done, or failed."""
         self._has_acted = False
 
-    def asked(self, completion: Completion) -> Calls | NoActs | Ends:
+    def asked(self, completion: Completion) -> Asked:
         text = _text(completion)
-        reply = Message("assistant", (Text(text or "…"),))
-        if completion.stop_reason == REFUSAL:
-            return Ends(ENDED_BY[REFUSAL], text)
-        match read(text, cut=completion.stop_reason == MAX_TOKENS):
+        return Asked(self._action(completion.stop_reason, text), _words_of(text))
+
+    def _action(self, stop_reason: str, text: str) -> AssistantAction:
+        if stop_reason == REFUSAL:
+            return Respond(text, StopReason.REFUSAL)
+        match read(text, cut=stop_reason == MAX_TOKENS):
             case Requested(items, prose, notes) if calls := calls_of(items):
                 self._report, self._problems, self._notes = None, [], notes
-                return Calls(reply, _messages(items) or prose, calls)
+                return ToolCalls(calls, _messages(items) or prose)
             case Requested(items, prose):
-                return self._may_end(reply, _messages(items) or prose, IS_IT_THE_REPORT)
+                return self._may_end(_messages(items) or prose, IS_IT_THE_REPORT)
             case Words(words):
-                return self._may_end(reply, words, WORDS_ALONE, self._is_undone)
+                return self._may_end(words, WORDS_ALONE, self._is_undone)
             case NotTaken(_, found):
-                return self._not_taken(reply, text, found, completion.stop_reason == MAX_TOKENS)
+                return self._not_taken(text, found, stop_reason == MAX_TOKENS)
 
-    def _may_end(self, reply: Message, text: str, question: str, may_not: bool = False) -> NoActs | Ends:
+    def _may_end(self, text: str, question: str, may_not: bool = False) -> Respond:
         """Words without an act are asked about once, and are the report after that."""
         if self._report is None:
             if not text:
-                return self._not_taken(reply, text, "the list is empty, and nothing was reported", False)
+                return self._not_taken(text, "the list is empty, and nothing was reported", False)
             self._report = text
-            return NoActs(reply, text, question)
+            return Respond(text, advice=question)
         better = self._report if len(text.strip()) < NOT_A_WORD else text
         if may_not:
-            return Ends(INVALID_REPLIES, better)
+            return Respond(better, StopReason.INVALID_REPLIES)
         # A report may claim what was never done: what was done is known here.
-        return Ends(COMPLETED, better if self._has_acted else f"{better}\n\n{NOTHING_WAS_DONE}")
+        return Respond(better if self._has_acted else f"{better}\n\n{NOTHING_WAS_DONE}")
 
-    def _not_taken(self, reply: Message, text: str, found: str, was_cut: bool) -> NoActs | Ends:
+    def _not_taken(self, text: str, found: str, was_cut: bool) -> Respond:
         self._report, self._is_undone = None, True
         self._problems.append(found)
         same = next((n for n, each in enumerate(reversed(self._problems)) if each != found), len(self._problems))
         if was_cut and same == BROKEN_REPLIES:
-            return Ends(ENDED_BY[MAX_TOKENS], text)
+            return Respond(text, StopReason.MAX_TOKENS)
         if same == SAME_REPLIES:
-            return Ends(NO_OP_LOOP, text)
+            return Respond(text, StopReason.NO_OP_LOOP)
         if len(self._problems) == OTHER_REPLIES:
-            return Ends(INVALID_REPLIES, text)
+            return Respond(text, StopReason.INVALID_REPLIES)
         words = AGAIN if same == SAME_REPLIES - 1 else WRONG_FORM
-        return NoActs(reply, text, words.format(found=found, count=same))
+        return Respond(text, advice=words.format(found=found, count=same))
 
-    def answer(self, calls: Sequence[ToolUse], replies: Sequence[Reply], own: str, steered: str) -> tuple[Block, ...]:
-        events = [event_of(call, reply) for call, reply in zip(calls, replies, strict=True)]
-        self._is_undone = any(reply.is_error for reply in replies) if calls else self._is_undone
-        self._has_acted = self._has_acted or not all(reply.is_error for reply in replies)
+    def answer(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
+    ) -> tuple[Block, ...]:
+        events = [event_of(call, result) for call, result in zip(calls, results, strict=True)]
+        self._is_undone = not all(result.ok for result in results) if calls else self._is_undone
+        self._has_acted = self._has_acted or any(result.ok for result in results)
         notes, self._notes = self._notes, ()
         events += [said(words) for words in (*notes, own) if words]
         news = news_of(steered)
@@ -235,6 +219,10 @@ def asks_for_acts(text: str) -> bool:
 
 def _text(completion: Completion) -> str:
     return "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
+
+
+def _words_of(text: str) -> Message:
+    return Message("assistant", (Text(text or "…"),))
 
 
 def _messages(items: Sequence[object]) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 from infra.cell.loop.registry import Gate, Tool, Verdict
 from infra.cell.policy.decide import FILE_TOOLS, Call, File, decide
 from infra.shared.policy import ALLOW, ASK, from_text
+from infra.shared.protocol.shapes import DENIED
 
-DENIED = "denied"
 INSTEAD = "Do something else, or say in your report why it is needed"
 
 Ask = Callable[[str, Mapping[str, Any], str], Verdict]

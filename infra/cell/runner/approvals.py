@@ -9,15 +9,15 @@ from typing import Any
 
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Verdict
-from infra.cell.policy.gate import DENIED, INSTEAD
+from infra.cell.policy.gate import INSTEAD
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.retry import answered
 from infra.shared import door
 from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
+from infra.shared.protocol.shapes import AWAITING, DENIED
 from infra.shared.requests import Ask, Later, QuestionState, Refused
 
-AWAITING = "awaiting_approval"
 ASKED, APPROVED = "asked", "approved"
 """Flags of a call in its transcript; behind each stands the id of the question."""
 ASK_SECONDS = 20.0
@@ -38,11 +38,11 @@ class Approvals:
 
     def recall(self, run: Recorded) -> None:
         """Learn from the record of this run which calls wait."""
-        for _, (call, reply) in sorted(run.done.items()):
-            key = call_hash(call.name, call.input)
-            if reply.error_code == AWAITING:
-                self._waiting[key] = next((flag.split(" ")[1] for flag in reply.policy_flags if _is_asked(flag)), "")
-            elif reply.policy_flags:
+        for _, (call, result) in sorted(run.done.items()):
+            key = call_hash(call.name, call.args)
+            if result.status == AWAITING:
+                self._waiting[key] = next((flag.split(" ")[1] for flag in result.policy_flags if _is_asked(flag)), "")
+            elif result.policy_flags:
                 self._waiting.pop(key, None)
 
     def awaits(self) -> bool:

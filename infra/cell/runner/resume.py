@@ -10,18 +10,18 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from infra.cell.loop.loop import End
 from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.transcript import GAPS, SUFFIX, machine_boot
 from infra.cell.runner.tries import seconds_of
+from infra.shared.run_states import StopReason
 from infra.shared.safe_files import whole_file
 
 NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}(\.gaps)?\.jsonl")
 """What `run_start` makes; a copy under another name is not a run."""
 MOST_TIMES = 3
 """In a row, without getting as far as the model."""
-RESUMED = ("", End.INTERRUPTED.value, End.MODEL_FAILURE.value)
+RESUMED = ("", StopReason.INTERRUPTED.value, StopReason.MODEL_UNAVAILABLE.value)
 """Ends of a run that goes on; empty for none on record."""
 MOST_AGE_SECONDS = 86_400.0
 MOST_BYTES = 16 << 20
@@ -48,7 +48,7 @@ def cut_short(context: RunnerContext, transcripts: str, open_directives: Collect
 
 def why_not_resumed(run: Recorded, open_directives: Collection[str], machine: str, wall_now: float) -> str | None:
     """None when it can be resumed; empty when the reason is not worth a log line."""
-    if run.end not in RESUMED or any(done.reply.hands_over for done in run.done.values()):
+    if run.end not in RESUMED or any(done.result.hands_over for done in run.done.values()):
         return ""
     if run.machine != machine:
         return "the machine was restarted, so the end of its record may be missing"

@@ -9,16 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 
-from infra.cell.loop import loop
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.context.context import Room, Summarised
 from infra.cell.loop.context.spill import Spill
-from infra.cell.loop.loop import Answered, Bounds, End, Event, Hooks, Outcome
+from infra.cell.loop.loop import Answered, Entered, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
-from infra.cell.loop.progress import FAILED_TO_END, IDLE_TO_END
+from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES, RunConfig
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.loop.ways import BROKEN_REPLIES, WAYS, News, news_of
+from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
 from infra.cell.policy.gate import gate_of
 from infra.cell.runner import handover_note
 from infra.cell.runner.approvals import Approvals
@@ -43,6 +42,7 @@ from infra.shared.paths import HANDOVER_NOTE
 from infra.shared.report_titles import first_line
 from infra.shared.repository.git import GitError
 from infra.shared.repository.word import pm_has_moved
+from infra.shared.run_states import StopReason
 from infra.shared.status_file import WORKING
 
 MOST_NAMED = 20
@@ -50,35 +50,38 @@ HANDOVER_CHARS = 4000
 """Of a hand-over note, so much stands in a report."""
 
 _WHY_STOPPED = {
-    End.MAX_STEPS: "it used up its {steps} steps (limits.unit_steps)",
-    End.MAX_SECONDS: "it used up its time (limits.unit_seconds)",
-    End.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens help",
-    End.INVALID_REPLIES: "its replies asked for acts in a form that cannot be carried out, or ended without a report",
-    End.REFUSAL: "the model refused to go on",
-    End.NO_OP_LOOP: "{idle} steps in a row changed no file, made no commit and showed nothing new",
-    End.MAX_FAILURES: "{failed} calls in a row failed",
-    End.STUCK: "it made the same calls with the same results {same} times in a row",
-    End.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
-    End.AWAITING_APPROVAL: "a call waits for your approval",
-    End.BUDGET: "it used up what one run may cost (budget.unit_usd, budget.unit_tokens)",
+    StopReason.MAX_STEPS: "it used up its {steps} steps (limits.unit_steps)",
+    StopReason.MAX_WALL_TIME: "it used up its time (limits.unit_seconds)",
+    StopReason.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens "
+    "help",
+    StopReason.INVALID_REPLIES: "its replies asked for acts in a form that cannot be carried out, or ended without a "
+    "report",
+    StopReason.REFUSAL: "the model refused to go on",
+    StopReason.NO_OP_LOOP: "{idle} steps in a row changed no file, made no commit and showed nothing new, or repeated "
+    "the step before",
+    StopReason.MAX_FAILURES: "{failed} calls in a row failed",
+    StopReason.POLICY_DENIED: "in {denied} steps in a row, the policy denied every call",
+    StopReason.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
+    StopReason.AWAITING_APPROVAL: "a call waits for your approval",
+    StopReason.BUDGET: "it used up what one run may cost (budget.unit_usd, budget.unit_tokens)",
 }
 
 
 def work_on(
     context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], wakes: Wakes | None, look_back: bool
-) -> Outcome:
+) -> RunResult:
     """Work on `tasks` until the model ends its turn or a bound is met, and report. With `look_back`, a run that the
     last runner could not end is resumed. Raises NoPrompt, GitError, OSError before the first model call only."""
     started_at = time.time()
     approvals = Approvals(context, seen)
     gate = gate_of(context.boot.policy, context.checkout, approvals.ask)
 
-    def on_bug(error: Exception) -> None:
+    def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)
 
     def toolbox_for(acts: str) -> Toolbox:
         how = (context.boot, context.checkout, context.git, context.interruption)
-        return seed_tools(*how, on_bug, gate, is_for_events=acts == OPERATIONS)
+        return seed_tools(*how, on_bug, gate, lambda began: end_what_is_left(context, began), acts == OPERATIONS)
 
     start = start_of(context, seen, tasks, toolbox_for, look_back)
     ids = [task.id for task in start.tasks]
@@ -93,31 +96,33 @@ def work_on(
     else:
         transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.steps, start.acts)
 
-    outcome = _conversation(context, start, toolbox_for(start.acts), transcript, directives, approvals)
+    result = _conversation(context, start, toolbox_for(start.acts), transcript, directives, approvals)
     context.heartbeat.beat("reporting", TENDING_SECONDS)
     end_what_is_left(context)
-    facts = {"end": outcome.end.value, "steps": outcome.steps, "seconds": round(time.time() - started_at, 3)}
-    failure = str(outcome.failure) if outcome.failure else None
-    context.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(outcome.text))
+    facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}
+    failure = str(result.failure) if result.failure else None
+    context.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(result.text))
     done = {task.id for task in directives.tasks}
-    if outcome.end is End.CONTEXT:
-        handover_note.leave(context, start.name, directives.tasks, outcome.text)
-    elif outcome.end is End.COMPLETED:
+    if result.reason is StopReason.CONTEXT:
+        handover_note.leave(context, start.name, directives.tasks, result.text)
+    elif result.reason is StopReason.COMPLETED:
         handover_note.drop(context)
         if not done.isdisjoint(context.state.memory.forked):  # the same words later are another directive
             context.state.change(forked=tuple(id for id in context.state.memory.forked if id not in done))
-    _report(context, outcome, directives.tasks, approvals.lines, seen.commit)
-    transcript.ended(outcome)  # last: a run that has no end is resumed, and at worst its report comes again
-    return outcome
+    _report(context, result, directives.tasks, approvals.lines, seen.commit)
+    transcript.ended(result)  # last: a run that has no end is resumed, and at worst its report comes again
+    return result
 
 
-def end_what_is_left(context: RunnerContext) -> None:
-    """Every process that is nobody's: of a run, or of a service that left it. A runner that is asked to end leaves that
-    to the watcher."""
-    if context.services is None or context.interruption.asked:
+def end_what_is_left(context: RunnerContext, began: float = 0.0) -> None:
+    """Every process that is nobody's: of a run, or of a service that left it; those alone that are not older than
+    `began`. A runner that is asked to end leaves that to the watcher."""
+    services = context.services
+    if services is None or context.interruption.asked:
         return
     try:
-        ended = processes.end_all_but(context.services.pids)
+        older = processes.older_than(began)
+        ended = processes.end_all_but(lambda: services.pids() | older)
     except Exception as error:  # the work is done, and is reported
         context.log.error("run.leftovers_not_ended", exc_info=error)
         return
@@ -132,92 +137,93 @@ def _conversation(
     transcript: Transcript,
     directives: NewDirectives,
     approvals: Approvals,
-) -> Outcome:
+) -> RunResult:
     """The loop; over what is on record first."""
     limits = context.boot.limits
     files = FileEffects(context.boot.places.bot)
     budgets, problems = BudgetNotices(), ServiceNotices(context.services)
 
     def record(event: Event) -> None:
+        transcript.add(event)
+        if isinstance(event, Entered):
+            context.status.enter(event.state, event.step)
+            return
         # Some tools, and a look for new directives, are git calls.
         context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
-        transcript.add(event)
         if isinstance(event, Answered):
             files.mark()
         match event:
             case Answered(step, completion) | Summarised(step, answers=(*_, completion)) if step > start.steps:
                 budgets.note(completion.spent)
-        context.status.step(event.step)
 
     def news() -> str | None:
         if context.services:
             processes.reap(context.services.pids)
         return news_of(News(pm=directives.news()), budgets.news(), problems.news()) or None
 
-    bounds = Bounds(start.most_steps(limits), limits.unit_seconds)
+    task, config = Task(start.request, start.acts), RunConfig(start.most_steps(limits), limits.unit_seconds)
     until = time.monotonic() + limits.unit_seconds
     ask = PatientModel(context, directives.wait, transcript.model_failed, until).complete
     room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
-    hooks = Hooks(news, record, files.changed, approvals.awaits, room)
+    live = TaskContext(ask, toolbox.call, news, record, files.changed, approvals.awaits, room)
     if start.before is None:
-        return loop.run(ask, start.request, toolbox, bounds, hooks, WAYS[start.acts])
-    player = Player(start.before, ask, toolbox.call, hooks, start.told)
+        return run_task(task, config, live)
+    played = Player(start.before, live, start.told).context
     # A new run has no record of its own yet: what is played goes into it.
-    played = player.hooks if start.mode is StartMode.RESUME else player.hooks._replace(record=record)
-    return loop.run(player.complete, start.request, player, bounds, played, WAYS[start.acts])
+    return run_task(task, config, played if start.mode is StartMode.RESUME else played._replace(record=record))
 
 
 def _report(
-    context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], answers: Collection[str], began_at: str
+    context: RunnerContext, result: RunResult, tasks: Sequence[Directive], answers: Collection[str], began_at: str
 ) -> None:
     """`answers` are directives that are done with the run as well."""
-    match outcome.end:
-        case End.COMPLETED:
-            text = outcome.text or "The model ended its turn without a word."
+    match result.reason:
+        case StopReason.COMPLETED:
+            text = result.text or "The model ended its turn without a word."
             title = report_titles.done(context.boot.branch, context.head_or_boot(), _subject(tasks))
             context.page.report(title, text, (*(task.id for task in tasks), *sorted(answers)))
-        case End.HANDED_OVER | End.INTERRUPTED | End.MODEL_FAILURE | End.CONTEXT:
+        case StopReason.HANDED_OVER | StopReason.INTERRUPTED | StopReason.MODEL_UNAVAILABLE | StopReason.CONTEXT:
             pass  # the next runner or the next attempt goes on; the work loop knows what is worth a report
         case _:
-            report_stopped(context, outcome, tasks, began_at)
+            report_stopped(context, result, tasks, began_at)
 
 
-def report_stopped(context: RunnerContext, outcome: Outcome, tasks: Sequence[Directive], began_at: str) -> None:
+def report_stopped(context: RunnerContext, result: RunResult, tasks: Sequence[Directive], began_at: str) -> None:
     """Report a run that was cut short, and what follows; `began_at`: where main was then."""
-    why = _WHY_STOPPED[outcome.end].format(
-        steps=outcome.steps,
+    why = _WHY_STOPPED[result.reason].format(
+        steps=result.steps,
         broken=BROKEN_REPLIES,
-        same=loop.SAME_TO_END,
         idle=IDLE_TO_END,
-        failed=FAILED_TO_END,
+        failed=MAX_FAILURES,
+        denied=DENIED_TO_END,
     )
-    title = outcome.end.value
-    if outcome.end is End.AWAITING_APPROVAL:
+    title = result.reason.value
+    if result.reason is StopReason.AWAITING_APPROVAL:
         then = "Its directives stay open and are tried again when you have answered or pushed to main."
-    elif outcome.end is End.BUDGET:
+    elif result.reason is StopReason.BUDGET:
         then = "Its directives stay open and are tried again when you push to main, at a restart, and at a later tick."
     else:
-        stops = _stops_with(context, outcome.end, began_at)
+        stops = _stops_with(context, result.reason, began_at)
         at = next_try_at(stops, context.boot.limits.work_seconds)
         title, then = why_of(stops), words_of(stops, at and timestamp(at))
-    more, words = f"\n\n{outcome.failure.message}" if outcome.failure else "", outcome.text
-    if outcome.end is End.CONTEXT:
+    more, words = f"\n\n{result.failure.message}" if result.failure else "", result.text
+    if result.reason is StopReason.CONTEXT:
         more = f" The next run is given {HANDOVER_NOTE}, what this one wrote down; smaller directives help."
         words = clip(words, HANDOVER_CHARS)
     report_end(context, _subject(tasks), title, f"The run ended because {why}. {then}{more}\n\n{words}")
 
 
-def _stops_with(context: RunnerContext, end: End, began_at: str) -> Stops:
+def _stops_with(context: RunnerContext, reason: StopReason, began_at: str) -> Stops:
     """The stops since the PM's word, with this one, unless the PM spoke while it ran."""
     before = Stops()
     try:
         main = context.page.look().commit
         if pm_has_moved(context.git, began_at, main):
-            return Stops(0, time.time(), end.value)
+            return Stops(0, time.time(), reason.value)
         before = stops_since_word(context.git, main, context.state.memory.unsent)
     except GitError as error:
         context.log.warning("tries.not_counted", error=str(error))
-    return Stops(before.runs + 1, time.time(), end.value)
+    return Stops(before.runs + 1, time.time(), reason.value)
 
 
 def report_end(context: RunnerContext, subject: str, why: str, text: str) -> None:

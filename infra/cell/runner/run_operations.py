@@ -21,14 +21,14 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
 from infra.shared.exit_codes import Exit
 from infra.shared.protocol.read import Requested, read
-from infra.shared.protocol.shapes import OK
+from infra.shared.protocol.shapes import AWAITING, OK
 from infra.shared.secret_shapes import redacted_value
 
 SECONDS, OUTPUT_CHARS = 600.0, 30_000
 
 
 def _nobody(tool: str, given: Mapping[str, Any], why: str) -> Verdict:
-    return Verdict(False, f"the policy asks first ({why}), and nobody is asked here", "awaiting_approval")
+    return Verdict(False, f"the policy asks first ({why}), and nobody is asked here", AWAITING)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -49,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
         *file_tools(workspace, OUTPUT_CHARS, Workspace(workspace, outside=())),
         bash_tool(workspace, SECONDS, OUTPUT_CHARS, Interruption(), is_for_events=True),
     )
-    events = list(carry_out(found.items, Toolbox(tools, gate_of(asked.policy, workspace, _nobody))))
+    events = list(carry_out(found.items, Toolbox(tools, gate_of(asked.policy, workspace, _nobody)).call))
     print(json.dumps(redacted_value(json.loads(message_of(events))), ensure_ascii=False, indent=2))
     return Exit.OK if all(event.status == OK for event in events) else Exit.FINDINGS
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.replay import problem_with_step
@@ -177,14 +178,14 @@ def _opening(
     """The beginning of the conversation: `Continue.`, and the briefing as the result of a first read."""
     now = briefing.text_of(context, seen.commit, tasks, look_back)
     RedactedFile(os.path.join(context.checkout, briefing.NOW)).replace(now)
-    first = ToolUse(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
-    reply = toolbox.call(first, gated=False)
+    first = ToolCall(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
+    result = toolbox.call(first, gated=False)
     if acts == OPERATIONS:
-        return (Message("user", (Text(FIRST_MESSAGE), Text(message_of((event_of(first, reply),))))),)
+        return (Message("user", (Text(FIRST_MESSAGE), Text(message_of((event_of(first, result),))))),)
     return (
         Message("user", (Text(FIRST_MESSAGE),)),
-        Message("assistant", (first,)),
-        Message("user", (ToolResult(first.id, reply.content, reply.is_error),)),
+        Message("assistant", (ToolUse(first.id, first.name, dict(first.args)),)),
+        Message("user", (ToolResult(first.id, result.payload, not result.ok),)),
     )
 
 

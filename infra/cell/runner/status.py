@@ -9,10 +9,11 @@ from typing import Any
 
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
+from infra.shared.run_states import RunState
 from infra.shared.status_file import LEAVING, SLEEPING, WORKING, RunnerStatus, write_status
 
 STEP_SECONDS = 1.0
-"""Steps are written at most this often: each write waits for the disk."""
+"""States of a run are written at most this often: each write waits for the disk."""
 
 
 class StatusFile:
@@ -22,6 +23,8 @@ class StatusFile:
         self._status = RunnerStatus(SLEEPING, timestamp(time.time()))
         self._written_since = 0.0
         self._lock = threading.RLock()
+        self._late: threading.Timer | None = None
+        """Writes what came too soon after the last write."""
 
     def show(self, doing: str, **facts: Any) -> None:
         """One of the words of `status_file`, and the facts that belong to it."""
@@ -37,9 +40,22 @@ class StatusFile:
         """It waits no more."""
         self._change(doing=WORKING, until="")
 
-    def step(self, steps: int) -> None:
-        if time.monotonic() - self._written_since >= STEP_SECONDS:
-            self._change(steps=steps)
+    def enter(self, state: RunState, steps: int) -> None:
+        """The run is in this state, in this step. What is not written now is written soon."""
+        with self._lock:
+            self._status = self._status._replace(state=state.value, steps=steps)
+            left = self._written_since + STEP_SECONDS - time.monotonic()
+            if left <= 0:
+                self._write(self._status)
+            elif self._late is None:
+                self._late = threading.Timer(left, self._write_late)
+                self._late.daemon = True
+                self._late.start()
+
+    def _write_late(self) -> None:
+        with self._lock:
+            self._late = None
+            self._write(self._status)
 
     def leaving(self) -> None:
         self._change(doing=LEAVING, since=timestamp(time.time()), until="")

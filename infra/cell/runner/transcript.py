@@ -10,18 +10,18 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.cell.loop.context.context import Summarised, Trimmed
-from infra.cell.loop.loop import Acted, Acting, Answered, Event, Idle, Outcome, Told
+from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, Idle, RunResult, Told
 from infra.cell.loop.recorded import OPENED
 from infra.cell.loop.ways import News
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.boot import TOOLS
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Request, to_plain
+from infra.shared.conversation import Request, ToolUse, to_plain
 from infra.shared.redacted_file import RedactedFile
 
 SCHEMA = "minifram.transcript/2"
@@ -36,6 +36,8 @@ class Transcript:
         self._run_id = run_id
         self._log = log
         self._broken = False
+        self._entered: list[str] = []
+        """States of the run that no line tells of yet."""
 
     def opened(
         self, request: Request, directives: Sequence[str], most_steps: int, forked_steps: int = 0, acts: str = TOOLS
@@ -51,6 +53,9 @@ class Transcript:
         self._append("resumed", {"boot_id": boot_id, "commit": commit})
 
     def add(self, event: Event) -> None:
+        if isinstance(event, Entered):  # the next line tells of it
+            self._entered.append(event.state.value)
+            return
         try:
             kind, facts = line_of(event)
         except (ValueError, RecursionError) as error:
@@ -63,8 +68,8 @@ class Transcript:
         facts = {"type": failure.type, "message": failure.message, "wait_seconds": wait_seconds}
         self._append("model_failed", facts)
 
-    def ended(self, outcome: Outcome) -> None:
-        self._append("ended", {"end": outcome.end.value, "steps": outcome.steps, "failure": str(outcome.failure or "")})
+    def ended(self, result: RunResult) -> None:
+        self._append("ended", {"end": result.reason.value, "steps": result.steps, "failure": str(result.failure or "")})
 
     def _end_torn_line(self) -> None:
         """A power cut may have left half a line."""
@@ -72,7 +77,8 @@ class Transcript:
             RedactedFile(self._path).end_torn_line()
 
     def _append(self, kind: str, facts: dict[str, Any]) -> None:
-        facts = {"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts}
+        states, self._entered = self._entered, []
+        facts = {"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, "states": states, **facts}
         try:
             RedactedFile(self._path).append_json(facts)
         except (OSError, ValueError, RecursionError) as error:  # a full disk, or what no line can hold
@@ -90,7 +96,7 @@ class Transcript:
                 self._path = gapped
 
 
-def line_of(event: Event) -> tuple[str, dict[str, Any]]:
+def line_of(event: Acting | Acted | Answered | Told | Idle | Trimmed | Summarised) -> tuple[str, dict[str, Any]]:
     """Kind and facts of its line."""
     step = {"step_id": str(event.step)}
     match event:
@@ -98,22 +104,24 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
             return "answered", step | {"duration_ms": round(seconds * 1000)} | to_plain(completion)
         case Acting(_, number, call):
             place = {"step_id": f"{event.step}.{number}"}
-            return "acting", place | {"tool_name": call.name, "args_hash": args_hash(call.input)}
-        case Acted(_, number, call, reply, seconds):
+            return "acting", place | {"tool_name": call.name, "args_hash": args_hash(call.args)}
+        case Acted(_, number, call, result, seconds):
             return "acted", {
                 "step_id": f"{event.step}.{number}",
                 "tool_name": call.name,
-                "args_hash": args_hash(call.input),
+                "args_hash": args_hash(call.args),
                 "duration_ms": round(seconds * 1000),
-                "status": "error" if reply.is_error else "ok",
-                "error_code": reply.error_code or None,
-                "artifacts": list(reply.artifacts),
-                "hands_over": reply.hands_over,
-                "policy_flags": list(reply.policy_flags),
-                "call": to_plain(call),
-                "content": reply.content,
-                "hint": reply.hint,
-                "facts": dict(reply.facts),
+                "status": result.status,
+                "error_code": result.error_code or None,
+                "detail": result.detail,
+                "retriable": result.retriable,
+                "artifacts": list(result.artifacts),
+                "hands_over": result.hands_over,
+                "policy_flags": list(result.policy_flags),
+                "call": to_plain(ToolUse(call.id, call.name, dict(call.args))),
+                "content": result.payload,
+                "hint": result.hint,
+                "facts": dict(result.facts),
             }
         case Told(_, text, steered):
             by = {"pm": steered.pm, "runtime": steered.runtime} if isinstance(steered, News) and steered.pm else {}
@@ -134,9 +142,9 @@ def line_of(event: Event) -> tuple[str, dict[str, Any]]:
             }
 
 
-def args_hash(given: dict[str, Any]) -> str:
+def args_hash(given: Mapping[str, Any]) -> str:
     """Of the arguments as given, not as written down; independent of their order."""
-    return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(dict(given), sort_keys=True).encode()).hexdigest()
 
 
 def machine_boot() -> str:

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from infra.cell.loop.loop import End
 from infra.cell.runner.state import UnsentReport
 from infra.shared.repository.git import Git
 from infra.shared.repository.word import LOOKED_BACK, is_the_pms
+from infra.shared.run_states import StopReason, stop_reason_of
 
 MOST_TRIES = 3
 DISTANCES_TICKS = (1, 6)
@@ -25,19 +25,13 @@ WAITS = (
     "any other push of yours to main."
 )
 COUNTED = frozenset(
-    end.value
-    for end in (
-        End.MAX_STEPS,
-        End.MAX_SECONDS,
-        End.MAX_TOKENS,
-        End.REFUSAL,
-        End.STUCK,
-        End.NO_OP_LOOP,
-        End.MAX_FAILURES,
-        End.CONTEXT,
+    (
+        *(StopReason.MAX_STEPS, StopReason.MAX_WALL_TIME, StopReason.MAX_TOKENS, StopReason.MAX_FAILURES),
+        *(StopReason.REFUSAL, StopReason.INVALID_REPLIES, StopReason.NO_OP_LOOP),
+        *(StopReason.POLICY_DENIED, StopReason.CONTEXT),
     )
 )
-"""Ends after which the same again may come to the same again, for the same money."""
+"""Reasons after which the same again may come to the same again, for the same money."""
 _STOPPED = re.compile(r"\S+@[0-9a-f]+ stopped \(([^),]*)(?:, try \d+ of \d+)?\): ")
 
 
@@ -68,7 +62,8 @@ def may_begin(stops: Stops, tick_seconds: float, wall_now: float) -> bool:
 
 def stops_in(titles: Iterable[tuple[str, float]]) -> Stops:
     """What titles of reports, newest first and with their times, tell of."""
-    found = [(match[1], at) for title, at in titles if (match := _STOPPED.match(title)) and match[1] in COUNTED]
+    stopped = ((stop_reason_of(match[1]), at) for title, at in titles if (match := _STOPPED.match(title)))
+    found = [(reason.value, at) for reason, at in stopped if reason and reason in COUNTED]
     return Stops(len(found), found[0][1], found[0][0]) if found else Stops()
 
 

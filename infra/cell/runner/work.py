@@ -11,7 +11,7 @@ import hashlib
 import time
 
 from infra.cell.loop.bash_tool import environment
-from infra.cell.loop.loop import End, Outcome
+from infra.cell.loop.loop import RunResult
 from infra.cell.loop.patience import next_run_seconds
 from infra.cell.model_client import ModelFailure, health
 from infra.cell.runner import make_way, run
@@ -33,6 +33,7 @@ from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
 from infra.shared.repository.version import body_of
 from infra.shared.repository.word import pm_has_moved
+from infra.shared.run_states import StopReason
 from infra.shared.status_file import SLEEPING
 from infra.shared.subreaper import become_subreaper
 
@@ -194,15 +195,15 @@ class Work:
         if not self._resumes and not self._may_begin(seen):
             return Next.SLEEP if sent else Next.RETRY
         try:
-            outcome = run.work_on(context, seen, tasks, self._wakes, self._first_run or self._resumes)
+            result = run.work_on(context, seen, tasks, self._wakes, self._first_run or self._resumes)
         except NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
             self._report_no_prompt(missing, tasks)
             return Next.SLEEP
         self._reported_no_prompt = False
         self._first_run = self._resumes = self._spoken = False
-        if outcome.end is End.COMPLETED:
+        if result.reason is StopReason.COMPLETED:
             self._just_done = {task.id for task in tasks}
-        return self._after(outcome, seen)
+        return self._after(result, seen)
 
     def _go_on(self) -> None:
         """Work waits for no answer any more."""
@@ -251,10 +252,10 @@ class Work:
             return Next.RETRY
         return Next.LEAVE if make_way.signal_main(context, "main holds other code") else Next.RETRY
 
-    def _after(self, outcome: Outcome, seen: PageSeen) -> Next:
+    def _after(self, result: RunResult, seen: PageSeen) -> Next:
         context = self._context
-        if outcome.failure and outcome.end is End.MODEL_FAILURE:
-            failure = outcome.failure
+        if result.failure and result.reason is StopReason.MODEL_UNAVAILABLE:
+            failure = result.failure
             self._failures += 1
             self._put_off, self._resumes = seen.directives_text, True
             tick = context.boot.limits.work_seconds
@@ -263,25 +264,25 @@ class Work:
             context.status.note_error(str(failure))
             self._report_failure(failure, seen)
             return Next.SLEEP
-        if outcome.end is not End.INTERRUPTED:
+        if result.reason is not StopReason.INTERRUPTED:
             self._failures = 0
             self._go_on()
-        if outcome.end is End.CONTEXT and self._fresh_starts.another({task.id for task in seen.open}):
+        if result.reason is StopReason.CONTEXT and self._fresh_starts.another({task.id for task in seen.open}):
             return Next.LOOK_AGAIN
-        if outcome.end not in (End.INTERRUPTED, End.CONTEXT):
+        if result.reason not in (StopReason.INTERRUPTED, StopReason.CONTEXT):
             self._fresh_starts.none()
-        match outcome.end:
-            case End.HANDED_OVER:
+        match result.reason:
+            case StopReason.HANDED_OVER:
                 return Next.LEAVE
-            case End.COMPLETED:
+            case StopReason.COMPLETED:
                 return Next.LOOK_AGAIN
-            case End.INTERRUPTED:
+            case StopReason.INTERRUPTED:
                 context.interruption.check()
                 self._resumes = True  # or begins anew, if what was seen on main leaves nothing to resume
                 return Next.LOOK_AGAIN
-            case End.CONTEXT:
-                run.report_stopped(context, outcome, seen.open, seen.commit)
-            case End.AWAITING_APPROVAL:
+            case StopReason.CONTEXT:
+                run.report_stopped(context, result, seen.open, seen.commit)
+            case StopReason.AWAITING_APPROVAL:
                 context.state.change(awaiting=_hash(seen.directives_text), awaiting_at=seen.commit)
         self._put_off = seen.directives_text
         return Next.SLEEP

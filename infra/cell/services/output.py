@@ -9,7 +9,7 @@ import stat
 import threading
 import time
 
-from infra.shared.redacted_file import RedactedStream
+from infra.shared.redacted_file import stream_to
 from infra.shared.safe_files import Below
 
 MOST_BYTES = 4 << 20
@@ -45,7 +45,7 @@ class ServiceLog:
 
     def _copy(self, pipe: int, log: int) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        stream = RedactedStream(lambda content: self._append(log, content), log)
+        stream = stream_to(log, self._most, self._emptied)
         with contextlib.suppress(OSError):
             while not self.flood and (read := os.read(pipe, READ_BYTES)):
                 stream.write(decoder.decode(read))
@@ -54,12 +54,8 @@ class ServiceLog:
         os.close(pipe)
         os.close(log)
 
-    def _append(self, log: int, content: bytes) -> None:
-        if os.fstat(log).st_size + len(content) > self._most:
-            now = time.monotonic()
-            since, self._cut_at = now - self._cut_at, now
-            os.ftruncate(log, 0)
-            if since < FLOOD_SECONDS:
-                self.flood = f"it wrote over {self._most >> 20} MiB of output in {since:.0f} s"
-                return
-        os.write(log, content[-self._most :])
+    def _emptied(self) -> None:
+        now = time.monotonic()
+        since, self._cut_at = now - self._cut_at, now
+        if since < FLOOD_SECONDS:
+            self.flood = f"it wrote over {self._most >> 20} MiB of output in {since:.0f} s"

@@ -16,6 +16,8 @@ from infra.cell.services.own_children import OWN_CHILDREN
 POLITE_SECONDS = 0.3
 END_SECONDS = 5.0
 FAST_LOOKS = 50
+CLOCK_TICK_SECONDS = 0.02
+"""The kernel's word for when a process began is not finer."""
 
 
 def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
@@ -42,6 +44,16 @@ def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
                 _kill_children_but(kept)
             time.sleep(0.005 if strays else 0.0)
     return list(ended.values())
+
+
+def older_than(began: float) -> frozenset[int]:
+    """Descendants that were there at a time of the wall's clock."""
+    found = set()
+    for process in psutil.Process().children(recursive=True) if began else ():
+        with contextlib.suppress(psutil.Error):
+            if process.create_time() < began - CLOCK_TICK_SECONDS:
+                found.add(process.pid)
+    return frozenset(found)
 
 
 def reap(kept: Callable[[], frozenset[int]]) -> None:

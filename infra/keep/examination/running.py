@@ -76,7 +76,7 @@ def ended_there(checkout: str, runs: Sequence[Run], known: Run, scratch: str, se
 
 def _pytest(checkout: str, words: Sequence[str], scratch: str, seconds: float) -> Run:
     options = ["-q", "--color=no", "--rootdir=.", "-p", "no:cacheprovider", "-p", "minifram_report", "-m", MARKS]
-    options += ["-o", "tmp_path_retention_policy=none"]  # what tests leave takes memory
+    options += ["-o", "tmp_path_retention_policy=failed"]  # what tests leave takes memory
     said, late = bytearray(), False
     # A pipe, because what is written to it cannot be taken back by what runs later.
     read_end, write_end = os.pipe()

@@ -14,7 +14,8 @@ import shutil
 from infra.keep.git_door.door_files import LEAST_MEMORY_BYTES, PUSH_SECONDS, door_settings
 from infra.shared.control import KNOWN_GOOD, REFS
 from infra.shared.paths import Paths
-from infra.shared.repository.git import SAFE_SETTINGS, Git, safe_environment
+from infra.shared.repository.git import Git
+from infra.shared.repository.git_environment import SAFE_SETTINGS, safe_environment
 
 PORT = 9418
 MAX_CONNECTIONS = 16

@@ -17,7 +17,7 @@ from infra.shared.identity import OURS, Identity
 from infra.shared.paths import ROOT, Paths
 from infra.shared.people import AGENT
 from infra.shared.repository import durable_refs
-from infra.shared.repository.git import safe_environment
+from infra.shared.repository.git_environment import safe_environment
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
 

@@ -23,20 +23,20 @@ TYPES: Final[Mapping[str, str]] = {tool: kind for kind, tool in TOOLS.items()} |
 """The type of operation that a tool carries out."""
 
 
-class ToolCall(NamedTuple):
+class NamedCall(NamedTuple):
     name: str
     input: dict[str, Any]
 
 
-def call_of(operation: Operation) -> ToolCall:
+def call_of(operation: Operation) -> NamedCall:
     """Of any operation but a message, which asks for nothing."""
     fields = dict(operation.fields)
     if operation.type == "createFile":
         hop = _hop(fields["path"])
         if hop:
-            return ToolCall(hop, {HOPS[hop]: fields["content"].strip()})
+            return NamedCall(hop, {HOPS[hop]: fields["content"].strip()})
         fields.setdefault("replace", False)
-    return ToolCall(TOOLS[operation.type], {_ARGUMENTS.get(name, name): value for name, value in fields.items()})
+    return NamedCall(TOOLS[operation.type], {_ARGUMENTS.get(name, name): value for name, value in fields.items()})
 
 
 def _hop(path: str) -> str:

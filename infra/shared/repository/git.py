@@ -24,50 +24,9 @@ from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 from infra.shared.identity import OURS, Identity
+from infra.shared.interrupts import deferred_interrupts
 from infra.shared.people import Person
-
-SAFE_SETTINGS = (
-    ("core.hooksPath", "/dev/null"),
-    ("core.fsmonitor", "false"),
-    ("core.pager", "cat"),
-    ("core.attributesFile", "/dev/null"),
-    ("core.editor", "false"),
-    ("core.askPass", "false"),
-    ("credential.helper", ""),  # the empty word forgets those that were named before
-    ("core.sshCommand", "false"),
-    ("core.alternateRefsCommand", "true"),
-    ("core.quotePath", "false"),
-    # Both are caches beside the objects, believed without a look at them: they can show a false history.
-    ("core.commitGraph", "false"),
-    ("core.multiPackIndex", "false"),
-    # What is larger is named, copied and sent, and never unpacked into memory to show how it changed.
-    ("core.bigFileThreshold", "32m"),
-    # Others hold a ref's lock for moments; git's own patience of 0.1 s is short on a busy machine.
-    ("core.filesRefLockTimeout", "2000"),
-    ("commit.gpgSign", "false"),
-    ("tag.gpgSign", "false"),
-    ("push.gpgSign", "false"),
-    ("log.showSignature", "false"),
-    ("submodule.recurse", "false"),
-    ("fetch.recurseSubmodules", "false"),
-    ("push.recurseSubmodules", "no"),
-    ("diff.external", ""),  # makes a call that forgot --no-ext-diff fail instead of running a program
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-    ("advice.detachedHead", "false"),
-    ("advice.graftFileDeprecated", "false"),  # that we read none, by GIT_GRAFT_FILE, would be remarked upon each time
-    ("safe.directory", "*"),
-    ("init.defaultBranch", "main"),
-)
-"""Settings of ours that win over any repository's own configuration."""
-
-_DRIVERS_OFF = {
-    "diff": ("--no-ext-diff", "--no-textconv"),
-    "log": ("--no-ext-diff", "--no-textconv"),
-    "show": ("--no-ext-diff", "--no-textconv"),
-    "blame": ("--no-textconv",),
-}
-"""Commands that would run a program to show a change, and the options that forbid it."""
+from infra.shared.repository.git_environment import DRIVERS_OFF, safe_environment
 
 TIMEOUT_SECONDS = 60.0
 _Process = subprocess.Popen[bytes]
@@ -172,7 +131,8 @@ class Git:
     ) -> Generator[bytes, None, None]:
         """The answer as it comes, however long it is. Close it. Raises GitError, also at its end."""
         began, end = self._from_now(words, timeout)
-        yield from self._answer(words, self._start(words, stdin), began, end)
+        with self._started(words, stdin) as process:
+            yield from self._answer(words, process, began, end)
 
     def _from_now(self, words: tuple[str, ...], seconds: float) -> tuple[float, float]:
         began = time.monotonic()
@@ -194,10 +154,20 @@ class Git:
             process.wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             raise GitError(words, None, f"stopped after {end - began:g} s") from None
-        finally:
-            _end(process)
         if process.returncode:
             raise GitError(words, process.returncode, complaints.decode(errors="replace"))
+
+    @contextlib.contextmanager
+    def _started(self, words: tuple[str, ...], stdin: bytes | None) -> Iterator[_Process]:
+        """Git as it runs; it is ended on the way out, however that is."""
+        process = None
+        try:
+            with deferred_interrupts():  # Popen forgets the child that it has just started
+                process = self._start(words, stdin)
+            yield process
+        finally:
+            if process:
+                _end(process)
 
     def _start(self, words: tuple[str, ...], stdin: bytes | None) -> _Process:
         # What git reads is a file in memory, so that writing never waits for reading.
@@ -208,7 +178,7 @@ class Git:
                 # The identity may be alone in being allowed into the directory.
                 with self._identity.acting(), _memory_of(self._limits.memory_bytes):
                     return subprocess.Popen(
-                        ["git", *words[:1], *_DRIVERS_OFF.get(words[0] if words else "", ()), *words[1:]],
+                        ["git", *words[:1], *DRIVERS_OFF.get(words[0] if words else "", ()), *words[1:]],
                         cwd=self.directory,
                         env=self._env,
                         stdin=asked,
@@ -230,22 +200,19 @@ class Git:
     def beside(self, *words: str) -> Iterator[Callable[[], bool]]:
         """The same of a call that runs beside what the caller does; who does not ask how it ended stops it."""
         began, end = self._from_now(words, TIMEOUT_SECONDS)
-        process = self._start(words, None)
+        with self._started(words, None) as process:
 
-        def is_ok() -> bool:
-            try:
-                for _ in self._answer(words, process, began, end):
-                    pass
-            except GitError as error:
-                if error.status == 1:
-                    return False
-                raise
-            return True
+            def is_ok() -> bool:
+                try:
+                    for _ in self._answer(words, process, began, end):
+                        pass
+                except GitError as error:
+                    if error.status == 1:
+                        return False
+                    raise
+                return True
 
-        try:
             yield is_ok
-        finally:
-            _end(process)
 
     def within(self, seconds: float) -> Git:
         """The same git; all its calls together share this time limit, besides their own."""
@@ -310,34 +277,6 @@ def _memory_of(most: int | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def safe_environment(person: Person | None = None) -> dict[str, str]:
-    """The whole environment of a git call: nothing of the caller's but PATH and LANG."""
-    env = {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "LANG": "C.UTF-8",
-        "HOME": "/nonexistent",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_ALLOW_PROTOCOL": "file:git",  # as a setting, a repository's own protocol.ext.allow would win
-        "GIT_PROXY_COMMAND": "",  # as a setting, a repository's own core.gitProxy would win
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_GRAFT_FILE": "/dev/null",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_PROTOCOL_FROM_USER": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CONFIG_COUNT": str(len(SAFE_SETTINGS)),
-    }
-    for index, (key, value) in enumerate(SAFE_SETTINGS):
-        env[f"GIT_CONFIG_KEY_{index}"] = key
-        env[f"GIT_CONFIG_VALUE_{index}"] = value
-    if person:
-        env |= {"GIT_AUTHOR_NAME": person.name, "GIT_AUTHOR_EMAIL": person.email}
-        env |= {"GIT_COMMITTER_NAME": person.name, "GIT_COMMITTER_EMAIL": person.email}
-    return env
 
 
 def resolve_commit(git: Git, ref: str) -> str | None:

@@ -9,16 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from infra.cell.loop import loop
+from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.hop_tools import BOOTSTRAP
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Bounds, Hooks, Outcome
+from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
+from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.reach import Workspace
-from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError, Verdict
+from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.loop.ways import WAYS, News
+from infra.cell.loop.ways import News
 from infra.cell.runner.transcript import Transcript
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import (
@@ -66,7 +67,7 @@ LEAVE = ("createFile", {"path": ".signal/bootstrap", "content": "fix"})
 
 
 class Made(NamedTuple):
-    outcome: Outcome
+    outcome: RunResult
     requests: tuple[Request, ...]
     """What the model was asked, step by step."""
 
@@ -131,10 +132,10 @@ def make(seed: int, acts: str, directory: Path, transcript: Transcript) -> Made:
             return News(pm="The PM approves call q1.", runtime=chance.choice(("", "90 % of the budget are used.")))
         return chance.choice((None, None, None, "A service ended.", News(pm="Hurry.")))
 
-    def bootstrap(given: Mapping[str, Any], seconds: float) -> Reply:
+    def bootstrap(given: Mapping[str, Any], seconds: float) -> ToolResult:
         if given["branch"] != "fix":
             raise ToolError("origin has no such branch", "Push it first")
-        return Reply("the watcher will start fix", hands_over=True)
+        return ToolResult("the watcher will start fix", hands_over=True)
 
     is_for_events = acts == OPERATIONS
     workspace = Workspace(str(checkout), str(directory / "bot"), ()) if is_for_events else None
@@ -150,8 +151,10 @@ def make(seed: int, acts: str, directory: Path, transcript: Transcript) -> Made:
     request = Request(("You are.",), (Message("user", (Text("Continue."),)),), tools, transcript_name(seed, acts))
     transcript.opened(request, ["d1"], MOST_STEPS, acts=acts)
 
-    hooks = Hooks(news, transcript.add, lambda: chance.random() < 0.5, lambda: bool(waiting))
-    outcome = loop.run(model, request, toolbox, Bounds(MOST_STEPS, 1000), hooks, WAYS[acts])
+    context = TaskContext(
+        model, toolbox.call, news, transcript.add, lambda: chance.random() < 0.5, lambda: bool(waiting)
+    )
+    outcome = run_task(Task(request, acts), RunConfig(MOST_STEPS, 1000), context)
     transcript.ended(outcome)
     return Made(outcome, tuple(model.requests))
 

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.hop_tools import BOOTSTRAP
 from infra.cell.loop.operations import event_of, said
-from infra.cell.loop.registry import Reply, SideEffect, Tool, Verdict
+from infra.cell.loop.registry import SideEffect, Tool, Verdict
 from infra.cell.loop.toolbox import Toolbox
-from infra.shared.conversation import OPENING_PREFIX, ToolUse
+from infra.shared.conversation import OPENING_PREFIX
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 from tests.cell.loop.workbench import Workbench
@@ -57,8 +58,8 @@ class Pm:
         return [said(GRANTED, "pm").plain()] if granted else []
 
 
-def bootstrap(given: Mapping[str, Any], seconds: float) -> Reply:
-    return Reply(f"the watcher will start {given['branch']}", hands_over=True)
+def bootstrap(given: Mapping[str, Any], seconds: float) -> ToolResult:
+    return ToolResult(f"the watcher will start {given['branch']}", hands_over=True)
 
 
 def play(example: Example, directory: Path) -> list[list[dict[str, Any]]]:
@@ -78,7 +79,7 @@ def play(example: Example, directory: Path) -> list[list[dict[str, Any]]]:
     bench.toolbox = Toolbox(tools, pm.gate)
     pm.replies = 1
     shown = [
-        ToolUse(f"{OPENING_PREFIX}{n}", "read_file", {"path": path}) for n, path in enumerate(example.opens_with, 1)
+        ToolCall(f"{OPENING_PREFIX}{n}", "read_file", {"path": path}) for n, path in enumerate(example.opens_with, 1)
     ]
     opening = [event_of(call, bench.toolbox.call(call, gated=False)).plain() for call in shown]
     return [*([opening] if opening else []), *(bench.reply(reply) + pm.news() for reply in example.replies)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from infra.cell.loop.loop import Event
+from infra.cell.loop.loop import Entered, Event
 from infra.cell.runner.transcript import line_of
 from infra.shared.conversation import Message, Request, Text, to_plain
 
@@ -21,5 +21,12 @@ def opened() -> dict[str, Any]:
 def as_lines(happenings: list[Event]) -> list[dict[str, Any]]:
     """As a transcript has them."""
     at = {"at": "2026-01-31T10:00:01.000Z", "run_id": "run-1"}
-    lines = [at | {"kind": kind} | facts for kind, facts in map(line_of, happenings)]
-    return json.loads(json.dumps([opened(), *lines]))  # type: ignore[no-any-return]
+    lines, states = [opened()], list[str]()
+    for event in happenings:
+        if isinstance(event, Entered):
+            states.append(event.state.value)
+            continue
+        kind, facts = line_of(event)
+        lines.append(at | {"kind": kind, "states": states} | facts)
+        states = []
+    return json.loads(json.dumps(lines))  # type: ignore[no-any-return]

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop import loop
+from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context import summarise, tokens
 from infra.cell.loop.context.context import OVERFLOW_SHARE, Room, Summarised, Trimmed
 from infra.cell.loop.context.spill import path_of
 from infra.cell.loop.context.summarise import AGAIN, COMPACT, FROM_RECORD, HAND_OVER
 from infra.cell.loop.context.trim import KEPT_STEPS
-from infra.cell.loop.loop import Answered, Bounds, End, Event, Hooks, Outcome
+from infra.cell.loop.loop import Answered, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
+from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import recorded
-from infra.cell.loop.registry import Reply, SideEffect, Tool
+from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
@@ -27,12 +28,13 @@ from infra.shared.conversation import (
     Message,
     Request,
     Text,
-    ToolResult,
     ToolSpec,
     ToolUse,
     Usage,
     to_plain,
 )
+from infra.shared.conversation import ToolResult as Answer
+from infra.shared.run_states import StopReason
 from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import calls, results, says, texts
 from tests.shared.rows import each_row
@@ -77,7 +79,7 @@ def size_of(request: Request) -> int:
     return tokens.bytes_before_messages(request) + sum(map(tokens.bytes_of, request.messages))
 
 
-def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[Outcome, list[Event], list[bytes]]:
+def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult, list[Event], list[bytes]]:
     """One run on a budget of `most` tokens, with what happened and what was kept."""
     kept: list[bytes] = []
     seen: list[Event] = []
@@ -86,14 +88,16 @@ def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[Outcome, 
         kept.append(text)
         return path_of(text)
 
-    def give(given: Mapping[str, Any], seconds: float) -> Reply:
-        return Reply(f"{given['number']:05}" + "x" * given["length"])
+    def give(given: Mapping[str, Any], seconds: float) -> ToolResult:
+        return ToolResult(f"{given['number']:05}" + "x" * given["length"])
 
     number = {"type": "integer"}
     tool = ToolSpec("give", "", schema({"length": number, "number": number}))
     toolbox = Toolbox([Tool(tool, give, 1000, SideEffect.READ)])
     room = Room(most, keep, lambda: REMINDER)
-    outcome = loop.run(model, REQUEST, toolbox, Bounds(steps, 1e9), Hooks(record=seen.append, room=room, **more))
+    outcome = run_task(
+        Task(REQUEST), RunConfig(steps, 1e9), TaskContext(model, toolbox.call, record=seen.append, room=room, **more)
+    )
     return outcome, seen, kept
 
 
@@ -105,7 +109,7 @@ def test_what_fits_is_left_as_it_is() -> None:
     """The control: no line of record, no file, every request the one before it and more."""
     model = Worker(10)
     outcome, seen, kept = run(model, 1_000_000)
-    assert outcome == Outcome(End.COMPLETED, "All done.", 11)
+    assert outcome == RunResult(StopReason.COMPLETED, "All done.", 11)
     assert not of(Trimmed, seen)
     assert not kept
     for before, after in zip(model.requests, model.requests[1:], strict=False):
@@ -117,7 +121,7 @@ def test_old_results_are_cut_rarely_and_much() -> None:
     model = Worker(30, length=3000)
     outcome, seen, kept = run(model, 20_000)
     cuts = of(Trimmed, seen)
-    assert outcome.end is End.COMPLETED
+    assert outcome.reason is StopReason.COMPLETED
     assert not model.summaries
     assert max(map(size_of, model.requests)) <= 20_000 * 3
     assert 2 <= len(cuts) <= 6
@@ -162,7 +166,7 @@ def test_where_cutting_is_not_enough_the_model_sums_up_once() -> None:
     at = next(n for n, request in enumerate(model.requests) if "Summary" in str(request.messages))
     before, after = model.requests[at - 1], model.requests[at]
 
-    assert outcome.end is End.MAX_STEPS, "the control: it went on, and met another bound"
+    assert outcome.reason is StopReason.MAX_STEPS, "the control: it went on, and met another bound"
     assert asked._replace(messages=()) == before._replace(messages=())
     assert asked.messages[: len(before.messages)] == before.messages
     assert texts(asked) == [COMPACT]
@@ -185,7 +189,7 @@ def whole(request: Request) -> None:
         assert message.role == ("assistant" if at % 2 else "user")
         asked = [block.id for block in message.content if isinstance(block, ToolUse)]
         if asked:
-            assert asked == [b.tool_use_id for b in request.messages[at + 1].content if isinstance(b, ToolResult)]
+            assert asked == [b.tool_use_id for b in request.messages[at + 1].content if isinstance(b, Answer)]
 
 
 def test_over_the_budget_again_it_hands_over_and_ends() -> None:
@@ -193,7 +197,7 @@ def test_over_the_budget_again_it_hands_over_and_ends() -> None:
     model = Worker(200, length=10, say=2000)
     outcome, seen, _ = run(model, 20_000, steps=200)
     first, second = of(Summarised, seen)
-    assert outcome == Outcome(End.CONTEXT, "Summary 2.", len(model.requests))
+    assert outcome == RunResult(StopReason.CONTEXT, "Summary 2.", len(model.requests))
     assert (first.hands_over, second.hands_over) == (False, True)
     assert texts(model.summaries[1]) == [HAND_OVER]
     assert max(map(size_of, model.requests)) <= 20_000 * 3
@@ -216,7 +220,7 @@ def test_a_reply_that_is_no_summary_is_asked_for_once_more(problem: str) -> None
     model.summary = lambda request: BAD[problem]
     outcome, seen, _ = run(model, 20_000, steps=38)
     [summed] = of(Summarised, seen)
-    assert outcome.end is End.MAX_STEPS
+    assert outcome.reason is StopReason.MAX_STEPS
     assert len(model.summaries) == len(summed.answers) == summarise.ATTEMPTS
     [asked] = texts(model.summaries[1])
     assert asked.startswith(COMPACT)
@@ -239,7 +243,7 @@ def test_the_record_is_bounded_and_begins_with_what_was_summed_up_before() -> No
         for n in range(1000)
         for message in (
             Message("assistant", (Text("w" * 9000), ToolUse(f"{n}", "give", {"number": n, "more": "y" * 9000}))),
-            Message("user", (ToolResult(f"{n}", f"{n}\nmore", is_error=n == 999),)),
+            Message("user", (Answer(f"{n}", f"{n}\nmore", is_error=n == 999),)),
         )
     ]
     words = summarise.from_record(steps, "What was before.")
@@ -261,11 +265,11 @@ def test_a_model_that_cannot_be_reached_for_a_summary_costs_no_conversation() ->
     model = Worker(40, length=10, say=2000)
     model.summary = fails("unavailable")
     outcome, seen, _ = run(model, 20_000, steps=38)
-    assert outcome.end is End.MAX_STEPS
+    assert outcome.reason is StopReason.MAX_STEPS
     assert [summed.by_model for summed in of(Summarised, seen)] == [False]
     model = Worker(40, length=10, say=2000)
     model.summary = fails("unit_budget_exhausted")
-    assert run(model, 20_000)[0].end is End.BUDGET
+    assert run(model, 20_000)[0].reason is StopReason.BUDGET
 
 
 def test_a_provider_that_takes_less_is_given_half_once() -> None:
@@ -273,7 +277,7 @@ def test_a_provider_that_takes_less_is_given_half_once() -> None:
     model = Worker(60)
     model.most_bytes = 100_000
     outcome, seen, _ = run(model, 1_000_000)
-    assert outcome.end is End.COMPLETED
+    assert outcome.reason is StopReason.COMPLETED
     first, *_ = cuts = of(Trimmed, seen)
     assert first.tokens_before > 100_000 / 3 > 2 * first.tokens_after
     assert len(cuts) > 2
@@ -291,7 +295,7 @@ def test_a_second_refusal_in_a_run_hands_over() -> None:
         return model(request)
 
     outcome, seen, _ = run(shrinking, 1_000_000)
-    assert (outcome.end, outcome.text) == (End.CONTEXT, "Summary 1.")
+    assert (outcome.reason, outcome.text) == (StopReason.CONTEXT, "Summary 1.")
     assert len(of(Trimmed, seen)) == 1
     assert [summed.by_model for summed in of(Summarised, seen)] == [True]
     assert size_of(model.summaries[0]) < 25_000
@@ -301,10 +305,10 @@ def test_big_steps_are_rather_cut_than_summed_up() -> None:
     """Four steps that fill half the budget do not bring the conversation to its end; the last two are still whole."""
     model = Worker(30)
     outcome, seen, _ = run(model, 20_000)
-    assert outcome.end is End.COMPLETED
+    assert outcome.reason is StopReason.COMPLETED
     assert of(Trimmed, seen)
     for request in model.requests[2:]:
-        last = [b for m in request.messages[-4:] for b in m.content if isinstance(b, ToolResult)]
+        last = [b for m in request.messages[-4:] for b in m.content if isinstance(b, Answer)]
         assert [len(result.content) for result in last] == [LONG + 5] * 2
 
 
@@ -313,7 +317,7 @@ def test_the_last_steps_are_cut_only_when_it_must_be() -> None:
     model = Worker(2, length=50_000)
     model.most_bytes = 60_000
     outcome, seen, _ = run(model, 1_000_000)
-    assert outcome.end is End.COMPLETED
+    assert outcome.reason is StopReason.COMPLETED
     assert len(of(Trimmed, seen)) == 1
     assert results(model.requests[-1])[0].content.endswith("x")
     assert len(results(model.requests[-1])[0].content) < 1000
@@ -324,13 +328,13 @@ def test_an_overflow_that_cutting_does_not_mend_hands_over() -> None:
     model = Worker(60, length=10, say=2000)
     model.most_bytes = 30_000
     outcome, seen, _ = run(model, 1_000_000)
-    assert outcome.end is End.CONTEXT
+    assert outcome.reason is StopReason.CONTEXT
     assert outcome.text.startswith(FROM_RECORD)
     [summed] = of(Summarised, seen)
     assert summed.hands_over
     assert not summed.answers
     outcome, _, _ = run(fails("context_overflow"), 1_000_000)
-    assert outcome.end is End.MODEL_FAILURE
+    assert outcome.reason is StopReason.MODEL_UNAVAILABLE
     assert outcome.failure
     assert outcome.failure.type == "context_overflow"
 
@@ -345,9 +349,9 @@ def test_a_summary_that_is_on_record_is_not_asked_for_again() -> None:
         before = recorded(as_lines(seen[: at + 1 + more]))
         fresh = Worker(0)
         record: list[Event] = []
-        hooks = Hooks(record=record.append, room=Room(20_000, path_of, lambda: REMINDER))
-        player = Player(before, fresh, Toolbox([]).call, hooks)
-        outcome = loop.run(player.complete, REQUEST, player, Bounds(38, 1e9), player.hooks)
+        live = TaskContext(fresh, Toolbox([]).call, record=record.append, room=Room(20_000, path_of, lambda: REMINDER))
+        player = Player(before, live)
+        outcome = run_task(Task(REQUEST), RunConfig(38, 1e9), player.context)
         assert outcome.text == "All done."
         assert fresh.summaries == []
         assert not of(Summarised, record)

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from infra.cell.loop import file_tools as tools
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.file_tools import READ_BYTES, file_tools
-from infra.cell.loop.registry import Reply
 from infra.cell.loop.toolbox import Toolbox
-from infra.shared.conversation import ToolUse
 
 LIMIT = 400
 
@@ -23,20 +22,20 @@ def box(tmp_path: Path) -> Toolbox:
     return Toolbox(file_tools(str(tmp_path), LIMIT))
 
 
-def read(box: Toolbox, path: str, **more: object) -> Reply:
-    return box.call(ToolUse("call", "read_file", {"path": path, **more}))
+def read(box: Toolbox, path: str, **more: object) -> ToolResult:
+    return box.call(ToolCall("call", "read_file", {"path": path, **more}))
 
 
-def write(box: Toolbox, path: str, content: str) -> Reply:
-    return box.call(ToolUse("call", "write_file", {"path": path, "content": content}))
+def write(box: Toolbox, path: str, content: str) -> ToolResult:
+    return box.call(ToolCall("call", "write_file", {"path": path, "content": content}))
 
 
 def test_a_file_is_read_as_it_is(box: Toolbox, tmp_path: Path) -> None:
     """By a path from the checkout or an absolute one, to the byte."""
     (tmp_path / "a").write_text("one\r\n\ttwo\n")
 
-    assert read(box, "a").content == "one\r\n\ttwo\n"
-    assert read(box, str(tmp_path / "a")).content == "one\r\n\ttwo\n"
+    assert read(box, "a").payload == "one\r\n\ttwo\n"
+    assert read(box, str(tmp_path / "a")).payload == "one\r\n\ttwo\n"
 
 
 def test_long_text_is_cut_and_says_so(box: Toolbox, tmp_path: Path) -> None:
@@ -45,8 +44,8 @@ def test_long_text_is_cut_and_says_so(box: Toolbox, tmp_path: Path) -> None:
 
     reply = read(box, "a")
 
-    assert not reply.is_error
-    assert f"{1000 - LIMIT} of 1000 characters left out" in reply.content
+    assert reply.ok
+    assert f"{1000 - LIMIT} of 1000 characters left out" in reply.payload
 
 
 @pytest.mark.parametrize(
@@ -64,21 +63,21 @@ def test_a_part_of_the_lines_can_be_asked_for(
     """The answer says which lines of how many it shows."""
     (tmp_path / "a").write_text("".join(f"{n}\n" for n in range(10)))
 
-    assert read(box, "a", **more).content == f"{lines}\n{note}"
+    assert read(box, "a", **more).payload == f"{lines}\n{note}"
 
 
 def test_only_newlines_end_lines(box: Toolbox, tmp_path: Path) -> None:
     """The same count as in sed and in error messages."""
     (tmp_path / "a").write_bytes("a\x0cb\u2028c\rd\nlast".encode())
 
-    assert read(box, "a", offset_lines=1).content == "last\n[lines 2 to 2 of 2]"
+    assert read(box, "a", offset_lines=1).payload == "last\n[lines 2 to 2 of 2]"
 
 
 def test_all_the_lines_need_no_note(box: Toolbox, tmp_path: Path) -> None:
     """The control: a part that is the whole is not called a part."""
     (tmp_path / "a").write_text("one\ntwo\n")
 
-    assert read(box, "a", offset_lines=0, limit_lines=5).content == "one\ntwo\n"
+    assert read(box, "a", offset_lines=0, limit_lines=5).payload == "one\ntwo\n"
 
 
 def test_a_huge_file_is_read_in_part(box: Toolbox, tmp_path: Path) -> None:
@@ -89,8 +88,8 @@ def test_a_huge_file_is_read_in_part(box: Toolbox, tmp_path: Path) -> None:
 
     reply = read(box, "a")
 
-    assert f"only the first {READ_BYTES} of {1 << 40} bytes were read" in reply.content
-    assert len(reply.content) < LIMIT + 300
+    assert f"only the first {READ_BYTES} of {1 << 40} bytes were read" in reply.payload
+    assert len(reply.payload) < LIMIT + 300
 
 
 def test_text_that_is_not_utf_8_says_so(box: Toolbox, tmp_path: Path) -> None:
@@ -98,8 +97,8 @@ def test_text_that_is_not_utf_8_says_so(box: Toolbox, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"caf\xe9\n")
     (tmp_path / "b").write_text("\ufffd\n")
 
-    assert read(box, "a").content == "caf\ufffd\n[what is not UTF-8 is shown as \ufffd]"
-    assert read(box, "b").content == "\ufffd\n"
+    assert read(box, "a").payload == "caf\ufffd\n[what is not UTF-8 is shown as \ufffd]"
+    assert read(box, "b").payload == "\ufffd\n"
 
 
 def test_what_is_no_text_file_is_refused_in_words(box: Toolbox, tmp_path: Path) -> None:
@@ -124,8 +123,8 @@ def test_what_is_no_text_file_is_refused_in_words(box: Toolbox, tmp_path: Path) 
         "a\0b": "names no file",
     }.items():
         reply = read(box, path)
-        assert reply.is_error, path
-        assert words in reply.content
+        assert not reply.ok, path
+        assert words in reply.payload
 
 
 def test_a_file_is_written_whole_with_its_directories(box: Toolbox, tmp_path: Path) -> None:
@@ -133,7 +132,7 @@ def test_a_file_is_written_whole_with_its_directories(box: Toolbox, tmp_path: Pa
     reply = write(box, "new/dir/a", "ä\n")
 
     facts = {"path": "new/dir/a", "bytes": 3}
-    assert reply == Reply("wrote 3 bytes to new/dir/a", artifacts=("new/dir/a",), facts=facts)
+    assert reply == ToolResult("wrote 3 bytes to new/dir/a", artifacts=("new/dir/a",), facts=facts)
     assert (tmp_path / "new/dir/a").read_text() == "ä\n"
     assert os.listdir(tmp_path / "new/dir") == ["a"]
 
@@ -172,7 +171,7 @@ def test_what_cannot_be_written_is_refused_and_stays(box: Toolbox, tmp_path: Pat
     before = sorted(os.listdir(tmp_path))
 
     for path in ("dir", "fifo", "file/below", "/dev/null", "/proc/nothing"):
-        assert write(box, path, "new").is_error, path
+        assert not write(box, path, "new").ok, path
     assert sorted(os.listdir(tmp_path)) == before
     assert (tmp_path / "file").read_text() == "old"
 
@@ -187,20 +186,20 @@ def test_an_edit_by_the_tool(box: Toolbox, tmp_path: Path) -> None:
     """The same code as that of the operation; what to do next stands in the result."""
     (tmp_path / "a").write_text("one\ntwo\n")
 
-    def edit(**more: object) -> Reply:
-        return box.call(ToolUse("call", "edit_file", {"path": "a", **more}))
+    def edit(**more: object) -> ToolResult:
+        return box.call(ToolCall("call", "edit_file", {"path": "a", **more}))
 
     assert (
-        edit(old="one", new="1").content == "replaced 1 in a (warning: unread: this run has not read the file before "
+        edit(old="one", new="1").payload == "replaced 1 in a (warning: unread: this run has not read the file before "
         "it was edited)"
     )
     refused = edit(old="three", new="3")
-    assert refused.is_error
+    assert not refused.ok
     assert refused.shown.endswith("Copy old from the file; read_file shows it")
-    assert edit(old="x", new="x").is_error
-    assert edit(old="1", new="2", count=0).error_code == "invalid_arguments"
+    assert not edit(old="x", new="x").ok
+    assert edit(old="1", new="2", count=0).detail == "invalid_arguments"
     (tmp_path / "a").write_text("1\nelse\n")
-    assert "has changed since" in edit(old="1", new="2").content
+    assert "has changed since" in edit(old="1", new="2").payload
     read(box, "a")
     assert edit(old="1", new="2").facts == {"path": "a", "replaced": 1}
     assert (tmp_path / "a").read_text() == "2\nelse\n"
@@ -210,20 +209,20 @@ def test_a_file_is_deleted_and_a_link_itself(box: Toolbox, tmp_path: Path) -> No
     (tmp_path / "a").write_text("x")
     (tmp_path / "to").symlink_to("a")
 
-    def delete(path: str) -> Reply:
-        return box.call(ToolUse("call", "delete_file", {"path": path}))
+    def delete(path: str) -> ToolResult:
+        return box.call(ToolCall("call", "delete_file", {"path": path}))
 
-    assert delete("to").content == "deleted to"
+    assert delete("to").payload == "deleted to"
     assert os.listdir(tmp_path) == ["a"]
-    assert "is a directory" in delete(".").content
+    assert "is a directory" in delete(".").payload
     assert delete("a").facts == {"path": "a"}
-    assert "does not exist" in delete("a").content
+    assert "does not exist" in delete("a").payload
 
 
 def test_a_new_file_can_be_insisted_on(box: Toolbox, tmp_path: Path) -> None:
     """`replace: false`; without it the tool replaces, as ever."""
     given_ = {"path": "a", "content": "y", "replace": False}
-    assert not box.call(ToolUse("call", "write_file", given_)).is_error
-    assert "a exists" in box.call(ToolUse("call", "write_file", given_)).content
-    assert not write(box, "a", "z").is_error
-    assert box.call(ToolUse("call", "write_file", given_ | {"replace": 1})).error_code == "invalid_arguments"
+    assert box.call(ToolCall("call", "write_file", given_)).ok
+    assert "a exists" in box.call(ToolCall("call", "write_file", given_)).payload
+    assert write(box, "a", "z").ok
+    assert box.call(ToolCall("call", "write_file", given_ | {"replace": 1})).detail == "invalid_arguments"

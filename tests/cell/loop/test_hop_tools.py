@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.hop_tools import hop_tools
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import Reply
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import Boot, Limits
-from infra.shared.conversation import ToolUse
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.report_titles import version
@@ -63,15 +62,15 @@ class Clones:
             git("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
         return git("rev-parse", "HEAD")
 
-    def call(self, name: str, input: dict[str, Any], **boot: Any) -> Reply:
+    def call(self, name: str, input: dict[str, Any], **boot: Any) -> ToolResult:
         value = Boot("0" * 32, "main", self.tip, "start", self.places.remote, "merge", self.places, LIMITS)
         box = Toolbox(hop_tools(value._replace(**boot), self.main, Interruption()))
-        return box.call(ToolUse("call", name, input))
+        return box.call(ToolCall("call", name, input))
 
-    def bootstrap(self, target: str, **boot: Any) -> Reply:
+    def bootstrap(self, target: str, **boot: Any) -> ToolResult:
         return self.call("bootstrap", {"branch": target}, **boot)
 
-    def rollback(self, ref: str, **boot: Any) -> Reply:
+    def rollback(self, ref: str, **boot: Any) -> ToolResult:
         return self.call("rollback", {"ref": ref}, **boot)
 
     def signal(self, name: str) -> str | None:
@@ -95,10 +94,10 @@ def clones(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     return made
 
 
-def refused(clones: Clones, reply: Reply, *words: str) -> None:
-    assert reply.is_error
+def refused(clones: Clones, reply: ToolResult, *words: str) -> None:
+    assert not reply.ok
     for word in words:
-        assert word in reply.content
+        assert word in reply.payload
     assert not reply.hands_over
     assert clones.signal("bootstrap") is clones.signal("rollback") is None
 
@@ -108,8 +107,8 @@ def test_a_branch_that_is_ready_is_signalled(clones: Clones) -> None:
     reply = clones.bootstrap("hop")
 
     assert reply.hands_over
-    assert not reply.is_error
-    assert clones.tip[:12] in reply.content
+    assert reply.ok
+    assert clones.tip[:12] in reply.payload
     assert clones.signal("bootstrap") == "hop\n"
     assert os.listdir(f"{clones.hop.directory}/infra/__pycache__")
 
@@ -253,7 +252,7 @@ def test_a_commit_that_has_failed_is_refused_until_the_branch_moves(clones: Clon
     clones.commit(clones.main, "main", "a report")
     refused(clones, clones.bootstrap("hop"), "has already failed", "commit, push, and bootstrap it again")
     clones.commit(clones.hop, "hop", "mended")
-    assert not clones.bootstrap("hop").is_error
+    assert clones.bootstrap("hop").ok
 
 
 def test_a_disk_that_refuses_the_signal_is_told(clones: Clones) -> None:
@@ -262,7 +261,7 @@ def test_a_disk_that_refuses_the_signal_is_told(clones: Clones) -> None:
 
     reply = clones.bootstrap("hop")
 
-    assert reply.is_error
+    assert not reply.ok
     assert not reply.hands_over
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.cell.loop import loop, ways
+from infra.cell.loop import loop, progress, ways
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.loop import Acted, Acting, Answered, Bounds, End, Event, Hooks, Outcome, Told
-from infra.cell.loop.registry import Reply, SideEffect, Tool
+from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, RunResult, Task, TaskContext, Told, run_task
+from infra.cell.loop.progress import RunConfig
+from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
@@ -21,10 +23,11 @@ from infra.shared.conversation import (
     Message,
     Request,
     Text,
-    ToolResult,
     ToolSpec,
     ToolUse,
 )
+from infra.shared.conversation import ToolResult as Answer
+from infra.shared.run_states import RunState, StopReason
 from tests.cell.loop.replies import Canned, calls, results, says, texts
 from tests.shared.rows import each_row
 
@@ -43,19 +46,20 @@ class Bench:
         self.toolbox = Toolbox(
             [
                 Tool(note, self._note, 1000, SideEffect.WRITE),
-                Tool(leave, lambda given, seconds: Reply("bye", hands_over=True), 1000, SideEffect.AUTH),
+                Tool(leave, lambda given, seconds: ToolResult("bye", hands_over=True), 1000, SideEffect.AUTH),
             ]
         )
 
-    def _note(self, given: Mapping[str, Any], seconds: float) -> Reply:
+    def _note(self, given: Mapping[str, Any], seconds: float) -> ToolResult:
         self.did.append(given["words"])
         self.now += self._seconds
-        return Reply(f"noted {given['words']}")
+        return ToolResult(f"noted {given['words']}")
 
     def run(
         self, model: Callable[[Request], Completion], steps: int = 10, seconds: float = 100, **more: Any
-    ) -> Outcome:
-        return loop.run(model, REQUEST, self.toolbox, Bounds(steps, seconds), Hooks(monotonic=lambda: self.now, **more))
+    ) -> RunResult:
+        context = TaskContext(model, self.toolbox.call, monotonic=lambda: self.now, **more)
+        return run_task(Task(REQUEST), RunConfig(steps, seconds), context)
 
 
 def note(words: str, id: str = "call") -> ToolUse:
@@ -64,7 +68,7 @@ def note(words: str, id: str = "call") -> ToolUse:
 
 def test_a_turn_ended_with_words_is_completed() -> None:
     """The words are the outcome's."""
-    assert Bench().run(Canned([says("All done.")])) == Outcome(End.COMPLETED, "All done.", 1)
+    assert Bench().run(Canned([says("All done.")])) == RunResult(StopReason.COMPLETED, "All done.", 1)
 
 
 def test_calls_are_run_in_order_and_answered_in_one_message() -> None:
@@ -72,10 +76,13 @@ def test_calls_are_run_in_order_and_answered_in_one_message() -> None:
     bench = Bench()
     model = Canned([calls(note("a", "1"), note("b", "2"), text="Two notes."), says("Done.")])
 
-    assert bench.run(model).end is End.COMPLETED
+    assert bench.run(model).reason is StopReason.COMPLETED
 
     assert bench.did == ["a", "b"]
-    assert results(model.requests[1]) == [ToolResult("1", "noted a"), ToolResult("2", "noted b")]
+    assert results(model.requests[1]) == [
+        Answer("1", "noted a"),
+        Answer("2", "noted b"),
+    ]
     reply = Message("assistant", (Text("Two notes."), note("a", "1"), note("b", "2")))
     assert model.requests[1].messages[:-1] == (*REQUEST.messages, reply)
 
@@ -93,7 +100,7 @@ def test_a_failed_call_does_not_end_it() -> None:
     """The model reads what was wrong and goes on."""
     model = Canned([calls(ToolUse("1", "nothing", {})), says("I see.")])
 
-    assert Bench().run(model).end is End.COMPLETED
+    assert Bench().run(model).reason is StopReason.COMPLETED
     assert results(model.requests[1])[0].is_error
 
 
@@ -120,7 +127,7 @@ def test_a_cut_reply_is_answered_with_advice() -> None:
     """The cut call stays out of the conversation, since no result can answer it."""
     model = Canned([calls(note("cut"), text="I will", stop_reason=MAX_TOKENS), says("In pieces.")])
 
-    assert Bench().run(model) == Outcome(End.COMPLETED, "In pieces.", 2)
+    assert Bench().run(model) == RunResult(StopReason.COMPLETED, "In pieces.", 2)
 
     assert model.requests[1].messages[-2] == Message("assistant", (Text("I will"),))
     assert texts(model.requests[1]) == [ways.CUT]
@@ -130,8 +137,8 @@ def test_replies_cut_again_and_again_end_it() -> None:
     """Three in a row are enough; one whole reply in between starts the count anew."""
     cut, whole = says("", MAX_TOKENS), calls(note("a"))
 
-    assert Bench().run(Canned([cut, cut, cut])) == Outcome(End.MAX_TOKENS, "", 3)
-    assert Bench().run(Canned([cut, cut, whole, cut, cut, says("Done.")])).end is End.COMPLETED
+    assert Bench().run(Canned([cut, cut, cut])) == RunResult(StopReason.MAX_TOKENS, "", 3)
+    assert Bench().run(Canned([cut, cut, whole, cut, cut, says("Done.")])).reason is StopReason.COMPLETED
 
 
 def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
@@ -139,7 +146,7 @@ def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
     bench = Bench()
     model = Canned([calls(), calls(note("a", "1"), note("b", "1")), says("Done.")])
 
-    assert bench.run(model).end is End.COMPLETED
+    assert bench.run(model).reason is StopReason.COMPLETED
 
     assert bench.did == []
     assert texts(model.requests[1]) == texts(model.requests[2]) == [ways.SENSELESS]
@@ -147,14 +154,14 @@ def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
 
 def test_a_refusal_ends_it() -> None:
     """It is not asked again."""
-    assert Bench().run(Canned([says("No.", REFUSAL)])) == Outcome(End.REFUSAL, "No.", 1)
+    assert Bench().run(Canned([says("No.", REFUSAL)])) == RunResult(StopReason.REFUSAL, "No.", 1)
 
 
 def test_steps_are_bounded() -> None:
     """After the last allowed call of the model, its calls are still answered, and no more is asked."""
     bench = Bench()
 
-    assert bench.run(lambda request: calls(note("on")), steps=3).end is End.MAX_STEPS
+    assert bench.run(lambda request: calls(note("on")), steps=3).reason is StopReason.MAX_STEPS
     assert bench.did == ["on"] * 3
 
 
@@ -162,7 +169,7 @@ def test_time_is_bounded_between_steps() -> None:
     """No model call begins after the time is over."""
     bench = Bench(seconds_per_call=10)
 
-    assert bench.run(lambda request: calls(note("on")), seconds=25) == Outcome(End.MAX_SECONDS, "", 3)
+    assert bench.run(lambda request: calls(note("on")), seconds=25) == RunResult(StopReason.MAX_WALL_TIME, "", 3)
 
 
 def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
@@ -171,11 +178,11 @@ def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
     seen: list[Event] = []
     many = calls(*(note("on", str(n)) for n in range(200)))
 
-    assert bench.run(Canned([many]), seconds=25, record=seen.append).end is End.MAX_SECONDS
+    assert bench.run(Canned([many]), seconds=25, record=seen.append).reason is StopReason.MAX_WALL_TIME
 
     assert bench.did == ["on"] * 3
-    skipped = [happening.reply for happening in seen if isinstance(happening, Acted)][3:]
-    assert skipped == [Reply(loop.NO_TIME, is_error=True, error_code="not_run")] * 197
+    skipped = [happening.result for happening in seen if isinstance(happening, Acted)][3:]
+    assert skipped == [ToolResult.err("not_run", loop.NO_TIME)] * 197
 
 
 def test_handing_over_ends_it_before_anything_else_is_run() -> None:
@@ -184,11 +191,12 @@ def test_handing_over_ends_it_before_anything_else_is_run() -> None:
     seen: list[Event] = []
     model = Canned([calls(note("a", "1"), ToolUse("2", "leave", {}), note("b", "3"), text="Off.")])
 
-    assert bench.run(model, record=seen.append) == Outcome(End.HANDED_OVER, "Off.", 1)
+    assert bench.run(model, record=seen.append) == RunResult(StopReason.HANDED_OVER, "Off.", 1)
 
     assert bench.did == ["a"]
-    assert isinstance(seen[-1], Acted)
-    assert seen[-1].reply == Reply(loop.NOT_RUN, is_error=True, error_code="not_run")
+    last = [event for event in seen if isinstance(event, Acted)][-1]
+    assert last.result == ToolResult.err("not_run", loop.NOT_RUN)
+    assert seen[-1] == Entered(1, RunState.STOP)
 
 
 def test_a_model_that_fails_ends_it() -> None:
@@ -198,39 +206,39 @@ def test_a_model_that_fails_ends_it() -> None:
     def fail(request: Request) -> Completion:
         raise failure
 
-    assert Bench().run(fail) == Outcome(End.MODEL_FAILURE, "", 1, failure)
+    assert Bench().run(fail) == RunResult(StopReason.MODEL_UNAVAILABLE, "", 0, failure)
 
 
 def test_the_same_again_and_again_is_told_and_then_ended() -> None:
-    """Judged by what came of it, not by what was asked for alone."""
+    """Also when each of the steps wrote a file: nothing came of it that was not there."""
     bench = Bench()
     model = Canned([calls(note("a"), text="Again.")] * 100)
     outcome = bench.run(model, record=lambda happening: None)
-    assert outcome == Outcome(End.STUCK, "Again.", loop.SAME_TO_END)
-    told = [at for at, request in enumerate(model.requests, 1) if loop.SAME in texts(request)]
-    assert told == [loop.SAME_TO_TELL + 1], "once, with the results of the step that was one too many"
+    assert outcome == RunResult(StopReason.NO_OP_LOOP, "Again.", 1 + progress.IDLE_TO_END)
+    told = [at for at, request in enumerate(model.requests, 1) if progress.IDLE in texts(request)]
+    assert told == [1 + progress.IDLE_TO_TELL + 1], "once, with the results of the step that was one too many"
 
 
 def test_a_run_that_waits_for_somebodys_word_is_not_completed() -> None:
     """Nor stuck, when it asks for the same again and again; what else ends it ends it."""
     waiting: dict[str, Any] = {"awaits": lambda: True}
-    assert Bench().run(Canned([says("I wait.")]), **waiting) == Outcome(End.AWAITING_APPROVAL, "I wait.", 1)
+    assert Bench().run(Canned([says("I wait.")]), **waiting) == RunResult(StopReason.AWAITING_APPROVAL, "I wait.", 1)
     again = Bench().run(Canned([calls(note("a"))] * 10), **waiting)
-    assert again == Outcome(End.AWAITING_APPROVAL, "", loop.SAME_TO_END)
-    assert Bench().run(Canned([says("No.", REFUSAL)]), **waiting).end is End.REFUSAL
+    assert again == RunResult(StopReason.AWAITING_APPROVAL, "", 1 + progress.IDLE_TO_END)
+    assert Bench().run(Canned([says("No.", REFUSAL)]), **waiting).reason is StopReason.REFUSAL
 
 
 def test_other_calls_or_other_results_are_not_the_same() -> None:
     """Two calls in turn, one that is made again after another, and a command that finds something new each time."""
     turns = [calls(note("ab"[at % 2])) for at in range(30)]
-    assert Bench().run(Canned([*turns, says("Done.")]), 99).end is End.COMPLETED
+    assert Bench().run(Canned([*turns, says("Done.")]), 99).reason is StopReason.COMPLETED
     count = iter(range(100))
     look = ToolSpec("look", "", schema({}))
-    box = Toolbox([Tool(look, lambda given, seconds: Reply(f"{next(count)} lines"), 1000, SideEffect.READ)])
+    box = Toolbox([Tool(look, lambda given, seconds: ToolResult(f"{next(count)} lines"), 1000, SideEffect.READ)])
     model = Canned([*[calls(ToolUse("1", "look", {}))] * 30, says("Done.")])
-    assert loop.run(model, REQUEST, box, Bounds(99, 99)).end is End.COMPLETED
-    breaks = [calls(note("a"))] * (loop.SAME_TO_END - 1) + [calls(note("b"))]
-    assert Bench().run(Canned([*breaks, *breaks, says("Done.")]), 99).end is End.COMPLETED
+    assert run_task(Task(REQUEST), RunConfig(99, 99), TaskContext(model, box.call)).reason is StopReason.COMPLETED
+    breaks = [calls(note("a"))] * (progress.IDLE_TO_END - 1) + [calls(note("b"))]
+    assert Bench().run(Canned([*breaks, *breaks, says("Done.")]), 99).reason is StopReason.COMPLETED
 
 
 def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
@@ -241,8 +249,10 @@ def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
         raise spent
 
     outcome = Bench().run(Canned([calls(note("done"), text="First this."), then]))
-    assert outcome == Outcome(End.BUDGET, "First this.", 1, spent)
-    assert Bench().run(then) == Outcome(End.MODEL_FAILURE, "", 1, spent), "a first call that cannot be made is no unit"
+    assert outcome == RunResult(StopReason.BUDGET, "First this.", 1, spent)
+    assert Bench().run(then) == RunResult(StopReason.MODEL_UNAVAILABLE, "", 0, spent), (
+        "a first call that cannot be made is no unit"
+    )
 
 
 @each_row("where", ["model", "tool"])
@@ -255,7 +265,7 @@ def test_being_asked_to_end_ends_it(where: str) -> None:
     box = Toolbox([Tool(ToolSpec("wait", "", schema({})), interrupted, 1000, SideEffect.READ)])
     model = interrupted if where == "model" else Canned([calls(ToolUse("1", "wait", {}))])
 
-    assert loop.run(model, REQUEST, box, Bounds(9, 9)).end is End.INTERRUPTED
+    assert run_task(Task(REQUEST), RunConfig(9, 9), TaskContext(model, box.call)).reason is StopReason.INTERRUPTED
 
 
 def test_steering_reaches_the_model_with_the_next_message() -> None:
@@ -283,9 +293,9 @@ def test_everything_that_happens_is_recorded_with_its_duration() -> None:
     bench.run(Canned([first, last]), record=seen.append, news=lambda: "Look out.")
 
     assert seen == [
-        Answered(1, first, 0.0),
-        Acting(1, 1, note("a")),
-        Acted(1, 1, note("a"), Reply("noted a"), 2.5),
-        Told(1, "Look out.", "Look out."),
-        Answered(2, last, 0.0),
+        *(Entered(0, RunState.INIT), Entered(1, RunState.PLAN), Answered(1, first, 0.0)),
+        *(Entered(1, RunState.EXECUTE_TOOL), Acting(1, 1, ToolCall(*note("a")))),
+        *(Acted(1, 1, ToolCall(*note("a")), ToolResult("noted a"), 2.5), Entered(1, RunState.OBSERVE)),
+        *(Told(1, "Look out.", "Look out."), Entered(2, RunState.PLAN), Answered(2, last, 0.0)),
+        *(Entered(2, RunState.RESPOND), Entered(2, RunState.STOP)),
     ]

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.edits import edited
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
 from infra.cell.loop.reach import Workspace
-from infra.cell.loop.registry import Reply, ToolError, Verdict
+from infra.cell.loop.registry import ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
-from infra.shared.conversation import ToolUse
 from infra.shared.policy import Policy, Rule, to_text
 from infra.shared.protocol.framing import REPLY_BYTES
 from infra.shared.protocol.shapes import ERROR_TYPES, EVENTS, STATUSES, Operation
@@ -133,16 +133,16 @@ def test_the_gate_is_asked_by_the_names_of_the_tools(tmp_path: Path) -> None:
 def test_a_file_in_the_signals_is_a_hop() -> None:
     """By its name alone, however the path leads there; nothing else is."""
 
-    def call(path: str, kind: str = "createFile", content: str = "fix\n") -> ToolUse:
+    def call(path: str, kind: str = "createFile", content: str = "fix\n") -> ToolCall:
         [made] = calls_of((Operation("1", kind, {"path": path, "content": content}),))
         return made
 
     for path in (".signal/bootstrap", "./.signal//bootstrap", "/bot/.signal/bootstrap", "../../.signal/x/../bootstrap"):
-        assert call(path) == ToolUse("1", "bootstrap", {"branch": "fix"})
-    assert call(".signal/rollback", content="main~1") == ToolUse("1", "rollback", {"ref": "main~1"})
+        assert call(path) == ToolCall("1", "bootstrap", {"branch": "fix"})
+    assert call(".signal/rollback", content="main~1") == ToolCall("1", "rollback", {"ref": "main~1"})
     assert call("signal/bootstrap").name == call(".signal/other").name == "write_file"
     assert call(".signal/bootstrap", "readFile").name == "read_file"
-    event = event_of(call(".signal/bootstrap"), Reply("the watcher will start fix", hands_over=True)).plain()
+    event = event_of(call(".signal/bootstrap"), ToolResult("the watcher will start fix", hands_over=True)).plain()
     assert event == {
         **{"type": "createFile", "operation": "1", "status": "ok", "path": ".signal/bootstrap", "bytes": 3},
     }
@@ -152,7 +152,7 @@ def test_a_file_in_the_signals_is_a_hop() -> None:
 def test_every_error_of_a_tool_is_one_of_the_five(code: str) -> None:
     """With a hint, also where the tool has none."""
     for name, given in (("read_file", {"path": "a"}), ("bash", {"command": "ls"}), ("bootstrap", {"branch": "b"})):
-        event = event_of(ToolUse("1", name, given), Reply(f"{name}: no", is_error=True, error_code=code)).plain()
+        event = event_of(ToolCall("1", name, given), ToolResult.err(code, f"{name}: no")).plain()
         assert is_well_formed(event)
         assert event["error"]["message"] == "no"
 

@@ -10,22 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop import loop
-from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.loop import Acted, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import NOT_BEGUN, UNKNOWN, Player
+from infra.cell.loop.progress import IDLE_TO_END, RunConfig
 from infra.cell.loop.recorded import Recorded, Words, recorded
-from infra.cell.loop.registry import Reply
 from infra.cell.runner.transcript import line_of
+from infra.shared import conversation
 from infra.shared.conversation import (
     MAX_TOKENS,
     Completion,
     Message,
     Request,
     Text,
-    ToolResult,
     ToolUse,
     to_plain,
 )
+from infra.shared.run_states import StopReason
 from tests.cell.loop.records import OPENING, as_lines, opened
 from tests.cell.loop.replies import calls, says
 from tests.shared.rows import each_row
@@ -40,9 +41,9 @@ class World:
     def __init__(self) -> None:
         self.did: list[str] = []
 
-    def call(self, call: ToolUse) -> Reply:
-        self.did.append(call.input["what"])
-        return Reply(f"did {call.input['what']} as number {len(self.did)}")
+    def call(self, call: ToolCall) -> ToolResult:
+        self.did.append(call.args["what"])
+        return ToolResult(f"did {call.args['what']} as number {len(self.did)}")
 
 
 class Model:
@@ -69,14 +70,14 @@ class Steer:
         return self._words.get(self._step)
 
 
-def run(model: Model, world: World, steer: Callable[[], str | None], record: list[Event]) -> Outcome:
-    return loop.run(model, OPENING, world, Bounds(30, 100), Hooks(steer, record.append))
+def run(model: Model, world: World, steer: Callable[[], str | None], record: list[Event]) -> RunResult:
+    return run_task(Task(OPENING), RunConfig(30, 100), TaskContext(model, world.call, steer, record.append))
 
 
-def go_on(before: Recorded, model: Model, world: World, steer: Callable[[], str | None]) -> tuple[Outcome, Player]:
+def go_on(before: Recorded, model: Model, world: World, steer: Callable[[], str | None]) -> tuple[RunResult, Player]:
     fresh: list[Event] = []
-    player = Player(before, model, world.call, Hooks(steer, fresh.append), "A new process.")
-    outcome = loop.run(player.complete, OPENING, player, Bounds(30, 100), player.hooks)
+    player = Player(before, TaskContext(model, world.call, steer, fresh.append), "A new process.")
+    outcome = run_task(Task(OPENING), RunConfig(30, 100), player.context)
     return outcome, player
 
 
@@ -109,7 +110,7 @@ def test_a_run_that_is_cut_anywhere_goes_on_from_there(
     known = before.steps
     skipped = sum(len([use for use in each.content if isinstance(use, ToolUse)]) for each in plan[:known])
     acts = [use.input["what"] for each in plan[known:] for use in each.content if isinstance(use, ToolUse)]
-    assert world.did[: len(acts)] == acts or outcome.end is not End.COMPLETED
+    assert world.did[: len(acts)] == acts or outcome.reason is not StopReason.COMPLETED
     assert len(world.did) <= len(acts), f"{skipped} calls were on record"
     if model.shown:
         mine, theirs = model.shown[0].messages, whole_model.shown[known].messages
@@ -120,8 +121,8 @@ def test_a_run_that_is_cut_anywhere_goes_on_from_there(
             assert "A new process." in texts_of(mine[-1])
 
 
-def results_of(message: Message) -> list[ToolResult]:
-    return [block for block in message.content if isinstance(block, ToolResult)]
+def results_of(message: Message) -> list[conversation.ToolResult]:
+    return [block for block in message.content if isinstance(block, conversation.ToolResult)]
 
 
 def texts_of(message: Message) -> str:
@@ -151,8 +152,8 @@ def test_what_is_not_known_to_be_done_is_said_to_be_so(lines: int, answers: list
     world, model = World(), Model([calls(ToolUse("1", "act", {"what": "a"}))])
     before = recorded(two_calls()[:lines])
     fresh: list[Event] = []
-    player = Player(before, model, world.call, Hooks(record=fresh.append))
-    loop.run(player.complete, OPENING, player, Bounds(9, 99), player.hooks)
+    player = Player(before, TaskContext(model, world.call, record=fresh.append))
+    run_task(Task(OPENING), RunConfig(9, 99), player.context)
 
     assert [result.content for result in results_of(model.shown[0].messages[-1])] == answers
     assert world.did == []
@@ -164,21 +165,16 @@ def test_counts_go_on_where_they_were() -> None:
     """A model that does the same for ever is not given more of it by a new process."""
     same = calls(ToolUse("1", "wait", {"what": "wait"}))
 
-    def call(call: ToolUse) -> Reply:
-        return Reply("nothing yet")
+    def call(call: ToolCall) -> ToolResult:
+        return ToolResult("nothing yet")
 
     events: list[Event] = []
     model = Model([same] * 40)
-    loop.run(model, OPENING, _Only(call), Bounds(5, 99), Hooks(record=events.append))
+    run_task(Task(OPENING), RunConfig(5, 99), TaskContext(model, call, record=events.append, changed=lambda: False))
     before = recorded(as_lines(events))
-    player = Player(before, model, call, Hooks())
-    outcome = loop.run(player.complete, OPENING, player, Bounds(30, 99), player.hooks)
-    assert (outcome.end, outcome.steps) == (End.STUCK, loop.SAME_TO_END)
-
-
-class _Only:
-    def __init__(self, call: Callable[[ToolUse], Reply]) -> None:
-        self.call = call
+    player = Player(before, TaskContext(model, call, changed=lambda: False))
+    outcome = run_task(Task(OPENING), RunConfig(30, 99), player.context)
+    assert (outcome.reason, outcome.steps) == (StopReason.NO_OP_LOOP, 1 + IDLE_TO_END)
 
 
 def test_a_run_can_be_taken_up_at_an_earlier_step() -> None:

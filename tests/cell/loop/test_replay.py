@@ -8,17 +8,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop import loop
+from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.loop import Bounds, End, Event, Hooks
+from infra.cell.loop.loop import Event, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
+from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Recorded, recorded
-from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError
+from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.cell.loop.replay import replay
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse, to_plain
+from infra.shared.run_states import StopReason
 from tests.cell.loop.records import MOST_STEPS, OPENING, as_lines
 from tests.cell.loop.replies import calls, says
 from tests.shared.rows import each_row
@@ -30,13 +32,13 @@ TOOLS = {"act": ACT}
 def box() -> Toolbox:
     """An act that fails, hands over, is interrupted, or does as it is told."""
 
-    def act(given: Mapping[str, Any], seconds: float) -> Reply:
+    def act(given: Mapping[str, Any], seconds: float) -> ToolResult:
         match given["what"]:
             case "fail":
                 raise ToolError("it cannot be done")
             case "interrupt":
                 raise Interrupted
-        return Reply(f"did {given['what']}", hands_over=given["what"] == "leave")
+        return ToolResult(f"did {given['what']}", hands_over=given["what"] == "leave")
 
     return Toolbox([Tool(ACT, act, 1000, SideEffect.WRITE)])
 
@@ -75,9 +77,9 @@ def lived(plan: list[Completion], words: list[str | None], steps: int = MOST_STE
     """The transcript of a run."""
     told = iter(words)
     record: list[Event] = []
-    bounds = Bounds(steps, 100.0)
-    outcome = loop.run(Plan(plan), OPENING, box(), bounds, Hooks(lambda: next(told, None), record.append))
-    return [*as_lines(record), {"at": "", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}]
+    context = TaskContext(Plan(plan), box().call, lambda: next(told, None), record.append)
+    outcome = run_task(Task(OPENING), RunConfig(steps, 100.0), context)
+    return [*as_lines(record), {"at": "", "kind": "ended", "run_id": "run-1", "end": outcome.reason.value}]
 
 
 @given(PLANS, STEERS)
@@ -86,7 +88,7 @@ def test_what_is_replayed_goes_as_it_went(plan: list[Completion], words: list[st
     run = recorded(lived(plan, words))
     found = replay(run, TOOLS)
     assert found.differences == ()
-    assert found.end == run.end or run.end in (End.INTERRUPTED.value, End.MODEL_FAILURE.value)
+    assert found.end == run.end or run.end in (StopReason.INTERRUPTED.value, StopReason.MODEL_UNAVAILABLE.value)
 
 
 @given(PLANS, STEERS, st.data())
@@ -101,10 +103,11 @@ def test_so_does_what_was_cut_short_and_gone_on_with(
 
     record: list[Event] = []
     more = Plan([calls(ToolUse("9", "act", {"what": "b"})), says("Done.")])
-    player = Player(before, more, box().call, Hooks(record=record.append), "A new process.")
-    outcome = loop.run(player.complete, OPENING, player, Bounds(MOST_STEPS, 100.0), player.hooks)
-    ended = {"at": "", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}
-    both = recorded([*lines, *as_lines(record)[1:], ended])
+    player = Player(before, TaskContext(more, box().call, record=record.append), "A new process.")
+    outcome = run_task(Task(OPENING), RunConfig(MOST_STEPS, 100.0), player.context)
+    ended = {"at": "", "kind": "ended", "run_id": "run-1", "end": outcome.reason.value}
+    resumed = {"at": "", "kind": "resumed", "run_id": "run-1"}
+    both = recorded([*lines, resumed, *as_lines(record)[1:], ended])
     assert replay(both, TOOLS).differences == ()
 
 
@@ -133,7 +136,10 @@ def test_what_goes_another_way_is_told() -> None:
     assert words == ("1", "Go on.", "Look out.")
 
     [end] = replay(changed("ended", end="stuck"), TOOLS).differences
-    assert end == ("end", "stuck", "completed")
+    assert end == ("end", "no_op_loop", "completed"), "as the version before said it"
+
+    [states] = replay(changed("answered", states=["INIT", "PLAN", "RESPOND"]), TOOLS).differences
+    assert states.where == "states"
 
     narrower = {"act": ACT._replace(input_schema=schema({"name": {"type": "string"}}))}
     assert [each.where for each in replay(recorded(run_of_three()), narrower).differences] == ["1.1", "2.1"]
@@ -154,4 +160,4 @@ def test_how_many_steps_it_was_allowed_is_on_record(steps: int) -> None:
     """So a run that used them up is replayed to that end."""
     lines = lived([calls(ToolUse("1", "act", {"what": "a"}))] * 5, [], steps)
     lines[0]["most_steps"] = steps
-    assert replay(recorded(lines), TOOLS) == (steps * 3, End.MAX_STEPS.value, ())
+    assert replay(recorded(lines), TOOLS) == (steps * 3, StopReason.MAX_STEPS.value, ())

@@ -11,22 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.bash_tool import bash_tool, environment
 from infra.cell.loop.context.spill import MOST_BYTES, MOST_FILES, MOST_TOGETHER, Spill, path_of
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import (
-    BRIEFLY,
-    Gate,
-    Reply,
-    SideEffect,
-    Tool,
-    ToolError,
-    Verdict,
-)
+from infra.cell.loop.registry import BRIEFLY, Gate, SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.shared.boot import VARIABLE
-from infra.shared.conversation import ToolSpec, ToolUse
+from infra.shared.conversation import ToolSpec
 from infra.shared.paths import OUTPUTS
 from infra.shared.repository.git import Git, GitError
 from tests.shared.rows import each_row
@@ -39,8 +32,8 @@ ECHO = ToolSpec(
 )
 
 
-def echo(given: Mapping[str, Any], seconds: float) -> Reply:
-    return Reply(given["words"] * given.get("times", 1))
+def echo(given: Mapping[str, Any], seconds: float) -> ToolResult:
+    return ToolResult(given["words"] * given.get("times", 1))
 
 
 BOX = Toolbox([Tool(ECHO, echo, 1000, SideEffect.READ)])
@@ -52,28 +45,28 @@ class Failing:
     def __init__(self, *errors: Exception, retry: tuple[float, ...] = (), gate: Gate | None = None) -> None:
         self.left = list(errors)
         self.pauses: list[float] = []
-        self.bugs: list[Exception] = []
+        self.bugs: list[BaseException] = []
         entry = Tool(ECHO, self.act, 1500, SideEffect.WRITE, retry)
         self.box = Toolbox([entry], gate, self.bugs.append, self.pauses.append)
 
-    def act(self, given: Mapping[str, Any], seconds: float) -> Reply:
+    def act(self, given: Mapping[str, Any], seconds: float) -> ToolResult:
         assert seconds == 1.5
         if self.left:
             raise self.left.pop(0)
         return echo(given, seconds)
 
-    def call(self) -> Reply:
-        return self.box.call(ToolUse("call", "echo", {"words": "a"}))
+    def call(self) -> ToolResult:
+        return self.box.call(ToolCall("call", "echo", {"words": "a"}))
 
 
-def call(name: str = "echo", **input: Any) -> Reply:
-    return BOX.call(ToolUse("call", name, input))
+def call(name: str = "echo", **input: Any) -> ToolResult:
+    return BOX.call(ToolCall("call", name, input))
 
 
 def test_a_call_that_fits_is_acted_on() -> None:
     """Required and optional arguments reach the act."""
-    assert call(words="ab") == Reply("ab")
-    assert call(words="ab", times=2, pause=1) == Reply("abab")
+    assert call(words="ab") == ToolResult("ab")
+    assert call(words="ab", times=2, pause=1) == ToolResult("abab")
 
 
 @each_row(
@@ -93,8 +86,8 @@ def test_arguments_that_do_not_fit_are_refused_in_words(input: dict[str, Any], w
     """Missing, unknown, of another type, out of range: each names itself and what was expected."""
     reply = call(**input)
 
-    assert reply.is_error
-    assert words in reply.content
+    assert not reply.ok
+    assert words in reply.payload
 
 
 NAMES = st.sampled_from(["words", "times", "pause", "other"])
@@ -104,19 +97,19 @@ VALUES = st.none() | st.booleans() | st.integers(max_value=9) | st.floats() | an
 @given(st.dictionaries(NAMES, VALUES))
 def test_no_arguments_whatever_are_an_exception(input: dict[str, Any]) -> None:
     """Whatever a model invents comes back as a result, and only what fits is acted on."""
-    reply = BOX.call(ToolUse("call", "echo", input))
+    reply = BOX.call(ToolCall("call", "echo", input))
 
-    if reply.is_error:
-        assert reply.content.startswith("echo: ")
+    if not reply.ok:
+        assert reply.payload.startswith("echo: ")
     else:
-        assert reply.content == input["words"] * input.get("times", 1)
+        assert reply.payload == input["words"] * input.get("times", 1)
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
     """The model can choose again."""
-    unknown = Reply("no such tool: 'eval'; the tools are echo", is_error=True, error_code="unknown_tool")
+    unknown = ToolResult.err("unknown_tool", "no such tool: 'eval'; the tools are echo")
     assert call("eval", words="a") == unknown
-    assert call(wrong="a").error_code == "invalid_arguments"
+    assert call(wrong="a").detail == "invalid_arguments"
 
 
 @each_row(
@@ -133,7 +126,7 @@ def test_an_act_that_fails_is_a_result(error: Exception, code: str) -> None:
     """What went wrong is for the model to read, and of what kind it is for whoever counts."""
     failing = Failing(error)
 
-    assert failing.call() == Reply(f"echo: {error}", is_error=True, error_code=code)
+    assert failing.call() == ToolResult.err(code, f"echo: {error}")
     assert failing.bugs == []
 
 
@@ -143,8 +136,8 @@ def test_a_bug_in_an_act_is_told_to_both() -> None:
 
     reply = failing.call()
 
-    assert (reply.is_error, reply.error_code) == (True, "internal")
-    assert "ZeroDivisionError: by nothing" in reply.content
+    assert reply.detail == "internal"
+    assert "ZeroDivisionError: by nothing" in reply.payload
     assert [type(error) for error in failing.bugs] == [ZeroDivisionError]
 
 
@@ -170,7 +163,7 @@ def test_only_what_may_pass_is_tried_again(
     """As often as the act's own profile says; a no stays a no."""
     failing = Failing(*errors, retry=retry)
 
-    assert failing.call().is_error is not well
+    assert failing.call().ok is well
     assert failing.pauses == pauses
 
 
@@ -183,12 +176,12 @@ def test_the_gate_is_asked_before_anything_is_done() -> None:
 
     failing = Failing(ToolError("acted"), gate=gate)
 
-    denied = Reply("echo: not that word", is_error=True, error_code="denied", policy_flags=("words",))
+    denied = ToolResult.err("denied", "echo: not that word")._replace(policy_flags=("words",))
     assert failing.call() == denied
     assert len(failing.left) == 1
     failing.left.clear()
-    allowed = failing.box.call(ToolUse("call", "echo", {"words": "b"}))
-    assert allowed == Reply("b", policy_flags=("words",))
+    allowed = failing.box.call(ToolCall("call", "echo", {"words": "b"}))
+    assert allowed == ToolResult("b", policy_flags=("words",))
 
 
 def test_what_does_not_fit_never_reaches_the_gate() -> None:
@@ -198,14 +191,14 @@ def test_what_does_not_fit_never_reaches_the_gate() -> None:
         raise AssertionError
 
     box = Toolbox([Tool(ECHO, echo, 1000, SideEffect.READ)], gate)
-    assert box.call(ToolUse("call", "echo", {"words": 7})).error_code == "invalid_arguments"
+    assert box.call(ToolCall("call", "echo", {"words": 7})).detail == "invalid_arguments"
 
 
 def test_long_names_are_not_given_back_whole() -> None:
     """Ten megabytes of a name, or of a number, cost the conversation nothing."""
-    assert len(BOX.call(ToolUse("call", "x" * 10_000_000, {})).content) < 1000
-    assert len(BOX.call(ToolUse("call", "echo", {"x" * 10_000_000: 1, "words": "a"})).content) < 1000
-    assert len(call(words="a", times=-(10**4000)).content) < 1000
+    assert len(BOX.call(ToolCall("call", "x" * 10_000_000, {})).payload) < 1000
+    assert len(BOX.call(ToolCall("call", "echo", {"x" * 10_000_000: 1, "words": "a"})).payload) < 1000
+    assert len(call(words="a", times=-(10**4000)).payload) < 1000
 
 
 # bash
@@ -216,8 +209,8 @@ def shell(tmp_path: Path) -> Toolbox:
     return Toolbox([bash_tool(str(tmp_path), 5.0, 200, Interruption())])
 
 
-def run(shell: Toolbox, command: str, **more: Any) -> Reply:
-    return shell.call(ToolUse("call", "bash", {"command": command, **more}))
+def run(shell: Toolbox, command: str, **more: Any) -> ToolResult:
+    return shell.call(ToolCall("call", "bash", {"command": command, **more}))
 
 
 @pytest.mark.parametrize(
@@ -233,43 +226,43 @@ def run(shell: Toolbox, command: str, **more: Any) -> Reply:
 def test_the_status_of_a_command_is_always_told_and_never_an_error(shell: Toolbox, command: str, shown: str) -> None:
     """A command that fails has been run all the same: what it says is what the model wanted to know."""
     reply = run(shell, command)
-    assert (reply.content, reply.is_error) == (shown, False)
+    assert (reply.payload, reply.ok) == (shown, True)
 
 
 def test_out_of_time_is_an_error_with_what_was_written(shell: Toolbox) -> None:
     """The model may ask for less time than the limit."""
     reply = run(shell, "echo begun; sleep 100", timeout_seconds=0.1)
 
-    assert (reply.is_error, reply.error_code) == (True, "timeout")
-    assert reply.content.startswith("begun\n[ended after 0.1 s")
+    assert reply.error_code == "tool_timeout"
+    assert reply.payload.startswith("begun\n[ended after 0.1 s")
 
 
 def test_the_limit_stands_whatever_is_asked_for(tmp_path: Path) -> None:
     """More time than the PM allows is not given."""
     shell = Toolbox([bash_tool(str(tmp_path), 0.1, 200, Interruption())])
 
-    assert "[ended after 0.1 s" in run(shell, "sleep 100", timeout_seconds=1e300).content
-    assert "[ended after 0.1 s" in run(shell, "sleep 100", timeout_seconds=float("inf")).content
-    assert "expected 0 or more" in run(shell, "true", timeout_seconds=float("nan")).content
+    assert "[ended after 0.1 s" in run(shell, "sleep 100", timeout_seconds=1e300).payload
+    assert "[ended after 0.1 s" in run(shell, "sleep 100", timeout_seconds=float("inf")).payload
+    assert "expected 0 or more" in run(shell, "true", timeout_seconds=float("nan")).payload
 
 
 def test_commands_that_no_command_line_can_hold_are_refused(shell: Toolbox) -> None:
     """Too long, or with a NUL: the answer says what to do."""
-    assert "write_file" in run(shell, "true " + "x" * 200_000).content
-    assert "NUL" in run(shell, "echo \0").content
+    assert "write_file" in run(shell, "true " + "x" * 200_000).payload
+    assert "NUL" in run(shell, "echo \0").payload
 
 
 def test_long_output_is_cut_and_says_so(shell: Toolbox) -> None:
     """The status survives the cut."""
     reply = run(shell, "seq 10000")
 
-    assert "of 48894 characters left out" in reply.content
-    assert reply.content.endswith("[exit status 0]")
+    assert "of 48894 characters left out" in reply.payload
+    assert reply.payload.endswith("[exit status 0]")
 
 
-def kept(reply: Reply) -> str:
+def kept(reply: ToolResult) -> str:
     """The path that a cut result names."""
-    [line] = [line for line in reply.content.splitlines() if "logs/outputs/" in line]
+    [line] = [line for line in reply.payload.splitlines() if "logs/outputs/" in line]
     return line.rstrip("]").partition(": ")[2]
 
 
@@ -281,14 +274,14 @@ def test_the_whole_of_a_long_output_can_be_searched(shell: Toolbox, tmp_path: Pa
     path = kept(reply)
     assert reply.artifacts == (path,)
     assert (tmp_path / path).read_text() == "".join(f"{number}\n" for number in range(1, 10001))
-    assert run(shell, f"grep -n ^5000$ {path}").content == "5000:5000\n[exit status 0]"
+    assert run(shell, f"grep -n ^5000$ {path}").payload == "5000:5000\n[exit status 0]"
 
 
 def test_of_an_endless_output_the_beginning_is_kept(shell: Toolbox, tmp_path: Path) -> None:
     """As much as may be, and that is said; also of a command that was ended."""
     reply = run(shell, "yes", timeout_seconds=0.5)
-    assert reply.is_error
-    assert f"its first {MOST_BYTES} bytes" in reply.content
+    assert not reply.ok
+    assert f"its first {MOST_BYTES} bytes" in reply.payload
     assert (tmp_path / kept(reply)).stat().st_size == MOST_BYTES
 
 
@@ -324,9 +317,9 @@ def test_outputs_that_cannot_be_kept_cost_no_result(shell: Toolbox, tmp_path: Pa
     """A file stands in the way of the directory."""
     (tmp_path / "logs").write_text("")
     reply = run(shell, "seq 10000")
-    assert not reply.is_error
-    assert "could not be kept" in reply.content
-    assert reply.content.endswith("[exit status 0]")
+    assert reply.ok
+    assert "could not be kept" in reply.payload
+    assert reply.payload.endswith("[exit status 0]")
 
 
 def test_commands_do_not_inherit_what_makes_a_runner(shell: Toolbox) -> None:
@@ -334,7 +327,7 @@ def test_commands_do_not_inherit_what_makes_a_runner(shell: Toolbox) -> None:
     os.environ[VARIABLE] = "{}"
     try:
         assert VARIABLE not in environment()
-        assert run(shell, f"echo ${{{VARIABLE}:-none}}").content == "none\n[exit status 0]"
+        assert run(shell, f"echo ${{{VARIABLE}:-none}}").payload == "none\n[exit status 0]"
     finally:
         del os.environ[VARIABLE]
     assert environment()["PATH"] == os.environ["PATH"]

@@ -11,19 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop import loop
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.bash_tool import BASH
 from infra.cell.loop.context.trim import EVENTS, trimmed
 from infra.cell.loop.file_tools import DELETE_FILE, READ_FILE
 from infra.cell.loop.hop_tools import BOOTSTRAP
-from infra.cell.loop.loop import Acted, Bounds, End, Event, Hooks, Outcome
+from infra.cell.loop.loop import Acted, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.operations import event_of, message_of, said
+from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import OPENED, recorded
-from infra.cell.loop.registry import Reply, SideEffect, Tool, ToolError, Verdict
+from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import replay
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, ByOperations, News, news_of
+from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, news_of
+from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
+from infra.shared.run_states import StopReason
 from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import Canned, bash, calls, says, texts
 from tests.cell.loop.workbench import Workbench
@@ -53,8 +56,8 @@ class Run:
         self.model = Canned([reply if isinstance(reply, Completion) else says(reply) for reply in replies])
         self.seen: list[Event] = []
         waiting = iter(news)
-        hooks = Hooks(news=lambda: next(waiting, None), record=self.seen.append)
-        self.outcome: Outcome = loop.run(self.model, REQUEST, self.bench.toolbox, Bounds(20, 100), hooks, ByOperations)
+        context = TaskContext(self.model, self.bench.toolbox.call, lambda: next(waiting, None), self.seen.append)
+        self.outcome = run_task(Task(REQUEST, OPERATIONS), RunConfig(20, 100), context)
 
     @property
     def did(self) -> int:
@@ -70,7 +73,7 @@ class Run:
 def test_a_run_by_text(tmp_path: Path) -> None:
     """Acts are answered by events; the report is asked about once, and `[]` says that it was it."""
     run = Run(tmp_path, f"I begin.\n```json\n{LIST}\n```", LIST, REPORT, "[]")
-    assert run.outcome == Outcome(End.COMPLETED, REPORT, 4)
+    assert run.outcome == RunResult(StopReason.COMPLETED, REPORT, 4)
     assert run.did == 2
     assert run.told(1) == [{"type": "shell", "operation": "1", "status": "ok", "stdout": "", "stderr": "", "exit": 0}]
     [asked] = run.told(3)
@@ -84,7 +87,7 @@ def test_a_word_of_progress_ends_nothing(tmp_path: Path) -> None:
     progress = '[{"type": "message", "text": "I look into it."}]'
     better = '[{"type": "message", "text": "Done: x was added, and seen in the file."}]'
     run = Run(tmp_path, progress, LIST, progress, better)
-    assert run.outcome == Outcome(End.COMPLETED, "Done: x was added, and seen in the file.", 4)
+    assert run.outcome == RunResult(StopReason.COMPLETED, "Done: x was added, and seen in the file.", 4)
     assert run.did == 1
 
 
@@ -95,11 +98,11 @@ def test_a_short_yes_is_no_report(tmp_path: Path) -> None:
 def test_words_are_no_report_while_something_is_undone(tmp_path: Path) -> None:
     """An act failed, or a reply was not taken: prose does not tick a directive then; a list of messages does."""
     failing = '[{"type": "readFile", "path": "none"}]'
-    assert Run(tmp_path / "1", failing, REPORT, REPORT).outcome.end is End.INVALID_REPLIES
+    assert Run(tmp_path / "1", failing, REPORT, REPORT).outcome.reason is StopReason.INVALID_REPLIES
     message = json.dumps([{"type": "message", "text": REPORT}])
-    assert Run(tmp_path / "2", LIST, failing, message, "[]").outcome == Outcome(End.COMPLETED, REPORT, 4)
-    assert Run(tmp_path / "3", failing, LIST, REPORT, REPORT).outcome.end is End.COMPLETED
-    assert Run(tmp_path / "4", LIST[:-2], REPORT, REPORT).outcome.end is End.INVALID_REPLIES
+    assert Run(tmp_path / "2", LIST, failing, message, "[]").outcome == RunResult(StopReason.COMPLETED, REPORT, 4)
+    assert Run(tmp_path / "3", failing, LIST, REPORT, REPORT).outcome.reason is StopReason.COMPLETED
+    assert Run(tmp_path / "4", LIST[:-2], REPORT, REPORT).outcome.reason is StopReason.INVALID_REPLIES
 
 
 def test_a_question_is_answered_by_words_and_a_claim_is_set_right(tmp_path: Path) -> None:
@@ -107,13 +110,9 @@ def test_a_question_is_answered_by_words_and_a_claim_is_set_right(tmp_path: Path
     name = "I am minifram, an agent of yours."
     said = f"{name}\n\n{NOTHING_WAS_DONE}"
     for number, confirmed in enumerate(("[]", "Yes.", name)):
-        assert Run(tmp_path / str(number), name, confirmed).outcome == Outcome(End.COMPLETED, said, 2)
-    failed = Run(
-        tmp_path / "failed",
-        '[{"type": "readFile", "path": "none"}]',
-        f'[{{"type": "message", "text": "{name}"}}]',
-        "[]",
-    )
+        assert Run(tmp_path / str(number), name, confirmed).outcome == RunResult(StopReason.COMPLETED, said, 2)
+    failing = '[{"type": "readFile", "path": "none"}]'
+    failed = Run(tmp_path / "failed", failing, f'[{{"type": "message", "text": "{name}"}}]', "[]")
     assert failed.outcome.text == said
 
 
@@ -121,7 +120,7 @@ def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> Non
     """Nothing of it is done; after three that are equal the words change, and the fourth ends the run."""
     broken = LIST.replace('"type"', "'type'")
     run = Run(tmp_path, broken, broken, broken, broken)
-    assert run.outcome.end is End.NO_OP_LOOP
+    assert run.outcome.reason is StopReason.NO_OP_LOOP
     assert run.outcome.steps == 4
     first, second, third = (run.told(n)[0]["text"] for n in (1, 2, 3))
     assert first == second != third
@@ -134,21 +133,21 @@ def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> Non
 def test_many_different_mistakes_end_it_too(tmp_path: Path) -> None:
     mistakes = ["null", LIST + LIST, LIST[:-2], "<tool_call>", f"[{LIST}", '{"protocol": 9, "operations": []}']
     run = Run(tmp_path, *mistakes)
-    assert run.outcome.end is End.INVALID_REPLIES
+    assert run.outcome.reason is StopReason.INVALID_REPLIES
     assert run.did == 0
 
 
 def test_words_between_mistakes_keep_no_run_going(tmp_path: Path) -> None:
     run = Run(tmp_path, *[LIST[:-2], "I go on then."] * 9)
-    assert run.outcome.end is End.NO_OP_LOOP
+    assert run.outcome.reason is StopReason.NO_OP_LOOP
     assert run.outcome.steps == 7
 
 
 def test_a_cut_reply_does_nothing(tmp_path: Path) -> None:
     run = Run(tmp_path, *[says(LIST, MAX_TOKENS)] * 3)
-    assert run.outcome.end is End.MAX_TOKENS
+    assert run.outcome.reason is StopReason.MAX_TOKENS
     assert run.did == 0
-    assert Run(tmp_path / "r", says("No.", REFUSAL)).outcome.end is End.REFUSAL
+    assert Run(tmp_path / "r", says("No.", REFUSAL)).outcome.reason is StopReason.REFUSAL
 
 
 def test_one_operation_refused_and_the_rest_done(tmp_path: Path) -> None:
@@ -192,12 +191,12 @@ def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str
     """It is asked about, and nothing of it is done; sent again and again it ends the run with its directive open."""
     bench = Workbench(tmp_path)
     model = Canned([says(text), calls(bash("true")), says(text), says(REPORT)])
-    outcome = loop.run(model, REQUEST, bench.toolbox, Bounds(9, 100))
-    assert outcome == Outcome(End.COMPLETED, REPORT, 4)
+    outcome = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(model, bench.toolbox.call))
+    assert outcome == RunResult(StopReason.COMPLETED, REPORT, 4)
     assert texts(model.requests[1]) == texts(model.requests[3]) == [NOT_A_REPORT]
     assert not bench.clone.joinpath("did").exists()
-    again = loop.run(Canned([says(text)] * 3), REQUEST, bench.toolbox, Bounds(9, 100))
-    assert again.end is End.INVALID_REPLIES
+    again = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(Canned([says(text)] * 3), bench.toolbox.call))
+    assert again.reason is StopReason.INVALID_REPLIES
 
 
 @pytest.mark.parametrize(
@@ -212,8 +211,10 @@ def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str
 )
 def test_reports_with_code_are_reports(tmp_path: Path, text: str) -> None:
     """The control."""
-    outcome = loop.run(Canned([says(text)]), REQUEST, Workbench(tmp_path).toolbox, Bounds(9, 100))
-    assert outcome == Outcome(End.COMPLETED, text, 1)
+    outcome = run_task(
+        Task(REQUEST), RunConfig(9, 100), TaskContext(Canned([says(text)]), Workbench(tmp_path).toolbox.call)
+    )
+    assert outcome == RunResult(StopReason.COMPLETED, text, 1)
 
 
 def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
@@ -234,19 +235,19 @@ def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
         ),
         gate=gate,
     )
-    assert run.outcome.end is End.COMPLETED
+    assert run.outcome.reason is StopReason.COMPLETED
     lines = as_lines(run.seen)
     lines[0]["kind"] = OPENED["operations"]
-    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": run.outcome.end.value}
+    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": run.outcome.reason.value}
     again = recorded([*lines, end])
     assert again.acts == "operations"
     found = replay(again)
     assert found.differences == ()
-    assert found.end == End.COMPLETED.value
+    assert found.end == StopReason.COMPLETED.value
     acted = [event for event in run.seen if isinstance(event, Acted)]
     sent = [event for n in range(1, len(run.model.requests)) for event in run.told(n) if "operation" in event]
-    assert [event_of(each.call, each.reply).plain() for each in acted] == sent
-    assert [event_of(done.call, done.reply).plain() for _, done in sorted(again.done.items())] == sent
+    assert [event_of(each.call, each.result).plain() for each in acted] == sent
+    assert [event_of(done.call, done.result).plain() for _, done in sorted(again.done.items())] == sent
     worse = recorded([*[line for line in lines if line["kind"] != "acted" or line["step_id"] != "1.1"], end])
     assert replay(worse).differences != ()
 
@@ -254,7 +255,7 @@ def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
 def test_old_events_are_trimmed_as_old_results_are() -> None:
     """Long strings of events are cut to their ends; what a model wrote stays, since it may be anything."""
     long = "".join(f"line {n}\n" for n in range(1000))
-    event = event_of(bash("ls"), Reply(long, facts={"stderr": "", "exit": 0}))
+    event = event_of(ToolCall("1", "bash", {"command": "ls"}), ToolResult(long, facts={"stderr": "", "exit": 0}))
     block = Text(message_of([event, said("go on")]))
     shorter = trimmed(block, lambda text: "logs/outputs/x.txt")
     assert isinstance(shorter, Text)
@@ -284,15 +285,20 @@ _REPLIES = st.one_of(
 def _fake() -> Toolbox:
     """Tools that are quick, fail, or hand over."""
 
-    def fails(given: Mapping[str, Any], seconds: float) -> Reply:
+    def fails(given: Mapping[str, Any], seconds: float) -> ToolResult:
         raise ToolError("it cannot be done", "do another thing")
 
     return Toolbox(
         [
-            Tool(BASH, lambda given, seconds: Reply("out", facts={"stderr": "", "exit": 1}), 1000, SideEffect.EXECUTE),
-            Tool(READ_FILE, lambda given, seconds: Reply("x", facts={"lines": 1}), 1000, SideEffect.READ),
+            Tool(
+                BASH,
+                lambda given, seconds: ToolResult("out", facts={"stderr": "", "exit": 1}),
+                1000,
+                SideEffect.EXECUTE,
+            ),
+            Tool(READ_FILE, lambda given, seconds: ToolResult("x", facts={"lines": 1}), 1000, SideEffect.READ),
             Tool(DELETE_FILE, fails, 1000, SideEffect.WRITE),
-            Tool(BOOTSTRAP, lambda given, seconds: Reply("bye", hands_over=True), 1000, SideEffect.AUTH),
+            Tool(BOOTSTRAP, lambda given, seconds: ToolResult("bye", hands_over=True), 1000, SideEffect.AUTH),
         ]
     )
 
@@ -302,9 +308,9 @@ def test_whatever_a_run_by_text_was_it_is_replayed(texts_: list[str], last: str)
     """A hundred of them: the same calls, words and end."""
     seen: list[Event] = []
     replies = [says(text) for text in texts_[:-1]] + [says(texts_[-1], last)] + [says(LEAVE)]
-    hooks = Hooks(record=seen.append)
-    outcome = loop.run(Canned(replies), REQUEST, _fake(), Bounds(len(replies), 100), hooks, ByOperations)
+    context = TaskContext(Canned(replies), _fake().call, record=seen.append)
+    outcome = run_task(Task(REQUEST, OPERATIONS), RunConfig(len(replies), 100), context)
     lines = as_lines(seen)
     lines[0] |= {"kind": OPENED["operations"], "most_steps": len(replies)}
-    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": outcome.end.value}
+    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": outcome.reason.value}
     assert replay(recorded([*lines, end])).differences == ()

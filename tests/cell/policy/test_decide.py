@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.arguments import schema
-from infra.cell.loop.registry import Reply, SideEffect, Tool, Verdict
+from infra.cell.loop.registry import SideEffect, Tool, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.commands import STARTERS
 from infra.cell.policy.decide import Call, Decision, decide
 from infra.cell.policy.gate import file_at, gate_of
-from infra.shared.conversation import ToolSpec, ToolUse
+from infra.shared.conversation import ToolSpec
 from infra.shared.policy import Policy, Rule, to_text
 from tests.shared.rows import each_row
 
@@ -260,14 +261,14 @@ def never(tool: str, given: object, why: str) -> Verdict:
 
 ACT = Tool(
     ToolSpec("bash", "", schema({"command": {"type": "string"}})),
-    lambda given, seconds: Reply("ran"),
+    lambda given, seconds: ToolResult("ran"),
     1,
     SideEffect.EXECUTE,
 )
 
 
-def through(policy: str, command: str = "ls", ask: Any = never) -> Reply:
-    return Toolbox([ACT], gate_of(policy, "/", ask)).call(ToolUse("1", "bash", {"command": command}))
+def through(policy: str, command: str = "ls", ask: Any = never) -> ToolResult:
+    return Toolbox([ACT], gate_of(policy, "/", ask)).call(ToolCall("1", "bash", {"command": command}))
 
 
 @each_row(
@@ -285,22 +286,22 @@ def test_a_private_address_is_found_however_bash_lets_it_be_spelled(command: str
 def test_the_gate_tells_the_model_and_the_transcript() -> None:
     """Words and error code for the one, flags for the other; what the PM was asked comes with the rule."""
     rules = to_text(Policy(rules=(Rule("deny", commands=("rm *",), why="ask me"), Rule("ask", commands=("dd *",)))))
-    assert through(rules) == Reply("ran")
+    assert through(rules) == ToolResult("ran")
     denied = through(rules, "rm x")
-    assert (denied.error_code, denied.policy_flags) == ("denied", ("rule 1", "denied"))
-    assert "rule 1 of policy.rules: ask me" in denied.content
+    assert (denied.status, denied.policy_flags) == ("denied", ("rule 1", "denied"))
+    assert "rule 1 of policy.rules: ask me" in denied.payload
     assert through("", "curl 10.0.0.1").policy_flags == ("private_address", "denied")
     asked = through(rules, "dd x", lambda tool, given, why: Verdict(True, flags=(f"{tool} {dict(given)} {why}",)))
     assert asked.policy_flags == ("rule 2", "bash {'command': 'dd x'} rule 2 of policy.rules")
-    assert asked.content == "ran"
+    assert asked.payload == "ran"
 
 
 @each_row("text", ["{", "[]", "{}", '{"default":"maybe","private_networks":"deny","rules":[]}'])
 def test_a_policy_that_cannot_be_read_lets_nothing_through(text: str) -> None:
     """A keep and a runner that disagree fail closed, in words."""
     reply = through(text)
-    assert (reply.error_code, reply.policy_flags) == ("denied", ("unreadable", "denied"))
-    assert "disagree" in reply.content
+    assert (reply.status, reply.policy_flags) == ("denied", ("unreadable", "denied"))
+    assert "disagree" in reply.payload
 
 
 def test_a_gate_with_a_bug_makes_no_call() -> None:
@@ -309,4 +310,4 @@ def test_a_gate_with_a_bug_makes_no_call() -> None:
     def broken(tool: str, given: object, why: str) -> Verdict:
         raise RuntimeError("broken")
 
-    assert through(to_text(Policy("ask")), ask=broken).error_code == "internal"
+    assert through(to_text(Policy("ask")), ask=broken).detail == "internal"

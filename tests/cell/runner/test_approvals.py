@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop.loop import End
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.recorded import Done, Recorded
-from infra.cell.loop.registry import Reply, Verdict
+from infra.cell.loop.registry import Verdict
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.run import work_on
 from infra.shared import comms, policy
-from infra.shared.conversation import REFUSAL, Request, ToolUse
+from infra.shared.conversation import REFUSAL, Request
 from infra.shared.policy import Policy, Rule
+from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, Runner, limits, read
@@ -62,7 +63,7 @@ def waits(cell: Cell) -> tuple[Runner, str]:
     cell.tell("make it")
     cell.model.replies += [calls(bash(TOUCH)), says("I wait for you.")]
     run = start(cell)
-    wait_for(lambda: cell.reported("stopped (awaiting approval): make it"), "the end of the unit")
+    wait_for(lambda: cell.reported("stopped (awaiting_approval): make it"), "the end of the unit")
     [id] = asked_ids(cell)
     return run, id
 
@@ -154,7 +155,7 @@ def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell)
     run = cell.start(cell.boot(policy=ASKS))
 
     wait_for(lambda: cell.reported("It is made."), "the report")
-    assert cell.reported("stopped (awaiting approval): make it")
+    assert cell.reported("stopped (awaiting_approval): make it")
     assert made(cell) == 1
     ended(run)
 
@@ -164,7 +165,7 @@ def test_what_waits_is_not_tried_at_ticks_and_what_waits_no_more_is(cell: Cell) 
     cell.tell("make it")
     cell.model.replies += [calls(bash(TOUCH)), says("I wait for you.")]
     run = start(cell, limits=limits(work_seconds=0.2))
-    wait_for(lambda: cell.reported("stopped (awaiting approval): make it"), "the end of the unit")
+    wait_for(lambda: cell.reported("stopped (awaiting_approval): make it"), "the end of the unit")
     before = run.log().count('"by": "clock')
     wait_for(lambda: run.log().count('"by": "clock') > before + 3, "some ticks")
     assert len(cell.model.requests) == 2
@@ -188,7 +189,7 @@ def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:
     context = cell.context(model, policy=policy.to_text(Policy("deny")))
     seen = context.page.look()
 
-    assert work_on(context, seen, seen.open, None, look_back=False).end is End.COMPLETED
+    assert work_on(context, seen, seen.open, None, look_back=False).reason is StopReason.COMPLETED
 
     opened, told = results(model.requests[0])[0], results(model.requests[1])[0]
     assert not opened.is_error
@@ -225,14 +226,14 @@ def test_nothing_is_asked_twice_but_by_another_unit(cell: Cell) -> None:
     cell.tell("do it")
     first, second = ask(approvals(cell)), ask(approvals(cell))
     [id] = asked_ids(cell)
-    assert (first.allowed, first.error_code, first.flags) == (False, "awaiting_approval", (f"asked {id}",))
+    assert (first.allowed, first.status, first.flags) == (False, "awaiting_approval", (f"asked {id}",))
     assert second == first
     cell.tell(f"approve {id}")
     assert ask(approvals(cell)).flags == (f"approved {id}",)
 
     context = cell.context()
     context.page.report("main@0123456789ab done: it", "Done.", (context.page.look().open[0].id,))
-    assert ask(approvals(cell)).error_code == "awaiting_approval"
+    assert ask(approvals(cell)).status == "awaiting_approval"
     assert len(asked_ids(cell)) == 2
 
 
@@ -263,7 +264,7 @@ def test_an_approval_is_for_one_call_alone(cell: Cell) -> None:
     cell.tell(f"approve {id}")
 
     assert ask(it).allowed
-    assert ask(it, "y").error_code == "awaiting_approval"
+    assert ask(it, "y").status == "awaiting_approval"
 
 
 def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> None:
@@ -279,7 +280,7 @@ def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> Non
         ask(it)
 
     cell.open_requests()
-    assert ask(it).error_code == "awaiting_approval"
+    assert ask(it).status == "awaiting_approval"
     assert it.awaits()
     assert len(asked_ids(cell)) == 1
 
@@ -287,7 +288,7 @@ def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> Non
 def test_a_call_that_cannot_be_asked_about_is_denied(cell: Cell) -> None:
     """It is too long for one question; the model is told what to do."""
     told = ask(approvals(cell), "x" * 300_000)
-    assert (told.allowed, told.error_code, told.flags) == (False, "denied", ("denied",))
+    assert (told.allowed, told.status, told.flags) == (False, "denied", ("denied",))
     assert "cannot be asked" in told.words
     assert asked_ids(cell) == []
 
@@ -297,11 +298,11 @@ def test_a_unit_that_is_gone_on_with_knows_what_waits(cell: Cell) -> None:
     asked = ask(approvals(cell))
     [id] = asked_ids(cell)
 
-    def call(command: str) -> ToolUse:
-        return ToolUse(command, "bash", {"command": command})
+    def call(command: str) -> ToolCall:
+        return ToolCall(command, "bash", {"command": command})
 
-    reply = Reply(asked.words, is_error=True, error_code=asked.error_code, policy_flags=("rule 1", *asked.flags))
-    made = Reply("", policy_flags=("rule 1", "approved 0000000000000000"))
+    reply = ToolResult.err(asked.status, asked.words)._replace(policy_flags=("rule 1", *asked.flags))
+    made = ToolResult("", policy_flags=("rule 1", "approved 0000000000000000"))
     of_before = reply._replace(policy_flags=("rule 1", "asked"))
     done = {(1, 1): Done(call("x"), reply), (1, 2): Done(call("y"), of_before), (2, 1): Done(call("y"), made)}
 

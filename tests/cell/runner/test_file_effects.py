@@ -90,8 +90,8 @@ def test_a_run_without_effects_ends(cell: Cell) -> None:
     cell.tell("do it")
     turns = [calls(bash(f"true {nth}", id=str(nth))) for nth in range(20)]
     outcome, _ = work(cell, *turns)
-    assert (outcome.end.value, outcome.steps) == ("no_op_loop", 9)
+    assert (outcome.reason.value, outcome.steps) == ("no_op_loop", 9)
     assert "stopped (no_op_loop): do it" in cell.reports()[-1]
     assert "8 steps in a row changed no file" in cell.reports()[-1]
     turns[8] = calls(bash("echo more >> src/notes.md", id="8"))
-    assert work(cell, *turns, limits=limits(unit_steps=14))[0].end.value == "max steps"
+    assert work(cell, *turns, limits=limits(unit_steps=14))[0].reason.value == "max_steps"

@@ -145,7 +145,7 @@ def test_a_conversation_that_cannot_even_begin_is_the_pms_to_mend(cell: Cell) ->
         raise ModelFailure("context_overflow", "prompt is too long")
 
     assert work_of(cell, refuse).look(ticked=False) is Next.SLEEP
-    assert [each[-1]["end"] for each in lines(cell)] == ["model failure"]
+    assert [each[-1]["end"] for each in lines(cell)] == ["model_unavailable"]
 
 
 def test_a_note_about_other_directives_is_none(cell: Cell) -> None:

@@ -13,16 +13,17 @@ from typing import Any
 
 import pytest
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.loop import Acting, End
+from infra.cell.loop.loop import Acting
 from infra.cell.loop.player import UNKNOWN
 from infra.cell.loop.recorded import Done, Recorded, Words
-from infra.cell.loop.registry import Reply
 from infra.cell.runner.log import Log
 from infra.cell.runner.resume import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_run, lines_of, why_not_resumed
 from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import Transcript
-from infra.shared.conversation import REFUSAL, Message, Request, Text, ToolUse
+from infra.shared.conversation import REFUSAL, Message, Request, Text
+from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, read
@@ -174,13 +175,13 @@ def _transcripts(cell: Cell) -> str:
         ({}, None),
         ({"end": "interrupted"}, None),
         ({"end": "completed"}, ""),
-        ({"done": {(1, 1): Done(bash("x"), Reply("bye", hands_over=True))}}, ""),
+        ({"done": {(1, 1): Done(ToolCall("1", "bash", {}), ToolResult("bye", hands_over=True))}}, ""),
         ({"machine": "another"}, "machine"),
         ({"completions": ()}, "had not answered"),
         ({"directives": ("d1", "d2")}, "not open any more"),
         ({"directives": ()}, "not open any more"),
-        ({"end": "model failure"}, None),
-        ({"end": "stuck"}, ""),
+        ({"end": "model_unavailable"}, None),
+        ({"end": "no_op_loop"}, ""),
         ({"forked_steps": 1}, "not copied whole"),
         ({"forked_steps": 1, "told": {1: Words("a", "a")}}, None),
         ({"resumed": MOST_TIMES}, "3 times"),
@@ -236,7 +237,7 @@ def test_what_no_line_can_hold_is_a_gap(tmp_path: Path) -> None:
     path = tmp_path / f"{NAMED}.jsonl"
     transcript = Transcript(str(path), NAMED, log)  # type: ignore[arg-type]
     transcript.opened(OPENING, ["d1"], 9)
-    transcript.add(Acting(1, 1, ToolUse("1", "bash", deep)))
+    transcript.add(Acting(1, 1, ToolCall("1", "bash", deep)))
     assert log.warnings == ["transcript.not_written"]
     assert [file.name for file in tmp_path.iterdir()] == [f"{NAMED}.gaps.jsonl"]
 
@@ -246,7 +247,7 @@ def _planted(cell: Cell) -> tuple[Path, str, list[str]]:
     cell.tell("do it")
     context = cell.context(Canned([calls(bash("true", id="1")), _interrupted]))
     seen = context.page.look()
-    assert work_on(context, seen, seen.open, None, look_back=True).end is End.INTERRUPTED
+    assert work_on(context, seen, seen.open, None, look_back=True).reason is StopReason.INTERRUPTED
     directory = Path(cell.checkout, "logs/transcripts")
     [name] = [path.stem for path in directory.iterdir()]
     return directory, name, [task.id for task in seen.open]

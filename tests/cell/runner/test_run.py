@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from infra.cell.loop.interruption import Interrupted, Interruption
-from infra.cell.loop.loop import End, Outcome
+from infra.cell.loop.loop import RunResult
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner import briefing
 from infra.cell.runner.new_directives import NewDirectives
@@ -36,6 +36,7 @@ from infra.shared.conversation import (
     ToolUse,
     Usage,
 )
+from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import FILES, Cell, limits, read, write
@@ -52,7 +53,7 @@ class Always(NamedTuple):
         return self.reply
 
 
-def work(cell: Cell, *replies: Reply, model: Any = None, **other: Any) -> tuple[Outcome, Canned]:
+def work(cell: Cell, *replies: Reply, model: Any = None, **other: Any) -> tuple[RunResult, Canned]:
     """One unit on all that is open."""
     canned = Canned(replies)
     context = cell.context(model or canned, **other)
@@ -167,7 +168,7 @@ def test_work_is_reported_and_ticked(cell: Cell) -> None:
 
     outcome, _ = work(cell, calls(bash(f"echo more >> src/notes.md && {SAVE}")), says("Both are done."))
 
-    assert outcome.end is End.COMPLETED
+    assert outcome.reason is StopReason.COMPLETED
     assert cell.open() == []
     [report] = cell.reports()
     head = cell.context().head()
@@ -189,7 +190,7 @@ def test_a_turn_without_words_is_reported_all_the_same(cell: Cell) -> None:
 def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
     """The reason is in the title, what to do in the text."""
     cell.tell("do it")
-    replies = {"refusal": says("No.", REFUSAL), "max tokens": says("", MAX_TOKENS), "max steps": calls(bash("true"))}
+    replies = {"refusal": says("No.", REFUSAL), "max_tokens": says("", MAX_TOKENS), "max_steps": calls(bash("true"))}
 
     for tries, (why, reply) in enumerate(replies.items(), 1):
         work(cell, model=Always(reply), limits=limits(unit_steps=4))
@@ -213,7 +214,7 @@ def test_the_model_is_told_of_its_money_and_then_the_unit_ends(cell: Cell) -> No
     dear = calls(bash("true"), text="On my way.")._replace(spent=Spent(day=0.5, unit=0.92))
     outcome, model = work(cell, dear, calls(bash("true"), text="Nearly."), exhausted)
 
-    assert outcome.end is End.BUDGET
+    assert outcome.reason is StopReason.BUDGET
     assert texts(model.requests[0]) == []
     assert "92% of what this run may cost is used up" in texts(model.requests[1])[0]
     assert texts(model.requests[2]) == [], "once"
@@ -242,7 +243,7 @@ def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> 
     seen = context.page.look()
     outcome = work_on(context, seen, seen.open, None, look_back=True)
 
-    assert (outcome.end, outcome.steps) == (End.COMPLETED, 3)
+    assert (outcome.reason, outcome.steps) == (StopReason.COMPLETED, 3)
     assert waits == [0.0, 1.0, 5.0]
     assert [request.messages for request in canned.requests[1:4]] == [canned.requests[4].messages] * 3
     assert results(canned.requests[-1])[0].content == "once\n[exit status 0]"
@@ -265,13 +266,13 @@ def test_after_an_outage_the_run_goes_on_from_its_record(cell: Cell, kind: str) 
         raise ModelFailure(kind, "no answer")
 
     outcome, first = work(cell, calls(bash("echo once >> did")), *[away] * 99, limits=limits(unit_seconds=9999))
-    assert outcome.end is End.MODEL_FAILURE
+    assert outcome.reason is StopReason.MODEL_UNAVAILABLE
     assert len(first.requests) == 2 if kind == "authentication" else len(first.requests) > 10
     for _ in range(5):
-        assert work(cell, *[away] * 99)[0].end is End.MODEL_FAILURE
+        assert work(cell, *[away] * 99)[0].reason is StopReason.MODEL_UNAVAILABLE
     outcome, last = work(cell, calls(bash("cat did")), says("Done."))
 
-    assert outcome.end is End.COMPLETED
+    assert outcome.reason is StopReason.COMPLETED
     assert results(last.requests[-1])[0].content == "once\n[exit status 0]"
     assert last.requests[0].messages[:-1] == first.requests[1].messages[:-1]
     assert texts(last.requests[0])[0].count("was cut short at") == 1
@@ -299,7 +300,7 @@ def test_a_model_that_fails_is_not_yet_worth_a_report(cell: Cell) -> None:
 
     outcome, _ = work(cell, model=fail)
 
-    assert outcome.end is End.MODEL_FAILURE
+    assert outcome.reason is StopReason.MODEL_UNAVAILABLE
     assert cell.reports() == []
     assert cell.open() == ["do it"]
 
@@ -311,7 +312,7 @@ def test_handing_over_leaves_the_directive_to_the_next_version(cell: Cell) -> No
 
     outcome, _ = work(cell, calls(ToolUse("1", "bootstrap", {"branch": "improve"}), text="Off I go."))
 
-    assert outcome.end is End.HANDED_OVER
+    assert outcome.reason is StopReason.HANDED_OVER
     assert cell.signal() == "improve"
     assert cell.reports() == []
     assert cell.open() == ["improve yourself"]
@@ -327,7 +328,7 @@ def test_being_asked_to_end_leaves_everything_open(cell: Cell) -> None:
 
     outcome, _ = work(cell, model=interrupted)
 
-    assert outcome.end is End.INTERRUPTED
+    assert outcome.reason is StopReason.INTERRUPTED
     assert cell.reports() == []
 
 
@@ -438,7 +439,7 @@ def test_a_transcript_that_cannot_be_written_does_not_end_the_work(
 
     outcome, _ = work(cell, calls(bash("true")), says("Done."))
 
-    assert outcome.end is End.COMPLETED
+    assert outcome.reason is StopReason.COMPLETED
     assert capfd.readouterr().err.count("transcript.not_written") == 1
 
 
@@ -449,7 +450,7 @@ def test_an_agent_that_ruins_its_clone_still_reports(cell: Cell) -> None:
 
     outcome, _ = work(cell, calls(bash("mv .git .git-away")), says("Oops."))
 
-    assert outcome.end is End.COMPLETED
+    assert outcome.reason is StopReason.COMPLETED
     os.rename(f"{cell.checkout}/.git-away", f"{cell.checkout}/.git")
     assert cell.context().page.send()
     assert cell.reported("Oops.")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 
-from infra.cell.loop.loop import End
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
 from infra.cell.model_client import ModelFailure
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Request, Text
+from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.runner.cell import Cell
 from tests.cell.runner.test_run import work
@@ -35,7 +35,7 @@ def test_it_opens_acts_and_reports(cell: Cell) -> None:
     cell.tell("Write a note.")
     outcome, model = work(cell, says(WRITE), says(REPORT), says("[]"), acts=OPERATIONS)
 
-    assert (outcome.end, outcome.text) == (End.COMPLETED, REPORT)
+    assert (outcome.reason, outcome.text) == (StopReason.COMPLETED, REPORT)
     assert cell.open() == []
     assert cell.reported(REPORT)
     first, second = model.requests[:2]
@@ -70,7 +70,7 @@ def test_a_hop_is_a_file_with_the_checks_of_the_tool(cell: Cell) -> None:
     hop = '[{"type": "createFile", "path": ".signal/bootstrap", "content": "%s\\n"}]'
     cell.branch("fix", {"infra/note.py": "X = 1\n"})
     outcome, model = work(cell, says(hop % "nowhere"), says(hop % "fix"), acts=OPERATIONS)
-    assert outcome.end is End.HANDED_OVER
+    assert outcome.reason is StopReason.HANDED_OVER
     assert cell.signal() == "fix"
     [answer] = model.requests[1].messages[-1].content
     assert isinstance(answer, Text)
@@ -88,13 +88,13 @@ def test_the_door_says_how_a_run_asks_for_acts(cell: Cell) -> None:
         raise ModelFailure("invalid_request", "as the test wants it")
 
     by_tools, model = work(cell, calls(bash("true")), cut)
-    assert by_tools.end is End.MODEL_FAILURE
+    assert by_tools.reason is StopReason.MODEL_UNAVAILABLE
     assert model.requests[0].tools
     cell.model.acts = OPERATIONS
     by_text, model = work(cell, says('[{"type": "shell", "command": "true"}]'), cut)
-    assert by_text.end is End.MODEL_FAILURE
+    assert by_text.reason is StopReason.MODEL_UNAVAILABLE
     assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 1), ((), 3)]
     cell.model.acts = TOOLS
     last, model = work(cell, says(REPORT), says("[]"))
-    assert (last.end, last.text) == (End.COMPLETED, REPORT)
+    assert (last.reason, last.text) == (StopReason.COMPLETED, REPORT)
     assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 3), ((), 5)]

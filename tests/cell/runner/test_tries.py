@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.runner.tries import COUNTED, MOST_TRIES, Stops, may_begin, next_try_at, stops_in, stops_since_word
+from infra.cell.runner.tries import MOST_TRIES, Stops, may_begin, next_try_at, stops_in, stops_since_word
 from infra.shared.conversation import REFUSAL
 from tests.cell.loop.replies import says
 from tests.cell.loop.waiting import wait_for
@@ -22,10 +22,10 @@ NO = says("No.", REFUSAL)
     ("stops", "at"),
     [
         (Stops(), 0.0),
-        (Stops(1, 1000.0, "stuck"), 1000.0 + TICK),
-        (Stops(2, 1000.0, "stuck"), 1000.0 + 6 * TICK),
-        (Stops(MOST_TRIES, 1000.0, "stuck"), None),
-        (Stops(99, 1000.0, "stuck"), None),
+        (Stops(1, 1000.0, "no_op_loop"), 1000.0 + TICK),
+        (Stops(2, 1000.0, "no_op_loop"), 1000.0 + 6 * TICK),
+        (Stops(MOST_TRIES, 1000.0, "no_op_loop"), None),
+        (Stops(99, 1000.0, "no_op_loop"), None),
     ],
 )
 def test_distances_grow_and_end(stops: Stops, at: float | None) -> None:
@@ -45,15 +45,17 @@ def test_which_reports_count() -> None:
         "main@0123456789ab stopped (stuck): do it",
         "main@0123456789ab stopped (model unavailable): do it",
         "main@0123456789ab stopped (awaiting approval): do it",
+        "main@0123456789ab stopped (awaiting_approval): do it",
         "main@0123456789ab stopped (budget): do it",
         "main@0123456789ab stopped (stuck, before your last push): do it",
         "main@0123456789ab done: stopped (stuck): do it",
         "watcher: main@0123456789ab stopped (stuck): do it",
         "main@0123456789ab stopped (max steps): do it (stuck)",
     ]
-    assert stops_in((title, float(-at)) for at, title in enumerate(titles)) == Stops(2, 0.0, "stuck")
-    assert stops_in([("main@0123456789ab stopped (stuck, try 3 of 3): x", 1.0)]) == Stops(1, 1.0, "stuck")
-    assert {"no_op_loop", "max_failures", "refusal", "max tokens", "max seconds"} < COUNTED
+    assert stops_in((title, float(-at)) for at, title in enumerate(titles)) == Stops(2, 0.0, "no_op_loop")
+    assert stops_in([("main@0123456789ab stopped (stuck, try 3 of 3): x", 1.0)]) == Stops(1, 1.0, "no_op_loop")
+    for word in ("no_op_loop", "max_failures", "refusal", "max_tokens", "max tokens", "max seconds", "policy_denied"):
+        assert stops_in([(f"main@0123456789ab stopped ({word}): x", 1.0)]).runs == 1
 
 
 def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell) -> None:

@@ -341,7 +341,7 @@ def test_an_approval_that_is_waited_for_does_not_keep_other_news_out(cell: Cell)
     cell.model.replies += [calls(bash("true")), says("I wait.")]
     cell.tell("do it")
     run = cell.start(value)
-    wait_for(lambda: cell.reported("awaiting approval"), "the report")
+    wait_for(lambda: cell.reported("awaiting_approval"), "the report")
     wait_for(lambda: _woken(run, 1), "it has looked at its own reports")
     assert len(cell.model.requests) == 2
     cell.model.replies += [says("It is there.")]
@@ -359,7 +359,7 @@ def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell
     cell.model.replies += [calls(bash("true")), says("I wait."), says("It is there.")]
     cell.tell("do it")
     run = cell.start(value)
-    wait_for(lambda: cell.reported("awaiting approval") and _woken(run, 1), "it waits")
+    wait_for(lambda: cell.reported("awaiting_approval") and _woken(run, 1), "it waits")
     run.ask_to_end()
     assert run.ended() == 0
     if pushed:
@@ -445,7 +445,7 @@ def test_what_is_told_after_the_last_step_stays_open(cell: Cell) -> None:
     asleep(cell, limits=limits(unit_steps=1))
     wait_for(lambda: cell.reported("Both done."), "the report")
     assert opened == [["first thing", "second thing"]]
-    assert cell.reported("stopped (max steps, before your last push)")
+    assert cell.reported("stopped (max_steps, before your last push)")
 
 
 def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:

@@ -38,6 +38,12 @@ def test_an_honest_change_opens_main(scene: Scene) -> None:
     assert "safe" not in found.words
 
 
+def test_what_a_passed_test_left_is_gone(scene: Scene) -> None:
+    """In the container all tests of an examination share half a gigabyte of memory."""
+    tests = "left = []\ndef test_a(tmp_path): left.append(tmp_path)\ndef test_b(): assert not left[0].exists()\n"
+    assert scene.examine({"tests/test_new.py": tests}).own == Counts(passed=2)
+
+
 def test_a_change_that_breaks_a_test_does_not_pass(scene: Scene) -> None:
     """It says which test, and how it failed."""
     found = scene.examine({"infra/body.py": "def answer():\n    return 41\n"})

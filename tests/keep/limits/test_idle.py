@@ -131,5 +131,5 @@ def test_real_loops_are_ended_and_their_quiet_neighbour_lives(places: Paths, sta
     assert not processor.end(stranger), "another process that has its pid"
     for process in finding.processes:
         processor.end(process)
-    assert {loop.wait(10) for loop in loops if loop.pid in {process.pid for process in finding.processes}} == {-9}
+    assert {loop.wait(30) for loop in loops if loop.pid in {process.pid for process in finding.processes}} == {-9}
     assert quiet.poll() is None

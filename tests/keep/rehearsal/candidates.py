@@ -251,8 +251,8 @@ SLOW: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "does not report": (
         "infra/cell/runner/run.py",
-        "        case End.COMPLETED:\n",
-        "        case End.COMPLETED:\n            return\n",
+        "        case StopReason.COMPLETED:\n",
+        "        case StopReason.COMPLETED:\n            return\n",
         "report",
         "no heading of Reports",
     ),

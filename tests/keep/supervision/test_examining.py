@@ -60,8 +60,8 @@ def test_what_is_asked_for_is_examined_while_the_cell_is_held(agent: Agent) -> N
 
     assert found.passed, found.why
     assert (found.branch, found.commit, found.mains.passed) == ("better", commit, 1)
-    within(10, lambda: not refs.is_asked(agent.places.remote), "the request is taken away")
-    within(10, lambda: not is_stopped(boot.runner_pid), "the runner goes on")
+    within(30.0, lambda: not refs.is_asked(agent.places.remote), "the request is taken away")
+    within(30.0, lambda: not is_stopped(boot.runner_pid), "the runner goes on")
     assert agent.state().boot_id == boot.boot_id
 
 
@@ -77,9 +77,9 @@ def test_a_killed_watcher_leaves_the_request_and_holds_nobody(agent: Agent) -> N
     watcher.wait()
     agent.start()
 
-    within(10, lambda: not is_stopped(boot.runner_pid), "the runner goes on")
+    within(30.0, lambda: not is_stopped(boot.runner_pid), "the runner goes on")
     assert verdict(agent, commit).passed
-    within(10, lambda: not is_stopped(boot.runner_pid), "the runner goes on again")
+    within(30.0, lambda: not is_stopped(boot.runner_pid), "the runner goes on again")
     assert agent.state().boot_id == boot.boot_id
 
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_merged_is_not_asked_for_for_ever(agent: Agent) -> None:
     agent.git("push", "-q", "origin", "main")
     refs.ask(Git(agent.places.remote), "better", commit)
 
-    within(20, lambda: not refs.is_asked(agent.places.remote), "the request is dropped")
+    within(30.0, lambda: not refs.is_asked(agent.places.remote), "the request is dropped")
     assert "cannot be merged" in agent.log()
 
 

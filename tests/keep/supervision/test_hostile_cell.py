@@ -122,7 +122,7 @@ def test_main_starts_without_a_directory_for_signals(make_agent: MakeAgent, make
     _put_in_place_of(Path(agent.places.signals), make)
     os.kill(first.runner_pid, signal.SIGKILL)
     second = agent.serving(but=first.boot_id)
-    within(20.0, lambda: os.path.isdir(agent.places.signals) and not os.path.islink(agent.places.signals), "signals")
+    within(30.0, lambda: os.path.isdir(agent.places.signals) and not os.path.islink(agent.places.signals), "signals")
     agent.ask(SignalName.BOOTSTRAP, "better")
     agent.serving("better", but=second.boot_id)
 
@@ -190,7 +190,7 @@ def test_a_runner_whose_boot_log_is_gone_is_still_known_as_running(make_agent: M
     agent.watcher.wait()
     Path(agent.places.main_checkout, "logs/bootstrap.log").unlink()
     agent.start()
-    within(20.0, lambda: agent.log().count("watcher.started") == 2, "a second watcher")
+    within(30.0, lambda: agent.log().count("watcher.started") == 2, "a second watcher")
     time.sleep(1.0)  # twice the time that a boot would have
     assert agent.state().boot_id == first.boot_id
     assert processes.is_alive(first.runner_pid, first.runner_started)
@@ -205,7 +205,7 @@ def test_what_a_runner_left_is_not_taken_for_the_runner(make_agent: MakeAgent) -
     assert agent.watcher
     agent.watcher.kill()
     agent.watcher.wait()
-    left = within(20.0, lambda: psutil.Process(first.runner_pid).children(), "the process that is left")
+    left = within(30.0, lambda: psutil.Process(first.runner_pid).children(), "the process that is left")
     os.kill(first.runner_pid, signal.SIGKILL)
     agent.start()
     second = agent.serving(but=first.boot_id)
@@ -257,7 +257,7 @@ def test_a_report_outlives_the_watcher_that_could_not_make_it(make_agent: MakeAg
     agent.serving()
     os.rename(agent.places.remote, f"{agent.places.remote}.away")
     Path(agent.places.signals, "bootstrap").write_text("-b\n")
-    within(20.0, lambda: "report.failed" in agent.log(), "a failed report")
+    within(30.0, lambda: "report.failed" in agent.log(), "a failed report")
     assert agent.watcher
     agent.watcher.kill()
     agent.watcher.wait()
@@ -265,7 +265,7 @@ def test_a_report_outlives_the_watcher_that_could_not_make_it(make_agent: MakeAg
     agent.start()
     comms = agent.told("a signal was refused")
     assert comms.count("a signal was refused") == 1
-    within(20.0, lambda: not agent.state().untold, "nothing left to tell")
+    within(30.0, lambda: not agent.state().untold, "nothing left to tell")
 
 
 @heavy
@@ -280,7 +280,7 @@ def test_a_lock_that_a_killed_push_left_does_not_silence_the_watcher(make_agent:
     request = Path(agent.places.signals, "bootstrap")
     for number, told in enumerate((1, 2, 2, 3)):
         request.write_text(f"-refused-{number}-\n")
-        within(20.0, lambda n=told: len(agent.state().untold) == n and not request.exists(), "kept for later")  # type: ignore[misc]
+        within(30.0, lambda n=told: len(agent.state().untold) == n and not request.exists(), "kept for later")  # type: ignore[misc]
     assert lock.exists()
     within(2 * HELD_SECONDS + 10.0, lambda: not agent.state().untold, "told")
     assert re.findall(r"-refused-(\d)-", agent.comms()) == ["0", "1", "3"]
@@ -420,9 +420,9 @@ def test_gits_of_a_killed_watcher_are_ended(make_agent: MakeAgent) -> None:
     ours = subprocess.Popen(command, env={children.KEEPS_GIT: agent.places.var})
     others = subprocess.Popen(command, env={children.KEEPS_GIT: "/another"})
     try:
-        within(20.0, lambda: children.KEEPS_GIT in psutil.Process(ours.pid).environ(), "its environment")
+        within(30.0, lambda: children.KEEPS_GIT in psutil.Process(ours.pid).environ(), "its environment")
         assert len(processes.end_strays(agent.places, "")) == 1
-        assert ours.wait(5) == -signal.SIGKILL
+        assert ours.wait(30) == -signal.SIGKILL
         assert others.poll() is None
     finally:
         for process in (ours, others):

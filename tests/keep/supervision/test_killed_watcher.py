@@ -70,7 +70,7 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(
         begun = _begun(agent)
         watcher = agent.start()
         if chance.random() < 0.75:
-            within(20.0, lambda begun=begun: _begun(agent) > begun, "a start")  # type: ignore[misc]
+            within(30.0, lambda begun=begun: _begun(agent) > begun, "a start")  # type: ignore[misc]
         time.sleep(chance.uniform(0.0, 0.6))  # the moment is the test
         watcher.kill()
         watcher.wait()
@@ -106,9 +106,9 @@ def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: Ma
     agent = make_agent()
     for number in range(kills):
         watcher = agent.start()
-        within(20.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
+        within(30.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
         signal_file = Path(agent.places.signals, "bootstrap")
-        within(20.0, lambda: not signal_file.exists(), "the one before to be claimed")  # noqa: B023
+        within(30.0, lambda: not signal_file.exists(), "the one before to be claimed")  # noqa: B023
         half = Path(agent.places.signals, ".tmp")
         half.write_text(f"-no-branch-{number}-\n")
         half.rename(signal_file)
@@ -116,8 +116,8 @@ def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: Ma
         watcher.kill()
         watcher.wait()
     agent.start()
-    within(20.0, lambda: _begun(agent) > kills, "a last start")
-    within(20.0, lambda: not any(os.path.lexists(signal_file.with_name(each)) for each in NAMES), "the last one taken")
+    within(30.0, lambda: _begun(agent) > kills, "a last start")
+    within(30.0, lambda: not any(os.path.lexists(signal_file.with_name(each)) for each in NAMES), "the last one taken")
     within(30.0, lambda: agent.state().phase == "running" and not agent.state().untold, "nothing left to tell")
     words = agent.comms() + agent.archive()
     told = {number: words.count(f"-no-branch-{number}-") for number in range(kills)}
@@ -166,7 +166,7 @@ def test_a_stop_at_any_moment_of_the_start_is_orderly(make_agent: MakeAgent) -> 
     agent = make_agent('say("BOOTSTRAPPING"); time.sleep(60)')
     for number in range(8):
         agent.start()
-        within(20.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
+        within(30.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
         time.sleep(number * 0.03)  # the moment is the test
         assert agent.stop() == 0
         assert runners(agent) == []
@@ -191,5 +191,5 @@ def test_doors_of_a_killed_watcher_give_way(make_agent: MakeAgent) -> None:
     within(30.0, lambda: os.path.exists(agent.places.model_socket), "the orphan's socket")
     agent.start()
     agent.serving()
-    assert door.wait(10) in (-signal.SIGTERM, -signal.SIGKILL, 0)
+    assert door.wait(30) in (-signal.SIGTERM, -signal.SIGKILL, 0)
     assert agent.log().count('"event": "door.died"') == 0

@@ -42,7 +42,7 @@ def grown(make_agent: MakeAgent) -> tuple[Agent, str]:
     agent = make_agent(GOOD, SETTINGS)
     agent.start()
     agent.serving()
-    good = within(10.0, lambda: agent.state().known_good, "a good version")
+    good = within(30.0, lambda: agent.state().known_good, "a good version")
     return agent, good[0].commit
 
 
@@ -85,17 +85,17 @@ def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(m
     agent.watcher.wait()
     first, begun = agent.state().boot_id, agent.log().count("watcher.started")
     agent.start()
-    within(10.0, lambda: agent.log().count("watcher.started") > begun, "a second watcher")
+    within(30.0, lambda: agent.log().count("watcher.started") > begun, "a second watcher")
     assert level(agent, "last good", good).boot_id == first, "the runner outlived it"
     agent.stop()
     failures = agent.log().count('"runner_level": "main"')
     agent.start()
-    within(10.0, lambda: agent.state().boot_id not in ("", first) and level(agent, "last good", good), "a fresh start")
+    within(30.0, lambda: agent.state().boot_id not in ("", first) and level(agent, "last good", good), "a fresh start")
     assert agent.log().count('"runner_level": "main"') == failures, "a pinned version was led again"
     Git(agent.places.remote)("update-ref", "refs/minifram/retry", "refs/heads/main")
-    within(10.0, lambda: not agent.state().pins, "no pins")
+    within(30.0, lambda: not agent.state().pins, "no pins")
     agent.ask(SignalName.BOOTSTRAP, "main")
-    within(10.0, lambda: agent.log().count('"runner_level": "main"') > failures, "another try")
+    within(30.0, lambda: agent.log().count('"runner_level": "main"') > failures, "another try")
     level(agent, "last good", good)
     assert Git(agent.places.remote)("for-each-ref", "refs/minifram/retry") == ""
 
@@ -128,7 +128,7 @@ def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeA
     agent.start()
     first = agent.serving()
     commit = push(agent, "two", GOOD)
-    within(10.0, lambda: agent.state().make_way_by, "the time by which it is to be gone")
+    within(30.0, lambda: agent.state().make_way_by, "the time by which it is to be gone")
     state = agent.serving(but=first.boot_id)
     assert state.version == version_of(agent.git, commit).id
     assert (state.version_failures, state.boots[0].outcome, state.make_way_by) == ((), "left", "")
@@ -141,10 +141,10 @@ def test_a_version_that_the_pm_reverted_does_not_lead_again(make_agent: MakeAgen
     agent = make_agent(GOOD, settings)
     agent.start()
     first = agent.serving()
-    good = within(10.0, lambda: agent.state().known_good, "a good version")[0]
+    good = within(30.0, lambda: agent.state().known_good, "a good version")[0]
     unwanted = push(agent, "two", GOOD)
     agent.serving(but=first.boot_id)
-    within(10.0, lambda: len(agent.state().known_good) == 2, "two good versions")
+    within(30.0, lambda: len(agent.state().known_good) == 2, "two good versions")
     agent.git("revert", "--no-edit", unwanted)
     push(agent, "three", "import no_such_module")
     state = level(agent, "last good")

@@ -86,7 +86,7 @@ def asking(runner: Runner) -> Iterator[Callable[[], Probe]]:
 
 def replied(asked: Probe) -> Reply:
     """What comes of it while no time passes for it."""
-    return within(20.0, lambda: asked.look(NOW), "a reply")
+    return within(30.0, lambda: asked.look(NOW), "a reply")
 
 
 def test_a_question_is_answered(runner: Runner, listening: socket.socket, asking: Callable[[], Probe]) -> None:
@@ -475,7 +475,7 @@ def runner_of(agent: Agent) -> Runner:
 def verdict_on(agent: Agent, doors: bool = True, seconds: float | None = None) -> str:
     runner = runner_of(agent)
     asked = probe.begin(runner, time.monotonic(), agent.places if doors else None, seconds)
-    reply = within(20.0, lambda: asked.look(time.monotonic()), "a reply")
+    reply = within(30.0, lambda: asked.look(time.monotonic()), "a reply")
     asked.close()
     return judge(runner, reply, asked.challenge)
 
@@ -485,7 +485,7 @@ def test_a_runner_with_its_doors_is_well(make_agent: Callable[..., Agent]) -> No
     agent = make_agent()
     agent.start()
     runner_of(agent)
-    within(20.0, lambda: os.path.exists(agent.places.model_socket), "the model door")
+    within(30.0, lambda: os.path.exists(agent.places.model_socket), "the model door")
 
     assert verdict_on(agent) == ""
     assert verdict_on(agent, doors=False) == ""

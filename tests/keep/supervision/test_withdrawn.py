@@ -98,7 +98,7 @@ def test_git_is_asked_again_when_a_ref_is_another_one(tmp_path: Path) -> None:
         bare("update-ref", ref, commit)
         expected = (main.id,) if ref.startswith(REJECTED) else ()
         assert look(expected) == 1
-        within(5.0, functools.partial(lambda known: look(known) == 0, expected), "a look that asks nothing")
+        within(30.0, functools.partial(lambda known: look(known) == 0, expected), "a look that asks nothing")
 
 
 def test_a_revert_by_plain_git_is_a_rollback(repository: Repository) -> None:

@@ -47,9 +47,9 @@ def test_a_call_beside_ends_with_its_caller_s_need(tmp_path: Path) -> None:
         assert is_ok()
     pid_file = tmp_path / "pid"
     with git.beside(*hanging(pid_file)):
-        within(10, pid_file.exists, "the alias running beside")
+        within(30.0, pid_file.exists, "the alias running beside")
     pid = int(pid_file.read_text())
-    within(10, lambda: not is_running(pid), "its end")
+    within(30.0, lambda: not is_running(pid), "its end")
 
 
 def test_output_comes_without_its_last_newline(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_time_runs_out_for_the_whole_group(tmp_path: Path) -> None:
     """Git and what it started are ended, and the error says that it was time."""
     error, pid = time_out(tmp_path)
     assert error.status is None
-    within(5, lambda: not is_running(pid), "the end of git's child")
+    within(30.0, lambda: not is_running(pid), "the end of git's child")
 
 
 def test_calls_can_share_their_time(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_an_interrupted_caller_leaves_no_git_behind(tmp_path: Path) -> None:
     assert is_running(pid)
     caller.send_signal(signal.SIGINT)
     assert caller.wait(30) != 0
-    within(5, lambda: not is_running(pid), "the end of git's child")
+    within(30.0, lambda: not is_running(pid), "the end of git's child")
 
 
 SHOW = """

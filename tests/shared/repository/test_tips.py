@@ -12,7 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from infra.shared.people import AGENT
-from infra.shared.repository.git import SAFE_SETTINGS, Git, GitError
+from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.git_environment import SAFE_SETTINGS
 from infra.shared.repository.tip import ATTEMPTS, BareTip, CloneTip, Tip, TipBusy, advance, edit_file, read_file
 from tests.shared.repository.history import bare_repository, commit, contents, parents, plain
 

@@ -1,0 +1,121 @@
+"""What a model wants done, and what came of it, as values: the same for calls of tools and for operations in text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from infra.shared.protocol.shapes import (
+    AWAITING,
+    DENIED,
+    EXECUTION,
+    FAILED,
+    NOT_RUN,
+    OK,
+    POLICY,
+    TIMEOUT,
+    UNAVAILABLE,
+    VALIDATION,
+)
+from infra.shared.run_states import StopReason
+
+
+class ToolCall(NamedTuple):
+    """One act that the model asks for."""
+
+    id: str
+    name: str
+    args: Mapping[str, Any]
+
+
+class ToolCalls(NamedTuple):
+    """Acts, to be carried out in order."""
+
+    calls: tuple[ToolCall, ...]
+    text: str = ""
+    """What the model says beside them."""
+
+
+class Respond(NamedTuple):
+    """Words without an act."""
+
+    text: str
+    reason: StopReason = StopReason.COMPLETED
+    """Why the run ends with them, unless there is advice."""
+    advice: str = ""
+    """The reply is not taken: the model is told this, and the run continues."""
+
+
+AssistantAction = ToolCalls | Respond
+
+
+class ErrorKind(NamedTuple):
+    """What all errors of one kind have in common."""
+
+    code: str
+    """One of the five that a caller knows (`shapes.ERROR_TYPES`)."""
+    retriable: bool
+    """The same may do later."""
+    hint: str
+    """What to do next, where the tool does not say."""
+    status: str = FAILED
+
+
+_FAILED_ACT: Final = ErrorKind(EXECUTION, True, "look at what is there, then try another way")
+ERRORS: Final[Mapping[str, ErrorKind]] = {
+    "invalid_arguments": ErrorKind(VALIDATION, True, "write the operation in the right form"),
+    "unknown_tool": ErrorKind(VALIDATION, True, "use one of the tools that there are"),
+    "denied": ErrorKind(POLICY, False, "do something else, or say in your report why it is needed", DENIED),
+    "awaiting_approval": ErrorKind(
+        POLICY, True, "do other work, or end with your report; the PM's answer starts you again", AWAITING
+    ),
+    "timeout": ErrorKind(TIMEOUT, True, "give it less to do, or more time"),
+    "git_error": ErrorKind(UNAVAILABLE, True, "try it once more; if it fails again, say so in your report"),
+    "not_run": ErrorKind(UNAVAILABLE, True, "ask for it again if it is still to be done", NOT_RUN),
+    "refused": _FAILED_ACT,
+    "os_error": _FAILED_ACT,
+    "internal": ErrorKind(EXECUTION, False, "do it another way; logs/errors.log has the cause"),
+    "cut_short": ErrorKind(EXECUTION, True, "look how far it came before you do it again"),
+}
+"""By detail, the finer word beside the code."""
+_HINTS: Final = frozenset(kind.hint for kind in ERRORS.values())
+
+
+class ToolResult(NamedTuple):
+    """What came of a call."""
+
+    payload: str
+    """For the model: the result, or what went wrong."""
+    status: str = OK
+    """One of `shapes.STATUSES`."""
+    error_code: str = ""
+    """One of `shapes.ERROR_TYPES` unless it is ok."""
+    retriable: bool = False
+    detail: str = ""
+    """A key of ERRORS."""
+    hint: str = ""
+    """What to do next."""
+    artifacts: tuple[str, ...] = ()
+    """Files that it left, by their paths from the checkout or absolute ones."""
+    policy_flags: tuple[str, ...] = ()
+    """What the policy had to say of the call."""
+    facts: Mapping[str, Any] = MappingProxyType({})
+    """What an event of the protocol says beside its text: path, bytes, lines, exit, stderr, …"""
+    hands_over: bool = False
+    """The tool asked the watcher for another runner: this one has nothing more to do."""
+
+    @classmethod
+    def err(cls, detail: str, payload: str, hint: str = "") -> ToolResult:
+        """Of a call that was not carried out, or not to its end."""
+        kind = ERRORS.get(detail, _FAILED_ACT)
+        return cls(payload, kind.status, kind.code, kind.retriable, detail, hint or kind.hint)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == OK
+
+    @property
+    def shown(self) -> str:
+        """As a model that has tools reads it: with the hint, where it says more than any error of the kind."""
+        return f"{self.payload}. {self.hint}" if self.hint and self.hint not in _HINTS else self.payload
