@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from infra.shared.randomness import (
@@ -105,6 +105,20 @@ def redacted_value(value: Any) -> Any:
     return value
 
 
+def without_named(value: Any) -> Any:
+    """A JSON value whose texts are redacted already, without what stands under the name of a secret."""
+    match value:
+        case dict():
+            return {
+                name: _hidden(name, inner) if _names_a_secret(name) else without_named(inner)
+                for name, inner in value.items()
+            }
+        case list():
+            return [without_named(inner) for inner in value]
+    return value
+
+
+@lru_cache(maxsize=1024)
 def _names_a_secret(name: str) -> bool:
     """`api_key`, `X-Auth-Token`, `dbPassword`; not `input_tokens` nor `max_tokens`."""
     plain = "".join(re.findall("[a-z0-9]+", name.lower()[-40:]))
@@ -158,7 +172,7 @@ _NAMES = (
     *(b"access_token", b"accesstoken", b"auth_token", b"authtoken", b"refresh_token", b"refreshtoken", b"bot_token"),
     *(b"private_key", b"privatekey"),
 )
-_VALUE = rb"""(?: \\?["'`] ([a-z0-9_\-+/=.~!@\#%^&*]{20,512}+) \\?["'`]
+_VALUE = rb"""(?: \\{0,7}["'`] ([a-z0-9_\-+/=.~!@\#%^&*]{20,512}+) \\{0,7}["'`]
   | ([a-z0-9_\-+/=.~]{20,512}+) (?= [\s,;&"'`\\)}\]<] | \Z ) )"""
 
 _SHAPES = (
@@ -167,9 +181,9 @@ _SHAPES = (
         (b"-----BEGIN ",),
         rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
         # Atomic: the ways to cut `a: a: a:` into headers are without number.
-        rb"""(?:[\s"',+]|\\[nr])*+(?>(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\[nr]){1,8}){0,8})"""
+        rb"""(?:[\s"',+]|\\{1,8}[nr])*+(?>(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\{1,8}[nr]){1,8}){0,8})"""
         # Without its end it ends with its last letter: a quote behind it is not the key's.
-        rb"""((?:[A-Za-z0-9+/=]|[\s"',+]|\\[nr]){40,65536})(?:-----END[A-Z0-9 ]{1,60}-----|(?<=[A-Za-z0-9+/=]))""",
+        rb"""((?:[A-Za-z0-9+/=]|[\s"',+]|\\{1,8}[nr]){40,65536})(?:-----END[A-Z0-9 ]{1,60}-----|(?<=[A-Za-z0-9+/=]))""",
         lambda body: len(set(body)) >= 12,
     ),
     _Shape(_KEY_OF + "Anthropic", (b"sk-ant-",), rb"sk-ant-([A-Za-z0-9_-]{24,500})", is_random_beside_words),
@@ -242,7 +256,7 @@ _SHAPES = (
         + b"|".join(_NAMES)
         + rb""")
         (?:[_-]?(?:access[_-]?)?(?:key|token))? (?:[_-]?(?:base|value))?
-        (?:\\?["'`])? \]? [ \t]{0,4}
+        (?:\\{0,7}["'`])? \]? [ \t]{0,4}
         (?: : [ \t]{0,2} [a-z][a-z0-9_.\[\]|]{0,30} [ \t]{0,2} (?==) )?  # a type, as in `api_key: str =`
         (?: => | [:=]=? ) [ \t]{0,4} """
         + _VALUE,
@@ -270,15 +284,15 @@ _ONLY_SHOWN = (
     _Shape(
         "a password beside its name",
         (b"passw", b"passphrase"),
-        rb"""(?ix) pass(?:word|wd|phrase) (?:\\?["'`])? [ \t]{0,4} [:=] (?![:=]) [ \t]{0,4}
-        (?: \\?["'`] ([^"'`\\\n]{3,200}+) \\?["'`] | ([^\s"'`,;<>()\[\]{}$&|\\]{3,200}+) (?! [(\[{] ) )""",
+        rb"""(?ix) pass(?:word|wd|phrase) (?:\\{0,7}["'`])? [ \t]{0,4} [:=] (?![:=]) [ \t]{0,4}
+        (?: \\{0,7}["'`] ([^"'`\\\n]{3,200}+) \\{0,7}["'`] | ([^\s"'`,;<>()\[\]{}$&|\\]{3,200}+) (?! [(\[{] ) )""",
         is_no_code,
         beside=True,
     ),
     _Shape(
         "what a header authorises with",
         (b"authorization",),
-        rb"""(?ix) authorization \\?["'`]? [ \t]{0,4} [:=] [ \t]{0,4} \\?["'`]?
+        rb"""(?ix) authorization \\{0,7}["'`]? [ \t]{0,4} [:=] [ \t]{0,4} \\{0,7}["'`]?
         (?: (?:basic|bearer|token|digest|apikey|bot) [ ]{1,4} ) ([a-z0-9_\-+/=.~]{8,2000}+)""",
         is_no_placeholder,
         beside=True,
