@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
+from infra.cell.loop.context.images import shown_by
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
 from infra.shared import conversation
 from infra.shared.boot import OPERATIONS, TOOLS
@@ -127,7 +128,7 @@ class ByTools:
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
     ) -> tuple[Block, ...]:
         told = (
-            conversation.ToolResult(call.id, result.shown, not result.ok)
+            conversation.ToolResult(call.id, result.shown, not result.ok, shown_by(result.facts))
             for call, result in zip(calls, results, strict=True)
         )
         words = "\n\n".join(filter(None, (own, steered)))
@@ -201,7 +202,7 @@ class ByOperations:
         events += [said(words) for words in (*notes, own) if words]
         news = news_of(steered)
         events += [said(words, by) for words, by in ((news.pm, "pm"), (news.runtime, "runtime")) if words]
-        return (Text(message_of(events)),)
+        return (Text(message_of(events)), *(image for result in results for image in shown_by(result.facts)))
 
 
 WAYS: Mapping[str, Callable[[], Way]] = {TOOLS: ByTools, OPERATIONS: ByOperations}

@@ -1,7 +1,7 @@
 """Which long texts of an old conversation are cut to their two ends, and how. Pure.
 
 Results of tools, and strings in the arguments of calls, over LEAST_CHARS are cut, what is old and long first: by its
-bytes times its age. Everything else of a message stays as it was: its place, its ids, its errors."""
+bytes times its age; images become words. Everything else of a message stays: its place, its ids, its errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from infra.cell.loop.context.spill import as_kept, path_of
 from infra.cell.loop.context.tokens import bytes_of_block
-from infra.shared.conversation import Block, Message, Text, ToolResult, ToolUse
+from infra.shared.conversation import Block, Message, Text, ToolResult, ToolUse, without_images
 
 LEAST_CHARS = 1500
 """A text up to this stays; what was cut is far below, so nothing is cut twice."""
@@ -79,6 +79,7 @@ def made(messages: Sequence[Message], cuts: Sequence[Cut], where: Where) -> list
 
 
 def trimmed(block: Block, where: Where) -> Block:
+    block = without_images(block)
     match block:
         case ToolResult(content=text):
             return block._replace(content=_ends(text, where))
