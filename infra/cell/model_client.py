@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from infra.shared.conversation import (
     COMPLETE_PATH,
     ERROR_TYPES,
@@ -39,8 +41,7 @@ class ModelFailure(Exception):
 def complete(socket_path: str, request: Request, timeout_seconds: float) -> Completion:
     """Complete a conversation. `timeout_seconds` bounds each silence of the door. Raises ModelFailure."""
     try:
-        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
-        body = json.dumps(to_plain(request), ensure_ascii=False).encode(errors="replace")
+        body = _encoded(request)
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFailure("invalid_request", f"the conversation cannot be written as JSON: {error}") from None
     status, answer = _exchange(socket_path, "POST", COMPLETE_PATH, body, timeout_seconds)
@@ -58,6 +59,14 @@ def health(socket_path: str, timeout_seconds: float) -> dict[str, Any]:
     if status != http.HTTPStatus.OK:
         raise _failure(status, answer)
     return answer
+
+
+def _encoded(request: Request) -> bytes:
+    try:
+        return msgspec.json.encode(request)
+    except UnicodeEncodeError:
+        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
+        return json.dumps(to_plain(request), ensure_ascii=False).encode(errors="replace")
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -10,13 +10,13 @@ the last system text, and the end of the last user messages with what is left.""
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from infra.keep.model_door.anthropic_stream import AnthropicReply
 from infra.keep.model_door.connection import MAX_BYTES, http_client
+from infra.keep.model_door.encoding import canonical, encoded
 from infra.keep.model_door.errors import BrokenReply, CallRefused
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.streaming import Exchange, StreamingModel
@@ -65,8 +65,15 @@ class AnthropicModel(StreamingModel):
 
     @asynccontextmanager
     async def send(self, client: AsyncAnthropic, body: dict[str, Any]) -> AsyncIterator[httpx2.Response]:
-        async with client.messages.with_streaming_response.create(**body, stream=True) as response:
-            yield response.http_response
+        import httpx2
+
+        # `messages.create` ends in this too, once it has copied the whole conversation and looked through it.
+        content, is_stream = encoded(body | {"stream": True}), True
+        response = await client.post("/v1/messages", cast_to=httpx2.Response, content=content, stream=is_stream)
+        try:
+            yield response
+        finally:
+            await response.aclose()
 
     def cause_of(self, error: Exception) -> Exception:
         import anthropic
@@ -121,18 +128,14 @@ def _wire(block: Block) -> dict[str, Any]:
 def _with_thoughts(
     messages: list[dict[str, Any]], before: list[Any], thoughts: Thoughts
 ) -> tuple[list[dict[str, Any]], str]:
-    digest = hashlib.sha256(_canonical(before))
+    digest = hashlib.sha256(canonical(before))
     whole = []
     for message in messages:
         if message["role"] == "assistant":
             message = {**message, "content": thoughts.recalled(message["content"], digest.hexdigest())}
-        digest.update(_canonical(message))
+        digest.update(canonical(message))
         whole.append(message)
     return whole, digest.hexdigest()
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
 def _mark(tools: list[dict[str, Any]], system: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:

@@ -23,6 +23,7 @@ from infra.keep.model_door.connection import (
     problem_with_base_url,
     redirected,
 )
+from infra.keep.model_door.encoding import encoded
 from infra.keep.model_door.errors import CallRefused, ProviderError, retry_after_seconds, shortened, type_of_failure
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import Answer, CallFailure
@@ -158,8 +159,9 @@ class StreamingModel(ABC):
 
     def send(self, client: Any, body: dict[str, Any]) -> AbstractAsyncContextManager[httpx2.Response]:
         url = f"{self.base_url.rstrip('/')}{self.path}"
-        headers = {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
-        return cast("httpx2.AsyncClient", client).stream("POST", url, json=body, headers=headers)
+        headers = {"content-type": "application/json"}
+        headers |= {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
+        return cast("httpx2.AsyncClient", client).stream("POST", url, content=encoded(body), headers=headers)
 
     def cause_of(self, error: Exception) -> Exception:
         """What an exception of the provider's library stands for."""
@@ -232,7 +234,7 @@ class StreamingCall:
 
 def most_usage(body: dict[str, Any], max_tokens: int) -> Usage:
     """No token of text stands for less than one byte, and the JSON around the text covers the frames of messages."""
-    size = len(json.dumps(body, ensure_ascii=False).encode(errors="replace"))
+    size = len(encoded(body))
     return Usage(input_tokens=size + TOKENS_BESIDE_BYTES, output_tokens=max_tokens)
 
 
