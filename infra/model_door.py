@@ -13,7 +13,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import structlog
 from starlette.applications import Starlette
@@ -29,16 +30,31 @@ from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.asked import UNKNOWN, unit_on_main
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.bodies import Bodies, Calls, weight_of
-from infra.keep.model_door.incoming import read_request
+from infra.keep.model_door.clients import left_of, unless
+from infra.keep.model_door.counting import RateLimit
+from infra.keep.model_door.incoming import read_request, read_vision
 from infra.keep.model_door.model import Answer, Call, CallFailure, Model
-from infra.keep.model_door.providers import ProviderContext, make_models, price_of
-from infra.keep.model_door.rotation import REFUSED_KEY, FailedTry, decisive, next_try
+from infra.keep.model_door.providers import ProviderContext, make_models, no_price, price_of
+from infra.keep.model_door.rotation import REFUSED_KEY
 from infra.keep.model_door.script import ScriptError
 from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, serve
 from infra.keep.model_door.surroundings import remove_foreign_settings
+from infra.keep.model_door.turns import asked_first, first_answer
 from infra.shared import arguments
 from infra.shared.control import PROBE_PATH
-from infra.shared.conversation import COMPLETE_PATH, HEALTH_PATH, Completion, Request, Usage, to_plain
+from infra.shared.conversation import (
+    COMPLETE_PATH,
+    COUNT_PATH,
+    HEALTH_PATH,
+    VISION_PATH,
+    Completion,
+    Request,
+    TokenCount,
+    Usage,
+    Value,
+    VisionRequest,
+    to_plain,
+)
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import Paths
 from infra.shared.providers import MANUAL
@@ -49,6 +65,7 @@ from infra.shared.sockets import SocketTaken, listen
 log = structlog.get_logger("model_door")
 
 PROBE_CHARS = 200
+_Asked = TypeVar("_Asked", Request, VisionRequest)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -110,15 +127,6 @@ def _unsynced(error: BaseException) -> None:
     log.error("ledger.write_failed", reason=str(error))
 
 
-def no_price(model: Model) -> CallFailure:
-    return CallFailure(
-        "invalid_request",
-        f"no price is known for the model {model.name!r}, so its calls cannot be kept within the budget; "
-        "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output), or "
-        "budget.unpriced to have its tokens counted alone",
-    )
-
-
 class Door:
     """What the door answers."""
 
@@ -140,6 +148,7 @@ class Door:
         """Models, by their place, whose key the provider refused at the last call; and what it said."""
         self._bodies = bodies or Bodies()
         self._calls = Calls()
+        self._count_limit = RateLimit()
         self._probe = probe
         self._unit_now = unit_now
         self.app = Starlette(
@@ -148,6 +157,8 @@ class Door:
                 Route(PROBE_PATH, self.probe, methods=["GET"]),
                 Route(BUDGET_PATH, self.budget, methods=["GET"]),
                 Route(COMPLETE_PATH, self.complete, methods=["POST"]),
+                Route(VISION_PATH, self.vision, methods=["POST"]),
+                Route(COUNT_PATH, self.count_tokens, methods=["POST"]),
             ],
             exception_handlers=ERROR_HANDLERS,
         )
@@ -185,14 +196,28 @@ class Door:
         return JSONResponse(await self.accounts.today())
 
     async def complete(self, http: HttpRequest) -> Response:
+        return await self._answer(http, read_request, self.call)
+
+    async def vision(self, http: HttpRequest) -> Response:
+        return await self._answer(http, read_vision, self.look)
+
+    async def count_tokens(self, http: HttpRequest) -> Response:
+        return await self._answer(http, read_request, self.count)
+
+    async def _answer(
+        self,
+        http: HttpRequest,
+        read: Callable[[bytes], _Asked],
+        act: Callable[[_Asked, asyncio.Future[None]], Awaitable[Value]],
+    ) -> Response:
         try:
             body = await self._bodies.receive(http)
             with self._calls.room_for(weight_of(body)):
-                request = read_request(body)
+                asked = read(body)
                 del body
-                left = asyncio.ensure_future(_left(http))
+                left = asyncio.ensure_future(left_of(http))
                 try:
-                    return JSONResponse(to_plain(await self.call(request, left)))
+                    return JSONResponse(to_plain(await act(asked, left)))
                 finally:
                     left.cancel()
         except asyncio.CancelledError:
@@ -202,41 +227,54 @@ class Door:
     async def call(self, request: Request, left: asyncio.Future[None] | None = None) -> Completion:
         """One completion, from the first model that gives one. `left` is done once the client has disconnected; only a
         person stops for that, since what a provider has begun is paid. Raises CallFailure."""
-        models = asked_first(self.models, request.model)
-        began = time.monotonic()
-        failed: list[FailedTry] = []
-        failures: list[CallFailure] = []
-        while following := next_try(failed, len(models), time.monotonic() - began):
-            await asyncio.sleep(following.wait_seconds)
-            model = models[following.model]
-            place = self.models.index(model)
-            try:
-                completion = await self._try(model, request, left if model.provider == MANUAL else None)
-            except CallFailure as failure:
-                failed.append(FailedTry(following.model, failure.type, failure.retry_after_seconds))
-                failures.append(failure)
-                self._note(place, model, failure)
-            else:
-                self._refused_keys.pop(place, None)
-                return completion
-        raise _told(models, failed, failures)
 
-    def _note(self, place: int, model: Model, failure: CallFailure) -> None:
+        async def attempt(model: Model) -> Completion:
+            stops = left if model.provider == MANUAL else None
+            return await self._try(model, lambda: model.prepare(request), request.unit, stops)
+
+        return await first_answer(asked_first(self.models, request.model), attempt, self._note)
+
+    async def look(self, asked: VisionRequest, left: asyncio.Future[None] | None = None) -> Completion:
+        """What the first model that takes images says of one; a call like any other. Raises CallFailure."""
+
+        async def attempt(model: Model) -> Completion:
+            return await self._try(model, lambda: model.vision(asked.image, asked.prompt), asked.unit, None)
+
+        return await first_answer(asked_first(self.models, asked.model), attempt, self._note)
+
+    async def count(self, request: Request, left: asyncio.Future[None] | None = None) -> TokenCount:
+        """By the first model that counts. It costs nothing, so nothing is reserved. Raises CallFailure."""
+        self._count_limit.take(time.monotonic())
+
+        async def attempt(model: Model) -> TokenCount:
+            if self.accounts is None:
+                raise no_price(model)
+            return TokenCount(await model.count_tokens(request), model.name)
+
+        return await first_answer(asked_first(self.models, request.model), attempt, self._note)
+
+    def _note(self, model: Model, failure: CallFailure | None) -> None:
+        place = self.models.index(model)
+        if failure is None:
+            self._refused_keys.pop(place, None)
+            return
         if failure.type == REFUSED_KEY:
             self._refused_keys[place] = f"{model.provider}: {failure.message}"
         if len(self.models) > 1:
             log.warning("model.failed", provider=model.provider, model=model.name, error=failure.type)
 
-    async def _try(self, model: Model, request: Request, left: asyncio.Future[None] | None) -> Completion:
-        """One paid call. Raises CallFailure."""
+    async def _try(
+        self, model: Model, prepare: Callable[[], Call], run: str, left: asyncio.Future[None] | None
+    ) -> Completion:
+        """One paid call, of the run of that name. Raises CallFailure."""
         if self.accounts is None:
             raise no_price(model)
-        call = model.prepare(request)
+        call = prepare()
         unit = await asyncio.to_thread(self._unit_now)
-        entry = await self.accounts.open(model.provider, model.name, unit, call.most, request.unit)
+        entry = await self.accounts.open(model.provider, model.name, unit, call.most, run)
         began = time.monotonic()
         try:
-            answer = await (_unless(left, call) if left else call.make())
+            answer = await (unless(left, call) if left else call.make())
         except CallFailure as failure:
             await self._settle(self.accounts, entry, began, failure=failure)
             raise
@@ -280,51 +318,6 @@ class Door:
             stop_reason=line.stop_reason,
             error=line.error,
         )
-
-
-async def _left(http: HttpRequest) -> None:
-    """Until the client, whose request is complete, closes the connection."""
-    while (await http.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _unless(left: asyncio.Future[None], call: Call) -> Answer:
-    """Raises CallFailure, also when `left` is done before the call is."""
-    making = asyncio.ensure_future(call.make())
-    try:
-        await asyncio.wait((making, left), return_when=asyncio.FIRST_COMPLETED)
-        if making.done():
-            return making.result()
-    finally:
-        making.cancel()
-        await asyncio.wait((making,))  # until it has tidied up
-    raise CallFailure("invalid_request", "the client has disconnected")
-
-
-def asked_first(models: Sequence[Model], name: str) -> Sequence[Model]:
-    """The models in the PM's order, but first the one of this name, if one is given. Raises CallFailure."""
-    wished = [model for model in models if model.name == name]
-    if name and not wished:
-        known = ", ".join(model.name for model in models)
-        raise CallFailure("invalid_request", f"no such model: {name[:200]!r}; the PM's settings have {known}")
-    return (*wished, *(model for model in models if model not in wished))
-
-
-def _told(models: Sequence[Model], failed: Sequence[FailedTry], failures: Sequence[CallFailure]) -> CallFailure:
-    """The failure of a call that several models could not answer: one of theirs, with what the others said."""
-    place = decisive(failed)
-    chosen = failures[place]
-    others = {
-        f"{models[one.model].provider} {models[one.model].name}: {why.type}: {why.message}": None
-        for one, why in zip(failed, failures, strict=True)
-        if why is not chosen and one.model != failed[place].model
-    }
-    if others:
-        chosen.message += f" (and of the other models: {'; '.join(others)})"[:MAX_OTHERS_CHARACTERS]
-    return chosen
-
-
-MAX_OTHERS_CHARACTERS = 2000
 
 
 def _worst(states: Sequence[str]) -> str:

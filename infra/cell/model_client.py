@@ -12,11 +12,19 @@ import msgspec
 
 from infra.shared.conversation import (
     COMPLETE_PATH,
+    COUNT_PATH,
     ERROR_TYPES,
     HEALTH_PATH,
+    MAX_TOKENS,
+    REFUSAL,
+    VISION_PATH,
     Completion,
+    Image,
     Request,
+    Value,
+    VisionRequest,
     completion_from_dict,
+    count_from_dict,
     to_plain,
 )
 from infra.shared.late import load_when_used
@@ -40,17 +48,44 @@ class ModelFailure(Exception):
 
 def complete(socket_path: str, request: Request, timeout_seconds: float) -> Completion:
     """Complete a conversation. `timeout_seconds` bounds each silence of the door. Raises ModelFailure."""
-    try:
-        body = _encoded(request)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ModelFailure("invalid_request", f"the conversation cannot be written as JSON: {error}") from None
-    status, answer = _exchange(socket_path, "POST", COMPLETE_PATH, body, timeout_seconds)
-    if status != http.HTTPStatus.OK:
-        raise _failure(status, answer)
+    answer = _asked(socket_path, COMPLETE_PATH, request, timeout_seconds)
     try:
         return completion_from_dict(answer)
     except ValueError as error:
         raise ModelFailure("unavailable", f"the model door's answer is not a completion: {error}") from None
+
+
+def vision(socket_path: str, image: Image, prompt: str, timeout_seconds: float, unit: str = "") -> str:
+    """What a model says of an image. Raises ModelFailure; `tool_unavailable` when no model takes images."""
+    answer = _asked(socket_path, VISION_PATH, VisionRequest(image, prompt, unit), timeout_seconds)
+    try:
+        said = completion_from_dict(answer)
+    except ValueError as error:
+        raise ModelFailure("unavailable", f"the model door's answer is not a completion: {error}") from None
+    if said.stop_reason == REFUSAL:
+        raise ModelFailure("invalid_request", f"the model refused: {said.text or 'it gave no reason'}")
+    return said.text + ("\n[cut at the limit of tokens]" if said.stop_reason == MAX_TOKENS else "")
+
+
+def count_tokens(socket_path: str, request: Request, timeout_seconds: float) -> int:
+    """How many tokens this prompt has. Raises ModelFailure; `tool_unavailable` when no model counts them."""
+    answer = _asked(socket_path, COUNT_PATH, request, timeout_seconds)
+    try:
+        return count_from_dict(answer).input_tokens
+    except ValueError as error:
+        raise ModelFailure("unavailable", f"the model door's answer is no count of tokens: {error}") from None
+
+
+def _asked(socket_path: str, path: str, asked: Value, timeout_seconds: float) -> dict[str, Any]:
+    """The door's answer, when it is no failure. Raises ModelFailure."""
+    try:
+        body = _encoded(asked)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFailure("invalid_request", f"the conversation cannot be written as JSON: {error}") from None
+    status, answer = _exchange(socket_path, "POST", path, body, timeout_seconds)
+    if status != http.HTTPStatus.OK:
+        raise _failure(status, answer)
+    return answer
 
 
 def health(socket_path: str, timeout_seconds: float) -> dict[str, Any]:
@@ -61,12 +96,12 @@ def health(socket_path: str, timeout_seconds: float) -> dict[str, Any]:
     return answer
 
 
-def _encoded(request: Request) -> bytes:
+def _encoded(asked: Value) -> bytes:
     try:
-        return msgspec.json.encode(request)
+        return msgspec.json.encode(asked)
     except UnicodeEncodeError:
         # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
-        return json.dumps(to_plain(request), ensure_ascii=False).encode(errors="replace")
+        return json.dumps(to_plain(asked), ensure_ascii=False).encode(errors="replace")
 
 
 class _UnixConnection(http.client.HTTPConnection):

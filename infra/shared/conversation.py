@@ -1,8 +1,9 @@
 """A conversation with a model, as the runner and the model door exchange it: plain HTTP with JSON over a unix
 socket. The shapes follow Anthropic's Messages API; the door maps them to each provider.
 
-`POST /v1/complete` takes a `Request`; 200 answers a `Completion`; any other status answers
-`{"error": {"type": …, "message": …, "retry_after_seconds": …|null}}` with a type of `ERROR_TYPES`."""
+`POST /v1/complete` takes a `Request`; 200 answers a `Completion`. `POST /v1/vision` takes a `VisionRequest` and answers
+a `Completion` of text alone. `POST /v1/count_tokens` takes a `Request` and answers a `TokenCount`. Any other status
+answers `{"error": {"type": …, "message": …, "retry_after_seconds": …|null}}` with a type of `ERROR_TYPES`."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 COMPLETE_PATH = "/v1/complete"
+VISION_PATH = "/v1/vision"
+COUNT_PATH = "/v1/count_tokens"
 HEALTH_PATH = "/health"
 
 FIRST_MESSAGE = "Continue."
@@ -43,13 +46,56 @@ class ToolUse(Value, frozen=True, tag_field="type", tag="tool_use"):
     input: dict[str, Any]
 
 
-class ToolResult(Value, frozen=True, tag_field="type", tag="tool_result"):
+MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+"""Of images that all providers take."""
+MOST_IMAGE_CHARS = 5 << 20
+"""Of one image in base64: what Anthropic takes at most."""
+MOST_IMAGE_BYTES = MOST_IMAGE_CHARS // 4 * 3
+MOST_IMAGES, MOST_IMAGES_CHARS = 20, 20 << 20
+"""In one request, and their base64 together. Anthropic takes smaller pictures when there are more of them."""
+
+
+class Image(Value, frozen=True, tag_field="type", tag="image"):
+    """For the model to look at; in a user's message, or in a tool's result."""
+
+    media_type: MediaType
+    data: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_IMAGE_CHARS)]
+    """Base64."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.data) // 4 * 3 - self.data[-2:].count("=")
+
+    @property
+    def words(self) -> str:
+        """What stands for it where no image can."""
+        return f"[image: {self.media_type}, {self.size} bytes]"
+
+
+def media_type_of(content: bytes) -> str:
+    """By its first bytes; nothing for what is none of the four."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((found for start, found in _STARTS.items() if content.startswith(start)), "")
+
+
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+class ToolResult(Value, frozen=True, tag_field="type", tag="tool_result", omit_defaults=True):
     tool_use_id: str
     content: str
     is_error: bool = False
+    images: tuple[Image, ...] = ()
 
 
-Block = Text | ToolUse | ToolResult
+Block = Text | ToolUse | ToolResult | Image
 
 
 class Message(Value, frozen=True):
@@ -73,6 +119,52 @@ class Request(Value, frozen=True):
     """The run that this call belongs to, for the ledger. What is counted for a run is the door's own word."""
     model: str = ""
     """Which of the door's models is asked first, by its name; empty for the PM's order."""
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return tuple(image for message in self.messages for block in message.content for image in images_of(block))
+
+    @property
+    def in_words(self) -> Request:
+        """For who sees nothing: words in the place of images."""
+        if not self.images:
+            return self
+        said = (message._replace(content=tuple(map(without_images, message.content))) for message in self.messages)
+        return self._replace(messages=tuple(said))
+
+
+def images_of(block: Block) -> tuple[Image, ...]:
+    match block:
+        case Image():
+            return (block,)
+        case ToolResult():
+            return block.images
+    return ()
+
+
+def without_images(block: Block) -> Block:
+    """Words in the place of images."""
+    match block:
+        case Image():
+            return Text(block.words)
+        case ToolResult(images=(_, *_)):
+            words = (block.content, *(image.words for image in block.images))
+            return block._replace(content="\n".join(filter(None, words)), images=())
+    return block
+
+
+class VisionRequest(Value, frozen=True):
+    """A question about one image; answered by words alone."""
+
+    image: Image
+    prompt: str
+    unit: str = ""
+    model: str = ""
+    """Both as in `Request`."""
+
+    @property
+    def request(self) -> Request:
+        return Request((), (Message("user", (self.image, Text(self.prompt))),), (), self.unit, self.model)
 
 
 MOST_TOKENS = 2**53
@@ -98,18 +190,31 @@ class Spent(Value, frozen=True):
     unit: Share = 0.0
 
 
+END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL = "end_turn", "tool_use", "max_tokens", "refusal"
+STOP_REASONS = (END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL)
+"""Tool calls in a completion may be run only when the reason is `tool_use`: a cut call looks complete otherwise."""
+
+
 class Completion(Value, frozen=True, forbid_unknown_fields=False):
     content: tuple[Text | ToolUse, ...]
-    stop_reason: Annotated[str, msgspec.Meta(pattern="^(end_turn|tool_use|max_tokens|refusal)$")]
+    stop_reason: Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(STOP_REASONS)})$")]
     model: str
     usage: Usage = Usage()
     spent: Spent = Spent()
     """With this call; the door fills it in."""
 
+    @property
+    def text(self) -> str:
+        return "\n\n".join(block.text for block in self.content if isinstance(block, Text)).strip()
 
-END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL = "end_turn", "tool_use", "max_tokens", "refusal"
-STOP_REASONS = (END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL)
-"""Tool calls in a completion may be run only when the reason is `tool_use`: a cut call looks complete otherwise."""
+
+class TokenCount(Value, frozen=True, forbid_unknown_fields=False):
+    """Of a prompt that was not sent to be completed."""
+
+    input_tokens: Count
+    model: str
+    """Who counted."""
+
 
 ERROR_TYPES = {
     "invalid_request": 400,
@@ -118,10 +223,11 @@ ERROR_TYPES = {
     "unit_budget_exhausted": 403,
     "context_overflow": 413,
     "rate_limited": 429,
+    "tool_unavailable": 501,
     "provider_error": 502,
     "unavailable": 503,
 }
-"""Error type -> HTTP status of the door's answer."""
+"""Error type -> HTTP status of the door's answer. `tool_unavailable`: the model takes no image, or counts no tokens."""
 
 
 def to_plain(value: Value) -> dict[str, Any]:
@@ -138,3 +244,8 @@ def request_from_dict(raw: Any) -> Request:
 def completion_from_dict(raw: Any) -> Completion:
     """Raises ValueError for a shape that is not ours."""
     return msgspec.convert(raw, Completion)
+
+
+def count_from_dict(raw: Any) -> TokenCount:
+    """Raises ValueError for a shape that is not ours."""
+    return msgspec.convert(raw, TokenCount)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from infra.shared.providers import ANTHROPIC, AUTO, KEYS, PROVIDERS, settled_provider, variable_of
+from infra.shared.providers import ANTHROPIC, AUTO, KEYS, OPENAI, PROVIDERS, settled_provider, variable_of
 from infra.shared.section import Section
 
 
@@ -28,11 +28,13 @@ class NextModel(Section, frozen=True):
     name: str | None = None
     base_url: str | None = None
     max_tokens: int | None = None
+    api: Literal["auto", "responses", "chat"] = "auto"
+    vision: bool | None = None
 
 
 class ModelSettings(Section, frozen=True):
     provider: Literal["auto", "scripted", "anthropic", "openai", "ollama", "manual"] = "auto"
-    """scripted: fixed words, no key, no cost; anthropic: Claude; openai: Chat Completions, also those of other servers;
+    """scripted: fixed words, no key, no cost; anthropic: Claude; openai: OpenAI and servers that speak as it does;
     ollama: models of your own machine; manual: you answer, by `minifram answer`; auto: Claude when ANTHROPIC_API_KEY is
     set at `up`, else OpenAI when OPENAI_API_KEY is, else scripted."""
     name: str | None = None
@@ -44,6 +46,12 @@ class ModelSettings(Section, frozen=True):
     base_url: str | None = None
     """Where the provider is; None is the provider's own address, for ollama http://127.0.0.1:11434. With auto, it and
     the name beside it are Claude's alone."""
+    api: Literal["auto", "responses", "chat"] = "auto"
+    """openai only: the Responses API, in which models reason while they use tools, or Chat Completions, which more
+    servers speak. auto: responses at OpenAI's own address, chat at any other."""
+    vision: bool | None = None
+    """Whether the model takes images; without, it is told their kind and size. None: Claude's and OpenAI's
+    do, others do not."""
     idle_seconds: float = 120.0
     """A stream with no new content for so long is given up."""
     answer_seconds: float = 1500.0
@@ -55,7 +63,7 @@ class ModelSettings(Section, frozen=True):
     then: tuple[NextModel, ...] = ()
     """Models to try, in this order, when one is too busy or cannot be reached, such as
     [{provider: ollama, name: qwen3}]; each is asked twice before the next. Keys: provider, name, base_url,
-    max_tokens."""
+    max_tokens, api, vision."""
 
     acts: Literal["auto", "tools", "operations"] = "auto"
     """How the model asks for acts: tools, by the provider's tool calling; operations, by JSON lists in plain text, for
@@ -74,6 +82,12 @@ class Choice(NamedTuple):
     base_url: str
     """Empty for a provider that is not reached by network."""
     max_tokens: int
+    api: str = ""
+    """`responses` or `chat`, for OpenAI."""
+    vision: bool = False
+
+
+RESPONSES, CHAT = "responses", "chat"
 
 
 def choices(model: ModelSettings, keys: Collection[str]) -> tuple[Choice, ...]:
@@ -81,12 +95,25 @@ def choices(model: ModelSettings, keys: Collection[str]) -> tuple[Choice, ...]:
     first = settled_provider(model.provider, keys)
     # An address beside `auto` is meant for Claude: nobody else's key, and no conversation with it, goes there.
     is_meant = model.provider != AUTO or not model.base_url or first == ANTHROPIC
-    named = [(first, model.name if is_meant else None, model.base_url if is_meant else None, model.max_tokens)]
-    named += [(each.provider, each.name, each.base_url, each.max_tokens or model.max_tokens) for each in model.then]
-    return tuple(
-        Choice(provider, name or PROVIDERS[provider].model, base_url or PROVIDERS[provider].base_url, max_tokens)
-        for provider, name, base_url, max_tokens in named
+    name, base_url = (model.name, model.base_url) if is_meant else (None, None)
+    return (
+        _choice(first, name, base_url, model.max_tokens, model.api, model.vision),
+        *(
+            _choice(one.provider, one.name, one.base_url, one.max_tokens or model.max_tokens, one.api, one.vision)
+            for one in model.then
+        ),
     )
+
+
+def _choice(
+    provider: str, name: str | None, base_url: str | None, max_tokens: int, api: str, vision: bool | None
+) -> Choice:
+    known = PROVIDERS[provider]
+    url = base_url or known.base_url
+    if api == AUTO:
+        api = RESPONSES if origin(url) == origin(known.base_url) else CHAT
+    sees = provider in (ANTHROPIC, OPENAI) if vision is None else vision
+    return Choice(provider, name or known.model, url, max_tokens, api if provider == OPENAI else "", sees)
 
 
 def keys_needed(model: ModelSettings, keys: Collection[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class Provider(NamedTuple):
 PROVIDERS = {
     SCRIPTED: Provider("demo"),
     ANTHROPIC: Provider("claude-opus-5-5", "https://api.anthropic.com", "anthropic_api_key", "Claude"),
-    # Of the newest family the one that takes tools over Chat Completions (November 2026; `openai_wire`).
+    # Of the newest family the one that takes tools over Chat Completions as well (November 2026; `chat`).
     OPENAI: Provider("gpt-6.1-terra", "https://api.openai.com/v1", "openai_api_key", "OpenAI"),
     OLLAMA: Provider("qwen3", "http://127.0.0.1:11434"),
     MANUAL: Provider("person"),

@@ -15,7 +15,7 @@ FREE = frozenset(
         *("intervals.work_seconds", "intervals.check_seconds", "intervals.poll_seconds"),
         *("limits.output_chars", "limits.rehearsal_seconds", "limits.install_seconds", "limits.boot_seconds"),
         *("limits.probation_seconds", "limits.hops", "limits.door_seconds", "limits.branch_dirs"),
-        *("model.idle_seconds", "model.answer_seconds"),
+        *("model.idle_seconds", "model.answer_seconds", "model.api", "model.vision"),
     )
 )
 """Neither isolation nor keys, money or network depend on these, whatever their value.

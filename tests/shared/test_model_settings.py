@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from infra.shared.model_reach import is_inner, problem_in_sandbox
@@ -85,11 +87,34 @@ def test_what_is_left_out_is_the_provider_s_own() -> None:
 
     assert choices(model, ()) == (
         Choice("ollama", "qwen3", "http://127.0.0.1:11434", 7),
-        Choice("openai", "gpt-6.1-terra", "https://api.openai.com/v1", 8),
-        Choice("anthropic", "x", "https://y", 7),
+        Choice("openai", "gpt-6.1-terra", "https://api.openai.com/v1", 8, "responses", vision=True),
+        Choice("anthropic", "x", "https://y", 7, vision=True),
     )
     assert keys_needed(model, ()) == (OPENAI, ANTHROPIC)
     assert model_words(model, ()) == "ollama qwen3 (then openai gpt-6.1-terra, anthropic x)"
+
+
+@each_row(
+    "given, api",
+    [
+        ({}, "responses"),
+        ({"base_url": "https://API.openai.com:443/v1"}, "responses"),
+        ({"base_url": "https://other.org/v1"}, "chat"),
+        ({"base_url": "https://other.org/v1", "api": "responses"}, "responses"),
+        ({"api": "chat"}, "chat"),
+    ],
+)
+def test_openai_s_own_address_is_spoken_to_by_responses(given: dict[str, Any], api: str) -> None:
+    """Any other by what most servers speak, unless the settings say; also as a fallback model."""
+    assert choices(ModelSettings(provider="openai", **given), ())[0].api == api
+    assert choices(ModelSettings(provider="ollama", then=(NextModel(provider="openai", **given),)), ())[1].api == api
+
+
+def test_who_takes_images_can_be_said() -> None:
+    """By itself a model that almost always does."""
+    for provider, sees in (("anthropic", True), ("openai", True), ("ollama", False)):
+        assert choices(ModelSettings(provider=provider), ())[0].vision is sees  # type: ignore[arg-type]
+        assert choices(ModelSettings(provider=provider, vision=not sees), ())[0].vision is not sees  # type: ignore[arg-type]
 
 
 ADDRESSES = [

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.clip import clip
+from infra.cell.loop.context.images import IMAGE, is_image, keep
+from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.edits import edited
 from infra.cell.loop.reach import Everywhere, Reach
 from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
-from infra.shared.conversation import ToolSpec
+from infra.shared.conversation import MOST_IMAGE_BYTES, ToolSpec
 from infra.shared.protocol.read import is_elided
 
 READ_BYTES = 16 << 20
@@ -31,8 +33,8 @@ LINES = {"type": "integer", "minimum": 0}
 
 READ_FILE = ToolSpec(
     "read_file",
-    "Read a text file. Long text is cut in the middle and says so; offset_lines lines are skipped first, and at "
-    "most limit_lines lines are given.",
+    "Read a text file, or look at an image (PNG, JPEG, GIF, WebP). Long text is cut in the middle and says so; "
+    "offset_lines lines are skipped first, and at most limit_lines lines are given.",
     schema({"path": PATH}, {"offset_lines": LINES, "limit_lines": {**LINES, "minimum": 1}}),
 )
 WRITE_FILE = ToolSpec(
@@ -69,6 +71,7 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
     as facts; and a name alone that may mean a file that lies deeper is asked about."""
     files = reach or Everywhere(checkout)
     is_for_events = reach is not None
+    spill = Spill(checkout)
     seen: dict[str, bytes] = {}
     """Digests of files as this run has seen them last."""
 
@@ -76,6 +79,8 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
         path = given["path"]
         raw, size = _content(files, path)
         seen[files.key(path)] = _digest(raw)
+        if is_image(raw):
+            return _image(path, raw, size, spill)
         shown = chosen(path, raw, size, given.get("offset_lines", 0), given.get("limit_lines"), output_chars)
         facts = {"path": path, "lines": shown.lines} | ({} if shown.whole else {"truncated": True})
         if is_for_events or not shown.notes:
@@ -126,6 +131,19 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
         Tool(WRITE_FILE, write, TIMEOUT_MS, SideEffect.WRITE, BRIEFLY),
         Tool(EDIT_FILE, edit, TIMEOUT_MS, SideEffect.WRITE),
         Tool(DELETE_FILE, delete, TIMEOUT_MS, SideEffect.WRITE),
+    )
+
+
+def _image(path: str, content: bytes, size: int, spill: Spill) -> ToolResult:
+    """Raises ToolError for one that is too large to be shown."""
+    if size > MOST_IMAGE_BYTES:
+        raise ToolError(
+            f"{path} is an image of {size} bytes; at most {MOST_IMAGE_BYTES} can be shown",
+            "Make a smaller one by a program, and read that",
+        )
+    kept = keep(spill, content)
+    return ToolResult(
+        f"{path} is an image (sha256 {kept['sha256'][:16]})", facts={"path": path, "lines": 0, IMAGE: kept}
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
+from infra.cell.loop.context.images import shown_by
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
 from infra.shared import conversation
 from infra.shared.boot import OPERATIONS, TOOLS
@@ -104,7 +105,7 @@ class ByTools:
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
     ) -> tuple[Block, ...]:
         told = (
-            conversation.ToolResult(call.id, result.shown, not result.ok)
+            conversation.ToolResult(call.id, result.shown, not result.ok, shown_by(result.facts))
             for call, result in zip(calls, results, strict=True)
         )
         words = "\n\n".join(filter(None, (own, steered)))
@@ -172,7 +173,7 @@ class ByOperations:
         notes, self._notes = self._notes, ()
         events += [said(words) for words in (*notes, own) if words]
         events += [said(steered, "pm" if steered.startswith(BY_THE_PM) else "runtime")] if steered else []
-        return (Text(message_of(events)),)
+        return (Text(message_of(events)), *(image for result in results for image in shown_by(result.facts)))
 
 
 WAYS: Mapping[str, Callable[[], Way]] = {TOOLS: ByTools, OPERATIONS: ByOperations}

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.context.context import Room, Summarised
+from infra.cell.loop.context.images import Loader
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.loop import Answered, Entered, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
@@ -163,7 +164,8 @@ def _conversation(
 
     task, config = Task(start.request, start.acts), RunConfig(start.most_steps(limits), limits.unit_seconds)
     until = time.monotonic() + limits.unit_seconds
-    ask = PatientModel(context, directives.wait, transcript.model_failed, until).complete
+    seeing = context._replace(ask=Loader(context.checkout).loaded(context.ask))
+    ask = PatientModel(seeing, directives.wait, transcript.model_failed, until).complete
     room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
     live = TaskContext(ask, toolbox.call, news, record, files.changed, approvals.awaits, room)
     if start.before is None:

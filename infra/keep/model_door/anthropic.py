@@ -9,27 +9,24 @@ the last system text, and the end of the last user messages with what is left.""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from infra.keep.model_door.anthropic_stream import AnthropicReply
-from infra.keep.model_door.connection import MAX_BYTES, http_client
-from infra.keep.model_door.encoding import canonical, encoded
+from infra.keep.model_door.connection import MAX_BYTES
+from infra.keep.model_door.counting import tokens_counted
+from infra.keep.model_door.encoding import encoded
 from infra.keep.model_door.errors import BrokenReply, CallRefused
 from infra.keep.model_door.keys import Key
-from infra.keep.model_door.streaming import Exchange, StreamingModel
-from infra.keep.model_door.thinking import Thoughts
-from infra.shared.conversation import TOOL_USE, Block, Completion, Message, Request, Text, ToolResult, to_plain
+from infra.keep.model_door.streaming import THINKING_SILENCE, Exchange, StreamingModel
+from infra.keep.model_door.thinking import Thoughts, with_thoughts
+from infra.shared.conversation import TOOL_USE, Block, Completion, Image, Message, Request, Text, ToolResult, to_plain
 from infra.shared.model_settings import Choice
 
 if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
-
-THINKING_SILENCE = 5
-"""An open block of thoughts may stay silent so many times longer: its text is withheld, only pings come."""
 
 
 class AnthropicModel(StreamingModel):
@@ -37,6 +34,7 @@ class AnthropicModel(StreamingModel):
 
     provider = "anthropic"
     example_url = "https://api.anthropic.com"
+    longest_silence = THINKING_SILENCE
 
     def __init__(self, choice: Choice, idle_seconds: float, key: Key, most_bytes: int = MAX_BYTES) -> None:
         super().__init__(choice, idle_seconds, key, most_bytes)
@@ -57,7 +55,7 @@ class AnthropicModel(StreamingModel):
             base_url=self.base_url,
             webhook_key="",
             max_retries=0,
-            http_client=http_client(self.idle_seconds * THINKING_SILENCE + 1, most_bytes),
+            http_client=super().make_client(most_bytes),
             open_telemetry=False,
         )
         client.messages  # noqa: B018 -- its modules load on first use, which may as well be now
@@ -74,6 +72,17 @@ class AnthropicModel(StreamingModel):
             yield response
         finally:
             await response.aclose()
+
+    async def count_tokens(self, request: Request) -> int:
+        self.check()
+        made, _ = body(request if self.sees else request.in_words, self.name, self.max_tokens, self._thoughts)
+        del made["max_tokens"]
+        return await tokens_counted(self, lambda client: self._send_to_count(client, made))
+
+    @asynccontextmanager
+    async def _send_to_count(self, client: AsyncAnthropic, body: dict[str, Any]) -> AsyncIterator[httpx2.Response]:
+        async with client.messages.with_streaming_response.count_tokens(**body) as response:
+            yield response.http_response
 
     def cause_of(self, error: Exception) -> Exception:
         import anthropic
@@ -105,37 +114,31 @@ def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> t
     """The arguments of a Messages call, and the fingerprint of everything in it that a thought can be bound to."""
     tools = [to_plain(tool) for tool in request.tools]
     system = [{"type": "text", "text": text} for text in request.system if text.strip()]
-    messages = [wire for message in request.messages if (wire := _message(message))["content"]]
-    messages, fingerprint = _with_thoughts(messages, [tools, system], thoughts)
+    said = [(message.role, wire) for message in request.messages if (wire := _message(message))]
+    turns, fingerprint = with_thoughts(said, [tools, system], thoughts)
+    messages: list[dict[str, Any]] = [{"role": role, "content": content} for role, content in turns]
     _mark(tools, system, messages)
     made: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages}
     return made | ({"system": system} if system else {}) | ({"tools": tools} if tools else {}), fingerprint
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message) -> list[dict[str, Any]]:
     """Results come first, as the provider demands; text of nothing but white space it refuses, so it is left out."""
     blocks = [block for block in message.content if not (isinstance(block, Text) and not block.text.strip())]
     blocks.sort(key=lambda block: not isinstance(block, ToolResult) if message.role == "user" else 0)
-    return {"role": message.role, "content": [_wire(block) for block in blocks]}
+    return [_wire(block) for block in blocks]
 
 
 def _wire(block: Block) -> dict[str, Any]:
-    """Ours is the provider's shape; a result that is no error does not say so."""
-    made = to_plain(block)
-    return {key: value for key, value in made.items() if (key, value) != ("is_error", False)}
-
-
-def _with_thoughts(
-    messages: list[dict[str, Any]], before: list[Any], thoughts: Thoughts
-) -> tuple[list[dict[str, Any]], str]:
-    digest = hashlib.sha256(canonical(before))
-    whole = []
-    for message in messages:
-        if message["role"] == "assistant":
-            message = {**message, "content": thoughts.recalled(message["content"], digest.hexdigest())}
-        digest.update(canonical(message))
-        whole.append(message)
-    return whole, digest.hexdigest()
+    """Ours is the provider's shape, but for images."""
+    match block:
+        case Image():
+            source = {"type": "base64", "media_type": block.media_type, "data": block.data}
+            return {"type": "image", "source": source}
+        case ToolResult(content=text, images=(_, *_) as images):
+            told = (Text(text),) if text.strip() else ()
+            return {**to_plain(block._replace(images=())), "content": [_wire(part) for part in (*told, *images)]}
+    return to_plain(block)
 
 
 def _mark(tools: list[dict[str, Any]], system: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:

@@ -46,6 +46,15 @@ _BY_NAME = {
     "invalid_request_error": "invalid_request",
     "model_not_found": "invalid_request",
     "not_found_error": "invalid_request",
+    "invalid_prompt": "invalid_request",
+    **dict.fromkeys(
+        (
+            *("invalid_image", "invalid_image_format", "invalid_base64_image", "image_too_large", "image_too_small"),
+            *("image_parse_error", "image_file_too_large", "unsupported_image_media_type", "empty_image_file"),
+            "image_content_policy_violation",
+        ),
+        "invalid_request",
+    ),
 }
 """The names of Anthropic and OpenAI, and of those who took theirs over; none means two things."""
 _OUT_OF_MONEY = ("credit balance", "spend limit", "spend_limit", "usage limit", "billing", "insufficient_quota")

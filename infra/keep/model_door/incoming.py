@@ -3,10 +3,22 @@ on its size. What comes out is a `shared.conversation`."""
 
 from __future__ import annotations
 
+import binascii
+
 import msgspec
 
 from infra.keep.model_door.model import CallFailure
-from infra.shared.conversation import Request, ToolResult, ToolUse
+from infra.shared.conversation import (
+    MOST_IMAGES,
+    MOST_IMAGES_CHARS,
+    Image,
+    Request,
+    ToolResult,
+    ToolUse,
+    VisionRequest,
+    images_of,
+    media_type_of,
+)
 
 MAX_BYTES = 32 * 1024 * 1024
 """What Anthropic takes at most."""
@@ -24,6 +36,27 @@ def read_request(body: bytes) -> Request:
     return request
 
 
+def read_vision(body: bytes) -> VisionRequest:
+    """Raises CallFailure that names what is wrong and where."""
+    try:
+        asked = msgspec.json.decode(body, type=VisionRequest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CallFailure("invalid_request", f"the request is no question about an image: {error}") from None
+    problem = problem_with_image(asked.image) or ("" if asked.prompt.strip() else "prompt: it is empty")
+    if problem:
+        raise CallFailure("invalid_request", problem)
+    return asked
+
+
+def problem_with_image(image: Image) -> str:
+    """A provider refuses what is not what it says, and with it the conversation that holds it."""
+    try:
+        found = media_type_of(binascii.a2b_base64(image.data, strict_mode=True))
+    except ValueError as error:
+        return f"an image is not base64: {error}"
+    return "" if found == image.media_type else f"an image is {found or 'none'}, and says that it is {image.media_type}"
+
+
 def too_large() -> CallFailure:
     return CallFailure(
         "context_overflow", f"the conversation is over {MAX_BYTES} bytes, the most a provider takes; make it shorter"
@@ -31,11 +64,24 @@ def too_large() -> CallFailure:
 
 
 def _problem_with(request: Request) -> str | None:
+    """Raises CallFailure for too many images."""
     if not request.messages or request.messages[0].role != "user":
         return "messages: the first one must be the user's"
+    images = request.images
+    if len(images) > MOST_IMAGES or sum(len(image.data) for image in images) > MOST_IMAGES_CHARS:
+        raise CallFailure(
+            "context_overflow",
+            f"the conversation holds {len(images)} images; at most {MOST_IMAGES} are taken, of {MOST_IMAGES_CHARS} "
+            "characters in base64 together",
+        )
     called: set[str] = set()
     for place, message in enumerate(request.messages):
         for block in message.content:
+            if images_of(block) and message.role != "user":
+                return f"messages[{place}]: an image stands in an assistant message; expected it in a user's"
+            problem = next(filter(None, map(problem_with_image, images_of(block))), "")
+            if problem:
+                return f"messages[{place}]: {problem}"
             if isinstance(block, ToolUse):
                 if message.role != "assistant":
                     return f"messages[{place}]: a tool_use stands in a user message; expected it in an assistant's"

@@ -11,9 +11,9 @@ import uuid
 
 import msgspec
 
-from infra.keep.model_door.model import Answer, CallFailure
+from infra.keep.model_door.model import Answer, CallFailure, counts_no_tokens, takes_no_images
 from infra.shared.clock import timestamp
-from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Request, Usage, to_plain
+from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Image, Request, Usage, to_plain
 from infra.shared.files import write_whole
 from infra.shared.manual import ANSWER, FOLDER, MAX_ANSWER_BYTES, REQUEST, SCHEMA, is_id, parse_answer
 from infra.shared.model_settings import Choice
@@ -37,7 +37,13 @@ class ManualModel:
         _clear(self.folder)
 
     def prepare(self, request: Request) -> ManualCall:
-        return ManualCall(self, request)
+        return ManualCall(self, request.in_words)
+
+    def vision(self, image: Image, prompt: str) -> ManualCall:
+        raise takes_no_images(self)
+
+    async def count_tokens(self, request: Request) -> int:
+        raise counts_no_tokens(self)
 
 
 class ManualCall:

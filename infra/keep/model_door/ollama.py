@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from infra.keep.model_door.chat import functions, images_beside, result_text, texts_of
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.ollama_stream import OllamaReply
-from infra.keep.model_door.openai import functions, result_text, texts_of
 from infra.keep.model_door.streaming import NO_KEY, Exchange, StreamingModel, most_usage
-from infra.shared.conversation import Message, Request, ToolResult, ToolUse
+from infra.shared.conversation import Image, Message, Request, Text, ToolResult, ToolUse
 from infra.shared.model_settings import Choice
 
 
@@ -29,7 +29,7 @@ class OllamaModel(StreamingModel):
 
     def exchange(self, request: Request) -> Exchange:
         made = body(request, self.name, self.max_tokens, self.context_tokens)
-        return Exchange(made, OllamaReply(self.name, most_usage(made, self.max_tokens)))
+        return Exchange(made, OllamaReply(self.name, most_usage(made, self.max_tokens, request.images)))
 
 
 def body(request: Request, model: str, max_tokens: int, context_tokens: int | None) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def body(request: Request, model: str, max_tokens: int, context_tokens: int | No
 
 
 def _user(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
-    """Each result is a message of its own and comes first."""
+    """Each result is a message of its own and comes first; its images follow in a message with all of them."""
     made: list[dict[str, Any]] = [
         {
             "role": "tool",
@@ -64,8 +64,11 @@ def _user(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
         for block in message.content
         if isinstance(block, ToolResult)
     ]
-    texts = texts_of(message)
-    return made + ([{"role": "user", "content": "\n\n".join(texts)}] if texts else [])
+    beside = images_beside(message)
+    texts = [part.text for part in beside if isinstance(part, Text)] + texts_of(message)
+    images = [part.data for part in beside if isinstance(part, Image)]
+    said = {"role": "user", "content": "\n\n".join(texts)} | ({"images": images} if images else {})
+    return made + ([said] if texts or images else [])
 
 
 def _assistant(message: Message) -> list[dict[str, Any]]:

@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 from infra.keep.ledger.prices import FREE, Tariff, tariff
 from infra.keep.model_door.anthropic import AnthropicModel
+from infra.keep.model_door.chat import ChatModel
 from infra.keep.model_door.keys import Key, read_key
 from infra.keep.model_door.manual import ManualModel
-from infra.keep.model_door.model import Model
+from infra.keep.model_door.model import CallFailure, Model
 from infra.keep.model_door.ollama import OllamaModel
-from infra.keep.model_door.openai import OpenAIModel
+from infra.keep.model_door.responses import ResponsesModel
 from infra.keep.model_door.script import read_script
 from infra.keep.model_door.scripted import DEMO, ScriptedModel
-from infra.shared.model_settings import Choice, ModelSettings, choices
+from infra.shared.model_settings import RESPONSES, Choice, ModelSettings, choices
 from infra.shared.paths import Paths
 from infra.shared.providers import ANTHROPIC, KEYS, MANUAL, OLLAMA, OPENAI, PROVIDERS, SCRIPTED
 from infra.shared.settings import BudgetSettings
@@ -49,16 +50,29 @@ def price_of(model: Model, settings: ModelSettings, budget: BudgetSettings) -> T
     return tariff(model.name, settings.prices) or (FREE if budget.unpriced else None)
 
 
+def no_price(model: Model) -> CallFailure:
+    return CallFailure(
+        "invalid_request",
+        f"no price is known for the model {model.name!r}, so its calls cannot be kept within the budget; "
+        "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output), or "
+        "budget.unpriced to have its tokens counted alone",
+    )
+
+
 def _scripted(choice: Choice, around: ProviderContext) -> Model:
     script = around.settings.script
     path = os.path.join(around.settings_directory, script) if script else DEMO
     return ScriptedModel(choice.name, read_script(path), choice.max_tokens)
 
 
+def _openai(choice: Choice) -> type[ResponsesModel | ChatModel]:
+    return ResponsesModel if choice.api == RESPONSES else ChatModel
+
+
 _MAKERS: dict[str, Callable[[Choice, ProviderContext], Model]] = {
     SCRIPTED: _scripted,
     ANTHROPIC: lambda choice, around: AnthropicModel(choice, around.settings.idle_seconds, around.key(ANTHROPIC)),
-    OPENAI: lambda choice, around: OpenAIModel(choice, around.settings.idle_seconds, around.key(OPENAI)),
+    OPENAI: lambda choice, around: _openai(choice)(choice, around.settings.idle_seconds, around.key(OPENAI)),
     OLLAMA: lambda choice, around: OllamaModel(choice, around.settings.idle_seconds, around.settings.context_tokens),
     MANUAL: lambda choice, around: ManualModel(choice, around.settings.answer_seconds, around.places),
 }

@@ -1,7 +1,8 @@
 """Which model is asked when one has failed; pure.
 
 A model is asked twice before the next one, when what went wrong may pass (p1 p1 p2 p2). The second time waits as long
-as the provider asks, or goes to the next model when that is too long. A model whose key is refused is left at once.
+as the provider asks, or goes to the next model when that is too long. A model whose key is refused, or that
+lacks what is asked for, is left at once.
 What another model would not make better ends the call: a request that is wrong or too long, a budget used up."""
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import NamedTuple
 PASSING = frozenset(["rate_limited", "unavailable", "provider_error"])
 """Types of `conversation.ERROR_TYPES` that may be gone at the next try."""
 REFUSED_KEY = "authentication"
+LACKS = "tool_unavailable"
+LEFT_AT_ONCE = frozenset([REFUSED_KEY, LACKS])
+"""Another model may do what this one never will."""
 TRIES = 2
 PAUSE_SECONDS = 1.0
 """Before the second try, when the provider asks for no wait."""
@@ -43,7 +47,7 @@ def next_try(failed: Sequence[FailedTry], models: int, elapsed_seconds: float) -
     if not failed:
         return Try(0)
     last = failed[-1]
-    if models < 2 or last.type not in PASSING | {REFUSED_KEY}:
+    if models < 2 or last.type not in PASSING | LEFT_AT_ONCE:
         return None
     tries = sum(each.model == last.model for each in failed)
     wait = PAUSE_SECONDS if last.retry_after_seconds is None else last.retry_after_seconds
@@ -54,5 +58,8 @@ def next_try(failed: Sequence[FailedTry], models: int, elapsed_seconds: float) -
 
 
 def decisive(failed: Sequence[FailedTry]) -> int:
-    """Which of the tries of a failed call its failure is: the last when it ended the call by itself, else the first."""
-    return 0 if failed[-1].type in PASSING | {REFUSED_KEY} else len(failed) - 1
+    """Which of the tries of a failed call its failure is: the last when it ended the call by itself, else the first of
+    a model that could have answered."""
+    if failed[-1].type not in PASSING | LEFT_AT_ONCE:
+        return len(failed) - 1
+    return next((place for place, each in enumerate(failed) if each.type != LACKS), 0)

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from infra.keep.model_door.bodies import RECEIVING_SECONDS
 from infra.keep.model_door.model import CallFailure
 from infra.shared.control import PROBE_PATH
-from infra.shared.conversation import COMPLETE_PATH, ERROR_TYPES, HEALTH_PATH
+from infra.shared.conversation import COMPLETE_PATH, COUNT_PATH, ERROR_TYPES, HEALTH_PATH, VISION_PATH
 
 BUDGET_PATH = "/v1/budget"
 MAX_CONNECTIONS = 64
@@ -177,7 +177,8 @@ async def _failed(_: Request, error: Exception) -> Response:
 async def _not_ours(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise AssertionError("unreachable: the handler of HTTPException")
-    answered = f"GET {HEALTH_PATH}, GET {BUDGET_PATH}, GET {PROBE_PATH} and POST {COMPLETE_PATH}"
+    posted = f"POST {COMPLETE_PATH}, POST {VISION_PATH} and POST {COUNT_PATH}"
+    answered = f"GET {HEALTH_PATH}, GET {BUDGET_PATH}, GET {PROBE_PATH}, {posted}"
     words = f"{error.detail}; this door answers {answered}"
     return _error("invalid_request", words, None, error.status_code)
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
@@ -26,9 +26,9 @@ from infra.keep.model_door.connection import (
 from infra.keep.model_door.encoding import encoded
 from infra.keep.model_door.errors import CallRefused, ProviderError, retry_after_seconds, shortened, type_of_failure
 from infra.keep.model_door.keys import Key
-from infra.keep.model_door.model import Answer, CallFailure
+from infra.keep.model_door.model import Answer, CallFailure, counts_no_tokens, takes_no_images
 from infra.keep.model_door.tool_calls import known_ids
-from infra.shared.conversation import Completion, Request, Usage
+from infra.shared.conversation import Completion, Image, Request, Usage, VisionRequest
 from infra.shared.model_settings import Choice
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 TOKENS_BESIDE_BYTES = 4096
 """Tokens that no byte of the request stands for: the provider's own words around tools, a few hundred in all price
 lists, and slack."""
+MOST_IMAGE_TOKENS = 16_000
+"""Of one image, however few bytes it has: Claude counts at most 4,784 (28 x 28 pixels each), OpenAI's models 10,000
+patches of 32 x 32 pixels with a factor of 1.2 (November 2026)."""
+THINKING_SILENCE = 5
+"""While a model thinks, its stream may stay silent so many times longer: thoughts are withheld."""
 MAX_ERROR_BYTES = 64 * 1024
 NO_KEY = Key(None, None)
 
@@ -127,11 +132,14 @@ class StreamingModel(ABC):
     path: ClassVar[str] = ""
     """Below the base URL."""
     needs_key: ClassVar[bool] = True
+    longest_silence: ClassVar[int] = 1
+    """The most that a reply's `silence` can be."""
 
     def __init__(self, choice: Choice, idle_seconds: float, key: Key = NO_KEY, most_bytes: int = MAX_BYTES) -> None:
         """`idle_seconds`: how long the provider may bring nothing new; `most_bytes`: of one answer."""
         self.name = choice.name
         self.max_tokens = choice.max_tokens
+        self.sees = choice.vision
         self.base_url = choice.base_url
         self.idle_seconds = idle_seconds
         self.key = key
@@ -142,10 +150,23 @@ class StreamingModel(ABC):
     def problem(self) -> str | None:
         return self.key.problem or problem_with_base_url(self.base_url, self.example_url, self.needs_key)
 
-    def prepare(self, request: Request) -> StreamingCall:
+    def check(self) -> None:
+        """Raises CallFailure when nothing can be sent."""
         if self.problem:
             raise CallFailure("authentication" if self.key.problem else "invalid_request", self.problem)
-        return StreamingCall(self, self.exchange(request), known_ids(request))
+
+    def prepare(self, request: Request) -> StreamingCall:
+        self.check()
+        request = request if self.sees else request.in_words
+        return StreamingCall(self, self.exchange(request), known_ids(request), request.images)
+
+    def vision(self, image: Image, prompt: str) -> StreamingCall:
+        if not self.sees:
+            raise takes_no_images(self)
+        return self.prepare(VisionRequest(image, prompt).request)
+
+    async def count_tokens(self, request: Request) -> int:
+        raise counts_no_tokens(self)
 
     @abstractmethod
     def exchange(self, request: Request) -> Exchange: ...
@@ -155,10 +176,13 @@ class StreamingModel(ABC):
 
     def make_client(self, most_bytes: int) -> Any:
         """Called in the background, once the door listens."""
-        return http_client(self.idle_seconds + 1, most_bytes)
+        return http_client(self.idle_seconds * self.longest_silence + 1, most_bytes)
 
     def send(self, client: Any, body: dict[str, Any]) -> AbstractAsyncContextManager[httpx2.Response]:
-        url = f"{self.base_url.rstrip('/')}{self.path}"
+        return self.post(client, self.path, body)
+
+    def post(self, client: Any, path: str, body: dict[str, Any]) -> AbstractAsyncContextManager[httpx2.Response]:
+        url = f"{self.base_url.rstrip('/')}{path}"
         headers = {"content-type": "application/json"}
         headers |= {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
         return cast("httpx2.AsyncClient", client).stream("POST", url, content=encoded(body), headers=headers)
@@ -174,12 +198,14 @@ class StreamingModel(ABC):
 class StreamingCall:
     """One call."""
 
-    def __init__(self, model: StreamingModel, exchange: Exchange, known: frozenset[str]) -> None:
+    def __init__(
+        self, model: StreamingModel, exchange: Exchange, known: frozenset[str], images: Sequence[Image]
+    ) -> None:
         self._model = model
         self._exchange = exchange
         self._known = known
-        self.most = most_usage(exchange.body, model.max_tokens)
-        self._body_bytes = self.most.input_tokens - TOKENS_BESIDE_BYTES
+        self.most = most_usage(exchange.body, model.max_tokens, images)
+        self._body_bytes = text_bytes(exchange.body, images)
         self._unseen = 0.0
         self._last = 0.0
 
@@ -215,7 +241,7 @@ class StreamingCall:
             if (
                 not 200 <= response.status_code < 300
             ):  # a reply that began is charged for, whatever status a proxy gives it
-                raise refusal(response.status_code, response.headers, await _beginning(response))
+                raise refusal(response.status_code, response.headers, await beginning(response))
             check_content_type(response.headers.get("content-type"), self._model.content_type)
             raw = cast("AsyncGenerator[bytes, None]", lines_of(response))
             # Closed here, not by the garbage collector, when the loop is left early.
@@ -232,10 +258,15 @@ class StreamingCall:
                         break
 
 
-def most_usage(body: dict[str, Any], max_tokens: int) -> Usage:
+def most_usage(body: dict[str, Any], max_tokens: int, images: Sequence[Image] = ()) -> Usage:
     """No token of text stands for less than one byte, and the JSON around the text covers the frames of messages."""
-    size = len(encoded(body))
-    return Usage(input_tokens=size + TOKENS_BESIDE_BYTES, output_tokens=max_tokens)
+    tokens = text_bytes(body, images) + TOKENS_BESIDE_BYTES + len(images) * MOST_IMAGE_TOKENS
+    return Usage(input_tokens=tokens, output_tokens=max_tokens)
+
+
+def text_bytes(body: dict[str, Any], images: Sequence[Image]) -> int:
+    """Of what is sent, all but the images: what those cost does not follow from their bytes."""
+    return len(encoded(body)) - sum(len(image.data) for image in images)
 
 
 def refusal(status: int, headers: Mapping[str, str], content: bytes) -> CallRefused:
@@ -296,7 +327,7 @@ def _refused(error: CallRefused) -> CallFailure:
     return CallFailure(kind, words, retry_after_seconds(error.headers, time.time()))
 
 
-async def _beginning(response: httpx2.Response) -> bytes:
+async def beginning(response: httpx2.Response) -> bytes:
     content = b""
     async for part in response.aiter_raw():
         content += part

@@ -7,13 +7,19 @@ restart, costs quality of thought and nothing else."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+from infra.keep.model_door.encoding import canonical
 
 MAX_TURNS = 500
 MAX_CHARACTERS = 8_000_000
 
-THOUGHT_TYPES = ("thinking", "redacted_thinking")
+THOUGHT_TYPES = ("thinking", "redacted_thinking", "reasoning")
+PHASE = "phase"
+"""Of a text of OpenAI's: whether it is a comment on the way or the answer. It wants that back, too."""
 
 Blocks = list[dict[str, Any]]
 
@@ -32,9 +38,9 @@ class Thoughts:
         self._size = 0
 
     def remember(self, blocks: Blocks, fingerprint: str) -> None:
-        """Keep a turn as the provider sent it, when it has both thoughts and tool calls."""
+        """Keep a turn as the provider sent it, when it has tool calls and what the runner's conversation has not."""
         key = _first_call(blocks)
-        if key is None or not any(block["type"] in THOUGHT_TYPES for block in blocks):
+        if key is None or visible(blocks) == blocks:
             return
         self._forget(key)
         turn = _Turn(fingerprint, blocks, len(str(blocks)))
@@ -55,9 +61,25 @@ class Thoughts:
         self._size -= turn.size if turn else 0
 
 
+def with_thoughts(
+    turns: Iterable[tuple[str, Blocks]], before: Any, thoughts: Thoughts
+) -> tuple[list[tuple[str, Blocks]], str]:
+    """The messages by role, the assistant's with the thoughts that they came with, and the fingerprint of all of it.
+    `before`: what else a thought can be bound to."""
+    digest = hashlib.sha256(canonical(before))
+    whole = []
+    for role, blocks in turns:
+        found = thoughts.recalled(blocks, digest.hexdigest()) if role == "assistant" else blocks
+        digest.update(canonical([role, found]))
+        whole.append((role, found))
+    return whole, digest.hexdigest()
+
+
 def visible(blocks: Blocks) -> Blocks:
-    return [block for block in blocks if block["type"] not in THOUGHT_TYPES]
+    shown = (block for block in blocks if block["type"] not in THOUGHT_TYPES)
+    return [{key: value for key, value in block.items() if key != PHASE} for block in shown]
 
 
 def _first_call(blocks: Blocks) -> str | None:
-    return next((block["id"] for block in blocks if block["type"] == "tool_use"), None)
+    ids = (block.get("call_id", block.get("id")) for block in blocks if block["type"] in ("tool_use", "function_call"))
+    return next(ids, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import random
@@ -29,6 +31,7 @@ from infra.shared.conversation import (
     OPENING_PREFIX,
     REFUSAL,
     Completion,
+    Image,
     Message,
     Request,
     Spent,
@@ -255,6 +258,27 @@ def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> 
         ("provider_error", 1.0),
         ("rate_limited", 5.0),
     ]
+
+
+def test_an_image_that_is_read_is_shown_and_the_record_has_its_file_alone(cell: Cell) -> None:
+    """With each request from then on, also of a runner that resumes the run."""
+    cell.tell("look at it")
+    png = b"\x89PNG\r\n\x1a\n\0 a picture"
+    with open(f"{cell.checkout}/shot.png", "wb") as file:
+        file.write(png)
+    image = Image("image/png", base64.b64encode(png).decode())
+
+    def away(request: Request) -> Completion:
+        raise ModelFailure("authentication", "no answer")
+
+    _, first = work(cell, calls(ToolUse("a", "read_file", {"path": "shot.png"})), away)
+    _, last = work(cell, calls(bash("true")), says("A picture."))
+
+    assert [request.images for request in (*first.requests, *last.requests)] == [(), (image,), (image,), (image,)]
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    record = read(f"{cell.checkout}/logs/transcripts/{name}")
+    assert image.data not in record
+    assert hashlib.sha256(png).hexdigest() in record
 
 
 @pytest.mark.parametrize("kind", ["unavailable", "authentication"])

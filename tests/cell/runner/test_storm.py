@@ -18,7 +18,7 @@ import pytest
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, Runner, limits, read
 from tests.cell.runner.doors import ModelDoor
-from tests.keep.model_door.dialects import Called, OpenAI
+from tests.keep.model_door.dialects import Called, Chat
 from tests.keep.model_door.doors import KEY, DoorProcess
 from tests.keep.model_door.peer import Answer, Peer
 
@@ -29,8 +29,8 @@ ACT = re.compile(r"echo (job-\d+ \w+) >> logs/acts")
 FAILURES = (
     Answer((b'{"error": {"message": "slow down"}}',), status=429, headers=(("retry-after", "1"),)),
     Answer((b'{"error": {"message": "busy"}}',), status=503),
-    Answer(OpenAI().reply(("I am about to",))[:2]),
-    Answer(OpenAI().reply(("I am about to",))[:2], then="reset"),
+    Answer(Chat().reply(("I am about to",))[:2]),
+    Answer(Chat().reply(("I am about to",))[:2], then="reset"),
 )
 
 
@@ -46,7 +46,7 @@ class Provider:
             self.failed += 1
             return FAILURES[self.failed % len(FAILURES)]
         act = self._next_act(body["messages"])
-        dialect = OpenAI()
+        dialect = Chat()
         if act is None:
             return Answer(dialect.reply((f"Done: {', '.join(sorted(self._jobs(body['messages'])))}.",)))
         return Answer(dialect.reply((), (Called(f"call_{len(body['messages'])}", input={"command": act}),)))
@@ -105,7 +105,7 @@ def end_all_of(run: Runner) -> None:
 
 def storm(cell: Cell, tmp_path: Path, jobs: int, between: float, lull: float, seed: int) -> None:
     chance, provider = random.Random(seed), Provider()
-    with Peer(OpenAI.content_type, provider) as peer:
+    with Peer(Chat.content_type, provider) as peer:
         door = Door(cell, peer.url, tmp_path / "door")
         door.start()
         cell._model = cast("ModelDoor", door)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from infra.keep.model_door.anthropic import AnthropicModel
+from infra.keep.model_door.chat import ChatModel
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.keys import Key
-from infra.keep.model_door.model import Model
 from infra.keep.model_door.ollama import OllamaModel
-from infra.keep.model_door.openai import OpenAIModel
-from infra.shared.model_settings import Choice
+from infra.keep.model_door.responses import ResponsesModel
+from infra.keep.model_door.streaming import StreamingModel
+from infra.shared.model_settings import CHAT, RESPONSES, Choice
 from tests.keep.model_door import wire
 from tests.keep.model_door.doors import KEY
 
@@ -55,7 +56,9 @@ class Dialect(Protocol):
     """What says that the connection lives, and nothing else."""
     path: str
 
-    def model(self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES) -> Model: ...
+    def model(
+        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
+    ) -> StreamingModel: ...
 
     def reply(
         self, texts: Sequence[str], calls: Sequence[Called] = (), reason: str = "", counted: Counted | None = ...
@@ -82,10 +85,11 @@ class Anthropic:
     whole, called, cut = "end_turn", "tool_use", "max_tokens"
     alive = wire.sse("ping", {"type": "ping"})
 
-    def model(self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES) -> Model:
-        return AnthropicModel(
-            Choice("anthropic", "claude-opus-5-5", url, MAX_TOKENS), idle_seconds, Key(KEY, None), most_bytes
-        )
+    def model(
+        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
+    ) -> StreamingModel:
+        choice = Choice("anthropic", "claude-opus-5-5", url, max_tokens, vision=True)
+        return AnthropicModel(choice, idle_seconds, Key(KEY, None), most_bytes)
 
     def reply(
         self,
@@ -132,13 +136,123 @@ class Anthropic:
         return [*made, *(("tool", tool["name"]) for tool in body.get("tools", []))]
 
 
-class OpenAI:
+class Responses:
+    """OpenAI's Responses API: a response is announced, its items grow one by one, and its end tells all of it."""
+
+    provider, content_type, path = "openai", "text/event-stream", "/responses"
+    whole, called, cut = "completed", "completed", "max_output_tokens"
+    alive = b": keep-alive\n\n"
+
+    def model(
+        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
+    ) -> StreamingModel:
+        choice = Choice("openai", "gpt-6.1-terra", url, max_tokens, RESPONSES, vision=True)
+        return ResponsesModel(choice, idle_seconds, Key(KEY, None), most_bytes)
+
+    def reply(
+        self,
+        texts: Sequence[str],
+        calls: Sequence[Called] = (),
+        reason: str = "",
+        counted: Counted | None = Counted(),
+        reasoning: Sequence[str] = (),
+    ) -> tuple[bytes, ...]:
+        """`reasoning`: the encrypted content of items of it, at the beginning."""
+        made = [("response.created", {"response": self._response("in_progress", [])})]
+        output: list[dict[str, Any]] = []
+        for secret in reasoning:
+            item: dict[str, Any] = {"type": "reasoning", "id": f"rs_{len(output)}", "summary": []}
+            done = item | {"encrypted_content": secret}
+            self._item(made, output, item | {"encrypted_content": secret[:3]}, [], done | {"status": "completed"})
+        for text in texts:
+            item = {"type": "message", "id": f"msg_{len(output)}", "role": "assistant", "status": "in_progress"}
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            deltas = [
+                ("response.output_text.delta", {"content_index": 0, "logprobs": [], "delta": text[at : at + 7]})
+                for at in range(0, len(text), 7)
+            ]
+            done = item | {"content": [part], "status": "completed"}
+            self._item(made, output, item | {"content": []}, deltas, done)
+        for call in calls:
+            raw = json.dumps(call.input) if call.raw is None else call.raw
+            size = max(7, len(raw) // 500)
+            item = {"type": "function_call", "id": f"fc_{len(output)}", "call_id": call.id or "", "name": call.name}
+            deltas = [
+                ("response.function_call_arguments.delta", {"delta": raw[at : at + size]})
+                for at in range(0, len(raw), size)
+            ]
+            done = item | {"arguments": raw, "status": "completed"}
+            self._item(made, output, item | {"arguments": "", "status": "in_progress"}, deltas, done)
+        is_whole = reason in ("", "completed")
+        status = "completed" if is_whole else "incomplete"
+        usage = counted and {
+            "input_tokens": counted.input + counted.cache_read + counted.cache_write,
+            "input_tokens_details": {
+                "cached_tokens": counted.cache_read,
+                "cache_write_tokens": counted.cache_write,
+            },
+            "output_tokens": counted.output,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 1,
+        }
+        why = None if is_whole else {"reason": reason}
+        end = self._response(status, output) | {"usage": usage, "incomplete_details": why}
+        made.append((f"response.{status}", {"response": end}))
+        return tuple(wire.sse(kind, {"type": kind, "sequence_number": n} | data) for n, (kind, data) in enumerate(made))
+
+    def _item(
+        self,
+        made: list[tuple[str, dict[str, Any]]],
+        output: list[dict[str, Any]],
+        first: dict[str, Any],
+        deltas: list[tuple[str, dict[str, Any]]],
+        done: dict[str, Any],
+    ) -> None:
+        place = {"output_index": len(output)}
+        made.append(("response.output_item.added", place | {"item": first}))
+        made += [(kind, {"item_id": first["id"]} | place | data) for kind, data in deltas]
+        made.append(("response.output_item.done", place | {"item": done}))
+        output.append(done)
+
+    def _response(self, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+        told = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-6.1-terra", "error": None}
+        rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "instructions": None}
+        return told | rest | {"status": status, "output": output, "incomplete_details": None}
+
+    def error(self, message: str) -> bytes:
+        told = {"type": "error", "code": "server_error", "message": message, "param": None, "sequence_number": 9}
+        return wire.sse("error", told)
+
+    def refusal(self, message: str) -> bytes:
+        return json.dumps({"error": {"message": message, "type": "some_error", "param": None, "code": None}}).encode()
+
+    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
+        made: list[tuple[str, ...]] = [("system", body["instructions"])] if "instructions" in body else []
+        for item in body["input"]:
+            match item["type"]:
+                case "message" if item["role"] == "assistant":
+                    made.append(("said", item["content"]))
+                case "message":
+                    made += [("user", part["text"]) for part in item["content"] if part["type"] == "input_text"]
+                case "function_call":
+                    made.append(("call", item["call_id"], item["name"], json.dumps(json.loads(item["arguments"]))))
+                case "function_call_output":
+                    made.append(_result(item["call_id"], item["output"]))
+        return [*made, *(("tool", tool["name"]) for tool in body.get("tools", []))]
+
+
+class Chat:
+    """OpenAI's Chat Completions."""
+
     provider, content_type, path = "openai", "text/event-stream", "/chat/completions"
     whole, called, cut = "stop", "tool_calls", "length"
     alive = b": keep-alive\n\n"
 
-    def model(self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES) -> Model:
-        return OpenAIModel(Choice("openai", "gpt-6.1-terra", url, MAX_TOKENS), idle_seconds, Key(KEY, None), most_bytes)
+    def model(
+        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
+    ) -> StreamingModel:
+        choice = Choice("openai", "gpt-6.1-terra", url, max_tokens, CHAT, vision=True)
+        return ChatModel(choice, idle_seconds, Key(KEY, None), most_bytes)
 
     def reply(
         self,
@@ -203,8 +317,10 @@ class Ollama:
     whole, called, cut = "stop", "stop", "length"
     alive = b"\n"
 
-    def model(self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES) -> Model:
-        return OllamaModel(Choice("ollama", "qwen3", url, MAX_TOKENS), idle_seconds, 8192, most_bytes)
+    def model(
+        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
+    ) -> StreamingModel:
+        return OllamaModel(Choice("ollama", "qwen3", url, max_tokens, vision=True), idle_seconds, 8192, most_bytes)
 
     def reply(
         self,
@@ -250,4 +366,4 @@ def _result(id: str, text: str) -> tuple[str, ...]:
     return ("failed", id, text.removeprefix("ERROR: ")) if text.startswith("ERROR: ") else ("result", id, text)
 
 
-DIALECTS: tuple[Dialect, ...] = (Anthropic(), OpenAI(), Ollama())
+DIALECTS: tuple[Dialect, ...] = (Anthropic(), Responses(), Chat(), Ollama())

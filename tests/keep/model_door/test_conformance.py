@@ -16,7 +16,6 @@ from infra.keep.model_door.background import load_all
 from infra.keep.model_door.booking import MOST_TOKENS_PER_SECOND, NOTICE_SECONDS
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
-from infra.keep.model_door.streaming import StreamingModel
 from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, Request, Text, ToolResult, ToolUse, Usage
 from infra.shared.conversation import MAX_TOKENS as CUT
 from tests.keep.model_door import dialects
@@ -33,7 +32,7 @@ EARLIER = (
     Message("user", (ToolResult("call_0", ""),)),
 )
 
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.provider)
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
 
 
 def ask(
@@ -42,8 +41,9 @@ def ask(
     request: Request | None = None,
     idle_seconds: float = IDLE_SECONDS,
     most_bytes: int = MAX_BYTES,
+    max_tokens: int = dialects.MAX_TOKENS,
 ) -> Answer:
-    model = dialect.model(url, idle_seconds, most_bytes)
+    model = dialect.model(url, idle_seconds, most_bytes, max_tokens)
 
     async def call() -> Answer:
         load_all(model.loads)
@@ -56,18 +56,22 @@ def ask(
     return asyncio.run(call())
 
 
-def hear(dialect: Dialect, sent: Sent, idle_seconds: float = IDLE_SECONDS) -> Answer:
+def hear(
+    dialect: Dialect, sent: Sent, idle_seconds: float = IDLE_SECONDS, max_tokens: int = dialects.MAX_TOKENS
+) -> Answer:
     with Peer(dialect.content_type, lambda body: sent) as peer:
-        return ask(dialect, peer.url, idle_seconds=idle_seconds)
+        return ask(dialect, peer.url, idle_seconds=idle_seconds, max_tokens=max_tokens)
 
 
 def heard(dialect: Dialect, *calls: Called, texts: tuple[str, ...] = (), reason: str = "") -> Completion:
     return hear(dialect, Sent(dialect.reply(texts, calls, reason))).completion
 
 
-def fail(dialect: Dialect, sent: Sent, idle_seconds: float = IDLE_SECONDS) -> CallFailure:
+def fail(
+    dialect: Dialect, sent: Sent, idle_seconds: float = IDLE_SECONDS, max_tokens: int = dialects.MAX_TOKENS
+) -> CallFailure:
     with pytest.raises(CallFailure) as caught:
-        hear(dialect, sent, idle_seconds)
+        hear(dialect, sent, idle_seconds, max_tokens)
     assert len(caught.value.message) < 1500
     return caught.value
 
@@ -237,7 +241,6 @@ def test_a_reply_that_breaks_off_anywhere_is_a_failure(dialect: Dialect, then: s
 def test_what_calls_a_tool_was_made_as_well(dialect: Dialect) -> None:
     """A long call behind a word: when the reply breaks off after it, its bytes count as those of the word do."""
     model = dialect.model("http://127.0.0.1:9", IDLE_SECONDS, MAX_BYTES)
-    assert isinstance(model, StreamingModel)
     reply = model.exchange(a_request(messages=EARLIER)).reply
     called = Called("call_1", "write_file", {"content": "x" * 50_000})
     for line in b"".join(dialect.reply(("So.",), (called,))).split(b"\n"):
@@ -294,14 +297,12 @@ def test_silence_is_given_up(dialect: Dialect, then: str) -> None:
 
 
 @every_dialect
-def test_signs_of_life_do_not_shorten_what_may_have_been_made(
-    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signs_of_life_do_not_shorten_what_may_have_been_made(dialect: Dialect) -> None:
     """Some providers hold a long call back until it is whole, and say meanwhile only that they are there."""
-    monkeypatch.setattr(dialects, "MAX_TOKENS", 100_000)
     pieces = dialect.reply(("Hello.",))
     begun = next(count for count in range(1, len(pieces)) if b'"He' in b"".join(pieces[:count]))
-    failure = fail(dialect, Sent((*pieces[:begun], dialect.alive), "endless", pause=0.05), SHORT_SECONDS)
+    sent = Sent((*pieces[:begun], dialect.alive), "endless", pause=0.05)
+    failure = fail(dialect, sent, SHORT_SECONDS, max_tokens=100_000)
     assert failure.usage
     assert failure.usage.output_tokens >= (NOTICE_SECONDS + 0.9 * SHORT_SECONDS) * MOST_TOKENS_PER_SECOND
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.model_door import ollama, ollama_stream, openai_stream
+from infra.keep.model_door import chat_stream, ollama, ollama_stream, responses_stream
+from infra.keep.model_door.chat import body
 from infra.keep.model_door.errors import BrokenReply, ProviderError, type_of_failure
-from infra.keep.model_door.openai import body
-from infra.keep.model_door.streaming import most_usage, refusal
+from infra.keep.model_door.streaming import StreamedReply, most_usage, refusal
 from infra.keep.model_door.tool_calls import ID_LENGTH
 from infra.shared.conversation import (
     END_TURN,
@@ -30,15 +31,15 @@ from infra.shared.conversation import (
     Usage,
 )
 from tests.keep.model_door.conversations import requests
-from tests.keep.model_door.dialects import DIALECTS, Called, Counted, Dialect, Ollama, OpenAI
+from tests.keep.model_door.dialects import Called, Chat, Counted, Dialect, Ollama, Responses
 from tests.keep.model_door.doors import KEY, ROOT, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
 
 MOST = Usage(1000, 100)
 
 
-def hear(*lines: dict[str, Any] | bytes) -> openai_stream.OpenAIReply:
-    reply = openai_stream.OpenAIReply("m", MOST)
+def hear(*lines: dict[str, Any] | bytes) -> chat_stream.ChatReply:
+    reply = chat_stream.ChatReply("m", MOST)
     for line in lines:
         reply.take(line if isinstance(line, bytes) else b"data: " + json.dumps(line).encode())
     return reply
@@ -189,14 +190,18 @@ def test_ollama_is_told_the_tool_of_each_result_and_to_cut_nothing() -> None:
     assert "num_ctx" not in ollama.body(a_request(), "m", 9, None)["options"]
 
 
+READERS: dict[Dialect, Callable[[], StreamedReply]] = {
+    Responses(): lambda: responses_stream.ResponsesReply("m", MOST),
+    Chat(): lambda: chat_stream.ChatReply("m", MOST),
+    Ollama(): lambda: ollama_stream.OllamaReply("m", MOST),
+}
 GOOD = {
-    dialect.provider: b"".join(dialect.reply(("Hello.",), (Called("a"), Called("b")), counted=Counted()))
-    for dialect in DIALECTS
+    dialect: b"".join(dialect.reply(("Hello.",), (Called("a"), Called("b")), counted=Counted())) for dialect in READERS
 }
 
 
 @given(
-    st.sampled_from([OpenAI(), Ollama()]),
+    st.sampled_from(list(READERS)),
     st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 6), st.binary(max_size=6)), max_size=4),
 )
 def test_a_reply_with_any_damage_is_a_completion_or_broken(
@@ -204,12 +209,10 @@ def test_a_reply_with_any_damage_is_a_completion_or_broken(
 ) -> None:
     """Bytes taken out or put in anywhere: never another exception, and never a call with other arguments than were
     sent unless they are whole."""
-    raw = GOOD[dialect.provider]
+    raw = GOOD[dialect]
     for place, length, bytes_put in damage:
         raw = raw[: place % len(raw)] + bytes_put + raw[place % len(raw) + length :]
-    reply: openai_stream.OpenAIReply | ollama_stream.OllamaReply = (
-        openai_stream.OpenAIReply("m", MOST) if dialect.provider == "openai" else ollama_stream.OllamaReply("m", MOST)
-    )
+    reply = READERS[dialect]()
     try:
         for line in raw.split(b"\n"):
             reply.take(line)
@@ -225,7 +228,7 @@ def test_a_reply_with_any_damage_is_a_completion_or_broken(
 
 def test_nothing_of_the_environment_reaches_the_client(tmp_path: Path) -> None:
     """It would send elsewhere, through a proxy; the control shows that the library alone falls for it."""
-    dialect = OpenAI()
+    dialect = Chat()
     with (
         Peer(dialect.content_type, lambda body: Answer(dialect.reply(("hello",)))) as peer,
         Peer(dialect.content_type, lambda body: Answer(dialect.reply(("trap",)))) as trap,

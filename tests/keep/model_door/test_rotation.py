@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.loop.patience import Outage, next_wait
 from infra.cell.model_client import ModelFailure
 from infra.keep.model_door.rotation import (
     BEGIN_SECONDS,
+    LACKS,
+    LEFT_AT_ONCE,
     MOST_WAIT_SECONDS,
     PASSING,
     PAUSE_SECONDS,
-    REFUSED_KEY,
     TRIES,
     FailedTry,
     Try,
@@ -26,7 +29,7 @@ from infra.keep.model_door.rotation import (
     next_try,
 )
 from infra.shared.conversation import ERROR_TYPES, Text
-from tests.keep.model_door.dialects import Ollama, OpenAI
+from tests.keep.model_door.dialects import Chat, Ollama
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
 
@@ -52,6 +55,7 @@ def walk(outcomes: list[tuple[str, float | None]], models: int, seconds_each: fl
         ([("authentication", None)] + [(AWAY, None)] * 9, 2, [0, 1, 1]),
         ([("authentication", None)] * 9, 3, [0, 1, 2]),
         ([(AWAY, None), ("authentication", None), (AWAY, None)], 2, [0, 0, 1]),
+        ([(LACKS, None), (AWAY, None), (AWAY, None)], 2, [0, 1, 1]),
         ([(TOO_LONG, None)] * 9, 2, [0]),
         ([(AWAY, None), (AWAY, None), (TOO_LONG, None), (AWAY, None)], 3, [0, 0, 1]),
         ([(SLOW_DOWN, 300.0)] * 9, 2, [0, 1]),
@@ -89,14 +93,16 @@ def test_whatever_fails_the_tries_are_few_and_in_order(
     assert all(after - before <= 1 for before, after in pairwise(places))
     assert all(one.wait_seconds <= MOST_WAIT_SECONDS for one in tries)
     assert all(seconds * count <= BEGIN_SECONDS for count in range(1, len(tries)))
-    assert all(type in PASSING | {REFUSED_KEY} for type, _ in failing[: len(tries) - 1])
+    assert all(type in PASSING | LEFT_AT_ONCE for type, _ in failing[: len(tries) - 1])
     told = decisive([FailedTry(one.model, *outcome) for one, outcome in zip(tries, failing, strict=False)])
-    assert told == (len(tries) - 1 if failing[len(tries) - 1][0] not in PASSING | {REFUSED_KEY} else 0)
+    types = [type for type, _ in failing[: len(tries)]]
+    able = [place for place, type in enumerate(types) if type != LACKS]
+    assert told == (len(tries) - 1 if types[-1] not in PASSING | LEFT_AT_ONCE else (able or [0])[0])
 
 
 # --- the door
 
-FIRST, SECOND = OpenAI(), Ollama()
+FIRST, SECOND = Chat(), Ollama()
 REFUSED = {status: Answer((FIRST.refusal("not now"),), status=status) for status in (401, 429, 503)}
 HELLO = Answer(SECOND.reply(("hello",)))
 
@@ -206,3 +212,21 @@ def test_when_all_fail_the_first_failure_is_told_with_the_others_words(tmp_path:
     assert "of the other models: ollama qwen3: unavailable: the connection" in caught.value.message
     assert [line["model"] for line in lines if line["event"] == "opened"] == ["gpt-6.1-terra"] * 2 + ["qwen3"] * 2
     assert "no price is known for the model 'gpt-unheard-of'" in problem
+
+
+def test_a_model_alone_is_tried_again_by_who_asked(tmp_path: Path) -> None:
+    """The door makes one call, and tells the provider's wait; the runner waits for so long and makes it again."""
+    answers = iter((replace(REFUSED[503], headers=(("retry-after", "7"),)), Answer(FIRST.reply(("hello",)))))
+    with Peer(FIRST.content_type, lambda body: next(answers)) as peer:
+        model = {"provider": "openai", "base_url": peer.url}
+        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
+            with pytest.raises(ModelFailure) as caught:
+                door.complete()
+            assert len(peer.requests) == 1
+            wait = next_wait(Outage(), caught.value.type, caught.value.retry_after_seconds, left=1000.0)
+            said = door.complete()
+            ledger = door.ledger()
+
+    assert (caught.value.type, wait) == ("unavailable", 7.0)
+    assert said.content == (Text("hello"),)
+    assert [line.get("error") for line in ledger if line["event"] == "settled"] == ["unavailable", None]

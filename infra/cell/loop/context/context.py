@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from infra.cell.loop.context import summarise, tokens, trim
+from infra.cell.loop.context.images import without_the_oldest
 from infra.cell.loop.context.trim import Cut, Cuts
 from infra.cell.model_client import ModelFailure
-from infra.shared.conversation import Completion, Message, Request, Text
+from infra.shared.conversation import Completion, Message, Request, Text, images_of
 
 LOW_WATER = 0.5
 """Shares of the budget: so much is left after cutting."""
@@ -100,10 +101,13 @@ class Context:
         return self._tokens_of(self._bytes)
 
     def append(self, message: Message) -> None:
+        """Also what is in the way: the oldest images, where there are more than a request may have."""
         size = tokens.bytes_of(message)
         self._messages.append(message)
         self._sizes.append(size)
         self._bytes += size
+        if any(images_of(block) for block in message.content):
+            self._set(without_the_oldest(self._messages))
 
     def make_room(self, step: int) -> None:
         """Bring the conversation within its budget. Raises OutOfRoom, ModelFailure when there is no money left,

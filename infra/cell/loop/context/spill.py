@@ -53,6 +53,14 @@ class Spill:
             RedactedFile(whole).replace(kept)
         return path
 
+    def keep_whole(self, content: bytes, ending: str) -> str:
+        """The same of what is no text and must not be cut, such as an image. Raises OSError."""
+        os.makedirs(self._directory, exist_ok=True)
+        path = f"{OUTPUTS}/{hashlib.sha256(content).hexdigest()[:16]}.{ending}"
+        self._make_room(len(content))
+        RedactedFile(os.path.join(self._checkout, path)).replace(content)
+        return path
+
     def _make_room(self, wanted: int) -> None:
         """The oldest go."""
         with os.scandir(self._directory) as entries:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 
-from infra.shared.conversation import Block, Message, Request, Usage, Value, to_plain
+from infra.shared.conversation import Block, Message, Request, Usage, Value, images_of, to_plain, without_images
 
 FIRST_TOKENS_PER_BYTE = 1 / 3
 """Careful: English text has some 4 bytes to a token, code and JSON 3."""
 LEAST_TOKENS_PER_BYTE, MOST_TOKENS_PER_BYTE = 1 / 16, 1.0
 """No token stands for less than a byte; a count outside of these is not believed."""
+
+IMAGE_BYTES = 7500
+"""An image counts as so many: 2,500 tokens, about what Claude and OpenAI's models make of a screenshot."""
 
 
 def bytes_of(message: Message) -> int:
@@ -20,7 +23,8 @@ def bytes_of(message: Message) -> int:
 
 
 def bytes_of_block(block: Block) -> int:
-    return _json_bytes(block)
+    images = images_of(block)
+    return len(images) * IMAGE_BYTES + (_json_bytes(without_images(block)) if images else _json_bytes(block))
 
 
 def bytes_before_messages(request: Request) -> int:

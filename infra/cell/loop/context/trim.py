@@ -1,7 +1,7 @@
 """Which long texts of an old conversation are cut to their two ends, and how. Pure.
 
 Results of tools, and strings in the arguments of calls, over LEAST_CHARS are cut, what is old and long first: by its
-bytes times its age. Everything else of a message stays as it was: its place, its ids, its errors.
+bytes times its age; images become words. Everything else of a message stays: its place, its ids, its errors.
 
 A result that was cut as it was made is cut again as soon as some newer ones like it are there, however much room is
 left: its whole lies in a file already, and its two ends would be sent with every request from then on."""
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from infra.cell.loop.context.clip import was_clipped
 from infra.cell.loop.context.spill import as_kept, path_of
 from infra.cell.loop.context.tokens import bytes_of_block
-from infra.shared.conversation import Block, Message, Text, ToolResult, ToolUse
+from infra.shared.conversation import Block, Message, Text, ToolResult, ToolUse, without_images
 from infra.shared.paths import OUTPUTS
 
 LEAST_CHARS = 1500
@@ -114,6 +114,7 @@ def made(messages: Sequence[Message], cuts: Sequence[Cut], where: Where) -> list
 
 
 def trimmed(block: Block, where: Where) -> Block:
+    block = without_images(block)
     match block:
         case ToolResult(content=text):
             return block._replace(content=_ends(text, where))

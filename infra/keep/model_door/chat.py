@@ -1,8 +1,9 @@
-"""OpenAI's models, and those of servers that speak Chat Completions as it does. Its package would
-bring nothing here but a second reader of the stream.
+"""OpenAI's models over Chat Completions, and those of servers that speak it as OpenAI does. Its package would bring
+nothing here but a second reader of the stream.
 
-What the format has no place for is said in words: a failed tool's result begins with `ERROR: `. Ids that OpenAI would
-refuse, of calls that another provider made, become others, always the same ones."""
+What the format has no place for is said in another way: a failed tool's result begins with `ERROR: `, and images of a
+result follow in a user's message. Ids that OpenAI would refuse, of calls that another provider made, become others,
+always the same ones."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ import json
 import re
 from typing import Any
 
-from infra.keep.model_door.openai_stream import OpenAIReply
+from infra.keep.model_door.chat_stream import ChatReply
 from infra.keep.model_door.streaming import Exchange, StreamingModel, most_usage
 from infra.keep.model_door.tool_calls import plain_id
-from infra.shared.conversation import Message, Request, Text, ToolResult, ToolUse
+from infra.shared.conversation import Image, Message, Request, Text, ToolResult, ToolUse
 
 
-class OpenAIModel(StreamingModel):
+class ChatModel(StreamingModel):
     """Calls of one model."""
 
     provider = "openai"
@@ -25,7 +26,7 @@ class OpenAIModel(StreamingModel):
 
     def exchange(self, request: Request) -> Exchange:
         made = {**body(request, self.name, self.max_tokens), "stream": True}
-        return Exchange(made, OpenAIReply(self.name, most_usage(made, self.max_tokens)))
+        return Exchange(made, ChatReply(self.name, most_usage(made, self.max_tokens, request.images)))
 
 
 FAILED = "ERROR: "
@@ -72,6 +73,17 @@ def texts_of(message: Message) -> list[str]:
     return [block.text for block in message.content if isinstance(block, Text) and block.text.strip()]
 
 
+def images_beside(message: Message) -> list[Text | Image]:
+    """All images of a user's message, those of results with words that say whose they are."""
+    made: list[Text | Image] = []
+    for block in message.content:
+        if isinstance(block, ToolResult) and block.images:
+            made += [Text(f"Shown by the call {plain_id(block.tool_use_id)}:"), *block.images]
+        elif isinstance(block, Image):
+            made.append(block)
+    return made
+
+
 def _user(message: Message) -> list[dict[str, Any]]:
     """Each result is a message of its own and comes first, as the provider demands."""
     made: list[dict[str, Any]] = [
@@ -79,8 +91,15 @@ def _user(message: Message) -> list[dict[str, Any]]:
         for block in message.content
         if isinstance(block, ToolResult)
     ]
-    texts = texts_of(message)
-    return made + ([{"role": "user", "content": _content(texts)}] if texts else [])
+    texts, images = texts_of(message), images_beside(message)
+    content = [_part(part) for part in (*images, *map(Text, texts))] if images else _content(texts)
+    return made + ([{"role": "user", "content": content}] if content else [])
+
+
+def _part(block: Text | Image) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{block.data}"}}
 
 
 def _assistant(message: Message) -> list[dict[str, Any]]:

@@ -19,10 +19,10 @@ from infra.keep.model_door.tool_calls import arguments_of, check_ids, plain_id
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
-    MOST_TOKENS,
     REFUSAL,
     TOOL_USE,
     Completion,
+    Count,
     Text,
     ToolUse,
     Usage,
@@ -31,8 +31,6 @@ from infra.shared.conversation import (
 _REASONS = {"stop": END_TURN, "tool_calls": TOOL_USE, "length": MAX_TOKENS, "content_filter": REFUSAL}
 MAX_CALLS = 1000
 """In one reply."""
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -87,7 +85,7 @@ class _Call:
         self.pieces: list[str] = []
 
 
-class OpenAIReply(PlainReply):
+class ChatReply(PlainReply):
     """A reply as far as it has come."""
 
     def __init__(self, model: str, most: Usage) -> None:

@@ -1,0 +1,241 @@
+"""What is the Responses API's own: reasoning that goes back with the call it led to, and ends that others have not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.keep.model_door.errors import BrokenReply, ProviderError, type_of_failure
+from infra.keep.model_door.responses import body
+from infra.keep.model_door.responses_stream import ResponsesReply
+from infra.keep.model_door.streaming import THINKING_SILENCE
+from infra.keep.model_door.thinking import Thoughts
+from infra.shared.conversation import MAX_TOKENS as CUT
+from infra.shared.conversation import (
+    REFUSAL,
+    TOOL_USE,
+    Completion,
+    Message,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+)
+from tests.keep.model_door.dialects import Called, Responses
+from tests.keep.model_door.doors import KEY, DoorProcess, a_request
+from tests.keep.model_door.peer import Answer, Peer
+
+MOST = Usage(1000, 100)
+MODEL = "gpt-6.1-terra"
+SECRET = "gAAAAA-encrypted"
+DIALECT = Responses()
+
+
+def hear(pieces: tuple[bytes, ...]) -> ResponsesReply:
+    reply = ResponsesReply("m", MOST, THINKING_SILENCE)
+    for line in b"".join(pieces).split(b"\n"):
+        reply.take(line)
+    return reply
+
+
+def changed(pieces: tuple[bytes, ...], kind: str, change: Any) -> tuple[bytes, ...]:
+    """The pieces with the data of the last event of this kind changed by `change`."""
+    place = max(n for n, piece in enumerate(pieces) if f'"{kind}"'.encode() in piece)
+    data = json.loads(pieces[place].partition(b"data: ")[2])
+    change(data)
+    made = b"event: x\ndata: " + json.dumps(data).encode() + b"\n\n"
+    return (*pieces[:place], made, *pieces[place + 1 :])
+
+
+def after(completion: Completion, text: str = "done") -> tuple[Message, ...]:
+    """The conversation behind this answer, as the runner continues it."""
+    results = tuple(ToolResult(block.id, text) for block in completion.content if isinstance(block, ToolUse))
+    return Message("assistant", completion.content), Message("user", results)
+
+
+# --- reasoning
+
+
+def _remembered(pieces: tuple[bytes, ...]) -> tuple[Thoughts, Completion]:
+    """A model's memory after it was answered so, and the answer."""
+    thoughts = Thoughts()
+    _, fingerprint = body(a_request(), MODEL, 9, thoughts)
+    reply = hear(pieces)
+    thoughts.remember(reply.items_to_send_back(), fingerprint)
+    return thoughts, reply.completion(frozenset())
+
+
+REASONED = DIALECT.reply(("I look.",), (Called("call_1"), Called("call_2")), reasoning=(SECRET,))
+
+
+def test_reasoning_goes_back_with_the_calls_that_it_led_to() -> None:
+    """Encrypted, as it was when it was done, before the words and calls behind it; nothing is stored there."""
+    thoughts, answer = _remembered(REASONED)
+    made, _ = body(a_request(messages=after(answer)), MODEL, 9, thoughts)
+
+    assert (made["store"], made["include"]) == (False, ["reasoning.encrypted_content"])
+    assert [item["type"] for item in made["input"]] == [
+        *("message", "reasoning", "message", "function_call", "function_call"),
+        *("function_call_output", "function_call_output"),
+    ]
+    assert made["input"][1] == {"type": "reasoning", "id": "rs_0", "summary": [], "encrypted_content": SECRET}
+    assert SECRET not in repr(answer), "the runner has no part of it"
+
+
+def test_reasoning_goes_back_to_its_own_place_alone() -> None:
+    """Not behind another beginning, nor to words or calls that the model did not send: the runner cannot move it."""
+    thoughts, answer = _remembered(REASONED)
+    text, first, second = answer.content
+    assert isinstance(first, ToolUse)
+    others = (
+        a_request("another directive", messages=after(answer)),
+        a_request(messages=after(answer._replace(content=(Text("I look away."), first, second)))),
+        a_request(messages=after(answer._replace(content=(text, first._replace(input={}), second)))),
+        a_request(messages=after(answer._replace(content=(text, second, first)))),
+    )
+    for request in others:
+        assert SECRET not in json.dumps(body(request, MODEL, 9, thoughts)[0])
+    assert SECRET in json.dumps(body(a_request(messages=after(answer)), MODEL, 9, thoughts)[0])
+
+
+def test_what_the_provider_would_refuse_does_not_go_back() -> None:
+    """Reasoning without its encrypted content, which it knows nothing of, and reasoning that nothing follows."""
+
+    def without(data: dict[str, Any]) -> None:
+        del data["item"]["encrypted_content"]
+
+    bare = REASONED[:2] + changed(REASONED[2:3], "response.output_item.done", without) + REASONED[3:]
+    assert [item["type"] for item in hear(bare).items_to_send_back()] == ["message", "function_call", "function_call"]
+    swapped = [piece.replace(b'"output_index": 0', b'"output_index": 9') for piece in REASONED]
+    assert hear(tuple(swapped)).items_to_send_back()[-1]["type"] == "function_call"
+
+
+def test_the_phase_of_a_text_goes_back() -> None:
+    """The provider asks for it: without it, later replies get worse."""
+
+    def with_phase(data: dict[str, Any]) -> None:
+        data["item"]["phase"] = "commentary"
+
+    pieces = DIALECT.reply(("I look.",), (Called("call_1"),))
+    place = next(n for n, piece in enumerate(pieces) if b"output_item.done" in piece)
+    pieces = (*changed(pieces[: place + 1], "response.output_item.done", with_phase), *pieces[place + 1 :])
+    thoughts, answer = _remembered(pieces)
+    made, _ = body(a_request(messages=after(answer)), MODEL, 9, thoughts)
+    assert made["input"][1] == {"type": "message", "role": "assistant", "content": "I look.", "phase": "commentary"}
+
+
+def test_a_model_that_does_not_reason_is_not_asked_for_reasoning() -> None:
+    """It would refuse the whole call."""
+    assert "include" not in body(a_request(), "gpt-4.1", 9, Thoughts())[0]
+
+
+def test_the_door_keeps_reasoning_between_calls(tmp_path: Path) -> None:
+    """Through a real door: the second request of the same conversation has it, the answers to the runner never."""
+    replies = iter((REASONED, DIALECT.reply(("Done.",))))
+    with Peer(DIALECT.content_type, lambda body: Answer(next(replies))) as peer:
+        model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
+        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
+            first = door.complete(a_request())
+            last = door.complete(a_request(messages=after(first)))
+            ledger = door.ledger()
+
+    assert [sent.path for sent in peer.requests] == ["/responses"] * 2
+    assert (first.stop_reason, last.content) == (TOOL_USE, (Text("Done."),))
+    assert "reasoning" in [item["type"] for item in peer.requests[1].body["input"]]
+    assert [line["measured"] for line in ledger if line["event"] == "settled"] == [True, True]
+
+
+# --- ends
+
+
+def test_what_is_cut_or_refused_is_told_as_that() -> None:
+    """Calls of it are dropped, whole ones as well; the words stay, also of an item that never came to its end."""
+    cut = DIALECT.reply(("So",), (Called("a"),), "max_output_tokens")
+    assert hear(cut).completion(frozenset()) == Completion((Text("So"),), CUT, MODEL, Usage(100, 20))
+    filtered = DIALECT.reply(("So",), reason="content_filter")
+    assert hear(filtered).completion(frozenset()).stop_reason == REFUSAL
+    torn = tuple(piece for piece in filtered if b"output_item.done" not in piece)
+    assert hear(torn).completion(frozenset()).content == (Text("So"),)
+    refused = tuple(
+        piece.replace(b"output_text", b"refusal").replace(b'"text": ', b'"refusal": ')
+        for piece in DIALECT.reply(("I will not.",))
+    )
+    assert hear(refused).completion(frozenset()) == Completion((Text("I will not."),), REFUSAL, MODEL, Usage(100, 20))
+
+
+def _set(**values: Any) -> Any:
+    def change(data: dict[str, Any]) -> None:
+        (data.get("item") or data.get("response") or data).update(values)
+
+    return change
+
+
+CALLED = DIALECT.reply((), (Called("a"), Called("b")))
+DONE, COMPLETED = "response.output_item.done", "response.completed"
+OPEN = tuple(piece for piece in CALLED if DONE.encode() not in piece)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        (changed(CALLED, DONE, _set(arguments='{"command": "rm"}')), "not what it is in the end"),
+        (changed(CALLED, DONE, _set(call_id="c")), "began as"),
+        (changed(CALLED, DONE, _set(name="write_file")), "began as"),
+        (changed(CALLED, DONE, _set(type="message")), "began as"),
+        (changed(CALLED, DONE, _set(status="in_progress")), "status is 'in_progress'"),
+        (changed(CALLED, DONE, _set(status="incomplete")), "is incomplete"),
+        (changed(CALLED, DONE, lambda data: data.update(output_index=7)), "was not open"),
+        (changed(OPEN, COMPLETED, _set(output=[])), "an item of it is not done"),
+        (changed(CALLED, COMPLETED, _set(status="in_progress")), "its status is 'in_progress'"),
+        (changed(CALLED, COMPLETED, lambda data: data["response"]["output"].pop()), "other tool calls than it had"),
+        (CALLED[:-1] + CALLED[-2:-1] + CALLED[-1:], "was not open"),
+        (CALLED + CALLED[-1:], "after the end"),
+        (CALLED[:1] + CALLED[:1] + CALLED[1:], "came twice"),
+        (CALLED[:2] + CALLED[1:], "began twice"),
+    ],
+)  # fmt: skip
+def test_a_reply_whose_parts_contradict_each_other_is_broken(pieces: tuple[bytes, ...], words: str) -> None:
+    """No call of it is let through."""
+    with pytest.raises(BrokenReply, match=words):
+        hear(pieces).completion(frozenset())
+
+
+def test_a_failed_response_is_typed_and_booked_at_what_it_says() -> None:
+    """Its error is the provider's; its usage is the last word."""
+    fault = {"code": "rate_limit_exceeded", "message": "slow down"}
+    usage = {"input_tokens": 100, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 40}}
+    told = {"type": "response.failed", "response": {"status": "failed", "error": fault, "usage": usage}}
+    reply = hear(CALLED[:3])
+    with pytest.raises(ProviderError) as caught:
+        reply.take(b"data: " + json.dumps(told).encode())
+
+    assert type_of_failure(200, (caught.value.type,), caught.value.message) == "rate_limited"
+    assert (reply.told, reply.measured) == (Usage(60, 7, 0, 40), True)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [("server_error", "provider_error"), ("invalid_prompt", "invalid_request"), ("image_too_large", "invalid_request")],
+)
+def test_errors_of_this_api_by_their_code(code: str, found: str) -> None:
+    """What the same words would meet again is not tried again."""
+    assert type_of_failure(200, (code,), "no") == found
+
+
+def test_contradicting_counts_are_none() -> None:
+    """More cached than there was: the worst case is booked."""
+    usage = {"input_tokens": 5, "output_tokens": 1, "input_tokens_details": {"cached_tokens": 6}}
+    reply = hear(changed(CALLED, COMPLETED, _set(usage=usage)))
+    assert not reply.measured
+    assert reply.completion(frozenset()).usage == MOST
+
+
+def test_reasoning_is_withheld_and_may_take_longer() -> None:
+    """While an item of it is open, silence is expected, and what may be made meanwhile is not seen."""
+    begun = hear(REASONED[:2])
+    assert (begun.silence, begun.hides) == (THINKING_SILENCE, True)
+    speaking = hear(REASONED[:4])
+    assert (speaking.silence, speaking.hides) == (1, False)

@@ -1,0 +1,425 @@
+"""Questions about an image, and tokens counted before a call: what every adapter has, and what it says it lacks."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cell.model_client import ModelFailure, count_tokens, vision
+from infra.keep.ledger.budget import Cost
+from infra.keep.ledger.ledger import Ledger
+from infra.keep.ledger.prices import FREE, Rates, Tariff, cost, tokens
+from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.background import load_all
+from infra.keep.model_door.counting import RateLimit
+from infra.keep.model_door.manual import ManualModel
+from infra.keep.model_door.model import Answer, Call, CallFailure, Model
+from infra.keep.model_door.script import Script
+from infra.keep.model_door.scripted import ScriptedModel
+from infra.keep.model_door.streaming import MOST_IMAGE_TOKENS, TOKENS_BESIDE_BYTES, StreamingModel
+from infra.model_door import Door
+from infra.shared.conversation import (
+    END_TURN,
+    MOST_IMAGE_CHARS,
+    MOST_IMAGES,
+    Completion,
+    Image,
+    Message,
+    Request,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+    VisionRequest,
+    to_plain,
+)
+from infra.shared.model_settings import Choice
+from infra.shared.paths import Paths
+from tests.keep.model_door.dialects import DIALECTS, Anthropic, Chat, Counted, Dialect, Ollama, Responses
+from tests.keep.model_door.doors import KEY, DoorProcess, a_request
+from tests.keep.model_door.peer import Answer as Sent
+from tests.keep.model_door.peer import Peer
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
+DOT = Image("image/png", base64.b64encode(PNG).decode())
+LARGE = Image("image/png", base64.b64encode(PNG + b"\0" * 3_000_000).decode())
+IDLE_SECONDS = 10.0
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
+
+
+def in_loop(model: StreamingModel, act: Callable[[], Any]) -> Any:
+    async def call() -> Any:
+        load_all(model.loads)
+        try:
+            return await act()
+        finally:
+            client = await model.loads[0].value()
+            await (client.aclose() if hasattr(client, "aclose") else client.close())
+
+    return asyncio.run(call())
+
+
+def images_in(value: Any) -> list[Any]:
+    """Everything in a request that holds the image's data, innermost."""
+    if isinstance(value, str):
+        return [value] if DOT.data in value else []
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [found for each in inner for found in images_in(each)]
+
+
+# --- images in a conversation
+
+
+SHOWN = (
+    Message("assistant", (ToolUse("call_1", "read_file", {"path": "dot.png"}),)),
+    Message("user", (ToolResult("call_1", "dot.png", images=(DOT,)), Text("See?"), DOT)),
+)
+
+
+@every_dialect
+def test_images_reach_the_provider_in_its_form(dialect: Dialect) -> None:
+    """One of a user's message and one of a result, which follows it where results can hold none."""
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
+        model = dialect.model(peer.url, IDLE_SECONDS)
+        in_loop(model, lambda: model.prepare(a_request(messages=SHOWN)).make())
+        body = peer.requests[0].body
+    assert len(images_in(body)) == 2
+    last: dict[str, Any] = (body["input"] if "input" in body else body["messages"])[-1]
+    url = f"data:image/png;base64,{DOT.data}"
+    source = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DOT.data}}
+    match dialect:
+        case Anthropic():
+            result, text, image = last["content"]
+            assert result["content"] == [{"type": "text", "text": "dot.png"}, source]
+            assert (text["text"], {**image, "cache_control": 0}) == ("See?", {**source, "cache_control": 0})
+        case Responses():
+            seen: dict[str, Any] = {"type": "input_image", "detail": "auto", "image_url": url}
+            assert body["input"][-2]["output"] == [{"type": "input_text", "text": "dot.png"}, seen]
+            assert last["content"] == [{"type": "input_text", "text": "See?"}, seen]
+        case Chat():
+            seen = {"type": "image_url", "image_url": {"url": url}}
+            assert body["messages"][-2]["content"] == "dot.png"
+            words = [{"type": "text", "text": said} for said in ("Shown by the call call_1:", "See?")]
+            assert last["content"] == [words[0], seen, seen, words[1]]
+        case Ollama():
+            assert body["messages"][-2]["content"] == "dot.png"
+            assert last["images"] == [DOT.data] * 2
+            assert last["content"] == "Shown by the call call_1:\n\nSee?"
+
+
+@every_dialect
+def test_a_model_that_sees_nothing_is_told_what_there_was(dialect: Dialect) -> None:
+    """Kind and size, no data."""
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
+        model = dialect.model(peer.url, IDLE_SECONDS)
+        model.sees = False
+        in_loop(model, lambda: model.prepare(a_request(messages=SHOWN)).make())
+        said = dialect.sent(peer.requests[0].body)
+    words = f"[image: image/png, {len(PNG)} bytes]"
+    assert ("result", "call_1", f"dot.png\n{words}") in said
+    assert words in "".join(text for kind, text, *_ in said if kind == "user")
+    assert images_in(peer.requests[0].body) == []
+
+
+@every_dialect
+def test_an_image_is_reserved_by_what_it_can_cost_and_not_by_its_bytes(dialect: Dialect) -> None:
+    """Four megabytes are no four million tokens; and a small count behind them is a count."""
+    model = dialect.model("http://127.0.0.1:9", IDLE_SECONDS)
+    plain = model.prepare(a_request()).most
+    seen = model.prepare(a_request(messages=(Message("user", (LARGE,)),))).most
+    assert MOST_IMAGE_TOKENS <= seen.input_tokens - plain.input_tokens <= MOST_IMAGE_TOKENS + 1000
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",), counted=Counted(1600, 2)))) as peer:
+        model = dialect.model(peer.url, IDLE_SECONDS)
+        answer = in_loop(model, lambda: model.vision(LARGE, "What is it?").make())
+    assert (answer.measured, answer.completion.usage) == (True, Usage(1600, 2))
+
+
+def test_what_is_no_image_is_refused_by_the_door(tmp_path: Path) -> None:
+    """A provider would refuse it, and every later call of a conversation that holds it."""
+    with DoorProcess(tmp_path, {"model": {"provider": "scripted"}}) as door:
+
+        def refused(*blocks: Any, role: str = "user") -> str:
+            messages = ({"role": "user", "content": []}, {"role": role, "content": [*blocks]})
+            status, answer = door.post(json.dumps({"system": [], "messages": messages, "tools": []}).encode())
+            assert status != 200
+            return f"{status} {answer['error']['type']}: {answer['error']['message']}"
+
+        plain = to_plain(DOT)
+        assert "not base64" in refused(plain | {"data": "%%%%"})
+        assert "is image/png, and says that it is image/gif" in refused(plain | {"media_type": "image/gif"})
+        assert "is none" in refused(plain | {"data": "AAAA"})
+        assert "Invalid enum value 'image/bmp'" in refused(plain | {"media_type": "image/bmp"})
+        assert f"<= {MOST_IMAGE_CHARS}" in refused(plain | {"data": "A" * (MOST_IMAGE_CHARS + 4)})
+        assert "in an assistant message" in refused(plain, role="assistant")
+        assert refused(*[plain] * (MOST_IMAGES + 1)).startswith("413 context_overflow")
+        assert refused(*[to_plain(LARGE)] * 6).startswith("413 context_overflow")
+
+
+# --- vision
+
+
+def test_a_question_about_an_image_is_a_call_like_any_other(tmp_path: Path) -> None:
+    """Reserved, settled and counted by price class, under the run's name; answered by words."""
+    dialect = Responses()
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",), counted=Counted(60, 20, 40)))) as peer:
+        model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
+        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
+            said = vision(door.places.model_socket, DOT, "What is it?", IDLE_SECONDS, "run-7")
+            opened, settled = door.ledger()
+    assert said == "A dot."
+    (item,) = peer.requests[0].body["input"]
+    assert [part["type"] for part in item["content"]] == ["input_image", "input_text"]
+    assert (opened["run"], settled["id"]) == ("run-7", opened["id"])
+    assert (settled["input_tokens"], settled["cache_read_tokens"], settled["output_tokens"]) == (60, 40, 20)
+    assert TOKENS_BESIDE_BYTES + MOST_IMAGE_TOKENS < opened["worst_tokens"] - 16_000 < MOST_IMAGE_TOKENS + 6000
+
+
+def test_an_answer_that_is_none_or_cut_is_told_as_that(tmp_path: Path) -> None:
+    """A refusal is a failure of the question; what was cut says so."""
+    dialect = Responses()
+    replies = iter(("max_output_tokens", "content_filter"))
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A d",), reason=next(replies)))) as peer:
+        model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
+        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
+            assert vision(door.places.model_socket, DOT, "?", IDLE_SECONDS) == "A d\n[cut at the limit of tokens]"
+            with pytest.raises(ModelFailure, match="the model refused: A d"):
+                vision(door.places.model_socket, DOT, "?", IDLE_SECONDS)
+
+
+def test_the_next_model_is_asked_when_the_first_sees_nothing(tmp_path: Path) -> None:
+    """Without a try of the first, which never will; and when none does, that is what is told, at no cost."""
+    dialect = Ollama()
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",)))) as peer:
+        seeing = {"provider": "ollama", "base_url": peer.url, "vision": True}
+        with DoorProcess(tmp_path / "two", {"model": {"provider": "scripted", "then": [seeing]}}) as door:
+            assert vision(door.places.model_socket, DOT, "What is it?", IDLE_SECONDS) == "A dot."
+            assert [line["provider"] for line in door.ledger()] == ["ollama"] * 2
+        with DoorProcess(tmp_path / "none", {"model": {**seeing, "vision": False}}) as door:
+            with pytest.raises(ModelFailure) as caught:
+                vision(door.places.model_socket, DOT, "What is it?", IDLE_SECONDS)
+            assert door.ledger() == []
+    assert caught.value.type == "tool_unavailable"
+    assert "ollama qwen3 takes no images" in caught.value.message
+    assert len(peer.requests) == 1
+
+
+def test_every_adapter_has_both_or_says_what_it_lacks(tmp_path: Path) -> None:
+    """In its interface, and typed."""
+    choice = Choice("", "m", "http://127.0.0.1:9", 9)
+    places = Paths(*(str(tmp_path / name) for name in "abcd"))
+    models: tuple[Model, ...] = (
+        *(dialect.model("http://127.0.0.1:9", IDLE_SECONDS) for dialect in DIALECTS),
+        ScriptedModel("demo", Script(scenes=()), 9),
+        ManualModel(choice, 9.0, places),
+    )
+
+    def has(act: Callable[[], Any]) -> bool:
+        try:
+            act()
+        except TimeoutError:  # it would have asked its provider
+            return True
+        except CallFailure as failure:
+            if failure.type != "tool_unavailable":
+                raise
+            return False
+        return True
+
+    def counts(model: Model) -> bool:
+        return has(lambda: asyncio.run(asyncio.wait_for(model.count_tokens(a_request()), 0.01)))
+
+    sees = {type(model).__name__ for model in models if has(functools.partial(model.vision, DOT, "?"))}
+    assert sees == {"AnthropicModel", "ResponsesModel", "ChatModel", "OllamaModel"}
+    counting = {type(model).__name__ for model in models if counts(model)}
+    assert counting == {"AnthropicModel", "ResponsesModel", "ScriptedModel"}
+
+
+# --- counting
+
+
+COUNTS: tuple[tuple[Dialect, str], ...] = (
+    (Anthropic(), "/v1/messages/count_tokens"),
+    (Responses(), "/responses/input_tokens"),
+)
+every_count = pytest.mark.parametrize(("dialect", "path"), COUNTS, ids=["Anthropic", "Responses"])
+
+
+@every_count
+def test_tokens_are_counted_by_the_provider_for_the_same_prompt(dialect: Dialect, path: str) -> None:
+    """Its texts, tools and images, and nothing that asks for a reply."""
+    counted = Sent((b'{"input_tokens": 321, "object": "x"}',), content_type="application/json")
+    with Peer("application/json", lambda body: counted) as peer:
+        model = dialect.model(peer.url, IDLE_SECONDS)
+        assert in_loop(model, lambda: model.count_tokens(a_request(messages=SHOWN))) == 321
+        sent = peer.requests[0]
+    assert sent.path == path
+    assert len(images_in(sent.body)) == 2
+    assert sent.body["tools"][0]["name"] == "bash"
+    assert not {"stream", "max_tokens", "max_output_tokens", "store", "include"} & sent.body.keys()
+    assert KEY in (sent.headers.get("x-api-key", "") + sent.headers.get("authorization", ""))
+
+
+@every_count
+@pytest.mark.parametrize(
+    ("status", "body", "type"),
+    [
+        (200, b'{"input_tokens": -1}', "provider_error"),
+        (200, b'{"input_tokens": "9"}', "provider_error"),
+        (200, b"<html>", "provider_error"),
+        (200, b"", "provider_error"),
+        (200, b'{"input_tokens": 1' + b" " * 70_000 + b"}", "provider_error"),
+        (302, b"", "provider_error"),
+        (401, b"no", "authentication"),
+        (429, b"{}", "rate_limited"),
+        (503, b"{}", "unavailable"),
+    ],
+)
+def test_what_is_no_count_is_a_typed_failure(dialect: Dialect, path: str, status: int, body: bytes, type: str) -> None:
+    """As for a reply."""
+    answer = Sent((body,), status=status, content_type="application/json")
+    with Peer("application/json", lambda _: answer) as peer:
+        model = dialect.model(peer.url, IDLE_SECONDS)
+        with pytest.raises(CallFailure) as caught:
+            in_loop(model, lambda: model.count_tokens(a_request()))
+    assert caught.value.type == type, caught.value.message
+    assert KEY not in caught.value.message
+
+
+def test_counting_costs_nothing_and_is_no_way_around_anything(tmp_path: Path) -> None:
+    """No line in the ledger; the same checks of the request; a pace of its own; and a model that has no price is asked
+    nothing."""
+    with DoorProcess(tmp_path / "a", {"model": {"provider": "scripted"}}) as door:
+        assert count_tokens(door.places.model_socket, a_request(), IDLE_SECONDS) > 20
+        assert door.ledger() == []
+        status, answer = door.http("POST", "/v1/count_tokens", b'{"system": [], "messages": [], "tools": []}')
+        assert (status, b"must be the user" in answer) == (400, True)
+    unpriced = {"model": {"provider": "anthropic", "name": "unheard-of"}}
+    failing = pytest.raises(ModelFailure, match="no price is known")
+    with DoorProcess(tmp_path / "b", unpriced, KEY) as door, failing:
+        count_tokens(door.places.model_socket, a_request(), IDLE_SECONDS)
+
+
+def test_counting_has_a_pace() -> None:
+    """So often within a minute, and then as late as the first is a minute old."""
+    limit = RateLimit(3)
+    for now in (0.0, 10.0, 20.0):
+        limit.take(now)
+    with pytest.raises(CallFailure) as caught:
+        limit.take(45.0)
+    assert (caught.value.type, caught.value.retry_after_seconds) == ("rate_limited", 15.0)
+    limit.take(60.0)
+
+
+# --- money
+
+
+class Spender:
+    """A model whose calls can take `most`, and take what they are told to, or fail."""
+
+    provider, name, problem, loads = "openai", "m", None, ()
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Usage, Answer | CallFailure]] = []
+        self.taken: list[Usage] = []
+        self.most = Usage()
+
+    def prepare(self, request: Request) -> Call:
+        self.most = self.calls[-1][0]
+        return self
+
+    def vision(self, image: Image, prompt: str) -> Call:
+        return self.prepare(VisionRequest(image, prompt).request)
+
+    async def count_tokens(self, request: Request) -> int:
+        return 10**9
+
+    async def make(self) -> Answer:
+        _, does = self.calls[-1]
+        usage = does.usage if isinstance(does, CallFailure) else does.completion.usage
+        self.taken.append(self.most if usage is None else usage)
+        if isinstance(does, CallFailure):
+            raise does
+        return does
+
+
+TARIFF = Tariff(Rates(1_000, 5_000, 1_250, 100))
+shares = st.floats(0, 1)
+outcomes = st.tuples(
+    st.sampled_from(["complete", "vision", "count"]),
+    st.integers(0, 4000),
+    st.integers(0, 400),
+    shares,
+    shares,
+    st.sampled_from(["answer", "unmeasured", "failure", "unknown"]),
+)
+
+
+@given(st.lists(outcomes, max_size=30), st.integers(0, 20_000), st.integers(0, 20_000))
+def test_no_sequence_of_calls_passes_a_cap(
+    tmp_path_factory: pytest.TempPathFactory,
+    wanted: list[tuple[str, int, int, float, float, str]],
+    day_limit: int,
+    unit_limit: int,
+) -> None:
+    """Completions, questions about images and counts in any order, with any use up to what they could take, broken off
+    or not: neither the day's nor the unit's money and tokens are passed, and the ledger says the same."""
+    limit, of_unit = Cost(day_limit * 1000, day_limit), Cost(unit_limit * 1000, unit_limit)
+    ledger = Ledger(str(tmp_path_factory.mktemp("money") / "ledger.jsonl"))
+    model = Spender()
+    accounts = Accounts(ledger, limit, of_unit, {("openai", "m"): TARIFF}, lambda: 1_800_000_000.0)
+    door = Door([model], accounts)
+
+    async def all_of_it() -> None:
+        for act, prompt, output, of_prompt, of_output, end in wanted:
+            usage = Usage(round(prompt * of_prompt), round(output * of_output))
+            failed = CallFailure("unavailable", "x", usage=None if end == "unknown" else usage)
+            done = Answer(Completion((Text("x"),), END_TURN, "m", usage), end == "answer")
+            model.calls.append((Usage(prompt, output), failed if end in ("failure", "unknown") else done))
+            with contextlib.suppress(CallFailure):
+                match act:
+                    case "complete":
+                        await door.call(a_request())
+                    case "vision":
+                        await door.look(VisionRequest(DOT, "?"))
+                    case _:
+                        await door.count(a_request())
+
+    asyncio.run(all_of_it())
+    spent = Cost(sum(cost(TARIFF, usage) for usage in model.taken), sum(tokens(usage) for usage in model.taken))
+    assert spent.within(limit)
+    assert spent.within(of_unit)
+    told = ledger.budget("2027-01-15", limit)
+    assert spent.within(told.spent), "what was used is at least what was written down"
+    assert told.spent.within(limit)
+    assert told.calls == len(model.taken)
+    ledger.close()
+
+
+def test_two_dozen_questions_at_once_cannot_pass_the_limit_together(tmp_path: Path) -> None:
+    """Each is reserved before it is made."""
+    limit = Cost(10**12, 10_500)
+    model = Spender()
+    used = Answer(Completion((Text("x"),), END_TURN, "m", Usage(1000, 0)))
+    model.calls.append((Usage(1000, 0), used))
+    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
+    door = Door([model], Accounts(ledger, limit, limit, {("openai", "m"): FREE}, lambda: 1_800_000_000.0))
+
+    async def at_once() -> list[Any]:
+        asked = [door.look(VisionRequest(DOT, "?")) if n % 2 else door.call(a_request()) for n in range(24)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    ended = asyncio.run(at_once())
+    assert sum(isinstance(each, Completion) for each in ended) == len(model.taken) == 10
+    assert {each.type for each in ended if isinstance(each, CallFailure)} == {"budget_exhausted"}
