@@ -76,6 +76,8 @@ class Progress(NamedTuple):
         failed = self.failed
         for each in effects.failed:
             failed = failed + 1 if each else 0
+        if self.failed < FAILED_TO_TELL:  # however many calls the step had, the model is warned first
+            failed = min(failed, MAX_FAILURES - 1)
         changed = effects.changed and effects.acts != self.acts
         got_on = changed or self.shows_news(effects.results)
         return Progress(

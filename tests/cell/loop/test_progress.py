@@ -166,6 +166,15 @@ def test_failing_again_and_again_is_noticed() -> None:
     assert told(model, progress.FAILURES) == [FAILED_TO_TELL]
 
 
+def test_however_many_calls_of_one_reply_fail_the_model_is_warned_before_the_run_ends() -> None:
+    """One more failure ends it; one that does not fail begins the count anew."""
+    many = calls(*(ToolUse(f"call-{nth}", "do", {"what": str(nth)}) for nth in range(3 * MAX_FAILURES)))
+    model = Canned([many, *turns()])
+    assert run(model, "{}", exit=1) == RunResult(StopReason.MAX_FAILURES, "", 2)
+    assert told(model, progress.FAILURES) == [1]
+    assert run(Canned([many, says("I give up.")]), "{}", exit=1).reason is StopReason.COMPLETED
+
+
 def test_what_waits_for_the_pm_is_not_stuck() -> None:
     """Its end says what it waits for."""
     assert run(Canned(turns()), "ok", awaits=lambda: True).reason is StopReason.AWAITING_APPROVAL
