@@ -101,7 +101,10 @@ def _of_arguments(run: Recorded, tools: Mapping[str, ToolSpec]) -> Iterator[Diff
         if done.result.detail in ("not_run", "cut_short"):
             continue
         tool = tools.get(done.call.name)
-        now = problem_with_input(tool, done.call.args) if tool else f"no such tool: {done.call.name!r}"
+        try:
+            now = problem_with_input(tool, done.call.args) if tool else f"no such tool: {done.call.name!r}"
+        except (KeyError, TypeError, AttributeError):  # a schema of the agent's own, with more than ours have
+            continue
         refused = done.result.error_code == VALIDATION
         if bool(now) is not refused:
             was = done.result.payload if refused else "the call was carried out"

@@ -16,7 +16,7 @@ from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.loop.registry import SideEffect, Tool, ToolError
-from infra.cell.loop.replay import replay
+from infra.cell.loop.replay import problem_with_step, replay
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse, to_plain
@@ -171,6 +171,18 @@ def test_a_tool_that_the_agent_gave_itself_is_replayed_from_the_record() -> None
     assert replay(recorded(lines)).differences == ()
     narrower = {"act": ACT._replace(input_schema=schema({"name": {"type": "string"}}))}
     assert [each.where for each in replay(recorded(lines), narrower).differences] == ["1.1", "2.1"]
+
+
+ODD_SCHEMAS = ({}, {"properties": {}}, {"properties": {"what": {"type": "array"}}, "required": []}, {"properties": 1})
+
+
+@each_row("odd", ODD_SCHEMAS)
+def test_arguments_of_a_schema_that_is_not_understood_are_not_judged(odd: dict[str, Any]) -> None:
+    """A later version of the agent's may know more of schemas than this one; and a record may hold anything."""
+    lines = run_of_three()
+    lines[0] |= to_plain(OPENING._replace(tools=(ACT._replace(input_schema=odd),)))
+    assert replay(recorded(lines)).differences == ()
+    assert problem_with_step(recorded(lines), 1) is None
 
 
 @each_row("steps", [1, 2])
