@@ -173,7 +173,10 @@ def test_a_tool_that_the_agent_gave_itself_is_replayed_from_the_record() -> None
     assert [each.where for each in replay(recorded(lines), narrower).differences] == ["1.1", "2.1"]
 
 
-ODD_SCHEMAS = ({}, {"properties": {}}, {"properties": {"what": {"type": "array"}}, "required": []}, {"properties": 1})
+ODD_SCHEMAS: tuple[dict[str, Any], ...] = (
+    *({}, {"properties": {}}, {"properties": 1}),
+    {"properties": {"what": {"type": "array"}}, "required": []},
+)
 
 
 @each_row("odd", ODD_SCHEMAS)
