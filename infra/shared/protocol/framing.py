@@ -16,11 +16,18 @@ from infra.shared.protocol.json_text import DEPTH, Container, JsonProblem, TooDe
 REPLY_BYTES = 10 << 20
 
 _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060\u00a0"
-_ASIDE = "think|thinking|thought|thoughts|reasoning|analysis|scratchpad|reflection"
+_ASIDE = "antthinking|think|thinking|thought|thoughts|reasoning|analysis|scratchpad|reflection"
 _LEADING = re.compile(rf"[{_INVISIBLE} \t\r\n]*")
-_REASONING = re.compile(rf"<({_ASIDE})\b[^<>\n]*>(?:(.*?)</\1[ \t]*>)?", re.DOTALL | re.IGNORECASE)
-_TURNS_ASIDE = re.compile(rf"(?P<open><(?:{_ASIDE})\b[^<>\n]*>|<!--)|</(?:{_ASIDE})[ \t]*>|-->", re.IGNORECASE)
-_COMES_BACK = re.compile(rf"</(?:{_ASIDE})[ \t]*>", re.IGNORECASE)
+_TAG = rf"(?:\w{{1,20}}:)?(?:{_ASIDE})"
+_REASONING = re.compile(rf"<({_TAG})\b[^<>\n]*>(?:(.*?)</\1[ \t]*>)?", re.DOTALL | re.IGNORECASE)
+_OPENS = rf"<{_TAG}\b[^<>\n]*>|\[think\]|◁think▷|<\|begin_of_thought\|>"
+_CLOSES = rf"</{_TAG}[ \t]*>|\[/think\]|◁/think▷|<\|end_of_thought\|>"
+"""The marks of reasoning that models are trained to write, for one whose server does not take it out."""
+_CHANNELS = r"<\|channel\|>[ \t]*(?:final|commentary)\b|<\|end\|>"
+_TURNS_ASIDE = re.compile(
+    rf"(?P<open>{_OPENS}|<\|channel\|>[ \t]*analysis\b|<!--)|{_CLOSES}|{_CHANNELS}|-->", re.IGNORECASE
+)
+_COMES_BACK = re.compile(_CLOSES, re.IGNORECASE)
 _MARK = re.compile(
     rf"^[ \t{_INVISIBLE}]*(?:(?:[-*]|\d+[.)])[ \t]+)?"
     r"(?:(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n]*)|(?P<open>[\[{]))",
@@ -28,6 +35,8 @@ _MARK = re.compile(
 )
 _FENCE_ALONE = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:json\w*)?\s*", re.IGNORECASE)
 FENCE_CHARS = 100
+MOST_LISTS = 1000
+"""Beyond that nobody looks: one may be meant, and each costs time."""
 _BLOCK = re.compile(r"block[ \t]+(\S+)[ \t\r]*", re.IGNORECASE)
 _LIKE = re.compile(r"\[\s*(?:\{|\Z)|\{\s*(?:[\"'“\w}]|\Z)")
 _ON_THE_SAME_LINE = re.compile(r"[ \t,]*[\[{]")
@@ -184,6 +193,10 @@ def _scan(text: str) -> Framed | Words | NotTaken:
                 found = container_at(text, next_one.end() - 1)
                 lists.append((next_one.end() - 1, found))
                 at = found.end
+                if len(lists) > MOST_LISTS:
+                    break
+        if len(lists) > MOST_LISTS:
+            return NotTaken(Why.FORM, f"the reply holds more than {MOST_LISTS} lists; expected one list")
     if not lists:
         return _without_a_list(text)
     if blocks.is_cut and all(found.closed for _, found in lists):

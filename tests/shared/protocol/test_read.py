@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infra.shared.protocol.framing import REPLY_BYTES, NotTaken, Why, Words
+from infra.shared.protocol.framing import MOST_LISTS, REPLY_BYTES, NotTaken, Why, Words
 from infra.shared.protocol.read import Requested, read
 from infra.shared.protocol.shapes import ERROR_TYPES, MOST_OPERATIONS, OPERATIONS, Operation, RefusedOperation
 from tests.shared.protocol.shapes_seen import FENCED, LS, SHAPES
@@ -139,6 +139,15 @@ def test_a_list_beside_a_piece_of_another_does_nothing() -> None:
         assert len(operations(text)) == 1, text
 
 
+def test_no_more_lists_are_looked_at_than_anybody_could_mean() -> None:
+    """Ten megabytes of them took half a minute."""
+    for text in ("{}" * 2000, "{}," * 2000, f"[{LS}]\n" * 2000):
+        found = read(text)
+        assert isinstance(found, NotTaken)
+        assert f"more than {MOST_LISTS} lists" in found.message
+    assert isinstance(read("{}" * 900), NotTaken)
+
+
 def test_a_list_in_reasoning_or_a_comment_does_nothing() -> None:
     for text in (
         f"Well.\n<think>\n[{LS}]\n</think>\nNo.",
@@ -147,9 +156,23 @@ def test_a_list_in_reasoning_or_a_comment_does_nothing() -> None:
         f'<Think time="3">\n[{LS}]\n</Think>\nNo.',
         f"<analysis>\n[{LS}]\n</analysis>\nNo.",
         f"<!--\n[{LS}]\n-->\nDone.",
+        f"<seed:think>\n[{LS}]\n</seed:think>\nNo.",
+        f"I could\n[{LS}]\n</seed:think>\nNo.",
+        f"I could\n[{LS}]\n[/THINK]\nNo.",
+        f"Well. [THINK]I could\n[{LS}]\nNo.",
+        f"◁think▷I could\n[{LS}]\n◁/think▷No.",
+        f"<|begin_of_thought|>\n[{LS}]\n<|end_of_thought|>\nNo.",
+        f"<|channel|>analysis<|message|>I could\n[{LS}]\n<|end|>No.",
     ):
         assert not isinstance(read(text), Requested), text
     for text in (f"I look.</think>\n[{LS}]", f"Well.\n<think>a</think>\n[{LS}]", f"<!-- a -->\n[{LS}]"):
+        assert len(operations(text)) == 1, text
+    for text in (
+        f"<seed:think>a</seed:think>\n[{LS}]",
+        f"◁think▷a◁/think▷\n[{LS}]",
+        f"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>\n[{LS}]",
+        f"<|channel|>analysis<|message|>a\n<|channel|>final<|message|>\n[{LS}]",
+    ):
         assert len(operations(text)) == 1, text
     tag = '[{"type": "shell", "command": "echo </think>"}]'
     assert len(operations(tag)) == 1
