@@ -24,6 +24,8 @@ BROKEN_REPLIES = 3
 """In a row: so many cut or senseless replies end the run."""
 SAME_REPLIES, OTHER_REPLIES = 4, 6
 """In a row, not taken: so many for the same reason, or for any, end the run."""
+MOST_OTHER_WORDS = 2
+"""Where nothing was carried out: so many replies in other words than those that were asked about end the run."""
 NOT_A_WORD = 20
 """An answer to the question whether that was the report is none itself when it has fewer characters."""
 
@@ -147,6 +149,7 @@ class ByOperations:
         self._is_undone = False
         """The last thing that was asked for was not done, or failed."""
         self._has_acted = False
+        self._other_words = 0
 
     def asked(self, completion: Completion) -> Asked:
         text = _text(completion)
@@ -176,6 +179,10 @@ class ByOperations:
         better = self._report if len(text.strip()) < NOT_A_WORD else text
         if may_not:
             return Respond(better, StopReason.INVALID_REPLIES)
+        if not self._has_acted and better != self._report:  # words of progress, where there is none
+            self._report, self._other_words = text, self._other_words + 1
+            is_over = self._other_words == MOST_OTHER_WORDS
+            return Respond(text, StopReason.INVALID_REPLIES) if is_over else Respond(text, advice=question)
         # A report may claim what was never done: what was done is known here.
         return Respond(better if self._has_acted else f"{better}\n\n{NOTHING_WAS_DONE}")
 

@@ -116,6 +116,21 @@ def test_a_question_is_answered_by_words_and_a_claim_is_set_right(tmp_path: Path
     assert failed.outcome.text == said
 
 
+def test_words_of_progress_without_an_act_tick_nothing(tmp_path: Path) -> None:
+    """In other words each time, they are asked about again, and end the run with its directives open."""
+    talks = ("I will look at the repository first.", "Sure! I look at the files now.", "Let me begin with the tests.")
+    for number, form in enumerate(("{}", '[{{"type": "message", "text": "{}"}}]')):
+        run = Run(tmp_path / str(number), *(form.format(each) for each in talks))
+        assert (run.outcome.reason, run.outcome.steps) == (StopReason.INVALID_REPLIES, 3)
+        assert run.told(1) == run.told(2)
+        asked_again = Run(
+            tmp_path / f"{number}-again", form.format(talks[0]), form.format(talks[1]), LIST, REPORT, "[]"
+        )
+        assert asked_again.outcome == RunResult(StopReason.COMPLETED, REPORT, 5)
+    named = Run(tmp_path / "named", "I am minifram.", "Yes, I am minifram, an agent.", "[]").outcome
+    assert named == RunResult(StopReason.COMPLETED, f"Yes, I am minifram, an agent.\n\n{NOTHING_WAS_DONE}", 3)
+
+
 def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> None:
     """Nothing of it is done; after three that are equal the words change, and the fourth ends the run."""
     broken = LIST.replace('"type"', "'type'")
