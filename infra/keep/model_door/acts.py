@@ -65,7 +65,7 @@ class Acts:
             if told is None:
                 return None
             can = told.get("capabilities")  # which servers of before 2025 do not say
-            self._known[which] = "tools" in can if isinstance(can, list) else None
+            self._known[which] = not isinstance(can, list) or "tools" in can
         return self._known.get(which) is not False
 
 
