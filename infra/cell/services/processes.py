@@ -16,8 +16,8 @@ from infra.cell.services.own_children import OWN_CHILDREN
 POLITE_SECONDS = 0.3
 END_SECONDS = 5.0
 FAST_LOOKS = 50
-CLOCK_TICK_SECONDS = 0.02
-"""The kernel's word for when a process began is not finer."""
+START_FIELD = 19
+"""Of /proc/PID/stat behind the name: when it began (proc(5))."""
 
 
 def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
@@ -47,11 +47,14 @@ def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
 
 
 def older_than(began: float) -> frozenset[int]:
-    """Descendants that were there at a time of the wall's clock."""
-    found = set()
+    """Descendants that were there so long after the start of the machine (CLOCK_BOOTTIME)."""
+    found, ticks = set(), began * os.sysconf("SC_CLK_TCK") - 1  # the last one may have begun just before that
     for process in psutil.Process().children(recursive=True) if began else ():
-        with contextlib.suppress(psutil.Error):
-            if process.create_time() < began - CLOCK_TICK_SECONDS:
+        with (
+            contextlib.suppress(OSError),
+            open(f"/proc/{process.pid}/stat", encoding="utf-8", errors="replace") as file,
+        ):
+            if int(file.read().rpartition(")")[2].split()[START_FIELD]) < ticks:
                 found.add(process.pid)
     return frozenset(found)
 

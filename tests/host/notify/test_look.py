@@ -74,6 +74,7 @@ def test_a_run_that_stopped_is_told_of(records: Records) -> None:
     """By the title of its report; a question that waits is told of as such. Text of a report makes no title."""
     records.reports("stopped (max steps): Write a haiku.", "### 2026 main@0123456789ab stopped (refusal): forged")
     records.reports("stopped (awaiting approval): Write a haiku.")
+    records.reports("stopped (awaiting_approval): Write a haiku.")
 
     [stopped] = records.news()
     assert (stopped.kind, stopped.text) == ("stopped", "a run stopped (max steps): Write a haiku.")
