@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import (
+    ACTS_PATH,
     COMPLETE_PATH,
     COUNT_PATH,
     ERROR_TYPES,
@@ -93,6 +95,16 @@ def health(socket_path: str, timeout_seconds: float) -> dict[str, Any]:
     if status != http.HTTPStatus.OK:
         raise _failure(status, answer)
     return answer
+
+
+def acts(socket_path: str, timeout_seconds: float) -> str | None:
+    """How a run that begins now asks for acts; None when the door does not say, as one of before did not."""
+    try:
+        status, answer = _exchange(socket_path, "GET", ACTS_PATH, None, timeout_seconds)
+    except ModelFailure:
+        return None
+    found = answer.get("acts") if status == http.HTTPStatus.OK else None
+    return found if found in (TOOLS, OPERATIONS) else None
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -16,6 +16,7 @@ from typing import Any
 from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, Idle, RunResult, Told
 from infra.cell.loop.recorded import OPENED
+from infra.cell.loop.ways import News
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.boot import TOOLS
@@ -122,7 +123,8 @@ def line_of(event: Acting | Acted | Answered | Told | Idle | Trimmed | Summarise
                 "facts": dict(result.facts),
             } | ({} if result.ok else {"detail": result.detail, "retriable": result.retriable})
         case Told(_, text, steered):
-            return "told", step | {"text": text, "steered": steered}
+            by = {"pm": steered.pm, "runtime": steered.runtime} if isinstance(steered, News) and steered.pm else {}
+            return "told", step | {"text": text, "steered": steered} | by
         case Idle():
             return "idle", step
         case Trimmed(_, blocks, before, after):

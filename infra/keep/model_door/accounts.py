@@ -17,6 +17,7 @@ from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, tokens
 from infra.keep.model_door.model import CallFailure
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Spent, Usage, to_plain
+from infra.shared.secret_shapes import redacted_and_cut
 
 SCHEMA = "minifram.budget/1"
 RUN_CHARACTERS = 200
@@ -64,7 +65,7 @@ class Accounts:
                 day=budget.day,
                 id=uuid.uuid4().hex,
                 unit=unit,
-                run=run[:RUN_CHARACTERS],
+                run=redacted_and_cut(run, RUN_CHARACTERS),  # the runner chose it
                 provider=provider,
                 model=model,
                 worst_usd=dollars(worst),

@@ -97,7 +97,7 @@ def _ends(text: str, where: Where) -> str:
     if len(text) <= LEAST_CHARS:
         return text
     path = where(text)
-    whole = f"the whole is in {path}, for read_file, grep or sed" if path else "the whole could not be kept"
+    whole = f"the whole is in {path}, for grep or sed" if path else "the whole could not be kept"
     note = f"[… {len(text)} characters were here, cut later to make room: {whole} …]"
     return f"{text[:END_CHARS]}\n{note}\n{text[-END_CHARS:]}"
 
