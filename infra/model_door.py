@@ -109,7 +109,7 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, s
     limit = Cost(nano_dollars(settings.budget.daily_usd), settings.budget.daily_tokens)
     unit_limit = Cost(nano_dollars(settings.budget.unit_usd), settings.budget.unit_tokens)
     try:
-        accounts = Accounts(Ledger(places.ledger), limit, unit_limit, prices, time.time)
+        accounts = Accounts(Ledger(places.ledger), limit, unit_limit, prices, time.time, _unsynced)
     except OSError as error:
         log.error("door.not_opened", reason=f"the ledger {places.ledger} must be readable and writable: {error}")
         return Exit.FAILURE
@@ -125,6 +125,10 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, s
     loads = [thing for model in priced for thing in model.loads]
     serve(door.app, server, (lambda: load_all(loads)) if loads else None)
     return Exit.OK
+
+
+def _unsynced(error: BaseException) -> None:
+    log.error("ledger.write_failed", reason=str(error))
 
 
 class Door:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import (
     ACTS_PATH,
@@ -79,8 +81,7 @@ def count_tokens(socket_path: str, request: Request, timeout_seconds: float) -> 
 def _asked(socket_path: str, path: str, asked: Value, timeout_seconds: float) -> dict[str, Any]:
     """The door's answer, when it is no failure. Raises ModelFailure."""
     try:
-        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
-        body = json.dumps(to_plain(asked), ensure_ascii=False).encode(errors="replace")
+        body = _encoded(asked)
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFailure("invalid_request", f"the conversation cannot be written as JSON: {error}") from None
     status, answer = _exchange(socket_path, "POST", path, body, timeout_seconds)
@@ -105,6 +106,14 @@ def acts(socket_path: str, timeout_seconds: float) -> str | None:
         return None
     found = answer.get("acts") if status == http.HTTPStatus.OK else None
     return found if found in (TOOLS, OPERATIONS) else None
+
+
+def _encoded(asked: Value) -> bytes:
+    try:
+        return msgspec.json.encode(asked)
+    except UnicodeEncodeError:
+        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
+        return json.dumps(to_plain(asked), ensure_ascii=False).encode(errors="replace")
 
 
 class _UnixConnection(http.client.HTTPConnection):

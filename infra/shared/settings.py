@@ -51,7 +51,7 @@ LEAST_CPU_SECONDS = 1800.0
 class LimitSettings(Section, frozen=True):
     bash_seconds: float = 600.0
     """The longest that one command of the model may run."""
-    output_chars: int = 30_000
+    output_chars: int = 10_000
     """The longest result of a tool; a longer one is cut in the middle."""
     unit_steps: int = 200
     """The most model calls in one run."""

@@ -72,9 +72,9 @@ def said(text: str, by: str = "runtime") -> ProtocolEvent:
 
 
 def message_of(events: Sequence[ProtocolEvent]) -> str:
-    """The runtime's message as text."""
+    """The runtime's message as text; without spaces, as it is sent again with each step."""
     plain: dict[str, Any] = {"protocol": PROTOCOL, "events": [event.plain() for event in events]}
-    text = json.dumps(plain, ensure_ascii=False)
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
     except UnicodeEncodeError:  # an id may hold half a character

@@ -24,7 +24,7 @@ from infra.shared.protocol.read import Requested, read
 from infra.shared.protocol.shapes import AWAITING, OK, ProtocolEvent
 from infra.shared.secret_shapes import redacted, redacted_value
 
-SECONDS, OUTPUT_CHARS = 600.0, 30_000
+SECONDS, OUTPUT_CHARS = 600.0, 10_000
 
 
 def _nobody(tool: str, given: Mapping[str, Any], why: str) -> Verdict:

@@ -23,6 +23,7 @@ from infra.keep.model_door.connection import (
     problem_with_base_url,
     redirected,
 )
+from infra.keep.model_door.encoding import encoded
 from infra.keep.model_door.errors import CallRefused, ProviderError, retry_after_seconds, shortened, type_of_failure
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import Answer, CallFailure, counts_no_tokens, takes_no_images
@@ -182,8 +183,9 @@ class StreamingModel(ABC):
 
     def post(self, client: Any, path: str, body: dict[str, Any]) -> AbstractAsyncContextManager[httpx2.Response]:
         url = f"{self.base_url.rstrip('/')}{path}"
-        headers = {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
-        return cast("httpx2.AsyncClient", client).stream("POST", url, json=body, headers=headers)
+        headers = {"content-type": "application/json"}
+        headers |= {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
+        return cast("httpx2.AsyncClient", client).stream("POST", url, content=encoded(body), headers=headers)
 
     def cause_of(self, error: Exception) -> Exception:
         """What an exception of the provider's library stands for."""
@@ -264,8 +266,7 @@ def most_usage(body: dict[str, Any], max_tokens: int, images: Sequence[Image] = 
 
 def text_bytes(body: dict[str, Any], images: Sequence[Image]) -> int:
     """Of what is sent, all but the images: what those cost does not follow from their bytes."""
-    size = len(json.dumps(body, ensure_ascii=False).encode(errors="replace"))
-    return size - sum(len(image.data) for image in images)
+    return len(encoded(body)) - sum(len(image.data) for image in images)
 
 
 def refusal(status: int, headers: Mapping[str, str], content: bytes) -> CallRefused:

@@ -57,3 +57,33 @@ def test_what_a_hung_act_left_is_told_from_what_was_there_before() -> None:
     """By when it began."""
     ended = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=False, timeout=60)
     assert (ended.stdout, ended.stderr) == ("True None\n", "")
+
+
+REAP = """
+import os, subprocess, sys, threading, time
+from infra.cell.services.processes import reap
+
+kept = []
+
+def start():
+    kept.append(subprocess.Popen(["true"]))  # one that is dropped is waited for
+    return kept[-1].pid
+
+pids = [start(), start()]
+thread = threading.Thread(target=lambda: pids.append(start()))
+thread.start()
+thread.join()
+for pid in pids:
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+lives = subprocess.Popen(["sleep", "60"])
+reap(lambda: frozenset(pids[:1]))
+left = open("/proc/self/task/%d/children" % os.getpid()).read().split()
+print(left == [str(pids[0]), str(lives.pid)])
+lives.kill()
+"""
+
+
+def test_of_the_children_that_have_died_those_that_nobody_waits_for_are_reaped() -> None:
+    """Whichever thread began them; a service is left to who keeps it, and what lives is left alone."""
+    ended = subprocess.run([sys.executable, "-c", REAP], capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.stdout, ended.returncode) == ("True\n", 0), ended.stderr
