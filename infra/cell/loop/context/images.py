@@ -32,6 +32,8 @@ from infra.shared.safe_files import whole_file
 
 IMAGE = "image"
 """The fact of a result that an image belongs to it."""
+MOST_FAULTS = 2
+"""In a row: some servers call an image that they cannot read an error of their own, which otherwise passes."""
 ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 _KEPT = re.compile(rf"{OUTPUTS}/[0-9a-f]{{16}}\.({'|'.join(ENDINGS.values())})")
 
@@ -102,10 +104,12 @@ class Loader:
         self._last: dict[KeptImage, Image | Text] = {}
         self._taken: set[KeptImage] = set()
         """A provider has answered to these."""
+        self._faults = 0
+        """So many requests in a row ended as `provider_error`."""
 
     def loaded(self, complete: Callable[[Request], Completion]) -> Callable[[Request], Completion]:
-        """`complete` for such requests. An image that a provider refuses becomes words; else no request of this
-        conversation would ever be answered again."""
+        """`complete` for such requests. Images that the provider has never answered to become words when it refuses
+        the request and answers without them; else no request of this conversation would ever be answered again."""
 
         def completed(request: Request) -> Completion:
             images = {image for image in request.images if isinstance(image, KeptImage)}
@@ -114,11 +118,18 @@ class Loader:
                 completion = complete(self._made(request))
             except ModelFailure as failure:
                 fresh = [image for image in images - self._taken if isinstance(self._last[image], Image)]
-                if failure.type != "invalid_request" or not fresh:
+                self._faults = self._faults + 1 if failure.type == "provider_error" else 0
+                if not fresh or (failure.type != "invalid_request" and self._faults < MOST_FAULTS):
                     raise
-                self._last |= {image: Text(f"{_named(image)}, refused: {failure.message}]") for image in fresh}
-                completion = complete(self._made(request))
+                shown = self._last
+                self._last = shown | {image: Text(f"{_named(image)}, refused: {failure.message}]") for image in fresh}
+                try:
+                    completion = complete(self._made(request))
+                except ModelFailure:
+                    self._last = shown  # they are not the fault, or not all of it
+                    raise
             self._taken |= images
+            self._faults = 0
             return completion
 
         return completed
