@@ -200,6 +200,8 @@ class ResponsesReply:
             self._reason = _INCOMPLETE[why]
         elif response.status not in (None, "completed"):
             raise BrokenReply(f"the response is completed, and its status is {response.status!r}")
+        elif response.error or (response.incomplete_details and response.incomplete_details.reason):
+            raise BrokenReply("the response is completed, and says why it is not")
         elif response.output:
             self._compare(response.output)
         self._end, self.done = response, True

@@ -190,6 +190,8 @@ OPEN = tuple(piece for piece in CALLED if DONE.encode() not in piece)
         (changed(CALLED, DONE, lambda data: data.update(output_index=7)), "was not open"),
         (changed(OPEN, COMPLETED, _set(output=[])), "an item of it is not done"),
         (changed(CALLED, COMPLETED, _set(status="in_progress")), "its status is 'in_progress'"),
+        (changed(CALLED, COMPLETED, _set(incomplete_details={"reason": "max_output_tokens"})), "says why it is not"),
+        (changed(CALLED, COMPLETED, _set(error={"code": "server_error"})), "says why it is not"),
         (changed(CALLED, COMPLETED, lambda data: data["response"]["output"].pop()), "other tool calls than it had"),
         (CALLED[:-1] + CALLED[-2:-1] + CALLED[-1:], "was not open"),
         (CALLED + CALLED[-1:], "after the end"),
