@@ -187,6 +187,7 @@ BROKEN: dict[str, Fault] = {
     "arguments that are a list": lambda d: _broken(d, Called("call_3", raw='["ls"]')),
     "a key twice": lambda d: _broken(d, Called("call_3", raw='{"a": 1, "a": 2}')),
     "a number that is none": lambda d: _broken(d, Called("call_3", raw='{"a": NaN}')),
+    "a number that is too large": lambda d: _broken(d, Called("call_3", raw='{"a": 1e999}')),
     "half a character": lambda d: _broken(d, Called("call_3", raw='{"a": "\\ud800"}')),
     "deeper than anybody reads": lambda d: _broken(d, Called("call_3", raw="[" * 9_999 + "]" * 9_999)),
     "deeper than anybody after the door goes": lambda d: _broken(d, Called("call_3", raw=_nested(65))),
