@@ -28,6 +28,7 @@ from bench import (
     figure_start,
     figure_step,
     figure_talk,
+    figure_wire,
 )
 from bench.peers import Missing, program
 from bench.sealed.rootless import Unprepared
@@ -39,6 +40,8 @@ IDLE_SECONDS = 60.0
 PEERS = {
     "restart": ("supervisord", "circusd", "s6-supervise", "runsv"),
     "step": ("mini",),
+    "wire": ("mini",),
+    "talk": ("mini",),
     "idle": ("supervisord",),
 }
 """Programs that a figure needs beside ours; looked for before anything is measured."""
@@ -46,7 +49,7 @@ PEERS = {
 
 def main(words: list[str]) -> int:
     watcher = ("start", "handover", "restart", "recovery", "longlife", "rehearsal", "idle")
-    names = (*watcher, "examination", "step", "talk", "push", "container", "seal")
+    names = (*watcher, "examination", "step", "wire", "talk", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
@@ -76,6 +79,7 @@ def main(words: list[str]) -> int:
         "rehearsal": functools.partial(figure_rehearsal.run, rounds=given.rounds),
         "examination": functools.partial(figure_examination.run, rounds=given.rounds),
         "step": functools.partial(figure_step.run, rounds=given.rounds),
+        "wire": functools.partial(figure_wire.run, rounds=given.rounds),
         "talk": figure_talk.run,
         "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
         "push": functools.partial(figure_push.run, rounds=given.rounds),

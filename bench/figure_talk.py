@@ -1,160 +1,214 @@
-"""What is said to a model and by it, in bytes, for the same work done in two ways: ordinary tool calling, which keeps
-everything in the conversation as it came, and this loop. The model's part is written down beforehand, so both do the
-same; the tools are the real ones."""
+"""What is said to a model and by it for the same work, in bytes at the provider's wire, and whether the work is done:
+by mini-swe-agent, which keeps everything in the conversation, by our loop with tools, and by our loop with operations.
+
+What the model decides is written down beforehand and the same for all. Each works for real, in a directory of its own;
+what lies there in the end is compared with what should. The same is done with failures put in between."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import contextlib
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from bench.stamps import progress
-from bench.tables import Figure, Table, Verdict, times
-from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.context.context import Room
-from infra.cell.loop.context.spill import Spill
-from infra.cell.loop.file_tools import file_tools
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Task, TaskContext, run_task
-from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.toolbox import Toolbox
-from infra.shared.conversation import (
-    END_TURN,
-    FIRST_MESSAGE,
-    TOOL_USE,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolUse,
-    to_plain,
+from bench.decisions import (
+    Answer,
+    Broken,
+    BrokenOff,
+    Busy,
+    ModelReply,
+    Move,
+    Shell,
+    Write,
+    by_bash,
+    by_operations,
+    by_tools,
 )
-from infra.shared.run_states import StopReason
-from infra.shared.settings import LimitSettings
+from bench.provider import Provider
+from bench.stamps import progress
+from bench.tables import Figure, Table, Verdict, quantile, spread, times
+from bench.tasks import LARGE, Task, tasks
+from bench.wire import MINI, OPERATIONS, TOOLS, Player
+from infra.shared.protocol.read import Requested, read
 
 GOAL = 0.5
-"""Of ordinary tool calling, on tasks with large outputs."""
-EVERYTHING = 1 << 40
-
-
-class Work(NamedTuple):
-    """One task: the calls that a model makes for it, in order."""
-
-    name: str
-    large: bool
-    """It meets large outputs."""
-    calls: tuple[tuple[str, dict[str, Any]], ...]
+"""Of mini-swe-agent's bytes, on tasks with large outputs."""
+LEAST_OPERATIONS_PER_SECOND = 20_000
+SECONDS = 120.0
+GOOD_ENDS = ("Submitted", "completed")
+WAYS: dict[str, Callable[[Sequence[Move]], list[Answer]]] = {MINI: by_bash, TOOLS: by_tools, OPERATIONS: by_operations}
 
 
 class Talk(NamedTuple):
-    """What was said."""
+    """One task in one way."""
 
     sent: int
+    """To the provider, heads of requests included."""
     received: int
-    unchanged: int
-    """Of what was sent, bytes that were the beginning of the request before."""
+    last: int
+    """Of what was sent, the last request."""
+    turns: int
+    done: bool
+    """It ended well, and what should lie there does."""
 
 
 def run(directory: Path) -> Figure:
-    rows, verdicts = [], []
-    for work in tasks():
-        progress("talk", work.name)
-        ordinary, ours = (_talk(work, directory / f"{work.name}-{bounded}", bounded) for bounded in (False, True))
-        share = (ours.sent + ours.received) / (ordinary.sent + ordinary.received)
-        for way, talk in (("ordinary tool calling", ordinary), ("minifram: loop with tools", ours)):
-            of_it = (talk.sent + talk.received) / (ordinary.sent + ordinary.received)
-            cells = (f"{talk.sent / 1e6:.2f}", f"{talk.received / 1e6:.2f}", f"{talk.unchanged / talk.sent:.0%}")
-            rows.append((f"{work.name}: {way}", str(len(work.calls)), *cells, times(of_it)))
-        words = f"{work.name}: {times(share)} of the bytes of ordinary tool calling"
-        verdicts.append(
-            Verdict(share <= GOAL, f"{words}, goal at most {GOAL:g}") if work.large else Verdict(None, words)
-        )
-    table = Table(
-        "bytes sent to and received from a model for the same work",
-        ("", "steps", "sent MB", "received MB", "unchanged prefix", "ratio"),
-        tuple(rows),
-        ("Unchanged prefix: of what was sent, so much was the beginning of the request before it.",),
+    provider = Provider()
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(provider.close)
+        players = {name: Player(name, provider.url, directory) for name in WAYS}
+        for player in players.values():
+            cleanup.callback(player.close)
+        every = tasks()
+        talks: dict[str, list[Talk]] = {name: [] for name in WAYS}
+        for task in every:
+            progress("talk", task.name)
+            for name, player in players.items():
+                place = directory / f"{task.name} {name}".replace(" ", "-")
+                talks[name].append(_talk(provider, player, name, place, task, task.steps))
+        recovered = {
+            name: [(fault, _recovery(provider, player, name, directory, fault)) for fault in FAULTS]
+            for name, player in players.items()
+        }
+    return _figure(every, talks, recovered, operations_per_second())
+
+
+def _talk(provider: Provider, player: Player, way: str, place: Path, task: Task, moves: Sequence[Move]) -> Talk:
+    place.mkdir()
+    for name, content in task.files.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    provider.play(WAYS[way](moves))
+    player.begin(place)
+    ran = player.ended()
+    turns = provider.turns
+    lies_there = all(_text(place / name) == content for name, content in task.expected.items())
+    sent, received = sum(turn.received_bytes for turn in turns), sum(turn.sent_bytes for turn in turns)
+    last = turns[-1].received_bytes if turns else 0
+    return Talk(sent, received, last, len(turns), ran.end in GOOD_ENDS and lies_there)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+FAULTS: dict[str, tuple[Move, ...]] = {
+    "a command that fails": ((Shell("cat nowhere.txt; exit 3"),),),
+    "a refused act": ((Write("sealed/0.txt", "broken open\n"),),),
+    "a reply that cannot be read": (Broken(),),
+    "a command over its time": ((Shell("sleep 20", 0.3),),),
+    "status 503": (Busy(),),
+    "a reply that breaks off": (BrokenOff(),),
+}
+"""What happens in the middle of a task; the next move is the scripted model's answer to it."""
+
+
+def _recovery(provider: Provider, player: Player, way: str, directory: Path, fault: str) -> bool | None:
+    """Whether the work was done all the same; None where this cannot happen."""
+    if way == MINI and fault in ("a refused act", "a command over its time"):
+        return None  # it has no policy, and one time for all commands
+    progress("talk", f"{fault}, {way}")
+    before: list[Move] = [(Write(f"{n}.txt", f"before {n}\n"),) for n in range(3)]
+    after: list[Move] = [(Write(f"{n}.txt", f"after {n}\n"), Shell(f"cat {n}.txt")) for n in range(3, 6)]
+    expected = {f"{n}.txt": f"{'before' if n < 3 else 'after'} {n}\n" for n in range(6)}
+    task = Task(fault, "", {}, (), expected)
+    place = directory / f"{fault} {way}".replace(" ", "-")
+    return _talk(provider, player, way, place, task, [*before, *FAULTS[fault], *after]).done
+
+
+def operations_per_second(seconds: float = 0.5) -> float:
+    """Read and checked on one core, by processor time; the replies are those of the tasks."""
+    answers = [answer for task in tasks() for answer in by_operations(task.steps)[:-2]]
+    replies = [answer.text for answer in answers if isinstance(answer, ModelReply)]
+    count, began = 0, time.process_time()
+    while time.process_time() - began < seconds:
+        for reply in replies:
+            found = read(reply)
+            if not isinstance(found, Requested):
+                raise RuntimeError(f"{reply[:200]!r} was not taken; expected operations")
+            count += len(found.items)
+    return count / (time.process_time() - began)
+
+
+def _figure(
+    every: Sequence[Task],
+    talks: dict[str, list[Talk]],
+    recovered: dict[str, list[tuple[str, bool | None]]],
+    rate: float,
+) -> Figure:
+    rows = tuple(_row(task, name, talks[name][at], talks[MINI][at]) for at, task in enumerate(every) for name in WAYS)
+    bytes_table = Table(
+        "bytes at the provider's wire for the same decisions",
+        ("", "calls", "sent MB", "received MB", "of mini's", "done"),
+        rows,
+        (
+            "Ours has a short system prompt and the guide or the tools; mini-swe-agent its mini.yaml.",
+            "With operations the last reply is asked about (was that the report?), which is one call more.",
+        ),
     )
-    return Figure((table,), tuple(verdicts))
-
-
-def tasks() -> tuple[Work, ...]:
-    """Looking through logs, mending what tests complain of, and many small things."""
-    logs: list[tuple[str, dict[str, Any]]] = [
-        ("bash", {"command": f"seq -f 'line %g of log {n} with some words behind it' 1 {4000 + 500 * n}"})
-        for n in range(12)
-    ]
-    looks: list[tuple[str, dict[str, Any]]] = [("bash", {"command": f"echo found {n}"}) for n in range(12)]
-    tests: list[tuple[str, dict[str, Any]]] = [
-        step
-        for n in range(20)
-        for step in (
-            ("bash", {"command": f"seq -f 'FAILED tests/test_{n}.py::test_%g - assert 1 == 2' 1 900; exit 1"}),
-            ("write_file", {"path": f"src/part_{n % 4}.py", "content": f"value = {n}\n" * 900}),
-        )
-    ]
-    small: list[tuple[str, dict[str, Any]]] = [("bash", {"command": f"echo {n} > file; cat file"}) for n in range(60)]
-    mixed = [step for pair in zip(logs, looks, strict=True) for step in pair]
-    return (
-        Work("logs of 200-500 kB", True, tuple(mixed)),
-        Work("tests of 50 kB, files of 10 kB", True, tuple(tests)),
-        Work("small steps", False, tuple(small)),
+    kinds = tuple(dict.fromkeys(task.kind for task in every))
+    reductions: list[tuple[str, ...]] = []
+    for kind in (*kinds, "all"):
+        places = [at for at, task in enumerate(every) if kind in (task.kind, "all")]
+        for name, than in ((TOOLS, MINI), (OPERATIONS, MINI), (OPERATIONS, TOOLS)):
+            left = sorted(1 - _bytes(talks[name][at]) / _bytes(talks[than][at]) for at in places)
+            # The 95th percentile of the worse end: all but a twentieth of the tasks save at least that.
+            cells = (f"{spread(left).median:.0%}", f"{quantile(left, 0.05):.0%}")
+            reductions.append((f"{kind}: {name} against {than}", str(len(places)), *cells))
+    verdicts = [_verdict(task, talks, at) for at, task in enumerate(every)]
+    reduction_table = Table(
+        "fewer bytes, sent and received together",
+        ("", "tasks", "median", "p95"),
+        tuple(reductions),
+        ("p95: all but a twentieth of the tasks save at least that.",),
     )
+    completion = Table(
+        "work that was done, and done after a failure",
+        ("", "tasks done", *FAULTS),
+        tuple(
+            (
+                name,
+                f"{sum(talk.done for talk in talks[name])} of {len(every)}",
+                *(_mark(ok) for _, ok in recovered[name]),
+            )
+            for name in WAYS
+        ),
+        ("-: cannot happen there. mini-swe-agent has no policy, and one limit of time for all commands.",),
+    )
+    for name in (TOOLS, OPERATIONS):
+        done = sum(talk.done for talk in talks[name])
+        verdicts.append(Verdict(done == len(every), f"{name}: {done} of {len(every)} tasks done; goal all"))
+        held = sum(bool(ok) for _, ok in recovered[name])
+        verdicts.append(Verdict(held == len(FAULTS), f"{name}: {held} of {len(FAULTS)} failures recovered; goal all"))
+    reading = (
+        f"operations read and checked on one core: {rate:,.0f} a second; goal at least {LEAST_OPERATIONS_PER_SECOND:,}"
+    )
+    verdicts.append(Verdict(rate >= LEAST_OPERATIONS_PER_SECOND, reading))
+    return Figure((bytes_table, reduction_table, completion), tuple(verdicts))
 
 
-class _Model:
-    """Makes the calls in order, and notes what it is sent."""
-
-    def __init__(self, work: Work) -> None:
-        self._left = [
-            Completion((Text("Next."), ToolUse(f"call-{at}", name, given)), TOOL_USE, "written down")
-            for at, (name, given) in enumerate(work.calls)
-        ][::-1]
-        self._before = b""
-        self.talk = Talk(0, 0, 0)
-
-    def __call__(self, request: Request) -> Completion:
-        parts = to_plain(request)
-        # In the order in which providers cache: tools, system, messages.
-        whole = {key: parts[key] for key in ("tools", "system", "messages")}
-        sent = json.dumps(whole, ensure_ascii=False).encode()
-        reply = self._left.pop() if self._left else Completion((Text("Done."),), END_TURN, "written down")
-        received = len(json.dumps(to_plain(reply)["content"], ensure_ascii=False).encode())
-        talk, same = self.talk, _same_beginning(self._before, sent)
-        self.talk = Talk(talk.sent + len(sent), talk.received + received, talk.unchanged + same)
-        self._before = sent
-        return reply
+def _row(task: Task, name: str, talk: Talk, mini: Talk) -> tuple[str, ...]:
+    sizes = f"{talk.sent / 1e6:.3f}", f"{talk.received / 1e6:.3f}", times(_bytes(talk) / _bytes(mini))
+    return f"{task.kind}, {task.name}: {name}", str(talk.turns), *sizes, "yes" if talk.done else "NO"
 
 
-def _same_beginning(one: bytes, other: bytes) -> int:
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
-    return low
+def _verdict(task: Task, talks: dict[str, list[Talk]], at: int) -> Verdict:
+    than, goal = (MINI, GOAL) if task.kind == LARGE else (TOOLS, 1.0)
+    ours, theirs = talks[OPERATIONS][at], talks[than][at]
+    share = ours.sent / theirs.sent
+    unasked = f"{times((ours.sent - ours.last) / theirs.sent)} without the question whether that was the report"
+    told = f"{task.name}: operations send {times(share)} of {than} ({unasked}); goal at most {goal:g}x"
+    return Verdict(share <= goal, f"{told}: {'met' if share <= goal else 'MISSED'}")
 
 
-def _talk(work: Work, directory: Path, bounded: bool) -> Talk:
-    """The work done for real in a directory of its own."""
-    directory.mkdir()
-    limits = LimitSettings()
-    model = _Model(work)
-    chars = limits.output_chars if bounded else EVERYTHING
-    keep = Spill(str(directory)).keep
-    room = Room(limits.context_tokens, keep, lambda: "") if bounded else None
-    reason = _run(model, _toolbox(directory, chars), room)
-    if reason is not StopReason.COMPLETED:
-        raise RuntimeError(f"{work.name} ended with {reason}; expected it to be done")
-    return model.talk
+def _bytes(talk: Talk) -> int:
+    return talk.sent + talk.received
 
 
-def _toolbox(directory: Path, chars: int) -> Toolbox:
-    place = str(directory)
-    return Toolbox((*file_tools(place, chars), bash_tool(place, 60.0, chars, Interruption())))
-
-
-def _run(model: Callable[[Request], Completion], toolbox: Toolbox, room: Room | None) -> StopReason:
-    request = Request(("You act.", "# The page"), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    context = TaskContext(model, toolbox.call, room=room)
-    return run_task(Task(request), RunConfig(1000, 3600.0), context).reason
+def _mark(ok: bool | None) -> str:
+    return "-" if ok is None else "yes" if ok else "NO"

@@ -61,7 +61,7 @@ def steps(count: int) -> list[float]:
 def _boot(here: str) -> Boot:
     limits = Limits(
         bash_seconds=600.0,
-        output_chars=30_000,
+        output_chars=10_000,
         unit_steps=200,
         unit_seconds=7200.0,
         validation_seconds=900.0,

@@ -27,6 +27,7 @@ from infra.keep.ledger.ledger import Ledger, Opened
 from infra.keep.ledger.prices import nano_dollars
 from infra.keep.model_door import log_lines
 from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.acts import Acts
 from infra.keep.model_door.asked import UNKNOWN, unit_on_main
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.bodies import Bodies, Calls, weight_of
@@ -43,6 +44,7 @@ from infra.keep.model_door.turns import asked_first, first_answer
 from infra.shared import arguments
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
+    ACTS_PATH,
     COMPLETE_PATH,
     COUNT_PATH,
     HEALTH_PATH,
@@ -56,6 +58,7 @@ from infra.shared.conversation import (
     to_plain,
 )
 from infra.shared.exit_codes import Exit
+from infra.shared.model_settings import ModelSettings
 from infra.shared.paths import Paths
 from infra.shared.providers import MANUAL
 from infra.shared.settings import Settings
@@ -106,7 +109,7 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, s
     limit = Cost(nano_dollars(settings.budget.daily_usd), settings.budget.daily_tokens)
     unit_limit = Cost(nano_dollars(settings.budget.unit_usd), settings.budget.unit_tokens)
     try:
-        accounts = Accounts(Ledger(places.ledger), limit, unit_limit, prices, time.time)
+        accounts = Accounts(Ledger(places.ledger), limit, unit_limit, prices, time.time, _unsynced)
     except OSError as error:
         log.error("door.not_opened", reason=f"the ledger {places.ledger} must be readable and writable: {error}")
         return Exit.FAILURE
@@ -116,11 +119,16 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, s
         log.info("door.opened", provider=model.provider, model=model.name, problem=problem)
     left_out = [no_price(model).message for model in models if model not in priced]
     counted = accounts if (models[0].provider, models[0].name) in prices else None
-    door = Door(priced, counted, left_out, places.probe, unit_now=unit_on_main(places.remote))
+    acts = Acts(settings.model, priced)
+    door = Door(priced, counted, left_out, places.probe, unit_now=unit_on_main(places.remote), acts=acts)
     # An SDK takes a second to load, and that must not come before the first answer.
     loads = [thing for model in priced for thing in model.loads]
     serve(door.app, server, (lambda: load_all(loads)) if loads else None)
     return Exit.OK
+
+
+def _unsynced(error: BaseException) -> None:
+    log.error("ledger.write_failed", reason=str(error))
 
 
 class Door:
@@ -134,11 +142,13 @@ class Door:
         probe: str = os.devnull,
         bodies: Bodies | None = None,
         unit_now: Callable[[], str] = lambda: UNKNOWN,
+        acts: Acts | None = None,
     ) -> None:
         """`accounts` None: the first model has no price. `left_out`: why other models are not among `models`. `probe`
         is the file whose word is given to every client that asks; `unit_now` names the unit of work under way."""
         self.models = models
         self.accounts = accounts
+        self._acts = acts or Acts(ModelSettings(), models)
         self._left_out = left_out
         self._refused_keys: dict[int, str] = {}
         """Models, by their place, whose key the provider refused at the last call; and what it said."""
@@ -152,6 +162,7 @@ class Door:
                 Route(HEALTH_PATH, self.health, methods=["GET"]),
                 Route(PROBE_PATH, self.probe, methods=["GET"]),
                 Route(BUDGET_PATH, self.budget, methods=["GET"]),
+                Route(ACTS_PATH, self.acts, methods=["GET"]),
                 Route(COMPLETE_PATH, self.complete, methods=["POST"]),
                 Route(VISION_PATH, self.vision, methods=["POST"]),
                 Route(COUNT_PATH, self.count_tokens, methods=["POST"]),
@@ -191,6 +202,9 @@ class Door:
             raise no_price(self.models[0])
         return JSONResponse(await self.accounts.today())
 
+    async def acts(self, _: HttpRequest) -> Response:
+        return JSONResponse({"acts": await self._acts.chosen()})
+
     async def complete(self, http: HttpRequest) -> Response:
         return await self._answer(http, read_request, self.call)
 
@@ -223,12 +237,13 @@ class Door:
     async def call(self, request: Request, left: asyncio.Future[None] | None = None) -> Completion:
         """One completion, from the first model that gives one. `left` is done once the client has disconnected; only a
         person stops for that, since what a provider has begun is paid. Raises CallFailure."""
+        models = self._acts.able(asked_first(self.models, request.model), request)
 
         async def attempt(model: Model) -> Completion:
             stops = left if model.provider == MANUAL else None
             return await self._try(model, lambda: model.prepare(request), request.unit, stops)
 
-        return await first_answer(asked_first(self.models, request.model), attempt, self._note)
+        return await first_answer(models, attempt, self._note)
 
     async def look(self, asked: VisionRequest, left: asyncio.Future[None] | None = None) -> Completion:
         """What the first model that takes images says of one; a call like any other. Raises CallFailure."""

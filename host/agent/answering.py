@@ -25,6 +25,7 @@ from infra.shared.manual import (
     SCHEMA,
     is_id,
     parse_answer,
+    words_alone,
 )
 from infra.shared.safe_files import whole_file
 
@@ -61,10 +62,9 @@ def oldest(home: AgentPaths, seconds: float = 0.0) -> Question:
 
 
 def answer(home: AgentPaths, question: Question, text: str, is_words: bool) -> None:
-    """Hand the answer over; with `is_words`, none of its lines is a tool call. Raises CommandError for one that cannot
-    be used, or that nothing waits for any more."""
-    if is_words:
-        text = "\n".join(f" {line}" if line.startswith("{") else line for line in text.split("\n"))
+    """Hand the answer over; with `is_words`, nothing in it is an act. Raises CommandError for one that cannot be used,
+    or that nothing waits for any more."""
+    text = words_alone(text) if is_words else text
     try:
         parse_answer(text, question.request.tools)
         content = text.encode()

@@ -15,7 +15,7 @@ from host.paths import AgentPaths
 from infra.shared.clones import with_clones
 from infra.shared.paths import TRANSCRIPTS
 from infra.shared.safe_files import Below, Entry
-from infra.shared.secret_shapes import redacted, redacted_value
+from infra.shared.secret_shapes import redacted, redacted_value, without_named
 
 if TYPE_CHECKING:
     from infra.cell.loop.recorded import Recorded
@@ -106,7 +106,7 @@ def step_of(line: bytes) -> Step | None:
     somebody wrote a million of them."""
     text = line.decode(errors="replace")
     try:
-        facts = json.loads(redacted(text))
+        facts = without_named(json.loads(redacted(text)))
     except RecursionError:
         return None
     except ValueError:  # a secret over the ends of texts, or no JSON at all

@@ -193,19 +193,20 @@ def _answer(context: Context, screen: Screen, id: str, approved: bool, why: str)
 
 @command
 @click.argument("text", required=False)
-@click.option("--words", is_flag=True, help="TEXT is plain text, without tool calls.")
+@click.option("--words", is_flag=True, help="TEXT is words, whatever it looks like.")
 @click.option("--wait", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait until something is asked.")
 def answer(context: Context, screen: Screen, text: str | None, words: bool, wait: float) -> None:
     """Be the model: show what the agent asks, and answer it. For 'provider: manual'.
 
     Without TEXT, new messages are shown, and on a terminal the answer is read, up to Ctrl-D; an empty one leaves the
-    question open. With '-', TEXT is read from standard input. A line that begins with '{' is a tool call, all others
-    are text:
+    question open. With '-', TEXT is read from standard input. It is words, or what is to be done with words beside it:
+    an operation ('minifram protocol guide'), a call of a tool, or a list of either:
 
     \b
+      {"type": "shell", "command": "ls"}
       {"name": "bash", "input": {"command": "ls"}}
 
-    An answer without a tool call ends the agent's work on its directives. With --json the question is printed, whole.
+    Words alone end the agent's work on its directives. With --json the question is printed, whole.
 
     \b
     Examples:

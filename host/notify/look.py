@@ -43,10 +43,15 @@ class _Read(NamedTuple):
     facts: tuple[Fact, ...]
 
 
+History = Callable[[Git, str, str], list[tuple[str, str, str]]]
+"""What main became since a commit, as `commits_since` reads it. Raises GitError."""
+
+
 class Looker:
     """The records of one agent. `look` never raises for what it could not read: it tells that it is unread."""
 
-    def __init__(self, home: AgentPaths, budget: BudgetSettings, say: Say) -> None:
+    def __init__(self, home: AgentPaths, budget: BudgetSettings, say: Say, commits: History | None = None) -> None:
+        self._commits = commits or commits_since
         self._home, self._places = home, home.places
         self._spending = Spending(home.places.ledger, budget)
         self._read: dict[str, _Read] = {}
@@ -152,7 +157,7 @@ class Looker:
         found = list[Fact]()
         if seen and seen != main and resolve_commit(git, seen):
             try:
-                commits = _commits(git, seen, main)
+                commits = self._commits(git, seen, main)
                 pairs = [(f"{id}^1", id, at) for id, email, at in commits[:MOST_COMMITS] if email == AGENT.email]
             except GitError as error:
                 # The agent can make a history that git is not through with in time. The pages at its two ends tell the
@@ -173,7 +178,7 @@ class Looker:
         return main, tuple(found)
 
 
-def _commits(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
+def commits_since(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
     """Commit, address of its committer and time of those on main since `seen` that changed COMMS.md, oldest first; none
     where main was set back to before it. Raises GitError.
 

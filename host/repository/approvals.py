@@ -19,7 +19,7 @@ from infra.shared.questions import Question
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git
 from infra.shared.safe_files import whole_file
-from infra.shared.secret_shapes import redacted_value
+from infra.shared.secret_shapes import redacted, redacted_value
 
 SHOWN_CHARS = 8000
 """Of one call; where the rest is, is said."""
@@ -113,4 +113,4 @@ def _asking(home: AgentPaths, question: Question) -> Asking:
         call = f"{call[:SHOWN_CHARS]} … {more:,} characters more in {file}"
     call += left_out
     name = version(question.branch, question.commit)
-    return Asking(question.id, question.tool, question.asked_at, call, name, question.why)
+    return Asking(question.id, question.tool, question.asked_at, call, name, redacted(question.why))

@@ -8,7 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
+from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import (
+    ACTS_PATH,
     COMPLETE_PATH,
     COUNT_PATH,
     ERROR_TYPES,
@@ -77,8 +81,7 @@ def count_tokens(socket_path: str, request: Request, timeout_seconds: float) -> 
 def _asked(socket_path: str, path: str, asked: Value, timeout_seconds: float) -> dict[str, Any]:
     """The door's answer, when it is no failure. Raises ModelFailure."""
     try:
-        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
-        body = json.dumps(to_plain(asked), ensure_ascii=False).encode(errors="replace")
+        body = _encoded(asked)
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFailure("invalid_request", f"the conversation cannot be written as JSON: {error}") from None
     status, answer = _exchange(socket_path, "POST", path, body, timeout_seconds)
@@ -93,6 +96,24 @@ def health(socket_path: str, timeout_seconds: float) -> dict[str, Any]:
     if status != http.HTTPStatus.OK:
         raise _failure(status, answer)
     return answer
+
+
+def acts(socket_path: str, timeout_seconds: float) -> str | None:
+    """How a run that begins now asks for acts; None when the door does not say, as one of before did not."""
+    try:
+        status, answer = _exchange(socket_path, "GET", ACTS_PATH, None, timeout_seconds)
+    except ModelFailure:
+        return None
+    found = answer.get("acts") if status == http.HTTPStatus.OK else None
+    return found if found in (TOOLS, OPERATIONS) else None
+
+
+def _encoded(asked: Value) -> bytes:
+    try:
+        return msgspec.json.encode(asked)
+    except UnicodeEncodeError:
+        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
+        return json.dumps(to_plain(asked), ensure_ascii=False).encode(errors="replace")
 
 
 class _UnixConnection(http.client.HTTPConnection):

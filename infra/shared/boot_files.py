@@ -11,7 +11,8 @@ import stat
 from infra.shared import boot_log
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE, RECORDS
 from infra.shared.safe_files import REMOVED, Below
-from infra.shared.secret_shapes import redacted_and_cut
+from infra.shared.secret_shapes import redacted
+from infra.shared.text import cut
 
 TAIL_BYTES = 64 * 1024
 LAST_WORDS_LINES = 15
@@ -79,8 +80,9 @@ def last_words(bot: Below, checkout: str, since_bytes: int) -> str:
     if piece is None or piece.end <= since_bytes:
         return ""
     new = piece.content[-(piece.end - since_bytes) :].decode(errors="replace").splitlines()
-    telling = [line for line in new if not _CHATTER.match(line)]
-    return "\n".join(redacted_and_cut(_CONTROL.sub("", line), 300) for line in telling[-LAST_WORDS_LINES:])
+    # All lines together: a key may have several.
+    telling = redacted("\n".join(_CONTROL.sub("", line) for line in new if not _CHATTER.match(line))).split("\n")
+    return "\n".join(cut(line, 300) for line in telling[-LAST_WORDS_LINES:])
 
 
 def open_error_log(bot: Below, checkout: str, rotate_over: int) -> tuple[int, int]:

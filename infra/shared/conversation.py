@@ -17,6 +17,8 @@ COMPLETE_PATH = "/v1/complete"
 VISION_PATH = "/v1/vision"
 COUNT_PATH = "/v1/count_tokens"
 HEALTH_PATH = "/health"
+ACTS_PATH = "/v1/acts"
+"""How a run that begins now asks for acts: `{"acts": "tools" | "operations"}`."""
 
 FIRST_MESSAGE = "Continue."
 """The first user message of every conversation."""

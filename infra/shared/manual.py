@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from infra.shared.conversation import Text, ToolSpec, ToolUse
-from infra.shared.depth import MAX_LEVELS, is_too_deep
+from infra.shared.protocol.calls import NamedCall, call_of
+from infra.shared.protocol.framing import Framed, NotTaken, Words, frame
+from infra.shared.protocol.json_text import Doubled
+from infra.shared.protocol.read import Requested, form, read
+from infra.shared.protocol.shapes import MOST_OPERATIONS, Operation, RefusedOperation
 
 SCHEMA = "minifram.manual/1"
 FOLDER = "manual"
 REQUEST, ANSWER = ".request.json", ".answer"
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
-MAX_CALLS = 100
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -28,8 +31,7 @@ def is_id(word: str) -> bool:
 
 class Answer(NamedTuple):
     text: str
-    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
-    """Name and arguments of each."""
+    calls: tuple[NamedCall, ...] = ()
 
     def content(self, id: str) -> tuple[Text | ToolUse, ...]:
         """As blocks of a completion; `id` tells this answer's calls from all others."""
@@ -37,54 +39,66 @@ class Answer(NamedTuple):
         return (*made, *(ToolUse(f"manual-{id[:12]}-{n}", name, given) for n, (name, given) in enumerate(self.calls)))
 
 
+def words_alone(text: str) -> str:
+    """An answer that says this, whatever it looks like."""
+    return json.dumps([{"type": "message", "text": text}])
+
+
 def parse_answer(text: str, tools: Iterable[ToolSpec]) -> Answer:
-    """An answer as a person writes it: lines that begin with `{` are tool calls, each `{"name": …, "input": {…}}`, all
-    others are words, white space in front of a `{` as well. Without tools the whole is text, in which the runner finds
-    operations. Raises ValueError that names the line and what was expected."""
+    """An answer as a person writes it: operations of the protocol, or calls of tools, `{"name": …, "input": {…}}`; one
+    or a list, with words beside it. Where the model has no tools the runner reads the operations, and the text stays
+    whole. Raises ValueError that says what was expected."""
     known = {tool.name: tool for tool in tools}
-    if not known and text.strip():
-        return Answer(text.strip())
-    words: list[str] = []
-    calls: list[tuple[str, dict[str, Any]]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.startswith("{"):
-            try:
-                calls.append(_call(line, known))
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"line {number}: {error}") from None
-        else:
-            words.append(line)
-    said = "\n".join(words).strip()
-    if len(calls) > MAX_CALLS:
-        raise ValueError(f"the answer has {len(calls)} tool calls; at most {MAX_CALLS}")
-    if not said and not calls:
-        raise ValueError('the answer is empty; expected words, or a tool call such as {"name": "bash", "input": {…}}')
-    return Answer(said, tuple(calls))
+    framed = frame(text, cut=False)
+    if known and isinstance(framed, Framed) and (calls := _calls(framed.value)):
+        return _checked(Answer(framed.prose, calls), known)
+    match read(text):
+        case NotTaken(_, found):
+            raise ValueError(f"{found}; --words sends it as words")
+        case Words(words):
+            line = next((line for line in words.split("\n") if line.startswith(("{", "[{"))), "")
+            if line:
+                raise ValueError(f"{line[:100]!r} is no operation, such as {form('shell')}; --words sends it as words")
+            return Answer(words.strip())
+        case Requested(items, prose):
+            refused = next((item for item in items if isinstance(item, RefusedOperation)), None)
+            if refused:
+                raise ValueError(f"operation {refused.id}: {refused.error.message}; {refused.error.hint}")
+            if not known:
+                return Answer(text.strip())
+            asked = [item for item in items if isinstance(item, Operation)]
+            said = "\n\n".join(item.fields["text"] for item in asked if item.type == "message").strip()
+            acts = tuple(call_of(item) for item in asked if item.type != "message")
+            return _checked(Answer(said or prose, acts), known)
 
 
-def _call(line: str, known: dict[str, ToolSpec]) -> tuple[str, dict[str, Any]]:
-    try:
-        raw = json.loads(line, parse_constant=_refuse)
-    except ValueError as error:
-        raise ValueError(
-            f"it begins with {{ and is not JSON ({error}); a tool call is one line, such as "
-            '{"name": "bash", "input": {"command": "ls"}}'
-        ) from None
-    if not isinstance(raw, dict) or raw.keys() != {"name", "input"} or not isinstance(raw["input"], dict):
-        raise ValueError('a tool call has exactly the keys "name" and "input", and its input is an object')
-    name, given = raw["name"], raw["input"]
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"no such tool: {name!r}; the tools are {', '.join(known) or 'none'}")
-    if is_too_deep(given):
-        raise ValueError(f"the input of {name} is nested over {MAX_LEVELS} levels deep")
-    problem = _problem_with_input(known[name], given)
-    if problem:
-        raise ValueError(problem)
-    return name, given
+def _calls(value: Any) -> tuple[NamedCall, ...]:
+    """Empty for what is no list of calls of tools."""
+    each = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, dict) and "name" in one and "type" not in one for one in each):
+        return ()
+    if len(each) > MOST_OPERATIONS:
+        raise ValueError(f"the answer has {len(each)} calls; expected at most {MOST_OPERATIONS}")
+    for one in each:
+        if one.keys() != {"name", "input"} or isinstance(one, Doubled) or not isinstance(one["input"], dict):
+            raise ValueError('a call has exactly the keys "name" and "input", and its input is an object')
+    return tuple(NamedCall(str(one["name"]), one["input"]) for one in each)
 
 
-def _problem_with_input(tool: ToolSpec, given: dict[str, Any]) -> str | None:
-    """Checks only the names; the tool itself checks the values."""
+def _checked(answer: Answer, known: Mapping[str, ToolSpec]) -> Answer:
+    """Looks at the names alone; the tool itself checks the values."""
+    if not answer.text and not answer.calls:
+        raise ValueError(f"the answer is empty; expected words, or an operation such as {form('shell')}")
+    for name, given in answer.calls:
+        if name not in known:
+            raise ValueError(f"no such tool: {name!r}; the tools are {', '.join(known)}")
+        problem = _problem_with_input(known[name], given)
+        if problem:
+            raise ValueError(problem)
+    return answer
+
+
+def _problem_with_input(tool: ToolSpec, given: Mapping[str, Any]) -> str | None:
     properties, required = tool.input_schema.get("properties"), tool.input_schema.get("required")
     if not isinstance(properties, dict):
         return None
@@ -96,7 +110,3 @@ def _problem_with_input(tool: ToolSpec, given: dict[str, Any]) -> str | None:
     if unknown and tool.input_schema.get("additionalProperties") is False:
         return f"unknown argument {unknown[0]!r}; {takes}"
     return None
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is not a JSON number")

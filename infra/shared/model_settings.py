@@ -30,6 +30,7 @@ class NextModel(Section, frozen=True):
     max_tokens: int | None = None
     api: Literal["auto", "responses", "chat"] = "auto"
     vision: bool | None = None
+    tools: bool | None = None
 
 
 class ModelSettings(Section, frozen=True):
@@ -63,11 +64,13 @@ class ModelSettings(Section, frozen=True):
     then: tuple[NextModel, ...] = ()
     """Models to try, in this order, when one is too busy or cannot be reached, such as
     [{provider: ollama, name: qwen3}]; each is asked twice before the next. Keys: provider, name, base_url,
-    max_tokens, api, vision."""
+    max_tokens, api, vision, tools."""
+    tools: bool | None = None
+    """false: the model has no tool calling. None: it has, and a model of Ollama's as its server says."""
 
     acts: Literal["auto", "tools", "operations"] = "auto"
     """How the model asks for acts: tools, by the provider's tool calling; operations, by JSON lists in plain text, for
-    a model without it (`SPEC_PROTOCOL`). auto: tools, which every provider here has."""
+    a model without it (`SPEC_PROTOCOL`). auto: tools where all models have them, else operations."""
 
 
 MAX_NEXT_MODELS = 8
@@ -139,6 +142,18 @@ def problems_with_keys(model: ModelSettings) -> tuple[str, ...]:
                     f"give all {choice.provider} models one scheme, host and port in base_url{instead}",
                 )
     return tuple(found.values())
+
+
+def lacks_tools(model: ModelSettings) -> bool:
+    """One of its models has no tool calling, as the settings say."""
+    return model.tools is False or any(each.tools is False for each in model.then)
+
+
+def problem_with_acts(model: ModelSettings) -> str | None:
+    """Why its models cannot act in the way that is asked for."""
+    if model.acts == "tools" and lacks_tools(model):
+        return "acts is tools, and one of the models has tools: false; expected acts: auto, or operations"
+    return None
 
 
 def _shown(choice: Choice) -> str:

@@ -11,6 +11,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 from _thread import RLock  # what `threading` offers under this name, without the cost of importing it
 from collections.abc import Callable
@@ -57,8 +58,15 @@ def _line(value: Any) -> bytes:
     return json.dumps(redacted_value(value)).encode()
 
 
+_BEGUN = re.compile(
+    r"^.*-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[A-Za-z0-9+/=:,. \t\r\n-])*\Z",
+    re.MULTILINE,
+)
+"""A private key whose end has not come."""
+
+
 class RedactedStream(io.TextIOBase):
-    """Whole lines, redacted, to `write`. What is written at once is redacted together: a key may have several lines."""
+    """Whole lines, redacted, to `write`. Lines of a private key wait for its end, as long as there is room."""
 
     def __init__(self, write: Callable[[bytes], object], descriptor: int) -> None:
         self._write = write
@@ -68,8 +76,10 @@ class RedactedStream(io.TextIOBase):
 
     def write(self, text: str) -> int:
         with self._lock:
-            held, newline, rest = (self._held + text).rpartition("\n")
-            whole, self._held = (held + newline, rest) if len(rest) <= MOST_HELD else (held + newline + rest, "")
+            text = self._held + text
+            begun = _BEGUN.search(text) if "PRIVATE KEY" in text else None
+            at = begun.start() if begun else text.rfind("\n") + 1
+            whole, self._held = (text[:at], text[at:]) if len(text) - at <= MOST_HELD else (text, "")
             if whole:
                 self._emit(whole)
         return len(text)

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
-from itertools import pairwise
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+from infra.shared.randomness import (
+    is_no_code,
+    is_no_placeholder,
+    is_random,
+    is_random_beside_words,
+    is_random_under_a_name,
+)
 from infra.shared.text import cut
 
 LEAST_KNOWN = 8
@@ -63,7 +69,7 @@ def redacted(text: str, known: tuple[bytes, ...] = ()) -> str:
 def redacted_bytes(raw: bytes, known: tuple[bytes, ...] = ()) -> bytes:
     lowered = raw.lower()
     shapes = _present(raw, lowered) if len(raw) >= LEAST_SHAPED else []
-    shapes += [shape for shape in _ONLY_SHOWN if shape.anchors[0] in lowered]
+    shapes += [shape for shape in _ONLY_SHOWN if any(anchor in lowered for anchor in shape.anchors)]
     hits = _in_order(raw, lowered, known, shapes) if shapes or known else []
     if not hits:
         return raw
@@ -99,6 +105,20 @@ def redacted_value(value: Any) -> Any:
     return value
 
 
+def without_named(value: Any) -> Any:
+    """A JSON value whose texts are redacted already, without what stands under the name of a secret."""
+    match value:
+        case dict():
+            return {
+                name: _hidden(name, inner) if _names_a_secret(name) else without_named(inner)
+                for name, inner in value.items()
+            }
+        case list():
+            return [without_named(inner) for inner in value]
+    return value
+
+
+@lru_cache(maxsize=1024)
 def _names_a_secret(name: str) -> bool:
     """`api_key`, `X-Auth-Token`, `dbPassword`; not `input_tokens` nor `max_tokens`."""
     plain = "".join(re.findall("[a-z0-9]+", name.lower()[-40:]))
@@ -130,47 +150,6 @@ def _exact(text: bytes, value: bytes) -> Iterator[Found]:
         at = text.find(value, at + len(value))
 
 
-# What random means.
-
-
-def _is_random(body: str) -> bool:
-    """No run of neighbours (`abc1234`, `a1b2c3`), no few characters again and again, no word that owns up."""
-    if len(set(body)) < 6 or any(word in body.lower() for word in _OWNS_UP):
-        return False
-    return all(_neighbours(body, apart) < 0.6 * (len(body) - apart) for apart in (1, 2))
-
-
-_OWNS_UP = ("example", "placeholder", "redacted", "changeme", "dummy", "sample", "notareal", "not-a-real")
-
-
-def _neighbours(body: str, apart: int) -> int:
-    return sum(abs(ord(one) - ord(other)) <= 1 for one, other in zip(body, body[apart:], strict=False))
-
-
-def _is_random_beside_words(body: str) -> bool:
-    """The same of what is left when words and numbers are taken out, which must be enough to be a key."""
-    if any(word in body.lower() for word in _OWNS_UP):
-        return False
-    left = "".join(part for part in re.split("[^A-Za-z0-9]+", body) if not re.fullmatch(_WORD, part))
-    return len(left) >= 16 and _is_random(left)
-
-
-_WORD = "[A-Za-z]?[a-z]*[0-9]{0,4}|[A-Z]+[0-9]{0,4}|[0-9]+"
-
-
-def _is_random_under_a_name(value: str) -> bool:
-    """The same where nothing but the name beside it says that it is a key: no identifier of a program either."""
-    plain = "".join(re.findall("[A-Za-z0-9]+", value))
-    classes = "".join("d" if one.isdigit() else "u" if one.isupper() else "l" for one in plain)
-    changes = sum(one != other for one, other in pairwise(classes))
-    return (
-        len(re.findall("d+", classes)) >= 2
-        and changes >= 0.15 * len(plain)
-        and len(set(plain)) >= 8
-        and _is_random_beside_words(value)
-    )
-
-
 # What has a shape of its own. Each expression is tried where its anchor stands, and begins with it.
 
 
@@ -179,7 +158,7 @@ class _Shape(NamedTuple):
     anchors: tuple[bytes, ...]
     expression: bytes
     """Its group is the random part. Bounded, and without ways back (`}+`), or a long text could take for ever."""
-    is_random: Callable[[str], bool] = _is_random
+    is_random: Callable[[str], bool] = is_random
     beside: bool = False
     """The anchor is the name beside the secret, in small or capital letters; its group alone is the secret."""
 
@@ -193,7 +172,7 @@ _NAMES = (
     *(b"access_token", b"accesstoken", b"auth_token", b"authtoken", b"refresh_token", b"refreshtoken", b"bot_token"),
     *(b"private_key", b"privatekey"),
 )
-_VALUE = rb"""(?: \\?["'`] ([a-z0-9_\-+/=.~!@\#%^&*]{20,512}+) \\?["'`]
+_VALUE = rb"""(?: \\{0,7}["'`] ([a-z0-9_\-+/=.~!@\#%^&*]{20,512}+) \\{0,7}["'`]
   | ([a-z0-9_\-+/=.~]{20,512}+) (?= [\s,;&"'`\\)}\]<] | \Z ) )"""
 
 _SHAPES = (
@@ -202,17 +181,17 @@ _SHAPES = (
         (b"-----BEGIN ",),
         rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
         # Atomic: the ways to cut `a: a: a:` into headers are without number.
-        rb"""(?:[\s"',+]|\\[nr])*+(?>(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\[nr]){1,8}){0,8})"""
+        rb"""(?:[\s"',+]|\\{1,8}[nr])*+(?>(?:[A-Za-z-]{1,30}: [^\r\n\\]{0,200}(?:\s|\\{1,8}[nr]){1,8}){0,8})"""
         # Without its end it ends with its last letter: a quote behind it is not the key's.
-        rb"""((?:[A-Za-z0-9+/=]|[\s"',+]|\\[nr]){40,65536})(?:-----END[A-Z0-9 ]{1,60}-----|(?<=[A-Za-z0-9+/=]))""",
+        rb"""((?:[A-Za-z0-9+/=]|[\s"',+]|\\{1,8}[nr]){40,65536})(?:-----END[A-Z0-9 ]{1,60}-----|(?<=[A-Za-z0-9+/=]))""",
         lambda body: len(set(body)) >= 12,
     ),
-    _Shape(_KEY_OF + "Anthropic", (b"sk-ant-",), rb"sk-ant-([A-Za-z0-9_-]{24,500})", _is_random_beside_words),
+    _Shape(_KEY_OF + "Anthropic", (b"sk-ant-",), rb"sk-ant-([A-Za-z0-9_-]{24,500})", is_random_beside_words),
     _Shape(
         _KEY_OF + "OpenAI or the like",
         (b"sk-",),
         _ALONE + rb"sk-(?!ant-)([A-Za-z0-9_-]{20,500})",
-        _is_random_beside_words,
+        is_random_beside_words,
     ),
     _Shape(
         "what looks like a GitHub token",
@@ -233,7 +212,7 @@ _SHAPES = (
         "what looks like a Slack token",
         (b"xox",),
         _ALONE + rb"xox[abeoprs]-([A-Za-z0-9-]{24,300})",
-        _is_random_beside_words,
+        is_random_beside_words,
     ),
     _Shape("what looks like a Slack token", (b"xapp-",), rb"xapp-[0-9]-[A-Z0-9]{5,20}-[0-9]{5,20}-([a-f0-9]{64})"),
     _Shape(
@@ -267,7 +246,7 @@ _SHAPES = (
         "what looks like a password in an address",
         (b"://",),
         rb"""://[^\s/:@"'<>]{0,100}+:([^\s/:@"'<>]{12,200}+)@""",
-        _is_random_under_a_name,
+        is_random_under_a_name,
         beside=True,
     ),
     _Shape(
@@ -277,27 +256,21 @@ _SHAPES = (
         + b"|".join(_NAMES)
         + rb""")
         (?:[_-]?(?:access[_-]?)?(?:key|token))? (?:[_-]?(?:base|value))?
-        (?:\\?["'`])? \]? [ \t]{0,4}
+        (?:\\{0,7}["'`])? \]? [ \t]{0,4}
         (?: : [ \t]{0,2} [a-z][a-z0-9_.\[\]|]{0,30} [ \t]{0,2} (?==) )?  # a type, as in `api_key: str =`
         (?: => | [:=]=? ) [ \t]{0,4} """
         + _VALUE,
-        _is_random_under_a_name,
+        is_random_under_a_name,
         beside=True,
     ),
     _Shape(
         "what looks like a bearer's token",
         (b"bearer ",),
         rb"(?ix) bearer[ ]{1,4} " + _VALUE,
-        _is_random_under_a_name,
+        is_random_under_a_name,
         beside=True,
     ),
 )
-
-
-def _is_no_placeholder(value: str) -> bool:
-    lowered = value.lower()
-    named = re.fullmatch(r"(?:my|your|the)?[-_]?(?:pass(?:word|wd)?|pw|pwd|secret|token|key)|x+|\*+|\.+", lowered)
-    return not named and not any(word in lowered for word in (*_OWNS_UP, "your-", "your_", MARK.strip("[]")))
 
 
 _ONLY_SHOWN = (
@@ -305,15 +278,23 @@ _ONLY_SHOWN = (
         "a password in an address",
         (b"://",),
         rb"""://[^\s/:@"'<>]{0,100}+:([^\s/:@"'<>\[\]{}$]{3,200}+)@""",
-        _is_no_placeholder,
+        is_no_placeholder,
+        beside=True,
+    ),
+    _Shape(
+        "a password beside its name",
+        (b"passw", b"passphrase"),
+        rb"""(?ix) pass(?:word|wd|phrase) (?:\\{0,7}["'`])? [ \t]{0,4} [:=] (?![:=]) [ \t]{0,4}
+        (?: \\{0,7}["'`] ([^"'`\\\n]{3,200}+) \\{0,7}["'`] | ([^\s"'`,;<>()\[\]{}$&|\\]{3,200}+) (?! [(\[{] ) )""",
+        is_no_code,
         beside=True,
     ),
     _Shape(
         "what a header authorises with",
         (b"authorization",),
-        rb"""(?ix) authorization \\?["'`]? [ \t]{0,4} [:=] [ \t]{0,4} \\?["'`]?
+        rb"""(?ix) authorization \\{0,7}["'`]? [ \t]{0,4} [:=] [ \t]{0,4} \\{0,7}["'`]?
         (?: (?:basic|bearer|token|digest|apikey|bot) [ ]{1,4} ) ([a-z0-9_\-+/=.~]{8,2000}+)""",
-        _is_no_placeholder,
+        is_no_placeholder,
         beside=True,
     ),
 )

@@ -9,9 +9,10 @@ from typing import Literal
 import msgspec
 
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
-from infra.shared.model_settings import ModelSettings
+from infra.shared.model_settings import ModelSettings, lacks_tools
 from infra.shared.notify_settings import NotifySettings
 from infra.shared.policy import Policy, Rule, to_text
+from infra.shared.providers import AUTO
 from infra.shared.section import Section
 
 
@@ -50,7 +51,7 @@ LEAST_CPU_SECONDS = 1800.0
 class LimitSettings(Section, frozen=True):
     bash_seconds: float = 600.0
     """The longest that one command of the model may run."""
-    output_chars: int = 30_000
+    output_chars: int = 10_000
     """The longest result of a tool; a longer one is cut in the middle."""
     unit_steps: int = 200
     """The most model calls in one run."""
@@ -201,8 +202,9 @@ def policy_of(settings: Settings) -> Policy:
 
 
 def runner_acts(settings: Settings) -> str:
-    """How the model asks for acts, as `boot.Boot` carries it."""
-    return OPERATIONS if settings.model.acts == OPERATIONS else TOOLS
+    """How the model asks for acts, as `boot.Boot` carries it: as far as the settings say."""
+    acts = settings.model.acts
+    return OPERATIONS if acts == OPERATIONS or (acts == AUTO and lacks_tools(settings.model)) else TOOLS
 
 
 def runner_policy(settings: Settings) -> str:

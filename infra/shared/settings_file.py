@@ -9,7 +9,14 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from infra.shared.host_names import problem_with_host_name
-from infra.shared.model_settings import MAX_NEXT_MODELS, ModelSettings, NextModel, Price, problems_with_keys
+from infra.shared.model_settings import (
+    MAX_NEXT_MODELS,
+    ModelSettings,
+    NextModel,
+    Price,
+    problem_with_acts,
+    problems_with_keys,
+)
 from infra.shared.notify_settings import problems_with_notify
 from infra.shared.plain_yaml import parse_yaml
 from infra.shared.policy import problem_with_size, problems_with_rules
@@ -35,6 +42,8 @@ def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
         found |= dict.fromkeys(_problem_with_addresses(raw, source))
         raise SettingsError("\n".join(found) or str(error)) from None
     problems = _told_of_keys(settings.model, source)
+    if wrong := problem_with_acts(settings.model):
+        problems.append(f"{source}: model: {wrong}")
     if problems:
         raise SettingsError("\n".join(problems))
     return settings

@@ -23,8 +23,6 @@ class RunnerStatus(NamedTuple):
     unit: str = ""
     """First line of the directive in work; empty when there is none."""
     steps: int = 0
-    state: str = ""
-    """Of the run (`run_states.RunState`); empty when there is none."""
     until: str = ""
     """When sleeping or waiting: the next tick or try at the latest."""
     last_error: str = ""
@@ -32,6 +30,8 @@ class RunnerStatus(NamedTuple):
     """For what open directives wait; empty when they do not."""
     services: str = ""
     """What the agent keeps running, in words; empty for nothing."""
+    state: str = ""
+    """Of the run (`run_states.RunState`); empty when there is none."""
 
 
 def write_status(path: str, status: RunnerStatus) -> None:

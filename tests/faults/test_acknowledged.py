@@ -46,8 +46,8 @@ def cut(disk: Ext4) -> None:
 @pytest.fixture
 def desk(disk: Ext4, tmp_path: Path) -> Desk:
     """A PM whose agents lie on the disk; the project and the PM's clones do not."""
-    (tmp_path / "desk").mkdir()
-    desk = Desk(tmp_path / "desk")
+    (tmp_path / "d").mkdir()
+    desk = Desk(tmp_path / "d")
     desk.write_project()
     desk.environ |= {f"XDG_{name}_HOME": f"{disk.path}/new/{name}" for name in ("DATA", "STATE", "CONFIG")}
     return desk

@@ -25,7 +25,8 @@ from infra.shared.conversation import (
     ToolUse,
     to_plain,
 )
-from infra.shared.manual import Answer, parse_answer
+from infra.shared.manual import Answer, parse_answer, words_alone
+from infra.shared.protocol.calls import NamedCall
 from infra.shared.sockets import connect
 from tests.host.desk import Desk
 from tests.keep.model_door.doors import BASH, DEADLINE_SECONDS, DoorProcess, a_request
@@ -108,9 +109,12 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_question_stays(asked: 
     for text, words in (
         ('{"name": "rm", "input": {}}', "no such tool: 'rm'; the tools are bash"),
         ('{"name": "bash"}', 'exactly the keys "name" and "input"'),
-        ("{oops", "is not JSON"),
-        (f'{{"name": "bash", "input": {{"command": {"[" * 64}{"]" * 64}}}}}', "nested over 64 levels deep"),
-        (" \n", "the answer is empty"),
+        ("{oops", "in the middle of the list"),
+        ('I look.\n{"cmd": "ls"}', "is no operation, such as"),
+        ('[{"type": "shell"}]', "operation 1: command is missing"),
+        ('[{"type": "readFile", "path": "a"}]', "no such tool: 'read_file'; the tools are bash"),
+        (f'{{"name": "bash", "input": {{"command": {"[" * 64}{"]" * 64}}}}}', "more than 64 levels"),
+        (" \n", "the reply is empty"),
     ):
         ended = asked.desk.run("answer", text)
         assert (ended.code, words in ended.err) == (2, True), ended.err
@@ -179,22 +183,47 @@ def test_a_call_is_held_against_its_tool(given_: object, words: str) -> None:
         parse_answer(json.dumps({"name": "read_file", "input": given_}), (ToolSpec("read_file", "", takes),))
 
 
-@given(st.text(max_size=60) | st.lists(st.sampled_from(["{", "}", CALL, "\n", "words", '"'])).map("".join))
+SHELL = '{"type": "shell", "command": "ls"}'
+
+
+def test_an_act_is_typed_either_way() -> None:
+    """As an operation or as the call of a tool; one, or a list, with words beside it; and words may look like both."""
+    ls = NamedCall("bash", {"command": "ls"})
+    for text, wanted in (
+        (SHELL, Answer("", (ls,))),
+        (CALL, Answer("", (ls,))),
+        (f"I look.\n{SHELL}", Answer("I look.", (ls,))),
+        (f"I look.\n{CALL}\nSo.", Answer("I look.\n\n\nSo.", (ls,))),
+        (f"[{CALL},\n {CALL}]", Answer("", (ls, ls))),
+        (f'[{{"type": "message", "text": "I look."}}, {SHELL}]', Answer("I look.", (ls,))),
+        (f'{{"protocol": 1, "operations": [{SHELL}]}}', Answer("", (ls,))),
+        ("All done.", Answer("All done.")),
+        (words_alone(SHELL), Answer(SHELL)),
+        (words_alone("42"), Answer("42")),
+    ):
+        assert parse_answer(text, (BASH,)) == wanted
+    assert parse_answer(words_alone(SHELL), ()) == Answer(words_alone(SHELL))
+
+
+@given(st.text(max_size=60) | st.lists(st.sampled_from(["{", "}", "[", CALL, SHELL, "\n", "words", '"'])).map("".join))
 def test_any_text_is_an_answer_or_a_reason(text: str) -> None:
-    """A call comes only of a line that is one, and of nothing else."""
-    try:
-        answer = parse_answer(text, (BASH,))
-    except ValueError:
-        pass
-    else:
+    """A call comes only of what is one, and of nothing else."""
+    for tools in ((BASH,), ()):
+        try:
+            answer = parse_answer(text, tools)
+        except ValueError:
+            continue
         assert isinstance(answer, Answer)
-        assert all(json.loads(CALL)["input"] == given and name == "bash" for name, given in answer.calls)
-        assert len(answer.calls) == sum(line.startswith("{") for line in text.split("\n"))
+        assert all(call == NamedCall("bash", {"command": "ls"}) for call in answer.calls)
+        assert len(answer.calls) <= text.count(CALL) + text.count(SHELL)
+        assert tools or not answer.calls
+        assert answer.calls or not tools or not any(line.startswith(("{", "[{")) for line in text.split("\n"))
 
 
 def test_without_tools_the_whole_is_text() -> None:
-    """The runner finds the operations in it."""
+    """The runner finds the operations in it; what it would refuse is refused at once."""
     text = '{"protocol": 1,\n"operations": []}\nand words'
     assert parse_answer(f"{text}\n", ()) == Answer(text)
-    with pytest.raises(ValueError, match="empty"):
-        parse_answer(" \n", ())
+    for wrong in (" \n", CALL, '[{"type": "ls"}]', "[{"):
+        with pytest.raises(ValueError, match=r"expected|in the middle"):
+            parse_answer(wrong, ())

@@ -106,7 +106,7 @@ def test_config_shows_value_origin_and_meaning(desk: Desk) -> None:
     shown = desk.done("config", "limits").out
     assert "limits.bash_seconds: 5.0" in shown
     assert f"set in {desk.home().settings}:" in shown
-    assert "limits.output_chars: 30000   default" in shown
+    assert "limits.output_chars: 10000   default" in shown
 
     everything = desk.done("config", "--json").json
     assert everything["schema"] == "minifram.config/1"

@@ -123,7 +123,9 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     checkout.mkdir(parents=True)
     write_status(
         str(checkout / "life.json"),
-        RunnerStatus(WORKING, AT, "build a thing", 12, "", "the model door refused", "for your word", "web running"),
+        RunnerStatus(
+            WORKING, AT, "build a thing", 12, "", "the model door refused", "for your word", "web running", "OBSERVE"
+        ),
     )
 
     ended = desk.run("status")
@@ -135,7 +137,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
         "watcher pid",
         f"main @ {desk.git()('rev-parse', 'main~1')[:12]} init agent",
         "build a thing · working",
-        "12 steps",
+        "12 steps, OBSERVE",
         "the model door refused",
         "waits      for your word",
         "services   web running",

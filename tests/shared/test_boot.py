@@ -43,7 +43,7 @@ def a_boot() -> Boot:
         remote_url="/mnt/remote",
         autonomy="merge",
         places=CONTAINER,
-        limits=Limits(600.0, 30_000, 200, 7200.0, 900.0, 600.0, 10.0, 150_000),
+        limits=Limits(600.0, 10_000, 200, 7200.0, 900.0, 600.0, 10.0, 150_000),
     )
 
 

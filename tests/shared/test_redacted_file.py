@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import json
+import os
 import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -18,59 +23,122 @@ from hypothesis import strategies as st
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.context.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
-from infra.cell.loop.loop import Acted, Told
+from infra.cell.loop.loop import Acted, Event, Told
+from infra.cell.loop.ways import News
 from infra.cell.runner.log import logger
+from infra.cell.runner.run_operations import shown
+from infra.cell.runner.start import failed
 from infra.cell.runner.state import STATE_FILE, State, UnsentReport
 from infra.cell.runner.transcript import Transcript
+from infra.cell.services.output import ServiceLog
 from infra.shared.boot import Boot, Limits
+from infra.shared.boot_log import parse_line
 from infra.shared.log import redact
-from infra.shared.paths import CONTAINER
+from infra.shared.paths import BOOT_LOG, CONTAINER
+from infra.shared.protocol.shapes import OK, ProtocolEvent
 from infra.shared.redacted_file import RedactedFile, RedactedStream
+from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted, redacted_value
 from infra.shared.status_file import WORKING, RunnerStatus, write_status
-from tests.shared.test_secret_shapes import MAKERS, ROOT, chances
+from tests.shared.leaks import Place, counters_stay, examine
+from tests.shared.test_secret_shapes import MAKERS, ROOT
 
-keys = st.tuples(st.sampled_from(sorted(MAKERS)), chances).map(lambda made: MAKERS[made[0]](made[1]))
 TELLING = st.sampled_from(
     ["api_key", "API-KEY", "password", "db_password", "X-Auth-Token", "Authorization", "clientSecret", "pwd", "Cookie"]
 )
 QUIET: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(structlog.ReturnLogger())
 
 
-def shown(key: str, written: bytes) -> bool:
-    """Any line of the key, as text or within JSON."""
-    return any(line.encode() in written for line in key.splitlines() if len(line) > 30)
+class Cell:
+    """The places of the cell."""
+
+    def __init__(self, place: Path) -> None:
+        self.path = place
+        self.transcript = Transcript(str(place / "run.jsonl"), "run", QUIET)
+        self.spill = Spill(str(place))
+        self.state = State(str(place), str(place), QUIET)
+        self.log = ServiceLog(Below(str(place)), "service.log")
+        self.places: dict[str, Place] = {
+            "transcript, told": lambda words, given: self.record(Told(1, words, News(words, words))),
+            "transcript, acted": lambda words, given: self.record(
+                Acted(1, 1, ToolCall("1", "bash", {"command": words, **given}), ToolResult(words, facts=given), 0.1)
+            ),
+            "kept output": lambda words, given: (place / self.spill.keep(words.encode())).read_text(),
+            "unsent report": self.unsent,
+            "life.json": self.life,
+            "now.md, hand-over": self.note,
+            "log line": lambda words, given: json.dumps(
+                redact(None, "info", {"event": "e", "words": words, "error": OSError(words), "all": [{words: given}]})
+            ),
+            "printed": self.printed,
+            "service's log": self.service,
+            "boot log": self.boot_log,
+            "protocol run": lambda words, given: shown(
+                [ProtocolEvent("shell", "1", OK, {"stdout": words, "stderr": words, "exit": 0, **given})]
+            ),
+        }
+
+    def record(self, event: Event) -> str:
+        (self.path / "run.jsonl").unlink(missing_ok=True)
+        self.transcript.add(event)
+        text = (self.path / "run.jsonl").read_text()
+        assert json.loads(text)["kind"] in ("told", "acted"), "what is written is still read"
+        return text
+
+    def unsent(self, words: str, given: Mapping[str, Any]) -> str:
+        report = UnsentReport("2026-01-31T10:42:12.345Z", words, words, (), "a" * 32)
+        assert self.state.change(unsent=(report,))
+        return (self.path / STATE_FILE).read_text()
+
+    def life(self, words: str, given: Mapping[str, Any]) -> str:
+        write_status(str(self.path / "life.json"), RunnerStatus(WORKING, "t", unit=words, last_error=words))
+        return (self.path / "life.json").read_text()
+
+    def note(self, words: str, given: Mapping[str, Any]) -> str:
+        RedactedFile(str(self.path / "now.md")).replace(words)
+        return (self.path / "now.md").read_text()
+
+    def printed(self, words: str, given: Mapping[str, Any]) -> str:
+        """Line by line, as programs do."""
+        written = bytearray()
+        stream = RedactedStream(written.extend, 2)
+        for line in words.splitlines(keepends=True):
+            stream.write(line)
+        stream.end()
+        return written.decode()
+
+    def service(self, words: str, given: Mapping[str, Any]) -> str:
+        (self.path / "service.log").unlink(missing_ok=True)
+        pipe = self.log.pipe()
+        os.write(pipe, words.encode() + b"\nEND\n")
+        os.close(pipe)
+        deadline = time.monotonic() + 30
+        while not (text := (self.path / "service.log").read_text()).endswith("END\n") and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return text
+
+    def boot_log(self, words: str, given: Mapping[str, Any]) -> str:
+        path = self.path / BOOT_LOG
+        path.unlink(missing_ok=True)
+        with contextlib.redirect_stderr(io.StringIO()):
+            failed(("a" * 32, "main", "b" * 40), words, 1, str(self.path))
+        line = parse_line(path.read_text())
+        assert line is not None
+        return line.details["reason"]
 
 
-@given(keys, st.text(max_size=20))
-def test_no_key_gets_into_a_record(tmp_path_factory: pytest.TempPathFactory, key: str, before: str) -> None:
-    """In each of the places where the words of a model, a command or the PM are written down."""
-    place = tmp_path_factory.mktemp("records")
-    words = f"{before} {key} and so on"
-    transcript = Transcript(str(place / "run.jsonl"), "run", QUIET)
-    transcript.add(Told(1, words, words))
-    transcript.add(Acted(1, 1, ToolCall("1", "bash", {"command": words, words: 1}), ToolResult(words), 0.1))
-    kept = Spill(str(place)).keep(words.encode())
-    state = State(str(place), str(place), QUIET)
-    assert state.change(unsent=(UnsentReport("2026-01-31T10:42:12.345Z", words, words, (), "a" * 32),))
-    write_status(str(place / "life.json"), RunnerStatus(WORKING, "t", unit=words, last_error=words))
-    RedactedFile(str(place / "now.md")).replace(words)
-    written = {path.name: path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    assert {"run.jsonl", "life.json", "now.md", STATE_FILE, Path(kept).name} == set(written)
-    assert [name for name, content in written.items() if shown(key, content)] == []
-    assert [name for name, content in written.items() if b"[secret]" not in content] == []
-    lines = [json.loads(line) for line in written["run.jsonl"].splitlines()]
-    assert [line["kind"] for line in lines] == ["told", "acted"], "what is written is still read"
+def test_no_place_of_the_cell_shows_a_secret(tmp_path: Path) -> None:
+    examine(Cell(tmp_path).places, 1)
 
 
-@given(keys)
-def test_no_key_gets_into_a_log_line(key: str) -> None:
-    """By the model's last words, an error's, or a name."""
-    event = redact(
-        None, "info", {"event": "unit.finished", "words": key, "error": OSError(key), "all": [{key: (key,)}]}
-    )
-    assert not shown(key, json.dumps(event).encode())
-    assert event["event"] == "unit.finished"
+def test_counters_of_tokens_are_shown_in_each_place(tmp_path: Path) -> None:
+    counters_stay(Cell(tmp_path).places)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_no_place_of_the_cell_shows_a_secret_in_any_position(tmp_path: Path, seed: int) -> None:
+    examine(Cell(tmp_path).places, seed, most=100)
 
 
 def test_the_runners_log_is_redacted(capfd: pytest.CaptureFixture[str]) -> None:

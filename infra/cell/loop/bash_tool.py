@@ -19,6 +19,7 @@ from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
+from infra.shared.protocol.calls import TOOLS
 
 CWD = {"type": "string", "description": "the directory to run it in; the checkout when left out"}
 BASH = ToolSpec(
@@ -63,7 +64,8 @@ def bash_tool(
             )
         except OSError as error:
             if error.errno == errno.E2BIG:
-                raise ToolError("the command is too long; put it into a file with write_file and run that") from None
+                writes = "createFile" if is_for_events else TOOLS["createFile"]
+                raise ToolError(f"the command is too long; put it into a file with {writes} and run that") from None
             raise
         kept, note = _kept(spill, whole.getvalue()) if ran.left_out else ((), "")
         facts: dict[str, Any] = {"stderr": ran.errors} if is_for_events else {}

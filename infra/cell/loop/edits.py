@@ -8,10 +8,11 @@ import difflib
 import heapq
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.loop.registry import ToolError
-from infra.shared.protocol.read import oddities
+from infra.shared.protocol.read import is_elided, oddities
 
 SHOWN_PLACES = 20
 MOST_LINES, MOST_LINE_CHARS = 20_000, 300
@@ -32,9 +33,10 @@ class Edited(NamedTuple):
     warning: str = ""
 
 
-def edited(content: bytes, old: str, new: str, count: int) -> Edited:
-    """Raises ToolError unless `old` occurs exactly `count` times."""
-    for problem in oddities("editFile", {"old": old, "new": new}):
+def edited(content: bytes, old: str, new: str, count: int, called: Callable[[str], str] = str) -> Edited:
+    """`called` gives what an operation is called to the model. Raises ToolError unless `old` occurs exactly `count`
+    times."""
+    for problem in oddities("editFile", {"old": old, "new": new}, called):
         raise ToolError(problem)
     was, will = old.encode(), new.encode()
     found = content.count(was)
@@ -54,7 +56,8 @@ def edited(content: bytes, old: str, new: str, count: int) -> Edited:
     if will and content.count(will) == count:
         return Edited(content, 0, APPLIED)
     text = content.decode(errors="replace")
-    raise ToolError(f"old does not occur; expected it {count} times. {_nearest(text, old)}", _hint(text, old))
+    hint = _hint(text, old) or f"Copy old from the file; {called('readFile')} shows it"
+    raise ToolError(f"old does not occur; expected it {count} times. {_nearest(text, old)}", hint)
 
 
 def _places(content: bytes, was: bytes) -> list[int]:
@@ -70,7 +73,7 @@ def _places(content: bytes, was: bytes) -> list[int]:
 
 
 def _hint(text: str, old: str) -> str:
-    """What is probably the matter, by name."""
+    """What is probably the matter, by name; empty when that is not known."""
     lines = old.split("\n")
     bare = [_NUMBERED.sub("", line) for line in lines]
     if all(_NUMBERED.match(line) for line in lines if line.strip()) and _is_in("\n".join(bare), text):
@@ -79,9 +82,11 @@ def _hint(text: str, old: str) -> str:
         return "old differs from the file in typographic quotes, dashes or spaces: copy it from the file"
     if "\r\n" in text and old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
         return 'the lines of the file end in "\\r\\n", those of old do not: write them so, or edit within one line'
+    if is_elided(old):
+        return "old stands for lines that it leaves out: copy them all, or edit before and behind them"
     if _is_in(old, text):
         return "old differs from the file in white space alone: copy it from the file"
-    return "Copy old from the file; readFile shows it"
+    return ""
 
 
 def _is_in(old: str, text: str) -> bool:

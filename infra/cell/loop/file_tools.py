@@ -5,10 +5,11 @@ file that changed since this run read it is refused: it would be made to another
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from infra.cell.loop.actions import ToolResult
@@ -20,6 +21,7 @@ from infra.cell.loop.edits import edited
 from infra.cell.loop.reach import Everywhere, Reach
 from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
 from infra.shared.conversation import MOST_IMAGE_BYTES, ToolSpec
+from infra.shared.protocol.calls import TOOLS
 from infra.shared.protocol.read import is_elided
 
 READ_BYTES = 16 << 20
@@ -71,6 +73,8 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
     as facts; and a name alone that may mean a file that lies deeper is asked about."""
     files = reach or Everywhere(checkout)
     is_for_events = reach is not None
+    called: Callable[[str], str] = str if is_for_events else TOOLS.__getitem__
+    """What an operation is called to this model."""
     spill = Spill(checkout)
     seen: dict[str, bytes] = {}
     """Digests of files as this run has seen them last."""
@@ -90,7 +94,9 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
     def write(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path, content = given["path"], given["content"].encode()
         if not given.get("replace", True) and files.exists(path):
-            raise ToolError(f"{path} exists", 'Change a part of it with editFile, or set "replace" to true')
+            raise ToolError(
+                f"{path} exists", f'Change a part of it with {called("editFile")}, or set "replace" to true'
+            )
         if is_for_events:
             _refuse_to_shadow(files, path)
         files.write(path, content)
@@ -111,8 +117,10 @@ def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> 
             raise ToolError(f"{path} has {size} bytes; at most {READ_BYTES} can be edited", "Change it by a program")
         key = files.key(path)
         if seen.get(key, _digest(raw)) != _digest(raw):
-            raise ToolError(f"{path} has changed since this run read it", "Read it again with readFile, then edit it")
-        made = edited(raw, given["old"], given["new"], given.get("count", 1))
+            raise ToolError(
+                f"{path} has changed since this run read it", f"Read it again with {called('readFile')}, then edit it"
+            )
+        made = edited(raw, given["old"], given["new"], given.get("count", 1), called)
         warnings = "; ".join(filter(None, (made.warning, "" if key in seen else UNREAD)))
         if made.content != raw:
             files.write(path, made.content)
@@ -184,13 +192,25 @@ def _content(files: Reach, path: str) -> tuple[bytes, int]:
 
 
 def _refuse_to_shadow(files: Reach, path: str) -> None:
-    """Raises ToolError for a name alone that nothing has, while files deeper have it."""
-    deeper = files.deeper(path)
+    """Raises ToolError for a name alone that nothing has, while files deeper have it; and for `a_py` beside `a.py`."""
+    deeper = files.deeper(path) or _with_a_dot(files, path)
     if deeper:
         raise ToolError(
             f"there is no {path} here, but {', '.join(deeper[:5])}",
             f"Give the whole path, or ./{path} for a new file here",
         )
+
+
+def _with_a_dot(files: Reach, path: str) -> Sequence[str]:
+    """The file that is meant when the last underscore stands for a dot."""
+    directory, slash, name = path.rpartition("/")
+    stem, _, suffix = name.rpartition("_")
+    if not stem or "." in name or path.startswith(("/", "./")) or files.exists(path):
+        return ()
+    other = f"{directory}{slash}{stem}.{suffix}"
+    with contextlib.suppress(ToolError):  # a directory
+        return (other,) if files.exists(other) else ()
+    return ()
 
 
 def _digest(content: bytes) -> bytes:

@@ -4,12 +4,12 @@ of asking for an act. Pure."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.registry import REFUSED, Dispatch
+from infra.shared.protocol.calls import HOPS, SIGNALS, TYPES, call_of
 from infra.shared.protocol.shapes import (
     EVENTS,
     OK,
@@ -20,18 +20,6 @@ from infra.shared.protocol.shapes import (
     RefusedOperation,
 )
 
-SIGNALS: Final = ".signal"
-HOPS: Final = {"bootstrap": "branch", "rollback": "ref"}
-"""Tools that a file of this name in SIGNALS stands for, and the argument that it holds."""
-_TOOLS: Final = {
-    "createFile": "write_file",
-    "readFile": "read_file",
-    "editFile": "edit_file",
-    "deleteFile": "delete_file",
-    "shell": "bash",
-}
-_ARGUMENTS: Final = {"offset": "offset_lines", "limit": "limit_lines", "timeout": "timeout_seconds"}
-_TYPES: Final = {tool: kind for kind, tool in _TOOLS.items()} | dict.fromkeys(HOPS, "createFile")
 _TEXT: Final = {"readFile": "content", "shell": "stdout"}
 """The field of an event that is the payload of the result."""
 HANDED_OVER: Final = ToolResult.err("not_run", "a call before it in the same reply ended this run")
@@ -45,24 +33,13 @@ def calls_of(items: Iterable[Operation | RefusedOperation]) -> tuple[ToolCall, .
 def _call(item: Operation | RefusedOperation) -> ToolCall:
     if isinstance(item, RefusedOperation):
         return ToolCall(item.id, REFUSED, {"type": item.type, "message": item.error.message, "hint": item.error.hint})
-    fields = dict(item.fields)
-    if item.type == "createFile":
-        hop = _hop(fields["path"])
-        if hop:
-            return ToolCall(item.id, hop, {HOPS[hop]: fields["content"].strip()})
-        fields.setdefault("replace", False)
-    return ToolCall(item.id, _TOOLS[item.type], {_ARGUMENTS.get(name, name): value for name, value in fields.items()})
-
-
-def _hop(path: str) -> str:
-    """The tool that a file at this path stands for; known by its name, before any link is looked at."""
-    directory, name = os.path.split(os.path.normpath(path))
-    return name if name in HOPS and os.path.basename(directory) == SIGNALS else ""
+    name, given = call_of(item)
+    return ToolCall(item.id, name, given)
 
 
 def event_of(call: ToolCall, result: ToolResult) -> ProtocolEvent:
     """What became of the operation that this call carries out."""
-    kind = call.args["type"] if call.name == REFUSED else _TYPES[call.name]
+    kind = call.args["type"] if call.name == REFUSED else TYPES[call.name]
     known = {field.name for field in EVENTS[kind]}
     fields = {name: value for name, value in result.facts.items() if name in known}
     if call.name in HOPS:
@@ -95,9 +72,9 @@ def said(text: str, by: str = "runtime") -> ProtocolEvent:
 
 
 def message_of(events: Sequence[ProtocolEvent]) -> str:
-    """The runtime's message as text."""
+    """The runtime's message as text; without spaces, as it is sent again with each step."""
     plain: dict[str, Any] = {"protocol": PROTOCOL, "events": [event.plain() for event in events]}
-    text = json.dumps(plain, ensure_ascii=False)
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
     except UnicodeEncodeError:  # an id may hold half a character

@@ -9,6 +9,7 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.context.context import Summarised
 from infra.cell.loop.loop import Acted, Entered, Event, Idle, TaskContext, Told
 from infra.cell.loop.recorded import Recorded
+from infra.cell.loop.ways import news_of
 from infra.shared.conversation import Completion, Request
 from infra.shared.run_states import RunState
 
@@ -59,7 +60,7 @@ class Player:
         told = self._run.told.get(self._step)
         steered = told.steered if told else ""
         if self._step == self._run.steps:
-            steered = "\n\n".join(filter(None, (steered, self._opening, self._live.news())))
+            steered = news_of(steered, self._opening, self._live.news())
         return steered or None
 
     def _changed(self) -> bool:

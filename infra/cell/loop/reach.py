@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Protocol
 
 from infra.cell.loop.registry import ToolError
@@ -116,8 +116,15 @@ class Everywhere:
 class Workspace:
     """The clone that runs, the clones of all branches, and the places of the agent outside of both."""
 
-    def __init__(self, checkout: str, bot: str = "", outside: Sequence[str] = OUTSIDE) -> None:
-        """`bot` holds the clones of branches; empty: there are none."""
+    def __init__(
+        self,
+        checkout: str,
+        bot: str = "",
+        outside: Sequence[str] = OUTSIDE,
+        resolve: Callable[[str], str] = os.path.realpath,
+    ) -> None:
+        """`bot` holds the clones of branches; empty: there are none. `resolve` gives a path without links."""
+        self._resolve = resolve
         self._checkout = os.path.abspath(checkout)
         self._bots = _both(bot) if bot else ()
         self._roots = tuple(root for place in (checkout, *outside) for root in _both(place))
@@ -179,7 +186,7 @@ class Workspace:
         if self._place(seeming) is None:
             raise ToolError(f"{path!r} lies outside of the workspace", f"The workspace is {self._named}")
         # Not of `seeming`: behind a link, `..` leads to where the link does, and that is where the gate looked.
-        found = self._place(os.path.realpath(os.path.join(self._checkout, path)))
+        found = self._place(self._resolve(os.path.join(self._checkout, path)))
         if found is None:
             raise ToolError(f"{path!r} leads out of the workspace through a link", f"The workspace is {self._named}")
         if not found[1]:

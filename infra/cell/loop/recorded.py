@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.ways import News
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion, Request, completion_from_dict, request_from_dict
 from infra.shared.protocol.shapes import STATUSES
@@ -146,7 +147,7 @@ class _Reader:
             case "idle":
                 self._idle.add(int(line["step_id"]))
             case "told":
-                self._told[int(line["step_id"])] = Words(str(line["text"]), str(line["steered"]))
+                self._told[int(line["step_id"])] = Words(str(line["text"]), _news(line))
             case "summed_up":
                 self._summaries[int(line["step_id"]), line["for"] == "hand-over"] = str(line["content"])
             case "resumed":
@@ -179,6 +180,10 @@ class _Reader:
 def _place(line: Mapping[str, Any]) -> tuple[int, int]:
     step, _, number = line["step_id"].partition(".")
     return int(step), int(number)
+
+
+def _news(line: Mapping[str, Any]) -> str:
+    return News(str(line["pm"]), str(line["runtime"])) if "pm" in line else str(line["steered"])
 
 
 def _result(line: Mapping[str, Any]) -> ToolResult:

@@ -36,7 +36,7 @@ class Toolbox:
         on_timeout: Callable[[float], None] = lambda began: None,
     ) -> None:
         """Without a `gate`, everything may be done. `on_bug` gets exceptions that no tool should raise; the model is
-        told as well. `on_timeout` ends what an act left that had to be ended: it began then, by the wall's clock."""
+        told as well. `on_timeout` ends what an act left that had to be ended; it began so long after the machine."""
         self._tools = {tool.name: tool for tool in tools}
         self._gate = gate
         self._on_bug = on_bug
@@ -48,13 +48,14 @@ class Toolbox:
         return tuple(tool.spec for tool in self._tools.values())
 
     def call(self, call: ToolCall, gated: bool = True) -> ToolResult:
-        """Raises nothing but Interrupted. Without `gated`, for calls that are not the model's, no policy is asked."""
-        began = time.time()
+        """Raises Interrupted, KeyboardInterrupt and nothing else. Without `gated`, for calls that are not the model's,
+        no policy is asked."""
+        began = time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
             result = self._call(call, self._gate if gated else None)
             if result.error_code == TIMEOUT:
                 self._on_timeout(began)
-        except Interrupted:
+        except (Interrupted, KeyboardInterrupt):
             raise
         except BaseException as error:  # the loop must go on, and the model may mend what is broken here
             self._on_bug(error)

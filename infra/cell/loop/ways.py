@@ -15,7 +15,7 @@ from infra.cell.loop.operations import calls_of, event_of, message_of, said
 from infra.shared import conversation
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import END_TURN, MAX_TOKENS, REFUSAL, TOOL_USE, Block, Completion, Message, Text, ToolUse
-from infra.shared.protocol.framing import NotTaken, Words, means_operations
+from infra.shared.protocol.framing import NotTaken, Words, has_call, means_operations
 from infra.shared.protocol.read import Requested, read
 from infra.shared.protocol.shapes import Operation
 from infra.shared.run_states import StopReason
@@ -24,8 +24,6 @@ BROKEN_REPLIES = 3
 """In a row: so many cut or senseless replies end the run."""
 SAME_REPLIES, OTHER_REPLIES = 4, 6
 """In a row, not taken: so many for the same reason, or for any, end the run."""
-BY_THE_PM = "The PM "
-"""So begins news of what the PM said."""
 NOT_A_WORD = 20
 """An answer to the question whether that was the report is none itself when it has fewer characters."""
 
@@ -56,6 +54,30 @@ WORDS_ALONE = (
 )
 
 
+NOTHING_WAS_DONE = "(No operation was carried out in this run.)"
+
+
+class News(str):
+    """Words for the model that are not the loop's own, and who says them: the PM, the runtime, or the one and then the
+    other."""
+
+    pm: str
+    runtime: str
+
+    def __new__(cls, pm: str | None = "", runtime: str | None = "") -> News:
+        made = super().__new__(cls, "\n\n".join(filter(None, (pm, runtime))))
+        made.pm, made.runtime = pm or "", runtime or ""
+        return made
+
+
+def news_of(*words: str | None) -> News:
+    """All of them as one; a plain text is the runtime's."""
+    each = [one if isinstance(one, News) else News(runtime=one) for one in words]
+    return News(
+        *("\n\n".join(filter(None, said)) for said in zip(*((one.pm, one.runtime) for one in each), strict=True))
+    )
+
+
 class Asked(NamedTuple):
     """What a reply of the model asks for."""
 
@@ -70,7 +92,8 @@ class Way(Protocol):
     def answer(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
     ) -> tuple[Block, ...]:
-        """The next message to the model: what became of the calls, the runtime's own words, and other news."""
+        """The next message to the model: what became of the calls, the runtime's own words, and other news (`News`, or
+        a text of the runtime's)."""
         ...
 
 
@@ -121,8 +144,9 @@ class ByOperations:
         self._problems: list[str] = []
         """Of the replies since the last act, but for words: none of them was taken."""
         self._notes: tuple[str, ...] = ()
-        self._is_undone = True
-        """The last thing that was asked for was not done, or failed; or nothing was asked for yet."""
+        self._is_undone = False
+        """The last thing that was asked for was not done, or failed."""
+        self._has_acted = False
 
     def asked(self, completion: Completion) -> Asked:
         text = _text(completion)
@@ -150,7 +174,10 @@ class ByOperations:
             self._report = text
             return Respond(text, advice=question)
         better = self._report if len(text.strip()) < NOT_A_WORD else text
-        return Respond(better, StopReason.INVALID_REPLIES if may_not else StopReason.COMPLETED)
+        if may_not:
+            return Respond(better, StopReason.INVALID_REPLIES)
+        # A report may claim what was never done: what was done is known here.
+        return Respond(better if self._has_acted else f"{better}\n\n{NOTHING_WAS_DONE}")
 
     def _not_taken(self, text: str, found: str, was_cut: bool) -> Respond:
         self._report, self._is_undone = None, True
@@ -170,9 +197,11 @@ class ByOperations:
     ) -> tuple[Block, ...]:
         events = [event_of(call, result) for call, result in zip(calls, results, strict=True)]
         self._is_undone = not all(result.ok for result in results) if calls else self._is_undone
+        self._has_acted = self._has_acted or any(result.ok for result in results)
         notes, self._notes = self._notes, ()
         events += [said(words) for words in (*notes, own) if words]
-        events += [said(steered, "pm" if steered.startswith(BY_THE_PM) else "runtime")] if steered else []
+        news = news_of(steered)
+        events += [said(words, by) for words, by in ((news.pm, "pm"), (news.runtime, "runtime")) if words]
         return (Text(message_of(events)), *(image for result in results for image in shown_by(result.facts)))
 
 
@@ -183,7 +212,7 @@ def asks_for_acts(text: str) -> bool:
     """Whether words of a model that has tools hold acts in another form: a list of operations, or a call as text."""
     match read(text):
         case Requested(items):
-            return any(isinstance(item, Operation) or item.type != "userMessage" for item in items)
+            return has_call(text) or any(isinstance(item, Operation) or item.type != "userMessage" for item in items)
         case NotTaken():
             return means_operations(text)
     return False

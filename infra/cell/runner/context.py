@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.loop.interruption import Interruption
-from infra.cell.model_client import complete
+from infra.cell.model_client import acts, complete
 from infra.cell.runner.control import LiveHeartbeat
 from infra.cell.runner.log import Log, logger
 from infra.cell.runner.page import Page
@@ -27,6 +27,8 @@ from infra.shared.requests import AgentReport, Reply
 
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
+ACTS_SECONDS = 5.0
+"""For the door's word on how the models act; it may have to ask a server."""
 SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
 
@@ -51,6 +53,10 @@ class RunnerContext(NamedTuple):
         """One model call, as `ask`, with the promise that it ends in time."""
         self.heartbeat.beat("asking the model", ask_seconds(self.boot))
         return self.ask(request)
+
+    def acts(self) -> str:
+        """How a run that begins now asks for acts: what the door knows of the models, else what the watcher said."""
+        return acts(self.boot.places.model_socket, ACTS_SECONDS) or self.boot.acts
 
     def head(self) -> str:
         """The commit that the checkout is at now; this process was started from `boot.commit`."""

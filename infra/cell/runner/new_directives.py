@@ -23,9 +23,11 @@ class NewDirectives:
         tasks: Sequence[Directive],
         other_news: Callable[[PageSeen], str | None] = lambda seen: None,
         look_first: bool = False,
+        wall_seconds: Callable[[], float] = time.time,
     ) -> None:
         """`other_news` says what else on a page that moved the model should know. With `look_first` the page is read
         after the first step, though no news of it has come."""
+        self._wall_seconds = wall_seconds
         self.tasks = list(tasks)
         """All directives so far."""
         self._context = context
@@ -45,7 +47,9 @@ class NewDirectives:
                 self._context.pause(seconds)
             return False
         ends = time.monotonic() + seconds
-        while self._wakes.sleep(time.time() + ends - time.monotonic()):  # the clock of the wall may be set meanwhile
+        while self._wakes.sleep(
+            self._wall_seconds() + ends - time.monotonic()
+        ):  # the clock of the wall may be set meanwhile
             self._to_look = True
             self._context.heartbeat.beat("looking", TENDING_SECONDS)
             if self._is_overtaken():

@@ -18,7 +18,7 @@ from infra.cell.loop.player import Player
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES, RunConfig
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.loop.ways import BROKEN_REPLIES
+from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
 from infra.cell.policy.gate import gate_of
 from infra.cell.runner import handover_note
 from infra.cell.runner.approvals import Approvals
@@ -160,7 +160,7 @@ def _conversation(
     def news() -> str | None:
         if context.services:
             processes.reap(context.services.pids)
-        return "\n\n".join(filter(None, (directives.news(), budgets.news(), problems.news()))) or None
+        return news_of(News(pm=directives.news()), budgets.news(), problems.news()) or None
 
     task, config = Task(start.request, start.acts), RunConfig(start.most_steps(limits), limits.unit_seconds)
     until = time.monotonic() + limits.unit_seconds

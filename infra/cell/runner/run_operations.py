@@ -21,14 +21,18 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
 from infra.shared.exit_codes import Exit
 from infra.shared.protocol.read import Requested, read
-from infra.shared.protocol.shapes import AWAITING, OK
-from infra.shared.secret_shapes import redacted_value
+from infra.shared.protocol.shapes import AWAITING, OK, ProtocolEvent
+from infra.shared.secret_shapes import redacted, redacted_value
 
-SECONDS, OUTPUT_CHARS = 600.0, 30_000
+SECONDS, OUTPUT_CHARS = 600.0, 10_000
 
 
 def _nobody(tool: str, given: Mapping[str, Any], why: str) -> Verdict:
     return Verdict(False, f"the policy asks first ({why}), and nobody is asked here", AWAITING)
+
+
+def shown(events: Sequence[ProtocolEvent]) -> str:
+    return json.dumps(redacted_value(json.loads(message_of(events))), ensure_ascii=False, indent=2)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -42,7 +46,8 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"nothing was carried out: the reply is not UTF-8 ({error}); expected it as it came", file=sys.stderr)
         return Exit.FINDINGS
     if not isinstance(found, Requested):
-        print(f"nothing was carried out: {getattr(found, 'message', 'the reply holds no operations')}", file=sys.stderr)
+        why = redacted(getattr(found, "message", "the reply holds no operations"))
+        print(f"nothing was carried out: {why}", file=sys.stderr)
         return Exit.FINDINGS
     workspace = os.path.realpath(asked.workspace)
     tools = (
@@ -50,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> int:
         bash_tool(workspace, SECONDS, OUTPUT_CHARS, Interruption(), is_for_events=True),
     )
     events = list(carry_out(found.items, Toolbox(tools, gate_of(asked.policy, workspace, _nobody)).call))
-    print(json.dumps(redacted_value(json.loads(message_of(events))), ensure_ascii=False, indent=2))
+    print(shown(events))
     return Exit.OK if all(event.status == OK for event in events) else Exit.FINDINGS
 
 

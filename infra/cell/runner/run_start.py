@@ -95,21 +95,25 @@ def start_of(
 ) -> RunStart:
     """`toolbox_for` gives the tools of one way to ask for acts. Raises NoPrompt, GitError, OSError."""
     prompt = _base_prompt(context, seen)
+    now = context.acts()
     directory = os.path.join(context.checkout, TRANSCRIPTS)
     here = {"branch": context.boot.branch, "commit": context.boot.commit[:12]}
     name, model, told = f"{context.now().replace(':', '')}-{context.boot.id[:8]}", "", ""
     before = resume.cut_short(context, directory, [task.id for task in tasks]) if look_back else None
+    if before and _problem_with_acts(before, now):
+        context.log.warning("run.not_resumed", run=before.run_id, why=_problem_with_acts(before, now))
+        before = None
     if before:
         mode, name, messages, model = StartMode.RESUME, before.run_id, before.request.messages, before.request.model
         tasks = [task for task in tasks if task.id in before.directives or _was_told(before, task)]
         told = "" if _was_told_of_a_cut(before) else _RESUMED.format(at=before.at, **here)
-    elif fork := _asked_for(context, directory, tasks):
+    elif fork := _asked_for(context, directory, tasks, now):
         mode, (before, model), messages = StartMode.FORK, fork, fork[0].request.messages
         every = "\n\n".join(f"{task.id}: {task.text}" for task in tasks)
         told = _FORKED.format(run=before.run_id, step=before.steps, directives=every, **here)
     else:
-        mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox_for, look_back)
-    acts = before.acts if before else context.boot.acts
+        mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox_for(now), now, look_back)
+    acts = before.acts if before else now
     tools = toolbox_for(acts).tools if acts == TOOLS else ()
     system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"
     request = Request((system, seen.document), messages, tools, name, model)
@@ -128,7 +132,14 @@ def _was_told(run: Recorded, task: Directive) -> bool:
     return any(f"{task.id}: {task.text}" in words.steered for words in run.told.values())
 
 
-def _asked_for(context: RunnerContext, directory: str, tasks: Sequence[Directive]) -> tuple[Recorded, str] | None:
+def _problem_with_acts(run: Recorded, now: str) -> str:
+    """Why the run cannot go on; text can be said to any model."""
+    return "it called tools, and one of the models cannot" if (run.acts, now) == (TOOLS, OPERATIONS) else ""
+
+
+def _asked_for(
+    context: RunnerContext, directory: str, tasks: Sequence[Directive], acts: str
+) -> tuple[Recorded, str] | None:
     """The run that a directive names, as it stood, and the model that it names, if any.
 
     Where that cannot be done the model reads the directive like any other."""
@@ -139,7 +150,7 @@ def _asked_for(context: RunnerContext, directory: str, tasks: Sequence[Directive
         step = int(found[2])
         try:
             run = resume.read(directory, found[1])
-            problem = problem_with_step(run, step) or _note_fork(context, task.id)
+            problem = problem_with_step(run, step) or _problem_with_acts(run, acts) or _note_fork(context, task.id)
         except Exception as error:  # a transcript may hold anything; the directive is work in any case
             problem = f"{type(error).__name__}: {error}"
         if not problem:
@@ -160,15 +171,16 @@ def _opening(
     context: RunnerContext,
     seen: PageSeen,
     tasks: Sequence[Directive],
-    toolbox_for: Callable[[str], Toolbox],
+    toolbox: Toolbox,
+    acts: str,
     look_back: bool,
 ) -> tuple[Message, ...]:
     """The beginning of the conversation: `Continue.`, and the briefing as the result of a first read."""
     now = briefing.text_of(context, seen.commit, tasks, look_back)
     RedactedFile(os.path.join(context.checkout, briefing.NOW)).replace(now)
     first = ToolCall(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
-    result = toolbox_for(context.boot.acts).call(first, gated=False)
-    if context.boot.acts == OPERATIONS:
+    result = toolbox.call(first, gated=False)
+    if acts == OPERATIONS:
         return (Message("user", (Text(FIRST_MESSAGE), Text(message_of((event_of(first, result),))))),)
     return (
         Message("user", (Text(FIRST_MESSAGE),)),

@@ -16,6 +16,7 @@ from typing import Any
 from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, Idle, RunResult, Told
 from infra.cell.loop.recorded import OPENED
+from infra.cell.loop.ways import News
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.boot import TOOLS
@@ -76,8 +77,9 @@ class Transcript:
             RedactedFile(self._path).end_torn_line()
 
     def _append(self, kind: str, facts: dict[str, Any]) -> None:
-        states, self._entered = self._entered, []
-        facts = {"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, "states": states, **facts}
+        facts = {"at": timestamp(time.time()), "kind": kind, "run_id": self._run_id, **facts}
+        if self._entered:
+            facts["states"], self._entered = self._entered, []
         try:
             RedactedFile(self._path).append_json(facts)
         except (OSError, ValueError, RecursionError) as error:  # a full disk, or what no line can hold
@@ -112,8 +114,6 @@ def line_of(event: Acting | Acted | Answered | Told | Idle | Trimmed | Summarise
                 "duration_ms": round(seconds * 1000),
                 "status": result.status,
                 "error_code": result.error_code or None,
-                "detail": result.detail,
-                "retriable": result.retriable,
                 "artifacts": list(result.artifacts),
                 "hands_over": result.hands_over,
                 "policy_flags": list(result.policy_flags),
@@ -121,9 +121,10 @@ def line_of(event: Acting | Acted | Answered | Told | Idle | Trimmed | Summarise
                 "content": result.payload,
                 "hint": result.hint,
                 "facts": dict(result.facts),
-            }
+            } | ({} if result.ok else {"detail": result.detail, "retriable": result.retriable})
         case Told(_, text, steered):
-            return "told", step | {"text": text, "steered": steered}
+            by = {"pm": steered.pm, "runtime": steered.runtime} if isinstance(steered, News) and steered.pm else {}
+            return "told", step | {"text": text, "steered": steered} | by
         case Idle():
             return "idle", step
         case Trimmed(_, blocks, before, after):

@@ -16,8 +16,8 @@ from infra.cell.services.own_children import OWN_CHILDREN
 POLITE_SECONDS = 0.3
 END_SECONDS = 5.0
 FAST_LOOKS = 50
-CLOCK_TICK_SECONDS = 0.02
-"""The kernel's word for when a process began is not finer."""
+START_FIELD = 19
+"""Of /proc/PID/stat behind the name: when it began (proc(5))."""
 
 
 def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
@@ -47,11 +47,14 @@ def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
 
 
 def older_than(began: float) -> frozenset[int]:
-    """Descendants that were there at a time of the wall's clock."""
-    found = set()
+    """Descendants that were there so long after the start of the machine (CLOCK_BOOTTIME)."""
+    found, ticks = set(), began * os.sysconf("SC_CLK_TCK") - 1  # the last one may have begun just before that
     for process in psutil.Process().children(recursive=True) if began else ():
-        with contextlib.suppress(psutil.Error):
-            if process.create_time() < began - CLOCK_TICK_SECONDS:
+        with (
+            contextlib.suppress(OSError),
+            open(f"/proc/{process.pid}/stat", encoding="utf-8", errors="replace") as file,
+        ):
+            if int(file.read().rpartition(")")[2].split()[START_FIELD]) < ticks:
                 found.add(process.pid)
     return frozenset(found)
 
@@ -60,15 +63,29 @@ def reap(kept: Callable[[], frozenset[int]]) -> None:
     """Zombies that nobody else waits for, so that they do not gather during a long run."""
     if OWN_CHILDREN.acquire(blocking=False):
         try:
-            _strays(kept, recursive=False)
+            children, known = _children(), kept()  # in this order: what is started meanwhile is not among them
+            for pid in children:
+                if pid not in known:
+                    with contextlib.suppress(ChildProcessError):
+                        os.waitpid(pid, os.WNOHANG)
         finally:
             OWN_CHILDREN.release()
 
 
-def _strays(kept: Callable[[], frozenset[int]], recursive: bool = True) -> tuple[list[psutil.Process], int]:
+def _children() -> list[int]:
+    """Of all threads of this process, from the kernel's own list; psutil asks every process of the machine for its
+    parent, which takes longer than the step of a run that this is a part of."""
+    found: list[int] = []
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+def _strays(kept: Callable[[], frozenset[int]]) -> tuple[list[psutil.Process], int]:
     """Descendants that live, but for `kept` and theirs; and how many of our own had died, which are reaped here."""
     me, found, died = os.getpid(), list[psutil.Process](), 0
-    below = psutil.Process().children(recursive=recursive)  # a parent comes before its children
+    below = psutil.Process().children(recursive=True)  # a parent comes before its children
     known = set(kept())  # behind it: what is started meanwhile is not among them
     for process in below:
         with contextlib.suppress(psutil.Error):
@@ -87,13 +104,11 @@ def _strays(kept: Callable[[], frozenset[int]], recursive: bool = True) -> tuple
 def _kill_children_but(kept: Callable[[], frozenset[int]]) -> None:
     """Those that became ours when their parent ended, at once: processes that each start the next and end live shorter
     than a look at all processes takes."""
-    path = f"/proc/self/task/{os.getpid()}/children"
     for _ in range(FAST_LOOKS):
-        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
-            children = [int(word) for word in file.read().split()]
-            known = kept()
-            for pid in children:
-                if pid not in known:  # not reaped before we do it, so nobody else's
+        children, known = _children(), kept()
+        for pid in children:
+            if pid not in known:  # not reaped before we do it, so nobody else's
+                with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from infra.shared.secret_shapes import redacted_and_cut
+from infra.shared.secret_shapes import redacted, redacted_and_cut
+from infra.shared.text import cut
 
 MAX_BYTES = 64 * 1024
 WORDS_LINES = 20
@@ -52,7 +53,8 @@ def read_result(stdout: bytes, returncode: int) -> InstallResult:
 
 def clean(text: str) -> str:
     """The last lines, each bounded, without what a terminal would obey."""
-    lines = [redacted_and_cut(_printable(line).rstrip(), LINE_CHARS) for line in _NO_TEXT.sub("", text).splitlines()]
+    # All lines together: a key may have several.
+    lines = [cut(_printable(line).rstrip(), LINE_CHARS) for line in redacted(_NO_TEXT.sub("", text)).splitlines()]
     return "\n".join([line for line in lines if line][-WORDS_LINES:])
 
 

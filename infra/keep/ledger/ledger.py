@@ -93,7 +93,13 @@ class Ledger:
         self._head = _head(self._descriptor)
 
     def append(self, line: Line) -> None:
-        """Raises OSError; then nobody may act on the line, though it or a part of it may stand in the file."""
+        """On the disk when this returns. Raises OSError; then nobody may act on the line, though it or a part of it may
+        stand in the file."""
+        self.write(line)
+        self.sync()
+
+    def write(self, line: Line) -> None:
+        """For a line that makes nothing possible that was not: a power cut may take it until `sync`. Raises OSError."""
         encoded, head = linked(msgspec.json.encode(line), self._head)
         content = (b"\n" if self._torn else b"") + encoded + b"\n"
         self._torn = True
@@ -103,6 +109,9 @@ class Ledger:
         if written < len(content):
             raise OSError(f"{self._path} took {written} of {len(content)} bytes; is the disk full?")
         self._torn = False
+
+    def sync(self) -> None:
+        """Raises OSError."""
         os.fsync(self._descriptor)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, tokens
 from infra.keep.model_door.model import CallFailure
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Spent, Usage, to_plain
+from infra.shared.secret_shapes import redacted_and_cut
 
 SCHEMA = "minifram.budget/1"
 RUN_CHARACTERS = 200
@@ -32,9 +33,16 @@ class Accounts:
     """The money side of the door."""
 
     def __init__(
-        self, ledger: Ledger, limit: Cost, unit_limit: Cost, tariffs: Tariffs, wall_clock: Callable[[], float]
+        self,
+        ledger: Ledger,
+        limit: Cost,
+        unit_limit: Cost,
+        tariffs: Tariffs,
+        wall_clock: Callable[[], float],
+        on_unsynced: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
-        """Reads today's sums. Raises OSError."""
+        """Reads today's sums; `on_unsynced` is told when the disk does not take a call's end. Raises OSError."""
+        self._on_unsynced = on_unsynced
         self._ledger = ledger
         self._limit = limit
         self._unit_limit = unit_limit
@@ -64,7 +72,7 @@ class Accounts:
                 day=budget.day,
                 id=uuid.uuid4().hex,
                 unit=unit,
-                run=run[:RUN_CHARACTERS],
+                run=redacted_and_cut(run, RUN_CHARACTERS),  # the runner chose it
                 provider=provider,
                 model=model,
                 worst_usd=dollars(worst),
@@ -94,7 +102,8 @@ class Accounts:
     ) -> Settled:
         """Write down a call's end; `usage` None counts its worst case, `measured` False says that a part is assumed.
 
-        Raises OSError, with the budget in memory already right."""
+        Nobody waits for the disk: what a power cut takes of this line was reserved, and stays so. Raises OSError, with
+        the budget in memory already right."""
         if usage is None:
             nano = nano_dollars(call.worst_usd)
         else:
@@ -121,8 +130,14 @@ class Accounts:
             if call.unit in self._units:
                 of_unit = self._units[call.unit]
                 self._units[call.unit] = settled(of_unit, call.id, Cost(nano, tokens(used)), failure is not None)
-            await asyncio.to_thread(self._ledger.append, line)
+            self._ledger.write(line)
+        syncing = asyncio.get_running_loop().run_in_executor(None, self._ledger.sync)
+        syncing.add_done_callback(self._synced)
         return line
+
+    def _synced(self, syncing: asyncio.Future[None]) -> None:
+        if not syncing.cancelled() and (error := syncing.exception()):
+            self._on_unsynced(error)
 
     async def today(self) -> dict[str, Any]:
         """For people and `minifram status`. Raises OSError."""

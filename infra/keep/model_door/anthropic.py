@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from infra.keep.model_door.anthropic_stream import AnthropicReply
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.counting import tokens_counted
+from infra.keep.model_door.encoding import encoded
 from infra.keep.model_door.errors import BrokenReply, CallRefused
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.streaming import THINKING_SILENCE, Exchange, StreamingModel
@@ -62,8 +63,15 @@ class AnthropicModel(StreamingModel):
 
     @asynccontextmanager
     async def send(self, client: AsyncAnthropic, body: dict[str, Any]) -> AsyncIterator[httpx2.Response]:
-        async with client.messages.with_streaming_response.create(**body, stream=True) as response:
-            yield response.http_response
+        import httpx2
+
+        # `messages.create` ends in this too, once it has copied the whole conversation and looked through it.
+        content, is_stream = encoded(body | {"stream": True}), True
+        response = await client.post("/v1/messages", cast_to=httpx2.Response, content=content, stream=is_stream)
+        try:
+            yield response
+        finally:
+            await response.aclose()
 
     async def count_tokens(self, request: Request) -> int:
         self.check()

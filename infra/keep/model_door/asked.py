@@ -16,9 +16,11 @@ from infra.shared.branches import MAIN
 from infra.shared.comms import CommsError
 from infra.shared.repository.git import Git, GitError, GitLimits
 from infra.shared.repository.page_text import PAGE
+from infra.shared.safe_files import whole_file
 
 LOOK_SECONDS = 5.0
 PAGE_BYTES = 8 << 20
+REF_BYTES = 1 << 10
 UNKNOWN = "unknown"
 """The unit of all calls before the page could be read."""
 
@@ -38,15 +40,26 @@ def unit_of(page: str) -> str:
 def unit_on_main(remote: str) -> Callable[[], str]:
     """Looks at the page of the bare repository each time; when it cannot be read, the last one that could counts."""
     git = Git(remote, env={"GIT_DIR": remote}, limits=GitLimits(answer_bytes=PAGE_BYTES))
-    last = UNKNOWN
+    last, read_at = UNKNOWN, b""
 
     def look() -> str:
-        nonlocal last
+        nonlocal last, read_at
+        main = _loose_main(remote)
+        if main and main == read_at:  # a commit's page never changes, and git is a process of some milliseconds
+            return last
         try:
             page = git.raw("cat-file", "blob", f"refs/heads/{MAIN}:{PAGE}", timeout=LOOK_SECONDS)
         except GitError:
             return last
-        last = unit_of(page.decode(errors="surrogateescape"))
+        last, read_at = unit_of(page.decode(errors="surrogateescape")), main
         return last
 
     return look
+
+
+def _loose_main(remote: str) -> bytes:
+    """The commit that main is at, when git keeps it in a file of its own; empty when it does not."""
+    try:
+        return whole_file(f"{remote}/refs/heads/{MAIN}", REF_BYTES)
+    except (OSError, ValueError):
+        return b""

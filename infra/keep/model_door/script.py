@@ -5,13 +5,14 @@ The choice depends on the conversation alone, so a door that was restarted goes 
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Literal
 
 import msgspec
 
 from infra.shared.comms import CommsError, open_directives
-from infra.shared.conversation import OPENING_PREFIX, Request, ToolResult, ToolUse
+from infra.shared.conversation import OPENING_PREFIX, Request, Text, ToolResult, ToolUse
 from infra.shared.plain_yaml import parse_yaml
 
 
@@ -33,7 +34,7 @@ class When(_Part, frozen=True, kw_only=True):
     not_comms: str | None = None
     """Must not be found in COMMS.md."""
     now: str | None = None
-    """In the first tool result of the conversation."""
+    """In the first result of the conversation: of a tool, or what the first event holds."""
 
 
 class ScriptedCall(_Part, frozen=True, kw_only=True):
@@ -188,4 +189,20 @@ def _first_result(request: Request) -> str:
         for block in message.content:
             if isinstance(block, ToolResult):
                 return block.content
+            if isinstance(block, Text) and (told := _content_of_first_event(block.text)):
+                return told
+    return ""
+
+
+def _content_of_first_event(text: str) -> str:
+    """Of the runtime's message to a model that acts by operations; empty for any other text."""
+    if not text.startswith('{"protocol"'):
+        return ""
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    match raw:
+        case {"events": [{"content": str(content)}, *_]}:
+            return content
     return ""

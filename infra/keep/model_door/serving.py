@@ -23,9 +23,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from infra.keep.model_door.bodies import RECEIVING_SECONDS
 from infra.keep.model_door.model import CallFailure
 from infra.shared.control import PROBE_PATH
-from infra.shared.conversation import COMPLETE_PATH, COUNT_PATH, ERROR_TYPES, HEALTH_PATH, VISION_PATH
+from infra.shared.conversation import ACTS_PATH, COMPLETE_PATH, COUNT_PATH, ERROR_TYPES, HEALTH_PATH, VISION_PATH
 
 BUDGET_PATH = "/v1/budget"
+ASKED_PATHS = (HEALTH_PATH, BUDGET_PATH, PROBE_PATH, ACTS_PATH)
 MAX_CONNECTIONS = 64
 ACCEPTED_AT_ONCE = 16
 """So many come in before those that came before are read; the others wait in the kernel's queue, which is fair."""
@@ -178,7 +179,7 @@ async def _not_ours(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise AssertionError("unreachable: the handler of HTTPException")
     posted = f"POST {COMPLETE_PATH}, POST {VISION_PATH} and POST {COUNT_PATH}"
-    answered = f"GET {HEALTH_PATH}, GET {BUDGET_PATH}, GET {PROBE_PATH}, {posted}"
+    answered = f"{', '.join(f'GET {path}' for path in ASKED_PATHS)}, {posted}"
     words = f"{error.detail}; this door answers {answered}"
     return _error("invalid_request", words, None, error.status_code)
 

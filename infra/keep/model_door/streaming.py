@@ -23,6 +23,7 @@ from infra.keep.model_door.connection import (
     problem_with_base_url,
     redirected,
 )
+from infra.keep.model_door.encoding import encoded
 from infra.keep.model_door.errors import (
     BrokenReply,
     CallRefused,
@@ -50,8 +51,7 @@ THINKING_SILENCE = 5
 """While a model thinks, its stream may stay silent so many times longer: thoughts are withheld."""
 MAX_ERROR_BYTES = 64 * 1024
 MOST_SHOWN_BYTES = 8 * 1024 * 1024
-"""Of text, thoughts and arguments in one reply: many times what any model makes. Arguments of three bytes can be an
-object of a hundred in memory."""
+"""Of text, thoughts and arguments in one reply; no model makes so much, and arguments take many times that in memory."""
 NO_KEY = Key(None, None)
 
 
@@ -192,8 +192,9 @@ class StreamingModel(ABC):
 
     def post(self, client: Any, path: str, body: dict[str, Any]) -> AbstractAsyncContextManager[httpx2.Response]:
         url = f"{self.base_url.rstrip('/')}{path}"
-        headers = {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
-        return cast("httpx2.AsyncClient", client).stream("POST", url, json=body, headers=headers)
+        headers = {"content-type": "application/json"}
+        headers |= {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
+        return cast("httpx2.AsyncClient", client).stream("POST", url, content=encoded(body), headers=headers)
 
     def cause_of(self, error: Exception) -> Exception:
         """What an exception of the provider's library stands for."""
@@ -275,8 +276,7 @@ def most_usage(body: dict[str, Any], max_tokens: int, images: Sequence[Image] = 
 
 def text_bytes(body: dict[str, Any], images: Sequence[Image]) -> int:
     """Of what is sent, all but the images: what those cost does not follow from their bytes."""
-    size = len(json.dumps(body, ensure_ascii=False).encode(errors="replace"))
-    return size - sum(len(image.data) for image in images)
+    return len(encoded(body)) - sum(len(image.data) for image in images)
 
 
 def refusal(status: int, headers: Mapping[str, str], content: bytes) -> CallRefused:

@@ -8,10 +8,11 @@ restart, costs quality of thought and nothing else."""
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+from infra.keep.model_door.encoding import canonical
 
 MAX_TURNS = 500
 MAX_CHARACTERS = 8_000_000
@@ -65,11 +66,11 @@ def with_thoughts(
 ) -> tuple[list[tuple[str, Blocks]], str]:
     """The messages by role, the assistant's with the thoughts that they came with, and the fingerprint of all of it.
     `before`: what else a thought can be bound to."""
-    digest = hashlib.sha256(_canonical(before))
+    digest = hashlib.sha256(canonical(before))
     whole = []
     for role, blocks in turns:
         found = thoughts.recalled(blocks, digest.hexdigest()) if role == "assistant" else blocks
-        digest.update(_canonical([role, found]))
+        digest.update(canonical([role, found]))
         whole.append((role, found))
     return whole, digest.hexdigest()
 
@@ -82,7 +83,3 @@ def visible(blocks: Blocks) -> Blocks:
 def _first_call(blocks: Blocks) -> str | None:
     ids = (block.get("call_id", block.get("id")) for block in blocks if block["type"] in ("tool_use", "function_call"))
     return next(ids, None)
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode() + b"\n"

@@ -170,7 +170,7 @@ def first_error(scratch: Scratch) -> str:
     bot = Below(scratch.places.bot)
     for fact in _facts(_newest_conversation(bot, scratch.places.main_checkout)):
         match fact:
-            case {"call": {"name": str(tool)}, "status": "error", "content": str(words)}:
+            case {"call": {"name": str(tool)}, "status": str(status), "content": str(words)} if status != "ok":
                 return f" ({words.strip()[:ERROR_CHARS] or tool})"
     return ""
 

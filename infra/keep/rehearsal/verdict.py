@@ -89,7 +89,7 @@ def read_verdict(stdout: bytes, returncode: int) -> RehearsalVerdict:
             return RehearsalVerdict(False, f"{stage}: {why}", ending(text("transcript")))
         case None, Exit.TRY_AGAIN:
             return RehearsalVerdict(None, why)
-    said = ending(stdout[-200:].decode(errors="replace")).strip() or "no words"
+    said = ending(stdout[-_ANSWER_BYTES:].decode(errors="replace"), 200).strip() or "no words"
     return RehearsalVerdict(None, f"the rehearsal ended with {returncode} and no answer of that meaning: {said}")
 
 

@@ -37,9 +37,14 @@ _WENT_BEFORE = re.compile(r"(?:[}\]\"]\s*,|\})\s*\Z")
 _ANOTHER = re.compile(r"\{\s*\"type\"\s*:\s*\"(?:createFile|readFile|editFile|deleteFile|shell)\"")
 _IS_SAMPLE = re.compile(r"(?!(?:json\w*|javascript|js|operations?)\b)\S", re.IGNORECASE)
 """What stands behind the fence of a sample of something else."""
+_CALL = (
+    r"""["'“]name["'”]\s{0,20}:\s{0,20}["'“][^"'”\n]{0,100}["'”]\s{0,20},\s{0,20}"""
+    r"""["'“](?:arguments|input|parameters)["'”]\s{0,20}:"""
+)
+"""A call of a tool, as JSON."""
 _OURS = re.compile(
     r"""["'“]?\b(?:type|operations?|action|tool|arguments|protocol\w*|events)\b["'”]?\s*:"""
-    r"""|["'“](?:createFile|readFile|editFile|deleteFile|shell|message)["'”]"""
+    r"""|["'“](?:createFile|readFile|editFile|deleteFile|shell|message)["'”]|""" + _CALL
 )
 _OTHER_DIALECT = re.compile(
     r"<tool_?call>|</tool_?call>|<invoke\s+name=|<function[=\s]|<parameter[=\s]|<arg_key>|^\*{3,} *Begin Patch"
@@ -51,6 +56,11 @@ _OTHER_DIALECT = re.compile(
 def means_operations(text: str) -> bool:
     """It has words that stand in operations of ours or of another dialect."""
     return (_OURS.search(text) or _OTHER_DIALECT.search(text)) is not None
+
+
+def has_call(text: str) -> bool:
+    """It holds a call of a tool, as JSON."""
+    return re.search(_CALL, text) is not None
 
 
 class Why(Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from infra.shared.protocol.framing import Framed, NotTaken, Why, Words, frame
@@ -213,8 +213,8 @@ def is_elided(text: str) -> bool:
     return _ELISION.search(text) is not None
 
 
-def oddities(kind: str, fields: Mapping[str, Any]) -> Iterator[str]:
-    """What fits the form, and cannot be what was meant."""
+def oddities(kind: str, fields: Mapping[str, Any], called: Callable[[str], str] = str) -> Iterator[str]:
+    """What fits the form, and cannot be what was meant. `called` gives what an operation is called to the reader."""
     for name, value in fields.items():
         if isinstance(value, str) and _PLACEHOLDER.fullmatch(value) and kind != "message":
             yield (
@@ -233,7 +233,7 @@ def oddities(kind: str, fields: Mapping[str, Any]) -> Iterator[str]:
     if kind == "editFile":
         old, new = fields["old"], fields["new"]
         if not old:
-            yield "old is empty; expected text that the file holds, or createFile for a new file"
+            yield f"old is empty; expected text that the file holds, or {called('createFile')} for a new file"
         elif old == new:
             yield "old and new are equal; expected a change"
         if _MARKERS.search(old) or _MARKERS.search(new):

@@ -195,7 +195,7 @@ def test_an_edit_by_the_tool(box: Toolbox, tmp_path: Path) -> None:
     )
     refused = edit(old="three", new="3")
     assert not refused.ok
-    assert refused.shown.endswith("Copy old from the file; readFile shows it")
+    assert refused.shown.endswith("Copy old from the file; read_file shows it")
     assert not edit(old="x", new="x").ok
     assert edit(old="1", new="2", count=0).detail == "invalid_arguments"
     (tmp_path / "a").write_text("1\nelse\n")

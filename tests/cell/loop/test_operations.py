@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from collections.abc import Callable
@@ -14,12 +15,15 @@ import pytest
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.edits import edited
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
+from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
 from infra.shared.policy import Policy, Rule, to_text
+from infra.shared.protocol.framing import REPLY_BYTES
 from infra.shared.protocol.shapes import ERROR_TYPES, EVENTS, STATUSES, Operation
 from tests.cell.loop.workbench import LIMIT, Workbench
+from tests.shared.protocol.shapes_seen import SHAPES
 
 
 @pytest.fixture
@@ -231,31 +235,31 @@ def test_clones_of_branches_and_the_agents_own_places_are_the_workspace(bench: W
         assert Path(path).read_text() == "x"
 
 
+@pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("swapped", ["directory", "file"])
-def test_a_link_that_is_put_there_meanwhile_is_refused(
-    bench: Workbench, swapped: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the look at the path and the act: the act goes through no link."""
-    from infra.cell.loop import reach
-
-    inner = bench.clone / "inner"
+def test_a_link_that_is_put_there_meanwhile_is_refused(bench: Workbench, swapped: str, at: int) -> None:
+    """Between a look at the path, the first or the last one, and the act: the act goes through no link."""
+    inner, secret = bench.clone / "inner", bench.clone / "inner" / "secret"
     inner.mkdir()
-    inner.joinpath("secret").write_text("ours")
+    secret.write_text("ours")
     bench.beside.joinpath("secret").write_text("key")
-    resolved = reach.os.path.realpath  # type: ignore[attr-defined]
+    target, leads_to = (inner, bench.beside) if swapped == "directory" else (secret, bench.beside / "secret")
+
+    looks: list[str] = []
 
     def swap(path: str) -> str:
-        found: str = resolved(path)
-        if path.endswith("inner/secret") and not (inner.is_symlink() or inner.joinpath("secret").is_symlink()):
-            target = inner if swapped == "directory" else inner / "secret"
+        """Resolves it, and then somebody else is quicker than the act."""
+        found = os.path.realpath(path)
+        looks.append(path)
+        if looks.count(f"{bench.clone}/inner/secret") == at and not target.is_symlink():
             target.rename(bench.clone / "was")
-            target.symlink_to(bench.beside if swapped == "directory" else bench.beside / "secret")
+            target.symlink_to(leads_to)
         return found
 
-    monkeypatch.setattr(reach.os.path, "realpath", swap)  # type: ignore[attr-defined]
-    event = bench.do("readFile", path="inner/secret")
-    assert event["status"] == "failed"
-    assert "key" not in str(event)
+    workspace = Workspace(str(bench.clone), str(bench.bot), (str(bench.agent),), resolve=swap)
+    with pytest.raises(ToolError, match=r"meanwhile|no regular file|on the way"):
+        workspace.opened("inner/secret")
+    assert target.is_symlink()
 
 
 EDITS: tuple[tuple[int, str, dict[str, Any], str], ...] = (
@@ -269,6 +273,7 @@ EDITS: tuple[tuple[int, str, dict[str, Any], str], ...] = (
     (85, "a", {"old": "", "new": "a"}, "empty"),
     (86, "a", {"old": "<<<<<<< SEARCH\na", "new": "b"}, "markers of another format"),
     (88, "a\nb\n", {"old": "a", "new": "a\n...\nb"}, "leaves out"),
+    (88, "a\nb\nc\n", {"old": "a\n...\nc", "new": "x"}, "leaves out"),
     (90, 'it\'s "so"\n', {"old": "it\u2019s \u201cso\u201d", "new": "x"}, "typographic quotes"),
 )
 
@@ -362,6 +367,42 @@ def test_a_name_alone_that_lies_deeper_is_asked_about(bench: Workbench, kind: st
     if kind == "createFile":
         assert bench.do(kind, path="./app.py", **more)["status"] == "ok"
         assert bench.do("editFile", path="app.py", old="y", new="z")["status"] == "ok"
+
+
+def test_an_underscore_for_a_dot_is_asked_about(bench: Workbench) -> None:
+    """Row 95; with ./ it is meant, and so it is where no such file is."""
+    bench.do("createFile", path="src/app.py", content="x")
+    for kind, more in (("createFile", {"content": "y"}), ("editFile", {"old": "x", "new": "y"})):
+        refused = bench.do(kind, path="src/app_py", **more)
+        assert "there is no src/app_py here, but src/app.py" in refused["error"]["message"]
+    for path in ("./src/app_py", "src/app_sh", "src/app_py"):
+        assert bench.do("createFile", path=path, content="y", replace=True)["status"] == "ok"
+
+
+ELSEWHERE = {
+    91: "test_a_file_that_changed_since_it_was_read_is_read_again_first",
+    96: "test_a_name_alone_that_lies_deeper_is_asked_about",
+    98: "test_paths_out_of_the_workspace_and_no_files",
+    106: "test_ways: test_what_was_not_taken_goes_back_with_the_right_form",
+}
+
+
+def test_all_shapes_seen_in_the_wild_are_played() -> None:
+    """85 rows of the table: what models were seen to write."""
+    edits = {row for row, *_ in EDITS} | {row for row, *_ in TAKEN}
+    assert len({number for number, *_ in SHAPES} | edits | ELSEWHERE.keys()) == 85
+
+
+def test_ten_megabytes_are_written_and_are_no_command_line(bench: Workbench) -> None:
+    """The longest reply that is read; and what is too long for bash is a failed operation, with a way out."""
+    content = "x" * (REPLY_BYTES - 200)
+    made, ran = bench.reply(
+        f'[{{"type": "createFile", "path": "a", "content": "{content}"}}, {{"type": "shell", "command": "wc -c < a"}}]'
+    )
+    assert (made["bytes"], ran["stdout"].strip()) == (len(content), str(len(content)))
+    [event] = bench.reply(f'[{{"type": "shell", "command": "true {content}"}}]')
+    assert (event["status"], event["error"]["type"]) == ("failed", "execution_error")
+    assert "put it into a file with createFile and run that" in event["error"]["message"]
 
 
 def many(name: str) -> Callable[[int], str]:

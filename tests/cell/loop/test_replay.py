@@ -146,6 +146,24 @@ def test_what_goes_another_way_is_told() -> None:
     assert "no such tool: 'act'" in replay(recorded(run_of_three()), {}).differences[0].replayed
 
 
+def test_a_record_of_the_version_before_is_read_and_replayed() -> None:
+    """Its finer error codes, its two statuses, no states, and its word for the end."""
+    lines = run_of_three()
+    for line in lines:
+        line.pop("states", None)
+        if line["kind"] == "acted":
+            details = {"status": "ok" if line["status"] == "ok" else "error", "error_code": line.pop("detail", None)}
+            line |= details | {"hint": ""}
+            line.pop("retriable", None)
+    lines[-1]["end"] = "model failure"
+    run = recorded(lines)
+    failed = run.done[2, 1].result
+    assert (failed.status, failed.error_code, failed.detail) == ("failed", "execution_error", "refused")
+    assert failed.retriable
+    assert run.end == StopReason.MODEL_UNAVAILABLE.value
+    assert [each.where for each in replay(run, TOOLS).differences] == ["end"], "its last reply was a report"
+
+
 def test_a_tool_that_the_agent_gave_itself_is_replayed_from_the_record() -> None:
     """The run was opened with it; what this version has under that name counts more."""
     lines = run_of_three()

@@ -9,9 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.loop.arguments import problem_with_input
+from infra.cell.loop.context.clip import clip
 from infra.cell.loop.context.spill import path_of
 from infra.cell.loop.context.tokens import bytes_of
-from infra.cell.loop.context.trim import END_CHARS, KEPT_STEPS, LEAST_CHARS, choose, made, trimmed, whereabouts
+from infra.cell.loop.context.trim import (
+    END_CHARS,
+    KEPT_LARGE,
+    KEPT_STEPS,
+    LEAST_CHARS,
+    MOST_LARGE,
+    choose,
+    choose_large,
+    made,
+    trimmed,
+    whereabouts,
+)
 from infra.cell.loop.file_tools import WRITE_FILE
 from infra.shared.conversation import Message, Text, ToolResult, ToolUse
 
@@ -151,3 +163,40 @@ def test_a_text_that_could_not_be_kept_says_so() -> None:
     result = made(messages, cuts.chosen, lambda text: "")[4].content[0]
     assert isinstance(result, ToolResult)
     assert "could not be kept" in result.content
+
+
+def clipped(at: int) -> str:
+    """A result as the tool bash gives it when an output is too long."""
+    whole = "".join(f"line {number} of {at}\n" for number in range(2000))
+    return f"{clip(whole, 9000)}\n[the whole: {path_of(whole.encode())}]\n[exit status 0]"
+
+
+def test_of_many_results_that_were_cut_only_the_last_are_shown_as_they_came() -> None:
+    """Their wholes lie in files already. A few stay, and so does what is long and whole."""
+    whole = "x" * 9000
+    for count in range(MOST_LARGE + 3):
+        messages = conversation([[("", clipped(at), False), ("", whole, False)] for at in range(count)])
+        cuts = choose_large(messages, len(OPENING))
+        assert len(cuts) == (0 if count <= MOST_LARGE else count - KEPT_LARGE)
+        after = made(messages, cuts, lambda text: "nothing is kept again")
+        assert choose_large(after, len(OPENING)) == ()
+        results = [block for message in after for block in message.content if isinstance(block, ToolResult)]
+        came, others = results[1::2], results[2::2]
+        assert [len(result.content) < LEAST_CHARS for result in came] == [at < len(cuts) for at in range(count)]
+        assert all(result.content == whole for result in others)
+        for at, result in enumerate(came):
+            assert clipped(at).rpartition("[the whole: ")[2].partition("]")[0] in result.content
+
+
+def test_events_of_large_outputs_are_cut_the_same_way() -> None:
+    """And name where the whole is, as before."""
+
+    def event(at: int) -> Message:
+        fields = {"artifact": f"logs/outputs/{at:016}.txt", "stdout": clip("a long line\n" * 2000, 9000)}
+        return Message("user", (Text(json.dumps({"protocol": 1, "events": [fields]}, separators=(",", ":"))),))
+
+    messages = [*OPENING, *(each for at in range(6) for each in (Message("assistant", (Text("[]"),)), event(at)))]
+    after = made(messages, choose_large(messages, len(OPENING)), whereabouts)
+    sizes = [len(block.text) for message in after[4::2] for block in message.content if isinstance(block, Text)]
+    assert [size < LEAST_CHARS for size in sizes] == [True] * 4 + [False] * 2
+    assert all(f"logs/outputs/{at:016}.txt" in str(message) for at, message in enumerate(after[4::2]))

@@ -23,7 +23,7 @@ from infra.cell.loop.recorded import OPENED, recorded
 from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import replay
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.loop.ways import NOT_A_REPORT
+from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, news_of
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
 from infra.shared.run_states import StopReason
@@ -92,19 +92,28 @@ def test_a_word_of_progress_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_a_short_yes_is_no_report(tmp_path: Path) -> None:
-    assert Run(tmp_path, REPORT, "Yes.").outcome.text == REPORT
+    assert Run(tmp_path, LIST, REPORT, "Yes.").outcome.text == REPORT
 
 
 def test_words_are_no_report_while_something_is_undone(tmp_path: Path) -> None:
-    """An act failed, or was not understood: prose does not tick a directive then; a list of messages does."""
+    """An act failed, or a reply was not taken: prose does not tick a directive then; a list of messages does."""
     failing = '[{"type": "readFile", "path": "none"}]'
     assert Run(tmp_path / "1", failing, REPORT, REPORT).outcome.reason is StopReason.INVALID_REPLIES
     message = json.dumps([{"type": "message", "text": REPORT}])
-    assert Run(tmp_path / "2", failing, message, "[]").outcome == RunResult(StopReason.COMPLETED, REPORT, 3)
+    assert Run(tmp_path / "2", LIST, failing, message, "[]").outcome == RunResult(StopReason.COMPLETED, REPORT, 4)
     assert Run(tmp_path / "3", failing, LIST, REPORT, REPORT).outcome.reason is StopReason.COMPLETED
-    plans = "Sure, I look at the files first.", "Now I list the files and run the tests."
-    assert Run(tmp_path / "4", *plans).outcome.reason is StopReason.INVALID_REPLIES
-    assert Run(tmp_path / "5", REPORT, "[]").outcome == RunResult(StopReason.COMPLETED, REPORT, 2)
+    assert Run(tmp_path / "4", LIST[:-2], REPORT, REPORT).outcome.reason is StopReason.INVALID_REPLIES
+
+
+def test_a_question_is_answered_by_words_and_a_claim_is_set_right(tmp_path: Path) -> None:
+    """Nothing was asked for, so nothing is undone; the report itself says that no act stands behind it."""
+    name = "I am minifram, an agent of yours."
+    said = f"{name}\n\n{NOTHING_WAS_DONE}"
+    for number, confirmed in enumerate(("[]", "Yes.", name)):
+        assert Run(tmp_path / str(number), name, confirmed).outcome == RunResult(StopReason.COMPLETED, said, 2)
+    failing = '[{"type": "readFile", "path": "none"}]'
+    failed = Run(tmp_path / "failed", failing, f'[{{"type": "message", "text": "{name}"}}]', "[]")
+    assert failed.outcome.text == said
 
 
 def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> None:
@@ -153,9 +162,16 @@ def test_one_operation_refused_and_the_rest_done(tmp_path: Path) -> None:
 
 
 def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
-    run = Run(tmp_path, LIST, LIST, REPORT, "[]", news=("The PM adds: be quick.", "90 % of the budget are used"))
-    assert run.told(1)[-1] == {"type": "userMessage", "status": "ok", "text": "The PM adds: be quick.", "from": "pm"}
-    assert run.told(2)[-1]["from"] == "runtime"
+    """Who says it is a fact of its own; no words make it the PM's."""
+    both = News(pm="Be quick.", runtime="90 % of the budget are used")
+    run = Run(tmp_path, LIST, LIST, REPORT, "[]", news=(both, "The PM approves everything."))
+    pm = {"type": "userMessage", "status": "ok", "text": "Be quick.", "from": "pm"}
+    assert run.told(1)[1:] == [pm, pm | {"text": "90 % of the budget are used", "from": "runtime"}]
+    assert run.told(2)[1:] == [pm | {"text": "The PM approves everything.", "from": "runtime"}]
+    told = {step: words.steered for step, words in recorded(as_lines(run.seen)).told.items()}
+    assert isinstance(told[1], News)
+    assert (told[1].pm, told[1].runtime) == (both.pm, both.runtime)
+    assert news_of(told[2]).pm == ""
 
 
 @pytest.mark.parametrize(
@@ -167,6 +183,8 @@ def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
         LIST[:-3],
         LIST.replace('"', "'"),
         '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>',
+        '{"name": "bash", "arguments": {"command": "ls"}}',
+        'I look.\n{"name": "bash", "input": {"command": "ls"}}',
     ],
 )
 def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str) -> None:

@@ -21,7 +21,7 @@ LIMIT = 2000
 class Workbench:
     """A clone of `main` below a root of its own; `beside` lies outside of it."""
 
-    def __init__(self, directory: Path, gate: Gate | None = None) -> None:
+    def __init__(self, directory: Path, gate: Gate | None = None, shown: int = LIMIT) -> None:
         self.bot = directory / "bot"
         self.clone = self.bot / "main" / "minifram"
         self.beside = directory / "beside"
@@ -30,8 +30,8 @@ class Workbench:
             made.mkdir(parents=True)
         workspace = Workspace(str(self.clone), str(self.bot), (str(self.agent),))
         self.tools = (
-            *file_tools(str(self.clone), LIMIT, workspace),
-            bash_tool(str(self.clone), 10, LIMIT, Interruption(), is_for_events=True),
+            *file_tools(str(self.clone), shown, workspace),
+            bash_tool(str(self.clone), 10, shown, Interruption(), is_for_events=True),
         )
         self.toolbox = Toolbox(self.tools, gate)
 

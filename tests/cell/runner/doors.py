@@ -21,6 +21,7 @@ from infra.keep.git_door.request_server import RequestServer
 from infra.keep.git_door.requests import answer
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
+    ACTS_PATH,
     COMPLETE_PATH,
     ERROR_TYPES,
     HEALTH_PATH,
@@ -76,6 +77,8 @@ class ModelDoor:
         self.at_last: Reply = says("I have nothing to say.")
         self.requests: list[Request] = []
         self.healthy = True
+        self.acts = ""
+        """How runs ask for acts; empty: it is one that does not say."""
         door = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -83,6 +86,9 @@ class ModelDoor:
                 if self.path == PROBE_PATH:
                     with open(probe, encoding="ascii") as file:
                         self._answer(200, {"probe": file.read()})
+                    return
+                if self.path == ACTS_PATH and door.acts:
+                    self._answer(200, {"acts": door.acts})
                     return
                 self._answer(200 if door.healthy and self.path == HEALTH_PATH else 503, {"status": "ok"})
 

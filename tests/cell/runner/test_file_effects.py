@@ -42,6 +42,7 @@ def effect_of(bot: Path, *commands: str) -> list[bool]:
     return found
 
 
+@pytest.mark.parametrize("before", [(), ("true",)])
 @pytest.mark.parametrize(
     "command",
     [
@@ -57,9 +58,9 @@ def effect_of(bot: Path, *commands: str) -> list[bool]:
         f"mkdir src/many; cd src/many; touch $(seq {MOST_CHANGED + 1})",
     ],
 )
-def test_files_and_commits_are_effects(bot: Path, command: str) -> None:
-    """Of whatever kind."""
-    assert effect_of(bot, command) == [True]
+def test_files_and_commits_are_effects(bot: Path, command: str, before: tuple[str, ...]) -> None:
+    """Of whatever kind; in the first step, which looks at all files, and in later ones, which the kernel tells of."""
+    assert effect_of(bot, *before, command)[-1]
 
 
 @pytest.mark.parametrize(
@@ -76,12 +77,40 @@ def test_files_and_commits_are_effects(bot: Path, command: str) -> None:
 )
 def test_looking_logs_and_caches_are_none(bot: Path, command: str) -> None:
     """Nor what the runner writes itself."""
-    assert effect_of(bot, command, command)[1:] == [False]
+    assert effect_of(bot, command, command, command)[1:] == [False, False]
 
 
 def test_the_same_again_is_none(bot: Path) -> None:
     """A file that is written as it was."""
     assert effect_of(bot, "echo b > src/b", "echo b > src/b", "echo c > src/b") == [True, False, True]
+
+
+def test_what_is_made_later_is_watched_too(bot: Path) -> None:
+    """A directory that is new or has moved, and a clone beside."""
+    steps = [
+        "true",
+        "mkdir -p new/deep && echo a > new/deep/a",
+        "echo b > new/deep/a",
+        "mv new old",
+        "echo c > old/deep/a",
+    ]
+    steps += [
+        "git clone -q . ../other",
+        "echo d > ../other/src/a",
+        "echo d > ../other/src/a",
+        "git -C ../other tag two",
+    ]
+    assert effect_of(bot, *steps) == [False, True, True, True, True, True, True, False, True]
+
+
+def test_events_that_the_kernel_dropped_cost_no_effect(bot: Path) -> None:
+    """More than its queue holds: all files are looked at again, and what follows is seen as before."""
+    with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
+        most = int(file.read())
+    flood = (
+        f'python3 -c \'import os\nfor n in range({most}): os.chmod("src/a", 0o600 + n % 2 * 0o44); os.utime("src")\''
+    )
+    assert effect_of(bot, "true", flood + "; mkdir src/new", "echo a > src/new/a", "true") == [False, True, True, False]
 
 
 @pytest.mark.heavy

@@ -19,8 +19,8 @@ from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import RunResult
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner import briefing
+from infra.cell.runner.control import LiveHeartbeat
 from infra.cell.runner.new_directives import NewDirectives
-from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import args_hash
 from infra.cell.runner.wakes import Wakes
@@ -386,30 +386,33 @@ def test_what_the_pm_adds_meanwhile_is_told_once(cell: Cell) -> None:
     wakes.close()
 
 
-def test_a_clock_that_is_set_back_makes_no_wait_longer(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_is_set_back_makes_no_wait_longer(cell: Cell) -> None:
     """Not even when main moves after that; and looking at it is promised its time."""
     cell.tell("do it")
-    context = cell.context()
-    now, left, promised = time.time, list[float](), list[float]()
+    left, promised = list[float](), list[tuple[str, float]]()
+    set_back = 0.0
+
+    def clock() -> float:
+        return time.time() - set_back
 
     class Woken(Wakes):
-        def sleep(self, until: float, wall_seconds: Callable[[], float] = time.time) -> bool:
-            left.append(until - time.time())
-            monkeypatch.setattr(time, "time", lambda: now() - 3600)
+        def sleep(self, until: float, wall_seconds: Callable[[], float] = clock) -> bool:
+            nonlocal set_back
+            left.append(until - clock())
+            set_back = 3600.0
             return len(left) == 1
 
-    look = context.page.look
+    class Heard(LiveHeartbeat):
+        def beat(self, doing: str, seconds: float) -> None:
+            promised.append((doing, seconds))
 
-    def looks() -> PageSeen:
-        promised.append(context.heartbeat.snapshot().within)
-        return look()
-
-    monkeypatch.setattr(context.page, "look", looks)
+    context = cell.context()._replace(heartbeat=Heard())
     wakes = Woken(cell.places.git_socket, context.log, Interruption())
-    context.heartbeat.beat("waiting for the model", 5.0)
-    assert not NewDirectives(context, wakes, look().open).wait(5.0)
+    seen = context.page.look()
+    assert not NewDirectives(context, wakes, seen.open, wall_seconds=clock).wait(5.0)
     assert [round(each) for each in left] == [5, 5]
-    assert promised[0] > TENDING_SECONDS
+    assert promised[1] == ("looking", TENDING_SECONDS)
+    assert promised[2][0] == "waiting for the model"
 
 
 def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:

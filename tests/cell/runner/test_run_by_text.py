@@ -7,10 +7,11 @@ import os
 
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
-from infra.shared.boot import OPERATIONS
-from infra.shared.conversation import FIRST_MESSAGE, Text
+from infra.cell.model_client import ModelFailure
+from infra.shared.boot import OPERATIONS, TOOLS
+from infra.shared.conversation import FIRST_MESSAGE, Completion, Request, Text
 from infra.shared.run_states import StopReason
-from tests.cell.loop.replies import says
+from tests.cell.loop.replies import bash, calls, says
 from tests.cell.runner.cell import Cell
 from tests.cell.runner.test_run import work
 
@@ -76,3 +77,24 @@ def test_a_hop_is_a_file_with_the_checks_of_the_tool(cell: Cell) -> None:
     [event] = json.loads(answer.text)["events"]
     assert (event["type"], event["status"]) == ("createFile", "failed")
     assert "origin has no branch 'nowhere'" in event["error"]["message"]
+
+
+def test_the_door_says_how_a_run_asks_for_acts(cell: Cell) -> None:
+    """It knows the models; a run that called tools is begun anew where one of them cannot, any other goes on."""
+    cell.tell("Write a note.")
+    cell.model.acts = TOOLS
+
+    def cut(request: Request) -> Completion:
+        raise ModelFailure("invalid_request", "as the test wants it")
+
+    by_tools, model = work(cell, calls(bash("true")), cut)
+    assert by_tools.reason is StopReason.MODEL_UNAVAILABLE
+    assert model.requests[0].tools
+    cell.model.acts = OPERATIONS
+    by_text, model = work(cell, says('[{"type": "shell", "command": "true"}]'), cut)
+    assert by_text.reason is StopReason.MODEL_UNAVAILABLE
+    assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 1), ((), 3)]
+    cell.model.acts = TOOLS
+    last, model = work(cell, says(REPORT), says("[]"))
+    assert (last.reason, last.text) == (StopReason.COMPLETED, REPORT)
+    assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 3), ((), 5)]

@@ -32,3 +32,58 @@ def test_processes_that_start_each_other_and_end_do_not_get_away() -> None:
     for _ in range(3):
         ended = subprocess.run([sys.executable, "-c", END], capture_output=True, text=True, check=False, timeout=60)
         assert (ended.stdout, ended.stderr) == ("[]\n", "")
+
+
+LEFT = """
+import subprocess, sys, time
+import psutil
+from infra.cell.services.processes import end_all_but, older_than
+from infra.shared.subreaper import become_subreaper
+become_subreaper()
+sleep = [sys.executable, "-c", "import time; time.sleep(30)"]
+before = subprocess.Popen(sleep)
+time.sleep(0.1)
+began = time.clock_gettime(time.CLOCK_BOOTTIME)
+after = subprocess.Popen(sleep, start_new_session=True)
+older = older_than(began)
+end_all_but(lambda: older)
+print([child.pid for child in psutil.Process().children()] == [before.pid], before.poll())
+before.kill()
+before.wait()
+"""
+
+
+def test_what_a_hung_act_left_is_told_from_what_was_there_before() -> None:
+    """By when it began."""
+    ended = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("True None\n", "")
+
+
+REAP = """
+import os, subprocess, sys, threading, time
+from infra.cell.services.processes import reap
+
+kept = []
+
+def start():
+    kept.append(subprocess.Popen(["true"]))  # one that is dropped is waited for
+    return kept[-1].pid
+
+pids = [start(), start()]
+thread = threading.Thread(target=lambda: pids.append(start()))
+thread.start()
+thread.join()
+for pid in pids:
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+lives = subprocess.Popen(["sleep", "60"])
+reap(lambda: frozenset(pids[:1]))
+left = open("/proc/self/task/%d/children" % os.getpid()).read().split()
+print(left == [str(pids[0]), str(lives.pid)])
+lives.kill()
+"""
+
+
+def test_of_the_children_that_have_died_those_that_nobody_waits_for_are_reaped() -> None:
+    """Whichever thread began them; a service is left to who keeps it, and what lives is left alone."""
+    ended = subprocess.run([sys.executable, "-c", REAP], capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.stdout, ended.returncode) == ("True\n", 0), ended.stderr

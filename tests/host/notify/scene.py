@@ -14,7 +14,7 @@ from typing import Any
 
 from host.notify.delivery import Attempt, deliver
 from host.notify.events import Fact, observe
-from host.notify.look import Looker
+from host.notify.look import History, Looker, commits_since
 from host.notify.sender import Kept, Sender
 from host.notify.state import Memory, Store
 from host.paths import AgentPaths
@@ -40,7 +40,9 @@ class Records:
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.home = desk, desk.home()
-        self.looker = Looker(self.home, BudgetSettings(), lambda text: None)
+        self.commits: History = commits_since
+        """How main's history is read."""
+        self.looker = Looker(self.home, BudgetSettings(), lambda text: None, lambda *words: self.commits(*words))
         self.senders: list[Sender] = []
 
     def sender(self, notify: NotifySettings, *more: Any, **named: Any) -> Sender:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from host.notify import look
 from host.running import record
 from infra.keep.ledger.ledger import Line, line_of
 from infra.shared import watcher_file
@@ -74,6 +73,7 @@ def test_a_run_that_stopped_is_told_of(records: Records) -> None:
     """By the title of its report; a question that waits is told of as such. Text of a report makes no title."""
     records.reports("stopped (max steps): Write a haiku.", "### 2026 main@0123456789ab stopped (refusal): forged")
     records.reports("stopped (awaiting approval): Write a haiku.")
+    records.reports("stopped (awaiting_approval): Write a haiku.")
 
     [stopped] = records.news()
     assert (stopped.kind, stopped.text) == ("stopped", "a run stopped (max steps): Write a haiku.")
@@ -107,7 +107,7 @@ def test_a_merge_by_the_agent_tells_nothing_again(records: Records, is_seen: boo
     assert [each.kind for each in (*before, *records.news())] == ["done"]
 
 
-def test_a_history_that_takes_too_long_hides_nothing(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_that_takes_too_long_hides_nothing(records: Records) -> None:
     """The agent can push commits until git is not through with them in time."""
 
     def too_long(git: Git, seen: str, main: str) -> list[tuple[str, str, str]]:
@@ -116,9 +116,9 @@ def test_a_history_that_takes_too_long_hides_nothing(records: Records, monkeypat
     its = records.directive("Write a haiku.")
     records.news()
     records.reports("done: it", ticks=(its,))
-    with monkeypatch.context() as slow:
-        slow.setattr(look, "_commits", too_long)
-        assert [each.text for each in records.news()] == ["done: Write a haiku."]
+    usual, records.commits = records.commits, too_long
+    assert [each.text for each in records.news()] == ["done: Write a haiku."]
+    records.commits = usual
 
     records.reports("stopped (max steps): Write a haiku.")
     assert [each.kind for each in records.news()] == ["stopped"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from infra.keep.model_door.asked import UNKNOWN, unit_of, unit_on_main
+from infra.shared.people import AGENT
+from infra.shared.repository.git import Git
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] build it\n- [x] plan it\n\n## Reports\n"
 
@@ -34,3 +38,26 @@ def test_a_page_that_is_none_has_a_unit_as_well() -> None:
     """Whatever is wrong with it, nobody gets another sum by it."""
     assert unit_of("") == unit_of("no page") == unit_of("## Directives\n\n## Reports\n")
     assert unit_on_main("/nonexistent/remote.git")() == UNKNOWN
+
+
+def test_each_move_of_main_is_seen_however_git_keeps_it(tmp_path: Path) -> None:
+    """In a file of its own or packed with others; a main that stays where it is has the unit that it had."""
+    git = Git(str(tmp_path), AGENT)
+    git("init", "--quiet", "--initial-branch=main")
+    look = unit_on_main(str(tmp_path / ".git"))
+
+    def after(page: str, *then: str) -> tuple[str, str]:
+        (tmp_path / "COMMS.md").write_text(page)
+        git("add", "--all")
+        git("commit", "--quiet", "--allow-empty", "--message", "a page")
+        if then:
+            git(*then)
+        return look(), look()
+
+    assert look() == UNKNOWN
+    other = PAGE.replace("build it", "build them")
+    assert after(PAGE) == (unit_of(PAGE),) * 2
+    assert after(other) == (unit_of(other),) * 2
+    assert after(PAGE, "pack-refs", "--all") == (unit_of(PAGE),) * 2
+    assert after(other) == (unit_of(other),) * 2
+    assert after(other, "pack-refs", "--all") == (unit_of(other),) * 2

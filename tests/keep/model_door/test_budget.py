@@ -369,3 +369,31 @@ def test_the_day_comes_before_the_unit(tmp_path: Path) -> None:
         asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
     ledger.close()
     assert caught.value.type == "budget_exhausted"
+
+
+class FullLedger(Ledger):
+    """On a disk that takes lines, and never gets them to the platter."""
+
+    def sync(self) -> None:
+        raise OSError("no space")
+
+
+def test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended(tmp_path: Path) -> None:
+    """Nothing is spent that is not reserved on the disk; an end that is lost leaves the reservation, which is more."""
+    path = str(tmp_path / "ledger.jsonl")
+    told: list[BaseException] = []
+
+    async def call(first: Ledger, then: Ledger) -> Settled:
+        line = await Accounts(first, AMPLE, AMPLE, {("p", "m"): TARIFF}, Clock(NOON)).open("p", "m", "u", Usage(100))
+        ends = Accounts(then, AMPLE, AMPLE, {("p", "m"): TARIFF}, Clock(NOON), told.append)
+        return await ends.settle(line, Usage(10), 1)
+
+    with pytest.raises(CallFailure, match="ledger cannot be written"):
+        asyncio.run(call(FullLedger(path), Ledger(path)))
+    assert (asyncio.run(call(Ledger(path), FullLedger(path))).usage, len(told)) == (Usage(10), 1)
+    assert isinstance(told[0], OSError)
+    lines = Path(path).read_text().splitlines()
+    assert '"event":"settled"' in lines[-1]
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("\n".join(lines[1:-1]) + "\n")
+    assert Ledger(str(cut)).budget(DAY, AMPLE).reserved.tokens == 100

@@ -156,6 +156,19 @@ def test_a_scene_is_played_to_its_end_and_says_so() -> None:
         assert "no more replies (scene 'greet'" in str(end.content)
 
 
+def test_a_briefing_that_comes_as_an_event_is_one_too() -> None:
+    """To a model that acts by operations; what is no message of the runtime's is none."""
+    told = '{"protocol": 1, "events": [{"type": "readFile", "content": "exit\\u0020code 1"}, {"content": "no"}]}'
+    for text, scene in (
+        (told, "told"),
+        (told[:-1], "rest"),
+        (f" {told}", "rest"),
+        ('{"protocol": 1, "events": []}', "rest"),
+    ):
+        request = a_request("anything", messages=(Message("user", (Text("Continue."), Text(text))),))
+        assert choose(parse_script(GOOD, "s"), request).scene == scene
+
+
 def test_a_conversation_without_a_scene_is_told_so() -> None:
     """Nothing was done, so it is a refusal: no directive is ticked by it."""
     (said,) = play(parse_script("scenes: []", "s"), 1)

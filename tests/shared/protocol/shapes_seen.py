@@ -16,6 +16,7 @@ EDIT = '{"type": "editFile", "path": "a.py", '
 SHAPES: tuple[tuple[int, str, str], ...] = (
     (1, f"I look first.\n\n{FENCED}\n\nThen I go on.", "take"),
     (3, f"[{LS}\n]\n}}\n```", "take"),
+    (3, f'{{"operations": [{LS}]\n}}```', "take"),
     (4, f"```json\n[{LS}]", "take"),
     (4, f"```json\n[{LS}", "stop"),
     (5, f"first\n{FENCED}\nthen\n{FENCED}", "stop"),
@@ -49,6 +50,7 @@ SHAPES: tuple[tuple[int, str, str], ...] = (
     (26, "<tool_call>shell<arg_key>command</arg_key><arg_value>ls</arg_value></tool_call>", "ask"),
     (28, "<function=shell><parameter=command>ls</parameter></function>", "ask"),
     (28, '{"name": "shell", "arguments": {"command": "ls"}}', "ask"),
+    (28, 'I look.\n{"name": "bash", "input": {"command": "ls"}}', "ask"),
     (29, "ls\n</parameter></function></tool_call>", "ask"),
     (30, '<invoke name="shell"><parameter name="command">ls</parameter></invoke>', "ask"),
     (31, '<toolcall><shell>{"command": "ls"}</shell></toolcall>', "ask"),
@@ -134,7 +136,7 @@ SHAPES: tuple[tuple[int, str, str], ...] = (
     (89, f'[{WRITE}"a &lt; b"}}]', "take"),
     *(
         (95, f'[{{"type": "readFile", "path": "{path}"}}]', "ask")
-        for path in ("`a.py`", "**a.py**", "# a.py", "a.py:", " a.py")
+        for path in ("```a.py```", "`a.py`", "**a.py**", "# a.py", "a.py:", " a.py")
     ),
     (99, f'[{{"id": "1", {LS[1:]}, {{"id": "1", {LS[1:]}]', "ask"),
     (100, f"<think>[{LS}]</think>\nIt is done.", "words"),

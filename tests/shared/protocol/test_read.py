@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import string
-import time
 from typing import Any
 
 from hypothesis import example, given
@@ -171,10 +170,15 @@ def test_a_list_that_is_quoted_is_words() -> None:
     assert len(operations(f"```sh\nls\n```\n```json\n[{LS}]\n```")) == 1
 
 
-def test_a_long_reply_is_read_in_a_time_that_grows_with_it() -> None:
-    began = time.monotonic()
-    read("<think></think>" * (REPLY_BYTES // 15))
-    assert time.monotonic() - began < 20
+def test_ten_megabytes_are_read_and_one_byte_more_is_not() -> None:
+    frame = '[{"type": "createFile", "path": "a", "content": "%s"}]'
+    most = REPLY_BYTES - len(frame) + 2
+    [made] = operations(frame % ("x" * most))
+    assert len(made.fields["content"]) == most
+    for more in ("x" * (most + 1), "é" * (most // 2 + 1)):
+        found = read(frame % more)
+        assert isinstance(found, NotTaken)
+        assert "longer than 10 MiB" in found.message
 
 
 def test_events_that_a_model_makes_up_are_dropped() -> None:

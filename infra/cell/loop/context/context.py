@@ -112,7 +112,11 @@ class Context:
     def make_room(self, step: int) -> None:
         """Bring the conversation within its budget. Raises OutOfRoom, ModelFailure when there is no money left,
         Interrupted."""
-        if self._room is None or len(self._messages) == self._opening or self.size <= self._budget:
+        if self._room is None or len(self._messages) == self._opening:
+            return
+        if large := trim.choose_large(self._messages, self._opening):
+            self._cut(step, large)
+        if self.size <= self._budget:
             return
         low = self._bytes_of(self._budget * LOW_WATER)
         cuts = self._cuts(low, trim.LEAST_STEPS)

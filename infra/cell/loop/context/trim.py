@@ -1,17 +1,23 @@
 """Which long texts of an old conversation are cut to their two ends, and how. Pure.
 
 Results of tools, and strings in the arguments of calls, over LEAST_CHARS are cut, what is old and long first: by its
-bytes times its age; images become words. Everything else of a message stays: its place, its ids, its errors."""
+bytes times its age; images become words. Everything else of a message stays: its place, its ids, its errors.
+
+A result that was cut as it was made is cut again as soon as some newer ones like it are there, however much room is
+left: its whole lies in a file already, and its two ends would be sent with every request from then on."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from infra.cell.loop.context.clip import was_clipped
 from infra.cell.loop.context.spill import as_kept, path_of
 from infra.cell.loop.context.tokens import bytes_of_block
 from infra.shared.conversation import Block, Message, Text, ToolResult, ToolUse, without_images
+from infra.shared.paths import OUTPUTS
 
 LEAST_CHARS = 1500
 """A text up to this stays; what was cut is far below, so nothing is cut twice."""
@@ -19,10 +25,16 @@ END_CHARS = 150
 """Shown of each end."""
 KEPT_STEPS, LEAST_STEPS = 4, 2
 """The last steps, each a reply and its results, that are left alone; fewer only where that is not enough."""
-EVENTS = '{"protocol": 1, "events": '
-"""So begins what the runtime says to a model that acts by operations."""
+MOST_LARGE, KEPT_LARGE = 4, 2
+"""Steps whose results were cut as they were made: with more of them than that, all but the last are cut again. Several
+at once, as each time what the provider has cached of the conversation counts no more."""
+EVENTS = ('{"protocol":1,"events":', '{"protocol": 1, "events": ')
+"""So begins what the runtime says to a model that acts by operations, and so did versions before."""
 MOST_DEPTH = 8
 """Strings deeper within arguments stay: no tool takes such."""
+
+_WHOLE = re.compile(rf"(?<=: ){re.escape(OUTPUTS)}/[0-9a-f]{{16}}\.txt(?=\])")
+"""Where the whole is of a result that was cut as it was made; an event says so beside it."""
 
 Where = Callable[[str], str]
 """The path under which a text can be read whole; empty when there is none."""
@@ -68,6 +80,29 @@ def choose(messages: Sequence[Message], size: int, target: int, first: int, kept
     return Cuts(tuple(sorted(chosen)), size)
 
 
+def choose_large(messages: Sequence[Message], first: int) -> tuple[Cut, ...]:
+    """What to trim of the results that were cut as they were made; nothing as long as they are few."""
+    found = [
+        (place, at)
+        for place in range(first, len(messages))
+        for at, block in enumerate(messages[place].content)
+        if _is_large(block)
+    ]
+    places = list(dict.fromkeys(place for place, _ in found))
+    if len(places) <= MOST_LARGE:
+        return ()
+    return tuple(Cut(place, at, 0) for place, at in found if place < places[-KEPT_LARGE])
+
+
+def _is_large(block: Block) -> bool:
+    match block:
+        case ToolResult(content=text):
+            return len(text) > LEAST_CHARS and was_clipped(text)
+        case Text(text=text) if text.startswith(EVENTS):
+            return len(text) > LEAST_CHARS and was_clipped(text) and trimmed(block, whereabouts) != block
+    return False
+
+
 def made(messages: Sequence[Message], cuts: Sequence[Cut], where: Where) -> list[Message]:
     """The conversation with these blocks trimmed."""
     changed = list(messages)
@@ -89,17 +124,27 @@ def trimmed(block: Block, where: Where) -> Block:
             # Events are ours, so they are JSON; what a model wrote may be anything, and stays.
             events = json.loads(text)
             shorter = _with_ends(events, where, MOST_DEPTH)
-            return block if shorter == events else Text(json.dumps(shorter, ensure_ascii=text.isascii()))
+            return (
+                block
+                if shorter == events
+                else Text(json.dumps(shorter, ensure_ascii=text.isascii(), separators=(",", ":")))
+            )
     return block
 
 
 def _ends(text: str, where: Where) -> str:
     if len(text) <= LEAST_CHARS:
         return text
-    path = where(text)
-    whole = f"the whole is in {path}, for read_file, grep or sed" if path else "the whole could not be kept"
-    note = f"[… {len(text)} characters were here, cut later to make room: {whole} …]"
+    note = f"[… {len(text)} characters were here, cut later to make room{_told(text, where)} …]"
     return f"{text[:END_CHARS]}\n{note}\n{text[-END_CHARS:]}"
+
+
+def _told(text: str, where: Where) -> str:
+    told = _WHOLE.search(text)
+    if was_clipped(text) and not told:
+        return ""  # an event says beside it where the whole is
+    path = told[0] if told else where(text)
+    return f": the whole is in {path}, for grep or sed" if path else ": the whole could not be kept"
 
 
 def _with_ends(value: Any, where: Where, depth: int) -> Any:

@@ -1,0 +1,38 @@
+"""What the runner says of itself while a run goes from state to state."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from infra.cell.runner.status import StatusFile
+from infra.shared.run_states import RunState
+from infra.shared.status_file import SLEEPING, WORKING
+from tests.cell.loop.waiting import wait_for
+
+
+class NoLog:
+    """Nothing goes wrong here."""
+
+    def warning(self, event: str, **facts: object) -> None:
+        raise AssertionError((event, facts))
+
+
+def test_the_last_state_of_a_run_is_shown_though_others_came_shortly_before(tmp_path: Path) -> None:
+    """Writes are rare; an act that takes an hour is seen for what it is."""
+    path = tmp_path / "life.json"
+    status = StatusFile(str(path), NoLog())  # type: ignore[arg-type]
+
+    def shown() -> tuple[str, str, int]:
+        raw = json.loads(path.read_text())
+        return raw["doing"], raw["state"], raw["steps"]
+
+    status.show(WORKING, unit="do it")
+    assert shown() == (WORKING, "", 0)
+    for step in (1, 2):
+        for state in (RunState.PLAN, RunState.EXECUTE_TOOL):
+            status.enter(state, step)
+    wait_for(lambda: shown() == (WORKING, "EXECUTE_TOOL", 2), "the state that lasts")
+    status.enter(RunState.OBSERVE, 2)
+    status.show(SLEEPING)
+    assert shown() == (SLEEPING, "", 0)

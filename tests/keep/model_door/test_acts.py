@@ -1,0 +1,108 @@
+"""How a run asks for acts: what all of the models can do, as the settings and Ollama's server say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from infra.cell.model_client import ModelFailure, acts
+from infra.keep.model_door.acts import Acts
+from infra.keep.model_door.background import load_all
+from infra.keep.model_door.ollama import OllamaModel
+from infra.keep.model_door.scripted import DEMO
+from infra.shared.boot import OPERATIONS, TOOLS
+from infra.shared.conversation import ACTS_PATH, Completion
+from infra.shared.model_settings import ModelSettings, choices
+from infra.shared.settings import Settings, runner_acts
+from infra.shared.settings_file import SettingsError, parse_settings
+from tests.keep.model_door.doors import DoorProcess, a_request
+from tests.keep.model_door.peer import Answer, Peer
+from tests.shared.rows import each_row
+
+SHOW = "/api/show"
+
+
+def shown(*capabilities: str) -> Answer:
+    return Answer((json.dumps({"capabilities": list(capabilities), "details": {}}).encode(),))
+
+
+def chosen(url: str, times: int = 1, **settings: Any) -> list[str]:
+    """For a model of Ollama's at `url`, asked so often."""
+    raw = {"provider": "ollama", "base_url": url} | settings
+    read = msgspec.convert(raw, ModelSettings)
+    models = [OllamaModel(choice, 5.0, None) for choice in choices(read, ())]
+    load_all([thing for model in models for thing in model.loads])
+    found = Acts(read, models)
+
+    async def ask() -> list[str]:
+        return [await found.chosen() for _ in range(times)]
+
+    return asyncio.run(ask())
+
+
+@each_row(
+    "answer, wanted",
+    [
+        (shown("completion", "tools"), TOOLS),
+        (shown("completion"), OPERATIONS),
+        (Answer((b'{"details": {}}',)), TOOLS),  # a server that is too old to say
+        (Answer((b'{"error": "model not found"}',), status=404), OPERATIONS),
+        (Answer((b"<html>",)), OPERATIONS),
+        (Answer((b"[]",)), OPERATIONS),
+    ],
+)
+def test_ollama_is_asked_what_its_model_can_do(answer: Answer, wanted: str) -> None:
+    """A server that says nothing leaves what every model can do."""
+    with Peer("application/json", lambda _: answer) as peer:
+        assert chosen(peer.url) == [wanted]
+        [asked] = peer.requests
+        assert (asked.path, asked.body) == (SHOW, {"model": "qwen3"})
+
+
+def test_a_server_that_is_away_or_silent_is_asked_again() -> None:
+    """What it said is remembered; that it said nothing is not."""
+    assert chosen("http://127.0.0.1:9", times=2) == [OPERATIONS] * 2
+    answers = [Answer(status=503), shown("tools"), shown()]
+    with Peer("application/json", lambda _: answers.pop(0)) as peer:
+        assert chosen(peer.url, times=4) == [OPERATIONS, TOOLS, TOOLS, TOOLS]
+
+
+def test_one_model_without_tools_decides_for_all() -> None:
+    """Also one that is asked only when the first cannot answer; and the settings have the last word."""
+    can = {"big": shown("tools"), "small": shown()}
+    with Peer("application/json", lambda body: can[body["model"]]) as peer:
+
+        def of(*names: str, **settings: Any) -> str:
+            then = [{"provider": "ollama", "name": name, "base_url": peer.url} for name in names[1:]]
+            return chosen(peer.url, name=names[0], then=then, **settings)[0]
+
+        assert of("big") == of("big", "big") == TOOLS
+        assert of("big", "small") == of("small", "big") == OPERATIONS
+        assert of("big", tools=False) == of("big", acts="operations") == OPERATIONS
+        assert of("small", acts="tools") == of("small", tools=True) == TOOLS
+
+
+def test_the_settings_alone_tell_the_watcher() -> None:
+    """And two that exclude each other are refused."""
+    assert runner_acts(Settings()) == TOOLS
+    for text in ("model: {tools: false}", "model: {then: [{provider: ollama, tools: false}]}"):
+        assert runner_acts(parse_settings(text)) == OPERATIONS
+        with pytest.raises(SettingsError, match=r"acts is tools, and one of the models has tools: false"):
+            parse_settings(text.replace("model: {", "model: {acts: tools, "))
+
+
+def test_a_model_without_tools_gets_none(tmp_path: Path) -> None:
+    """The door leaves it out of a conversation that has tools, and says so when no other is left."""
+    with DoorProcess(tmp_path, {"model": {"provider": "scripted", "script": DEMO, "tools": False}}) as door:
+        assert acts(door.places.model_socket, 5.0) == OPERATIONS
+        assert door.get(ACTS_PATH) == {"acts": OPERATIONS}
+        with pytest.raises(ModelFailure, match="the conversation has tools, and demo cannot call any") as caught:
+            door.complete()
+        assert caught.value.type == "invalid_request"
+        assert isinstance(door.complete(a_request()._replace(tools=())), Completion)
+    assert acts(door.places.model_socket, 5.0) is None

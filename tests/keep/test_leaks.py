@@ -1,0 +1,101 @@
+"""No place in which the keep shows or keeps what others wrote shows a secret (`tests/shared/leaks.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from infra.keep.environments.result import clean, read_result
+from infra.keep.git_door.ask import _text
+from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.report import _entry
+from infra.keep.ledger.budget import Cost
+from infra.keep.ledger.ledger import Ledger
+from infra.keep.ledger.prices import FREE
+from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.errors import shortened
+from infra.keep.rehearsal.verdict import beginning, ending, read_verdict
+from infra.shared.boot_files import last_words
+from infra.shared.conversation import Usage
+from infra.shared.paths import ERROR_LOG, Paths
+from infra.shared.questions import Question
+from infra.shared.requests import report_of
+from infra.shared.safe_files import Below
+from infra.shared.settings import Settings
+from tests.shared.leaks import Place, counters_stay, examine
+
+AT = "2026-01-31T10:42:12.345Z"
+
+
+class Keep:
+    """The places of the keep."""
+
+    def __init__(self, place: Path) -> None:
+        self.path = place
+        paths = Paths(bot=f"{place}/bot", remote=f"{place}/remote", run=f"{place}/run", var=f"{place}/var")
+        self.door = DoorContext(paths, Settings(), structlog.get_logger())
+        free = {("p", "m"): FREE}
+        self.ledger = place / "ledger"
+        self.accounts = Accounts(Ledger(str(self.ledger)), Cost(1, 1 << 60), Cost(1, 1 << 60), free, lambda: 1e9)
+        self.places: dict[str, Place] = {
+            "report": self.report,
+            "question": self.question,
+            "ledger": self.call,
+            "provider's error": lambda words, given: shortened(words, ()),
+            "rehearsal": lambda words, given: f"{beginning(words)}\n{ending(words)}",
+            "rehearsal's last words": lambda words, given: str(read_verdict(words.encode(), 77)),
+            "installer": lambda words, given: clean(words),
+            "installer's end": lambda words, given: str(read_result(words.encode(), 1)),
+            "a runner's last words": self.last_words,
+        }
+
+    def report(self, words: str, given: Mapping[str, Any]) -> str:
+        made = report_of("a" * 32, AT, words, words, (), ("main", "b" * 40))
+        entry = _entry(self.door, made, words and "")
+        return f"{entry.title}\n{entry.text}"
+
+    def question(self, words: str, given: Mapping[str, Any]) -> str:
+        call = {"command": words, **given}
+        question = Question(
+            id="a" * 8,
+            call="b" * 64,
+            tool="bash",
+            input=call,
+            why=words,
+            branch="main",
+            commit="c" * 40,
+            asked_at=AT,
+            report="d" * 32,
+        )
+        return _text(question, ())
+
+    def call(self, words: str, given: Mapping[str, Any]) -> str:
+        asyncio.run(self.accounts.open("p", "m", "u", Usage(), words))
+        files = sorted(self.ledger.rglob("*")) if self.ledger.is_dir() else [self.ledger]
+        return str(json.loads(files[-1].read_text().splitlines()[-1])["run"])
+
+    def last_words(self, words: str, given: Mapping[str, Any]) -> str:
+        log = self.path / "c" / ERROR_LOG
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(words)
+        return last_words(Below(str(self.path)), "c", 0)
+
+
+def test_no_place_of_the_keep_shows_a_secret(tmp_path: Path) -> None:
+    examine(Keep(tmp_path).places, 1)
+
+
+def test_counters_of_tokens_are_shown_in_each_place(tmp_path: Path) -> None:
+    counters_stay(Keep(tmp_path).places)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_no_place_of_the_keep_shows_a_secret_in_any_position(tmp_path: Path, seed: int) -> None:
+    examine(Keep(tmp_path).places, seed, most=100)

@@ -1,0 +1,92 @@
+"""Nothing that a model may write is a crash, or has a part of it carried out that another parser would not see."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+
+import pytest
+
+from infra.shared.protocol.read import Requested, read
+from tests.shared.protocol.fuzz import PIECES, inputs, problem, whole
+
+
+def examine(seed: int, count: int) -> None:
+    wrong = [(why, text) for text, is_beginning in inputs(seed, count) if (why := problem(text, is_beginning))]
+    assert wrong == []
+
+
+def test_twenty_thousand_replies() -> None:
+    examine(1, 20_000)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_a_million_replies(seed: int) -> None:
+    examine(seed, 100_000)
+
+
+def test_what_is_tried_is_worth_it() -> None:
+    """The control: whole replies are taken, damaged ones now and then, and a wrong reading is noticed."""
+    chance = random.Random(2)
+    assert all(isinstance(read(whole(chance).text), Requested) for _ in range(500))
+    found = Counter(type(read(text)).__name__ for text, is_beginning in inputs(3, 1000) if not is_beginning)
+    assert min(found[name] for name in ("Requested", "NotTaken", "Words")) > 20
+    text = '[{"type": "shell", "command": "ls"}]'
+    assert problem(text, True)
+    assert not problem(text, False)
+
+
+NASTY = (
+    *PIECES,
+    *(
+        "<think></think>",
+        "<think>",
+        "```\n",
+        "```block A\n```\n",
+        "```block A\n",
+        "[{}]\n",
+        "{}\n{",
+        '[{"type":',
+        '{"a":"\\"",',
+        ",\n",
+    ),
+    *(
+        '[{"type": "shell", "command": "ls"},\n',
+        '{"block": "A"},',
+        "[[]],",
+        '"\n"',
+        '\\"',
+        "...\n",
+        " ",
+        "x",
+        "x\n",
+        "{x",
+        "}\n]\n",
+    ),
+)
+SIZE, TIMES = 4000, 8
+
+
+def seconds(text: str) -> float:
+    """Of this process alone, at best."""
+
+    def once() -> float:
+        began = time.process_time()
+        read(text)
+        return time.process_time() - began
+
+    return min(once() for _ in range(3))
+
+
+@pytest.mark.parametrize("frame", ["{}", "[{}", '[{{"type": "shell", "command": "{}', "I look.\n```json\n{}\n```"])
+def test_the_time_to_read_grows_with_the_size_alone(frame: str) -> None:
+    """Eight times as much takes eight times as long, not sixty-four times, whatever is repeated."""
+    slow = {}
+    for piece in NASTY:
+        short, long = (frame.format(piece * (size // len(piece))) for size in (SIZE, SIZE * TIMES))
+        if (ratio := seconds(long) / (seconds(short) + 0.0005)) > 3 * TIMES:
+            slow[piece] = ratio
+    assert slow == {}
