@@ -51,7 +51,7 @@ THINKING_SILENCE = 5
 """While a model thinks, its stream may stay silent so many times longer: thoughts are withheld."""
 MAX_ERROR_BYTES = 64 * 1024
 MOST_SHOWN_BYTES = 8 * 1024 * 1024
-"""Of text, thoughts and arguments in one reply; no model makes so much, and arguments take many times that in memory."""
+"""Of text, thoughts and arguments in one reply; no model makes so much, and arguments take many times it in memory."""
 NO_KEY = Key(None, None)
 
 
