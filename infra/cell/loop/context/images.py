@@ -108,8 +108,8 @@ class Loader:
         """So many requests in a row ended as `provider_error`."""
 
     def loaded(self, complete: Callable[[Request], Completion]) -> Callable[[Request], Completion]:
-        """`complete` for such requests. Images that the provider has never answered to become words when it refuses
-        the request and answers without them; else no request of this conversation would ever be answered again."""
+        """`complete` for such requests. An image that a provider refuses becomes words; else no request of this
+        conversation would ever be answered again."""
 
         def completed(request: Request) -> Completion:
             images = {image for image in request.images if isinstance(image, KeptImage)}
@@ -117,22 +117,35 @@ class Loader:
             try:
                 completion = complete(self._made(request))
             except ModelFailure as failure:
-                fresh = [image for image in images - self._taken if isinstance(self._last[image], Image)]
-                self._faults = self._faults + 1 if failure.type == "provider_error" else 0
-                if not fresh or (failure.type != "invalid_request" and self._faults < MOST_FAULTS):
-                    raise
-                shown = self._last
-                self._last = shown | {image: Text(f"{_named(image)}, refused: {failure.message}]") for image in fresh}
-                try:
-                    completion = complete(self._made(request))
-                except ModelFailure:
-                    self._last = shown  # they are not the fault, or not all of it
-                    raise
+                completion = self._answered_in_words(complete, request, failure)
             self._taken |= images
             self._faults = 0
             return completion
 
         return completed
+
+    def _answered_in_words(
+        self, complete: Callable[[Request], Completion], request: Request, failure: ModelFailure
+    ) -> Completion:
+        """The answer to the request without the images that were never answered to, which then stay words; else without
+        any, since the model that answers now may be another, which takes none. Raises ModelFailure."""
+        shown = self._last
+        every = tuple(image for image, found in shown.items() if isinstance(found, Image))
+        fresh = tuple(image for image in every if image not in self._taken)
+        self._faults = self._faults + 1 if failure.type == "provider_error" else 0
+        if failure.type != "invalid_request" and self._faults < MOST_FAULTS:
+            raise failure
+        for gone in dict.fromkeys(filter(None, (fresh, every))):
+            self._last = shown | {image: Text(f"{_named(image)}, refused: {failure.message}]") for image in gone}
+            try:
+                completion = complete(self._made(request))
+            except ModelFailure as again:
+                failure = again
+            else:
+                self._last = self._last if gone == fresh else shown
+                return completion
+        self._last = shown
+        raise failure
 
     def _made(self, request: Request) -> Request:
         if not self._last:
