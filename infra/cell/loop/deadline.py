@@ -49,32 +49,36 @@ class _Alarm:
         self._began = time.monotonic()
         self._is_set = False
         self._handler = signal.getsignal(signal.SIGALRM)
-        self._left, self._interval = signal.getitimer(signal.ITIMER_REAL)
+        self._left = self._interval = 0.0
         """Of the alarm that was set before; 0 for none."""
 
     def set(self) -> None:
         self._is_set = True
         signal.signal(signal.SIGALRM, self._ring)
-        first = min(self._seconds, self._left or self._seconds)
-        signal.setitimer(signal.ITIMER_REAL, first or AT_ONCE, AGAIN_SECONDS)
+        self._left, self._interval = signal.setitimer(signal.ITIMER_REAL, self._seconds or AT_ONCE, AGAIN_SECONDS)
+        if 0 < self._left < self._seconds:
+            signal.setitimer(signal.ITIMER_REAL, self._left, AGAIN_SECONDS)
 
     def _ring(self, number: int, frame: FrameType | None) -> None:
-        left = self._began + self._seconds - time.monotonic()
         if not self._is_set:
             return
-        if left <= 0:
+        gone = time.monotonic() - self._began
+        is_over = gone >= self._seconds
+        was_set_meanwhile = signal.getitimer(signal.ITIMER_REAL)[1] != AGAIN_SECONDS
+        if was_set_meanwhile or 0 < self._left <= gone or not is_over:  # it is the other alarm, which comes first
+            self._left = 0.0
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS if is_over else self._seconds - gone, AGAIN_SECONDS)
+            if callable(self._handler):
+                self._handler(number, frame)
+        if is_over:
             raise OutOfTime
-        self._left = 0.0  # it is the other alarm, or one that was set meanwhile
-        signal.setitimer(signal.ITIMER_REAL, left, AGAIN_SECONDS)
-        if callable(self._handler):
-            self._handler(number, frame)
 
     def cancel(self) -> None:
         self._is_set = False
-        is_ours = signal.getitimer(signal.ITIMER_REAL)[1] == AGAIN_SECONDS  # else it was set by somebody else meanwhile
-        if is_ours:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        left, interval = signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, self._handler or signal.SIG_DFL)
-        if is_ours and self._left:
+        if interval != AGAIN_SECONDS:  # it was set by somebody else meanwhile
+            signal.setitimer(signal.ITIMER_REAL, left, interval)
+        elif self._left:
             left = max(self._left - (time.monotonic() - self._began), AT_ONCE)
             signal.setitimer(signal.ITIMER_REAL, left, self._interval)

@@ -141,7 +141,8 @@ def patience() -> Iterator[Callable[[float], None]]:
 
 
 def test_another_alarm_keeps_its_time(patience: Callable[[float], None]) -> None:
-    """Set before the act or in it, due before its end or after; and the act has its own in spite of it."""
+    """Set before the act or in it, due before its end or after; the act has its own in spite of it, and yields to one
+    that is due as well: the next act of the run would have no such alarm."""
     patience(0.05)
     with pytest.raises(Patience):
         within(60.0, sleeps)
@@ -161,6 +162,13 @@ def test_another_alarm_keeps_its_time(patience: Callable[[float], None]) -> None
     within(60.0, lambda: None)
     with pytest.raises(Patience):
         time.sleep(60)
+
+    def is_asked_to_end_and_out_of_time() -> None:
+        patience(0.15)
+        sleeps()
+
+    with pytest.raises(Patience):
+        within(0.05, is_asked_to_end_and_out_of_time)
 
     def goes_on() -> None:
         with contextlib.suppress(Patience):
