@@ -58,8 +58,10 @@ def unit_on_main(remote: str) -> Callable[[], str]:
 
 
 def _loose_main(remote: str) -> bytes:
-    """The commit that main is at, when git keeps it in a file of its own; empty when it does not."""
+    """The commit that main is at, when git keeps it in a file of its own; empty when it does not, or names another
+    branch there, which moves by itself."""
     try:
-        return whole_file(f"{remote}/refs/heads/{MAIN}", REF_BYTES)
+        found = whole_file(f"{remote}/refs/heads/{MAIN}", REF_BYTES)
     except (OSError, ValueError):
         return b""
+    return b"" if found.startswith(b"ref:") else found

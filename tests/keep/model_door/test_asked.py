@@ -61,3 +61,6 @@ def test_each_move_of_main_is_seen_however_git_keeps_it(tmp_path: Path) -> None:
     assert after(PAGE, "pack-refs", "--all") == (unit_of(PAGE),) * 2
     assert after(other) == (unit_of(other),) * 2
     assert after(other, "pack-refs", "--all") == (unit_of(other),) * 2
+    git("symbolic-ref", "refs/heads/main", "refs/heads/trunk")
+    for each in (PAGE, other):  # the ref of main stays as it is
+        assert after(each) == (unit_of(each),) * 2
