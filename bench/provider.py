@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bench.decisions import Answer, BrokenOff, Busy, ModelReply
-from bench.stamps import now
+from bench.stamps import PATIENCE_SECONDS, now
 
 PIECE = 1 << 20
 ANTHROPIC, OPENAI = "/v1/messages", "/chat/completions"
@@ -42,14 +42,16 @@ class Provider:
         self._answers: list[Answer] = []
         self._turns: list[Turn] = []
         self._done: queue.Queue[list[Turn]] = queue.Queue()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._begun = 0
+        """Answers of this conversation, those that are under way included."""
         self._open: set[socket.socket] = set()
         self._thread = threading.Thread(target=self._accept, name="provider", daemon=True)
         self._thread.start()
 
     def play(self, answers: Sequence[Answer]) -> None:
         with self._lock:
-            self._answers, self._turns = list(answers)[::-1], []
+            self._answers, self._turns, self._begun = list(answers)[::-1], [], 0
             self._done = queue.Queue()
 
     def finished(self, seconds: float) -> list[Turn]:
@@ -62,8 +64,9 @@ class Provider:
 
     @property
     def turns(self) -> list[Turn]:
-        """Of the conversation so far."""
+        """Of the conversation so far. A client may have read an answer to its end before it is written down here."""
         with self._lock:
+            self._lock.wait_for(lambda: len(self._turns) == self._begun, PATIENCE_SECONDS)
             return list(self._turns)
 
     def close(self) -> None:
@@ -116,14 +119,15 @@ class Provider:
         del rest[:whole]
         with self._lock:
             answer: Answer = self._answers.pop() if self._answers else ModelReply("Nothing is left to be said.")
-            is_last = not self._answers
+            is_last, turns, self._begun = not self._answers, self._turns, self._begun + 1
         made = _made(first.split(" ")[1], answer, len(body))
         connection.sendall(made)
         turn = Turn(arrived, now(), whole, len(made), body if self._keeps_bodies else b"")
         with self._lock:
-            self._turns.append(turn)
-            if is_last:
-                self._done.put(list(self._turns))
+            turns.append(turn)
+            self._lock.notify_all()
+            if is_last and turns is self._turns:
+                self._done.put(list(turns))
         return "close" not in headers.get("connection", "").lower() and not isinstance(answer, BrokenOff)
 
 

@@ -203,7 +203,7 @@ class Door:
         return JSONResponse(await self.accounts.today())
 
     async def acts(self, _: HttpRequest) -> Response:
-        return JSONResponse({"acts": await self._acts.chosen()})
+        return JSONResponse({"acts": await self._acts.chosen(), "lacking": self._acts.lacking})
 
     async def complete(self, http: HttpRequest) -> Response:
         return await self._answer(http, read_request, self.call)
@@ -240,6 +240,7 @@ class Door:
         models = self._acts.able(asked_first(self.models, request.model), request)
 
         async def attempt(model: Model) -> Completion:
+            await self._acts.check(model, request)
             stops = left if model.provider == MANUAL else None
             return await self._try(model, lambda: model.prepare(request), request.unit, stops)
 

@@ -60,14 +60,16 @@ def _print_schema(screen: Screen) -> int:
 
 def _check(reply: bytes, screen: Screen) -> int:
     from infra.shared.protocol.read import ReplyProblem, problems_of
+    from infra.shared.secret_shapes import redacted
 
     try:
         found = problems_of(reply.decode())
     except UnicodeDecodeError as error:
         found = (ReplyProblem("$", f"the reply is not UTF-8 ({error}); expected it as it came"),)
+    shown = [problem._replace(message=redacted(problem.message)) for problem in found]
     screen.show(
-        {"problems": [problem._asdict() for problem in found]},
-        [f"{problem.path}: {problem.message}" for problem in found] or ["ok"],
+        {"problems": [problem._asdict() for problem in shown]},
+        [f"{problem.path}: {problem.message}" for problem in shown] or ["ok"],
     )
     return Exit.FINDINGS if found else Exit.OK
 

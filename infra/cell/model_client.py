@@ -6,7 +6,7 @@ of type `unavailable`. Retrying is the caller's."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -98,14 +98,23 @@ def health(socket_path: str, timeout_seconds: float) -> dict[str, Any]:
     return answer
 
 
-def acts(socket_path: str, timeout_seconds: float) -> str | None:
-    """How a run that begins now asks for acts; None when the door does not say, as one of before did not."""
+class ActsNow(NamedTuple):
+    """How runs ask for acts."""
+
+    begin: str
+    """One that begins now: TOOLS or OPERATIONS."""
+    lacks_tools: bool = False
+    """A model is known to have none, so no run of tools can go on."""
+
+
+def acts_now(socket_path: str, timeout_seconds: float) -> ActsNow | None:
+    """None when the door does not say, as one of before did not."""
     try:
         status, answer = _exchange(socket_path, "GET", ACTS_PATH, None, timeout_seconds)
     except ModelFailure:
         return None
     found = answer.get("acts") if status == http.HTTPStatus.OK else None
-    return found if found in (TOOLS, OPERATIONS) else None
+    return ActsNow(found, bool(answer.get("lacking"))) if found in (TOOLS, OPERATIONS) else None
 
 
 def _encoded(asked: Value) -> bytes:

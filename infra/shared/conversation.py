@@ -18,7 +18,7 @@ VISION_PATH = "/v1/vision"
 COUNT_PATH = "/v1/count_tokens"
 HEALTH_PATH = "/health"
 ACTS_PATH = "/v1/acts"
-"""How a run that begins now asks for acts: `{"acts": "tools" | "operations"}`."""
+"""How a run that begins now asks for acts: `{"acts": "tools" | "operations", "lacking": [models without tools]}`."""
 
 FIRST_MESSAGE = "Continue."
 """The first user message of every conversation."""

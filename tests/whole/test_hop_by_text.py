@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.cell.loop.ways import NOTHING_WAS_DONE
 from tests.keep.model_door.wire import Reaction, Say, Wire
 from tests.whole.owner import POLITER, Owner
 
@@ -80,11 +81,12 @@ def test_a_hop_by_plain_text(owner: Owner) -> None:
         owner.minifram("up")
         owner.minifram("tell", DIRECTIVE)
         report = owner.told("done: Improve yourself", 120)
-    assert report.partition("\n#### ")[0].rstrip().endswith("is merged. Thank you.")
+    words = report.partition("\n#### ")[0].rstrip()
+    assert words.endswith(f"{REPORT}\n\n{NOTHING_WAS_DONE} Thank you."), "the run before the hop did it all"
     assert not list(owner.bot.rglob("never-run"))
-    opening, words, first, quotes, cut, made = talker.seen[:6]
+    opening, prose, first, quotes, cut, made = talker.seen[:6]
     assert (opening[0]["type"], opening[0]["path"]) == ("readFile", "logs/now.md")
-    assert "holds no list of operations" in words[0]["text"]
+    assert "holds no list of operations" in prose[0]["text"]
     assert [event["status"] for event in first] == ["ok", "failed"]
     assert "no JSON" in quotes[0]["text"]
     assert "ends in the middle" in cut[0]["text"]

@@ -64,7 +64,7 @@ class ErrorKind(NamedTuple):
 
 _FAILED_ACT: Final = ErrorKind(EXECUTION, True, "look at what is there, then try another way")
 ERRORS: Final[Mapping[str, ErrorKind]] = {
-    "invalid_arguments": ErrorKind(VALIDATION, True, "write the operation in the right form"),
+    "invalid_arguments": ErrorKind(VALIDATION, True, "write it in the form that is asked for"),
     "unknown_tool": ErrorKind(VALIDATION, True, "use one of the tools that there are"),
     "denied": ErrorKind(POLICY, False, "do something else, or say in your report why it is needed", DENIED),
     "awaiting_approval": ErrorKind(

@@ -116,9 +116,10 @@ def _of_words(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
 
 
 def _of_states(run: Recorded, mine: list[str]) -> Iterator[Difference]:
-    """Another way from state to state, up to the end, which may have come from outside."""
+    """Another way from state to state, up to the end, which may have come from outside. A run that the version before
+    began has states only of what came after."""
     theirs = [state for state in run.states if state not in _ENDS]
-    if theirs != mine[: len(theirs)]:
+    if theirs[:1] == [RunState.INIT.value] and theirs != mine[: len(theirs)]:
         yield Difference("states", " ".join(theirs), " ".join(mine))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.loop.interruption import Interruption
-from infra.cell.model_client import acts, complete
+from infra.cell.model_client import ActsNow, acts_now, complete
 from infra.cell.runner.control import LiveHeartbeat
 from infra.cell.runner.log import Log, logger
 from infra.cell.runner.page import Page
@@ -54,9 +54,9 @@ class RunnerContext(NamedTuple):
         self.heartbeat.beat("asking the model", ask_seconds(self.boot))
         return self.ask(request)
 
-    def acts(self) -> str:
-        """How a run that begins now asks for acts: what the door knows of the models, else what the watcher said."""
-        return acts(self.boot.places.model_socket, ACTS_SECONDS) or self.boot.acts
+    def acts(self) -> ActsNow:
+        """How runs ask for acts: what the door knows of the models, else what the watcher said."""
+        return acts_now(self.boot.places.model_socket, ACTS_SECONDS) or ActsNow(self.boot.acts)
 
     def head(self) -> str:
         """The commit that the checkout is at now; this process was started from `boot.commit`."""

@@ -13,6 +13,7 @@ from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.replay import problem_with_step
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.model_client import ActsNow
 from infra.cell.runner import briefing, resume
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
@@ -112,8 +113,8 @@ def start_of(
         every = "\n\n".join(f"{task.id}: {task.text}" for task in tasks)
         told = _FORKED.format(run=before.run_id, step=before.steps, directives=every, **here)
     else:
-        mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox_for(now), now, look_back)
-    acts = before.acts if before else now
+        mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox_for(now.begin), now.begin, look_back)
+    acts = before.acts if before else now.begin
     tools = toolbox_for(acts).tools if acts == TOOLS else ()
     system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"
     request = Request((system, seen.document), messages, tools, name, model)
@@ -132,13 +133,13 @@ def _was_told(run: Recorded, task: Directive) -> bool:
     return any(f"{task.id}: {task.text}" in words.steered for words in run.told.values())
 
 
-def _problem_with_acts(run: Recorded, now: str) -> str:
+def _problem_with_acts(run: Recorded, now: ActsNow) -> str:
     """Why the run cannot go on; text can be said to any model."""
-    return "it called tools, and one of the models cannot" if (run.acts, now) == (TOOLS, OPERATIONS) else ""
+    return "it called tools, and one of the models cannot" if run.acts == TOOLS and now.lacks_tools else ""
 
 
 def _asked_for(
-    context: RunnerContext, directory: str, tasks: Sequence[Directive], acts: str
+    context: RunnerContext, directory: str, tasks: Sequence[Directive], now: ActsNow
 ) -> tuple[Recorded, str] | None:
     """The run that a directive names, as it stood, and the model that it names, if any.
 
@@ -150,7 +151,7 @@ def _asked_for(
         step = int(found[2])
         try:
             run = resume.read(directory, found[1])
-            problem = problem_with_step(run, step) or _problem_with_acts(run, acts) or _note_fork(context, task.id)
+            problem = problem_with_step(run, step) or _problem_with_acts(run, now) or _note_fork(context, task.id)
         except Exception as error:  # a transcript may hold anything; the directive is work in any case
             problem = f"{type(error).__name__}: {error}"
         if not problem:

@@ -31,34 +31,41 @@ class Acts:
         } | {(model.provider, model.name): settings.tools for model in models[:1]}
 
     async def chosen(self) -> str:
-        """TOOLS or OPERATIONS, for a run that begins now. Without a word of a server, operations: every model can say
-        them."""
+        """TOOLS or OPERATIONS, for a run that begins now. Without a word on the first model operations, which every
+        model can say; a later one is asked when its turn comes."""
         if self._wished != AUTO:
             return self._wished
-        having = await asyncio.gather(*map(self._has_tools, self._models))
-        return TOOLS if all(having) else OPERATIONS
+        first, *others = await asyncio.gather(*map(self._has_tools, self._models))
+        return TOOLS if first and False not in others else OPERATIONS
+
+    @property
+    def lacking(self) -> list[str]:
+        """The models that are known to have none."""
+        return [model.name for model in self._models if self._known.get((model.provider, model.name)) is False]
 
     def able(self, models: Sequence[Model], request: Request) -> Sequence[Model]:
-        """Those that can be asked this. Raises CallFailure when none can."""
-        if not request.tools:
-            return models
-        able = tuple(model for model in models if self._known.get((model.provider, model.name)) is not False)
+        """Those that may be asked this. Raises CallFailure when none may."""
+        able = tuple(model for model in models if not request.tools or model.name not in self.lacking)
         if not able:
             names = ", ".join(model.name for model in models)
             words = f"the conversation has tools, and {names} cannot call any; expected operations in plain text"
             raise CallFailure("invalid_request", words)
         return able
 
-    async def _has_tools(self, model: Model) -> bool:
+    async def check(self, model: Model, request: Request) -> None:
+        """Just before it is asked. Raises CallFailure for a model that has no tools, as its server says now."""
+        if request.tools and await self._has_tools(model) is False:
+            raise CallFailure("unavailable", f"{model.name} has no tools, as its server says now")
+
+    async def _has_tools(self, model: Model) -> bool | None:
+        """None when nobody says."""
         which = model.provider, model.name
-        known = self._known.get(which)
-        if known is not None or not isinstance(model, OllamaModel):
-            return known is not False
-        told = await _told_by(model)
-        if told is None:
-            return False
-        if "capabilities" in told:  # servers of before 2025 do not say
-            self._known[which] = "tools" in told["capabilities"]
+        if self._known.get(which) is None and isinstance(model, OllamaModel):
+            told = await _told_by(model)
+            if told is None:
+                return None
+            can = told.get("capabilities")  # which servers of before 2025 do not say
+            self._known[which] = not isinstance(can, list) or "tools" in can
         return self._known.get(which) is not False
 
 

@@ -28,6 +28,8 @@ from infra.shared.conversation import (
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of one reply's events; far beyond what any number of output tokens makes."""
+MAX_START_BYTES = 4 * 1024 * 1024
+"""Of an event that begins a block: of what stands in it nothing is known, and it can take many times that in memory."""
 
 _STOP_REASONS = {
     "end_turn": END_TURN,
@@ -124,6 +126,8 @@ def _read_event(data: str | bytes) -> _Event | None:
     """The event in `data`; None for a kind that is not known, pings among them. Raises BrokenReply."""
     try:
         kind = _EVENTS.get(msgspec.json.decode(data, type=_Kind).type)
+        if kind is _BlockStart and len(data) > MAX_START_BYTES:
+            raise BrokenReply(f"a content block begins with over {MAX_START_BYTES} bytes")
         return msgspec.json.decode(data, type=kind) if kind else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenReply(f"an event cannot be read: {error}") from None

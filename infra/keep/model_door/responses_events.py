@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -28,6 +28,9 @@ class Item(msgspec.Struct, frozen=True):
     arguments: str = ""
     content: list[Part] | None = None
     phase: str | None = None
+    id: str | None = None
+    summary: list[Part] | None = None
+    encrypted_content: str | None = None
 
 
 class _PromptTokens(msgspec.Struct, frozen=True):
@@ -68,7 +71,7 @@ class OfResponse(msgspec.Struct, frozen=True):
 
 class OfItem(msgspec.Struct, frozen=True):
     output_index: Index
-    item: msgspec.Raw
+    item: Item
 
 
 class Delta(msgspec.Struct, frozen=True):
@@ -110,14 +113,6 @@ def read_event(data: bytes) -> tuple[str, Event | None]:
         return kind, msgspec.json.decode(data, type=_EVENTS[kind]) if kind in _EVENTS else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenReply(f"an event cannot be read: {error}") from None
-
-
-def read_item(raw: msgspec.Raw) -> tuple[Item, dict[str, Any]]:
-    """As this door knows it, and as it is. Raises BrokenReply."""
-    try:
-        return msgspec.json.decode(raw, type=Item), msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BrokenReply(f"an item cannot be read: {error}") from None
 
 
 def usage_of(told: Tokens) -> Usage | None:

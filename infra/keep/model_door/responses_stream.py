@@ -33,10 +33,9 @@ from infra.keep.model_door.responses_events import (
     Response,
     provider_error,
     read_event,
-    read_item,
     usage_of,
 )
-from infra.keep.model_door.responses_items import call_item, message_item
+from infra.keep.model_door.responses_items import call_item, message_item, reasoning_item
 from infra.keep.model_door.thinking import PHASE
 from infra.keep.model_door.tool_calls import arguments_of, check_ids, plain_id
 from infra.shared.conversation import (
@@ -61,12 +60,11 @@ class _Growing:
         self.pieces: dict[tuple[str, int], list[str]] = {}
         """By the kind of their event and the part that they belong to."""
         self.done: Item | None = None
-        self.raw: dict[str, Any] = {}
 
     def grow(self, kind: str, delta: Delta) -> None:
         self.pieces.setdefault((kind, delta.content_index), []).append(delta.delta)
 
-    def finish(self, item: Item, raw: dict[str, Any]) -> None:
+    def finish(self, item: Item) -> None:
         """Raises BrokenReply when that is not what came before."""
         if (item.type, item.call_id, item.name) != (self.first.type, self.first.call_id, self.first.name):
             raise BrokenReply(f"an item began as {_named(self.first)} and ended as {_named(item)}")
@@ -80,7 +78,7 @@ class _Growing:
             whole = {ARGUMENTS: item.arguments, TEXT: part.text, REFUSAL_TEXT: part.refusal}[kind]
             if whole != "".join(pieces):
                 raise BrokenReply(f"the pieces of {_named(item)} are not what it is in the end")
-        self.done, self.raw = item, raw
+        self.done = item
 
 
 class ResponsesReply:
@@ -160,8 +158,8 @@ class ResponsesReply:
             made += [message_item("assistant", text) | phase for text in _texts(item)]
             if item.type == "function_call":
                 made.append(call_item(_tool_use(item)))
-            elif item.type == "reasoning" and isinstance(growing.raw.get("encrypted_content"), str):
-                made.append({key: value for key, value in growing.raw.items() if key != "status"})
+            elif item.type == "reasoning" and item.encrypted_content is not None:
+                made.append(reasoning_item(item))
         while made and made[-1]["type"] == "reasoning":
             made.pop()
         return made
@@ -200,6 +198,8 @@ class ResponsesReply:
             self._reason = _INCOMPLETE[why]
         elif response.status not in (None, "completed"):
             raise BrokenReply(f"the response is completed, and its status is {response.status!r}")
+        elif response.error or (response.incomplete_details and response.incomplete_details.reason):
+            raise BrokenReply("the response is completed, and says why it is not")
         elif response.output:
             self._compare(response.output)
         self._end, self.done = response, True
@@ -213,7 +213,7 @@ class ResponsesReply:
             raise BrokenReply("the response ends with other tool calls than it had")
 
     def _take_item(self, kind: str, event: OfItem) -> None:
-        item, raw = read_item(event.item)
+        item = event.item
         known = self._items.get(event.output_index)
         if kind == ADDED:
             if known:
@@ -222,7 +222,7 @@ class ResponsesReply:
         elif known is None or known.done:
             raise BrokenReply(f"item {event.output_index} is done, and was not open")
         else:
-            known.finish(item, raw)
+            known.finish(item)
             if not known.pieces:  # some servers send an item at once
                 self.shown_bytes += len(item.arguments.encode(errors="replace"))
                 self.shown_bytes += sum(len(words.encode(errors="replace")) for words in _texts(item))

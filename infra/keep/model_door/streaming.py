@@ -24,7 +24,14 @@ from infra.keep.model_door.connection import (
     redirected,
 )
 from infra.keep.model_door.encoding import encoded
-from infra.keep.model_door.errors import CallRefused, ProviderError, retry_after_seconds, shortened, type_of_failure
+from infra.keep.model_door.errors import (
+    BrokenReply,
+    CallRefused,
+    ProviderError,
+    retry_after_seconds,
+    shortened,
+    type_of_failure,
+)
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import Answer, CallFailure, counts_no_tokens, takes_no_images
 from infra.keep.model_door.tool_calls import known_ids
@@ -43,6 +50,8 @@ patches of 32 x 32 pixels with a factor of 1.2 (November 2026)."""
 THINKING_SILENCE = 5
 """While a model thinks, its stream may stay silent so many times longer: thoughts are withheld."""
 MAX_ERROR_BYTES = 64 * 1024
+MOST_SHOWN_BYTES = 8 * 1024 * 1024
+"""Of text, thoughts and arguments in one reply; no model makes so much, and arguments take many times it in memory."""
 NO_KEY = Key(None, None)
 
 
@@ -238,9 +247,8 @@ class StreamingCall:
         loop = asyncio.get_running_loop()
         idle = self._model.idle_seconds
         async with asyncio.timeout(idle) as patience, self._model.send(client, self._exchange.body) as response:
-            if (
-                not 200 <= response.status_code < 300
-            ):  # a reply that began is charged for, whatever status a proxy gives it
+            # A reply that began is charged for, whatever status a proxy gives it.
+            if not 200 <= response.status_code < 300:
                 raise refusal(response.status_code, response.headers, await beginning(response))
             check_content_type(response.headers.get("content-type"), self._model.content_type)
             raw = cast("AsyncGenerator[bytes, None]", lines_of(response))
@@ -249,6 +257,8 @@ class StreamingCall:
                 async for line in lines:
                     now, hidden = time.monotonic(), reply.hides
                     came = reply.take(line)
+                    if reply.shown_bytes > MOST_SHOWN_BYTES:
+                        raise BrokenReply(f"it holds over {MOST_SHOWN_BYTES} bytes of text and arguments")
                     self._unseen += now - self._last if hidden else 0.0
                     if came or hidden:  # a sign of life alone does not say that nothing was made since the last words
                         self._last = now

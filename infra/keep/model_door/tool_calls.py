@@ -61,10 +61,10 @@ def checked_arguments(found: Any, name: str) -> dict[str, Any]:
 
 
 def strict_json(text: str, name: str) -> Any:
-    """Raises BrokenReply for what JSON readers let pass: a key twice, NaN, half a character."""
+    """Raises BrokenReply for what JSON readers let pass: a key twice, NaN, 1e999, half a character."""
     try:
         value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         why = "half a character" if isinstance(error, UnicodeEncodeError) else str(error)
         raise BrokenReply(f"the arguments of a call of {name!r} are not JSON: {why}") from None

@@ -36,9 +36,7 @@ _AFTER = f"""
   longer.
 - An operation that fails does not stop the others: its event says why, and what to do next. An operation cannot use the
   result of another in the same list: wait for the events.
-- `editFile` replaces literal text: `old` must occur exactly `count` times (1 when left out). Copy it from the file,
-  without line numbers.
-- `createFile` fails where a file is already, unless `replace` is true.
+- Copy `old` from the file, without line numbers.
 - Let code search, count and filter, and show yourself what you need of the result; do not read whole files to find a
   line. Keep what you need later in files.
 - `message` is for the user: plain words, what you do and why.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import random
@@ -179,7 +180,7 @@ def test_an_image_that_the_provider_refuses_becomes_words(box: Toolbox, tmp_path
     good = told(ByTools(), *read(box))
     (tmp_path / "bad.png").write_bytes(PNG[:20])
     bad = told(ByTools(), *read(box, "bad.png", "call-2"))
-    model = Canned([says("ok"), refuse, says("ok"), says("ok"), refuse])
+    model = Canned([says("ok"), refuse, says("ok"), says("ok"), refuse, refuse])
     ask = Loader(str(tmp_path)).loaded(model)
     request = OPENING._replace(messages=(*OPENING.messages, good))
     both = request._replace(messages=(*request.messages, bad))
@@ -190,6 +191,43 @@ def test_an_image_that_the_provider_refuses_becomes_words(box: Toolbox, tmp_path
     assert "[image: image/png, 20 bytes, refused: could not process image]" in str(model.requests[-1].messages[-1])
     with pytest.raises(ModelFailure):
         ask(both)
+
+
+def test_a_fallback_model_that_takes_no_images_is_told_of_them(box: Toolbox, tmp_path: Path) -> None:
+    """In words, as long as it is the one that answers."""
+
+    def refuse(request: Request) -> Any:
+        raise ModelFailure("invalid_request", "no images")
+
+    (tmp_path / "two.png").write_bytes(PNG + b"2")
+    request = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
+    both = request._replace(messages=(*request.messages, told(ByTools(), *read(box, "two.png", "call-2"))))
+    model = Canned([says("ok"), refuse, refuse, says("ok"), says("ok"), refuse, says("ok")])
+    ask = Loader(str(tmp_path)).loaded(model)
+    for each in (request, both, both, both):
+        ask(each)
+    assert [len(each.images) for each in model.requests] == [1, 2, 1, 0, 2, 2, 0]
+
+
+def test_an_image_that_a_server_fails_at_becomes_words(box: Toolbox, tmp_path: Path) -> None:
+    """Some answer a request that they will never take with status 500; what passes, passes with the images."""
+
+    def fail(request: Request) -> Any:
+        raise ModelFailure("provider_error", "image input is not supported")
+
+    request = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
+    cases: tuple[tuple[list[Any], str, list[int]], ...] = (
+        ([fail, says("ok")], "fail ok", [1, 1]),
+        ([fail, fail, says("ok"), says("ok")], "fail ok ok", [1, 1, 0, 0]),
+        ([fail, fail, fail, says("ok")], "fail fail ok", [1, 1, 0, 1]),
+    )
+    for replies, outcomes, images in cases:
+        model = Canned(replies)
+        ask = Loader(str(tmp_path)).loaded(model)
+        for outcome in outcomes.split():
+            with contextlib.nullcontext() if outcome == "ok" else pytest.raises(ModelFailure):
+                ask(request)
+        assert [len(each.images) for each in model.requests] == images
 
 
 def test_an_image_counts_in_tokens_and_not_by_its_bytes() -> None:

@@ -79,6 +79,7 @@ class ModelDoor:
         self.healthy = True
         self.acts = ""
         """How runs ask for acts; empty: it is one that does not say."""
+        self.lacking: list[str] = []
         door = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -88,7 +89,7 @@ class ModelDoor:
                         self._answer(200, {"probe": file.read()})
                     return
                 if self.path == ACTS_PATH and door.acts:
-                    self._answer(200, {"acts": door.acts})
+                    self._answer(200, {"acts": door.acts, "lacking": door.lacking})
                     return
                 self._answer(200 if door.healthy and self.path == HEALTH_PATH else 503, {"status": "ok"})
 

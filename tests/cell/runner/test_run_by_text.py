@@ -80,7 +80,8 @@ def test_a_hop_is_a_file_with_the_checks_of_the_tool(cell: Cell) -> None:
 
 
 def test_the_door_says_how_a_run_asks_for_acts(cell: Cell) -> None:
-    """It knows the models; a run that called tools is begun anew where one of them cannot, any other goes on."""
+    """It knows the models. A run goes on as it began, but for one that called tools where a model is known to have
+    none: that begins anew."""
     cell.tell("Write a note.")
     cell.model.acts = TOOLS
 
@@ -91,6 +92,9 @@ def test_the_door_says_how_a_run_asks_for_acts(cell: Cell) -> None:
     assert by_tools.reason is StopReason.MODEL_UNAVAILABLE
     assert model.requests[0].tools
     cell.model.acts = OPERATIONS
+    by_tools, model = work(cell, calls(bash("true", id="2")), cut)
+    assert [(bool(request.tools), len(request.messages)) for request in model.requests] == [(True, 5), (True, 7)]
+    cell.model.lacking = ["small"]
     by_text, model = work(cell, says('[{"type": "shell", "command": "true"}]'), cut)
     assert by_text.reason is StopReason.MODEL_UNAVAILABLE
     assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 1), ((), 3)]

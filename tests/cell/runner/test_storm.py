@@ -64,8 +64,8 @@ class Provider:
             for call in each.get("tool_calls") or ():
                 made[call["id"]] = json.loads(call["function"]["arguments"]).get("command", "")
             command = made.get(each.get("tool_call_id", ""), "")
-            if each["role"] == "tool" and command == "cat logs/acts":
-                looked = str(each["content"])
+            if each["role"] == "tool" and command == "cat logs/acts":  # a look that was cut short shows nothing
+                looked = "?" if str(each["content"]).startswith("ERROR: ") else str(each["content"])
             elif each["role"] == "tool" and ACT.match(command) and str(each["content"]).startswith("ERROR: "):
                 looked = "?" if "how far it came is unknown" in str(each["content"]) else looked
                 del made[each["tool_call_id"]]

@@ -210,6 +210,32 @@ def test_what_an_act_left_that_ran_out_of_time_ends_with_the_act(cell: Cell) -> 
     assert seen == [(False, True)]
 
 
+@pytest.mark.parametrize("seconds", [1, 600])
+def test_a_tool_of_its_own_that_hangs_ends_neither_run_nor_runner(cell: Cell, seconds: int) -> None:
+    """Its time ends it, and the run continues; a runner that is asked to end meanwhile ends in time."""
+    path = f"{cell.checkout}/infra/cell/loop/file_tools.py"
+    made = read(path).replace("        files.remove(path)\n", "        while True:\n            pass\n")
+    assert "TIMEOUT_MS = 60_000" in made
+    write(path, made.replace("TIMEOUT_MS = 60_000", f"TIMEOUT_MS = {seconds}000"))
+    answers: list[str] = []
+
+    def look(request: Request) -> Completion:
+        answers.append(results(request)[0].content)
+        return says("Deleted nothing.")
+
+    cell.model.replies += [calls(ToolUse("1", "delete_file", {"path": "x"})), look]
+    cell.tell("delete something")
+    run = cell.start(cell.boot())
+    if seconds == 1:
+        wait_for(lambda: cell.reported("Deleted nothing."), "the report")
+        assert "it had not ended after 1 s" in answers[0]
+        return
+    wait_for(lambda: '"EXECUTE_TOOL"' in run.doing(), "the act")
+    run.ask_to_end()
+    run.ended()
+    assert '"end": "interrupted"' in run.log()
+
+
 def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: Cell) -> None:
     """However it got away. The declared service outlives runs, is shown, and ends with the runner."""
     write_it = ToolUse("2", "write_file", {"path": "services.yaml", "content": KEEP})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.limits.values import TICKS, Process, Remedy, Rule, Sample
+from infra.keep.limits.values import TICKS, Log, Process, Remedy, Rule, Sample
 from infra.keep.limits.windows import used
 from infra.shared.settings import LimitSettings
 from tests.keep.limits.looks import BEGINNING, GIB, ROOMY, Series, log, remedies, volume, weight
@@ -56,6 +56,23 @@ def test_a_record_is_never_cut() -> None:
     (end,) = series.look(logs=(record._replace(size=150 * MIB),))
     assert end.remedy is Remedy.END
     assert series.look(logs=(record._replace(size=150 * MIB),)) == [], "its size alone ends nobody"
+
+
+def test_outputs_that_replace_others_are_no_growth() -> None:
+    """Images that the agent looks at, many and large, are kept in a bounded store; one without a bound grows."""
+
+    def outputs(look: int, count: int) -> tuple[Log, ...]:
+        names = (f"outputs/{look}-{number}.png" for number in range(count))
+        kept = (log(4 * MIB, name, 1000 * look + place) for place, name in enumerate(names))
+        return (log(MIB), *(each._replace(is_record=True) for each in kept))
+
+    series = Series()
+    for look in range(4):
+        assert series.look(logs=outputs(look, 5)) == []
+    (cut,) = series.look(logs=outputs(9, 9))
+    assert (cut.remedy, cut.path, cut.measured) == (Remedy.TRIM_LOG, "main/minifram/logs/errors.log", 16 * MIB)
+    (end,) = series.look(logs=outputs(10, 13))
+    assert (end.remedy, end.path) == (Remedy.END, "main/minifram/logs/outputs")
 
 
 def test_the_oldest_of_too_large_logs_is_cut_first() -> None:

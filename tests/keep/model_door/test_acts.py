@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.model_client import ModelFailure, acts
+from infra.cell.model_client import ActsNow, ModelFailure, acts_now
 from infra.keep.model_door.acts import Acts
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.ollama import OllamaModel
@@ -33,6 +33,11 @@ def shown(*capabilities: str) -> Answer:
 
 def chosen(url: str, times: int = 1, **settings: Any) -> list[str]:
     """For a model of Ollama's at `url`, asked so often."""
+    return asked(url, times, **settings)[0]
+
+
+def asked(url: str, times: int = 1, **settings: Any) -> tuple[list[str], list[str]]:
+    """And which models are known to have no tools then."""
     raw = {"provider": "ollama", "base_url": url} | settings
     read = msgspec.convert(raw, ModelSettings)
     models = [OllamaModel(choice, 5.0, None) for choice in choices(read, ())]
@@ -42,7 +47,7 @@ def chosen(url: str, times: int = 1, **settings: Any) -> list[str]:
     async def ask() -> list[str]:
         return [await found.chosen() for _ in range(times)]
 
-    return asyncio.run(ask())
+    return asyncio.run(ask()), found.lacking
 
 
 @each_row(
@@ -54,6 +59,7 @@ def chosen(url: str, times: int = 1, **settings: Any) -> list[str]:
         (Answer((b'{"error": "model not found"}',), status=404), OPERATIONS),
         (Answer((b"<html>",)), OPERATIONS),
         (Answer((b"[]",)), OPERATIONS),
+        (Answer((b'{"capabilities": 7}',)), TOOLS),
     ],
 )
 def test_ollama_is_asked_what_its_model_can_do(answer: Answer, wanted: str) -> None:
@@ -66,7 +72,7 @@ def test_ollama_is_asked_what_its_model_can_do(answer: Answer, wanted: str) -> N
 
 def test_a_server_that_is_away_or_silent_is_asked_again() -> None:
     """What it said is remembered; that it said nothing is not."""
-    assert chosen("http://127.0.0.1:9", times=2) == [OPERATIONS] * 2
+    assert asked("http://127.0.0.1:9", times=2) == ([OPERATIONS] * 2, [])
     answers = [Answer(status=503), shown("tools"), shown()]
     with Peer("application/json", lambda _: answers.pop(0)) as peer:
         assert chosen(peer.url, times=4) == [OPERATIONS, TOOLS, TOOLS, TOOLS]
@@ -82,9 +88,26 @@ def test_one_model_without_tools_decides_for_all() -> None:
             return chosen(peer.url, name=names[0], then=then, **settings)[0]
 
         assert of("big") == of("big", "big") == TOOLS
+        assert asked(peer.url, name="small") == ([OPERATIONS], ["small"])
         assert of("big", "small") == of("small", "big") == OPERATIONS
         assert of("big", tools=False) == of("big", acts="operations") == OPERATIONS
         assert of("small", acts="tools") == of("small", tools=True) == TOOLS
+
+
+def test_a_later_model_that_is_away_changes_nothing_and_gets_no_tools_when_it_is_back(tmp_path: Path) -> None:
+    """It is asked when its turn comes: what is sent to it then is no conversation with tools."""
+    away = {"provider": "ollama", "name": "small", "base_url": "http://127.0.0.1:9"}
+    with Peer("application/json", lambda body: shown("tools")) as peer:
+        assert chosen(peer.url, name="big", then=[away]) == [TOOLS]
+    with Peer("application/json", lambda body: shown()) as peer:
+        first = {"provider": "openai", "name": "big", "base_url": "http://127.0.0.1:9/v1"}
+        settings = {"model": first | {"then": [away | {"base_url": peer.url}]}, "budget": {"unpriced": True}}
+        with (
+            DoorProcess(tmp_path, settings, key="sk-test", key_name="openai_api_key") as door,
+            pytest.raises(ModelFailure, match="small has no tools, as its server says now"),
+        ):
+            door.complete()
+        assert {request.path for request in peer.requests} == {SHOW}
 
 
 def test_the_settings_alone_tell_the_watcher() -> None:
@@ -99,10 +122,10 @@ def test_the_settings_alone_tell_the_watcher() -> None:
 def test_a_model_without_tools_gets_none(tmp_path: Path) -> None:
     """The door leaves it out of a conversation that has tools, and says so when no other is left."""
     with DoorProcess(tmp_path, {"model": {"provider": "scripted", "script": DEMO, "tools": False}}) as door:
-        assert acts(door.places.model_socket, 5.0) == OPERATIONS
-        assert door.get(ACTS_PATH) == {"acts": OPERATIONS}
+        assert acts_now(door.places.model_socket, 5.0) == ActsNow(OPERATIONS, True)
+        assert door.get(ACTS_PATH) == {"acts": OPERATIONS, "lacking": ["demo"]}
         with pytest.raises(ModelFailure, match="the conversation has tools, and demo cannot call any") as caught:
             door.complete()
         assert caught.value.type == "invalid_request"
         assert isinstance(door.complete(a_request()._replace(tools=())), Completion)
-    assert acts(door.places.model_socket, 5.0) is None
+    assert acts_now(door.places.model_socket, 5.0) is None

@@ -320,6 +320,17 @@ def test_a_reply_over_the_limit_is_given_up() -> None:
         take(reply, piece)
 
 
+def test_a_block_does_not_begin_with_many_values() -> None:
+    """Whatever they are, they would be kept in memory."""
+    reply = Reply()
+    start = {"type": "message_start", "message": {"model": "m", "usage": {}}}
+    take(reply, json.dumps(start))
+    many = "{}," * (anthropic_stream.MAX_START_BYTES // 3)
+    block = f'{{"type": "x", "values": [{many}{{}}]}}'
+    with pytest.raises(BrokenReply, match="begins with over"):
+        take(reply, f'{{"type": "content_block_start", "index": 0, "content_block": {block}}}')
+
+
 def test_only_content_is_progress() -> None:
     """Pings and empty pieces do not bring a reply forward; every other event does."""
     reply = Reply()

@@ -16,6 +16,7 @@ from infra.keep.model_door.background import load_all
 from infra.keep.model_door.booking import MOST_TOKENS_PER_SECOND, NOTICE_SECONDS
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
+from infra.keep.model_door.streaming import MOST_SHOWN_BYTES
 from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, Request, Text, ToolResult, ToolUse, Usage
 from infra.shared.conversation import MAX_TOKENS as CUT
 from tests.keep.model_door import dialects
@@ -187,6 +188,7 @@ BROKEN: dict[str, Fault] = {
     "arguments that are a list": lambda d: _broken(d, Called("call_3", raw='["ls"]')),
     "a key twice": lambda d: _broken(d, Called("call_3", raw='{"a": 1, "a": 2}')),
     "a number that is none": lambda d: _broken(d, Called("call_3", raw='{"a": NaN}')),
+    "a number that is too large": lambda d: _broken(d, Called("call_3", raw='{"a": 1e999}')),
     "half a character": lambda d: _broken(d, Called("call_3", raw='{"a": "\\ud800"}')),
     "deeper than anybody reads": lambda d: _broken(d, Called("call_3", raw="[" * 9_999 + "]" * 9_999)),
     "deeper than anybody after the door goes": lambda d: _broken(d, Called("call_3", raw=_nested(65))),
@@ -275,6 +277,14 @@ def test_what_is_compressed_or_without_end_is_given_up(dialect: Dialect) -> None
         with peer, pytest.raises(CallFailure) as caught:
             ask(dialect, peer.url, idle_seconds=60.0, most_bytes=1 << 20)
         assert caught.value.type == "provider_error", caught.value.message
+
+
+@pytest.mark.parametrize("dialect", [each for each in DIALECTS if each.provider != "anthropic"])
+def test_more_arguments_than_any_model_makes_are_given_up(dialect: Dialect) -> None:
+    """In memory such take many times the bytes that came. Claude's come in so small pieces that 32 MiB are less."""
+    many = '{"a": [' + "{}," * (MOST_SHOWN_BYTES // 3) + "{}]}"
+    failure = fail(dialect, Sent(dialect.reply((), (Called("call_1", raw=many),))))
+    assert (failure.type, "bytes of text and arguments" in failure.message) == ("provider_error", True)
 
 
 def _saying(sent: Sent) -> Callable[[object], Sent]:

@@ -50,6 +50,16 @@ def changed(pieces: tuple[bytes, ...], kind: str, change: Any) -> tuple[bytes, .
     return (*pieces[:place], made, *pieces[place + 1 :])
 
 
+DONE, COMPLETED = "response.output_item.done", "response.completed"
+
+
+def _set(**values: Any) -> Any:
+    def change(data: dict[str, Any]) -> None:
+        (data.get("item") or data.get("response") or data).update(values)
+
+    return change
+
+
 def after(completion: Completion, text: str = "done") -> tuple[Message, ...]:
     """The conversation behind this answer, as the runner continues it."""
     results = tuple(ToolResult(block.id, text) for block in completion.content if isinstance(block, ToolUse))
@@ -83,6 +93,16 @@ def test_reasoning_goes_back_with_the_calls_that_it_led_to() -> None:
     ]
     assert made["input"][1] == {"type": "reasoning", "id": "rs_0", "summary": [], "encrypted_content": SECRET}
     assert SECRET not in repr(answer), "the runner has no part of it"
+
+
+def test_of_reasoning_no_more_goes_back_than_its_own_parts() -> None:
+    """What is in it beside them may be anything, and is not kept in memory."""
+    parts = {"summary": [{"type": "summary_text", "text": "s"}], "content": [{"type": "reasoning_text", "text": "r"}]}
+    place = next(n for n, piece in enumerate(REASONED) if DONE.encode() in piece)
+    told = changed(REASONED[: place + 1], DONE, _set(**parts, more=[{}] * 9))
+    thoughts, answer = _remembered((*told, *REASONED[place + 1 :]))
+    made, _ = body(a_request(messages=after(answer)), MODEL, 9, thoughts)
+    assert made["input"][1] == {"type": "reasoning", "id": "rs_0", **parts, "encrypted_content": SECRET}
 
 
 def test_reasoning_goes_back_to_its_own_place_alone() -> None:
@@ -166,15 +186,7 @@ def test_what_is_cut_or_refused_is_told_as_that() -> None:
     assert hear(refused).completion(frozenset()) == Completion((Text("I will not."),), REFUSAL, MODEL, Usage(100, 20))
 
 
-def _set(**values: Any) -> Any:
-    def change(data: dict[str, Any]) -> None:
-        (data.get("item") or data.get("response") or data).update(values)
-
-    return change
-
-
 CALLED = DIALECT.reply((), (Called("a"), Called("b")))
-DONE, COMPLETED = "response.output_item.done", "response.completed"
 OPEN = tuple(piece for piece in CALLED if DONE.encode() not in piece)
 
 
@@ -190,6 +202,8 @@ OPEN = tuple(piece for piece in CALLED if DONE.encode() not in piece)
         (changed(CALLED, DONE, lambda data: data.update(output_index=7)), "was not open"),
         (changed(OPEN, COMPLETED, _set(output=[])), "an item of it is not done"),
         (changed(CALLED, COMPLETED, _set(status="in_progress")), "its status is 'in_progress'"),
+        (changed(CALLED, COMPLETED, _set(incomplete_details={"reason": "max_output_tokens"})), "says why it is not"),
+        (changed(CALLED, COMPLETED, _set(error={"code": "server_error"})), "says why it is not"),
         (changed(CALLED, COMPLETED, lambda data: data["response"]["output"].pop()), "other tool calls than it had"),
         (CALLED[:-1] + CALLED[-2:-1] + CALLED[-1:], "was not open"),
         (CALLED + CALLED[-1:], "after the end"),

@@ -32,6 +32,8 @@ from infra.shared.safe_files import whole_file
 
 IMAGE = "image"
 """The fact of a result that an image belongs to it."""
+MOST_FAULTS = 2
+"""In a row: some servers call an image that they cannot read an error of their own, which otherwise passes."""
 ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 _KEPT = re.compile(rf"{OUTPUTS}/[0-9a-f]{{16}}\.({'|'.join(ENDINGS.values())})")
 
@@ -102,6 +104,8 @@ class Loader:
         self._last: dict[KeptImage, Image | Text] = {}
         self._taken: set[KeptImage] = set()
         """A provider has answered to these."""
+        self._faults = 0
+        """So many requests in a row ended as `provider_error`."""
 
     def loaded(self, complete: Callable[[Request], Completion]) -> Callable[[Request], Completion]:
         """`complete` for such requests. An image that a provider refuses becomes words; else no request of this
@@ -113,15 +117,35 @@ class Loader:
             try:
                 completion = complete(self._made(request))
             except ModelFailure as failure:
-                fresh = [image for image in images - self._taken if isinstance(self._last[image], Image)]
-                if failure.type != "invalid_request" or not fresh:
-                    raise
-                self._last |= {image: Text(f"{_named(image)}, refused: {failure.message}]") for image in fresh}
-                completion = complete(self._made(request))
+                completion = self._answered_in_words(complete, request, failure)
             self._taken |= images
+            self._faults = 0
             return completion
 
         return completed
+
+    def _answered_in_words(
+        self, complete: Callable[[Request], Completion], request: Request, failure: ModelFailure
+    ) -> Completion:
+        """The answer to the request without the images that were never answered to, which then stay words; else without
+        any, since the model that answers now may be another, which takes none. Raises ModelFailure."""
+        shown = self._last
+        every = tuple(image for image, found in shown.items() if isinstance(found, Image))
+        fresh = tuple(image for image in every if image not in self._taken)
+        self._faults = self._faults + 1 if failure.type == "provider_error" else 0
+        if failure.type != "invalid_request" and self._faults < MOST_FAULTS:
+            raise failure
+        for gone in dict.fromkeys(filter(None, (fresh, every))):
+            self._last = shown | {image: Text(f"{_named(image)}, refused: {failure.message}]") for image in gone}
+            try:
+                completion = complete(self._made(request))
+            except ModelFailure as again:
+                failure = again
+            else:
+                self._last = self._last if gone == fresh else shown
+                return completion
+        self._last = shown
+        raise failure
 
     def _made(self, request: Request) -> Request:
         if not self._last:
