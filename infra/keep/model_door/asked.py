@@ -47,8 +47,10 @@ def unit_on_main(remote: str) -> Callable[[], str]:
         main = _loose_main(remote)
         if main and main == read_at:  # a commit's page never changes, and git is a process of some milliseconds
             return last
+        # Of that very commit: main may move before git looks, and be put back to it later.
+        at = main.decode(errors="replace").strip() or f"refs/heads/{MAIN}"
         try:
-            page = git.raw("cat-file", "blob", f"refs/heads/{MAIN}:{PAGE}", timeout=LOOK_SECONDS)
+            page = git.raw("cat-file", "blob", f"{at}:{PAGE}", timeout=LOOK_SECONDS)
         except GitError:
             return last
         last, read_at = unit_of(page.decode(errors="surrogateescape")), main
