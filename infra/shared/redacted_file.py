@@ -58,11 +58,29 @@ def _line(value: Any) -> bytes:
     return json.dumps(redacted_value(value)).encode()
 
 
-_BEGUN = re.compile(
-    r"^.*-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[A-Za-z0-9+/=:,. \t\r\n-])*\Z",
-    re.MULTILINE,
-)
-"""A private key whose end has not come."""
+_BEGUN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_IN_KEYS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:,. \t\r\n-"
+NEAR, BORDERS_TRIED, WORDS_HELD = 1 << 13, 20, 4
+
+
+def _begun_at(text: str) -> int:
+    """Where the line begins in which a private key begins whose end has not come; the end of `text` without one.
+
+    From the end, as a pattern for all of it would try each beginning up to the end."""
+    rest = max(len(text.rstrip(_IN_KEYS)), text.rfind("-----END") + 1)
+    begun = _BEGUN.search(text, rest)
+    return text.rfind("\n", 0, begun.start()) + 1 if begun else len(text)
+
+
+def _border(text: str) -> int:
+    """Where a line that is too long is cut: where no secret is seen across it, and before its last words, to which the
+    next may belong. Without spaces it is cut where it ends."""
+    near = text[-NEAR:]
+    shown = redacted(near)
+    for border in [found.end() for found in re.finditer(r"\s+", near)][-BORDERS_TRIED:-WORDS_HELD][::-1]:
+        if redacted(near[:border]) + redacted(near[border:]) == shown:
+            return len(text) - len(near) + border
+    return len(text)
 
 
 class RedactedStream(io.TextIOBase):
@@ -77,9 +95,9 @@ class RedactedStream(io.TextIOBase):
     def write(self, text: str) -> int:
         with self._lock:
             text = self._held + text
-            begun = _BEGUN.search(text) if "PRIVATE KEY" in text else None
-            at = begun.start() if begun else text.rfind("\n") + 1
-            whole, self._held = (text[:at], text[at:]) if len(text) - at <= MOST_HELD else (text, "")
+            at = min(_begun_at(text), text.rfind("\n") + 1)
+            at = at if len(text) - at <= MOST_HELD else _border(text)
+            whole, self._held = text[:at], text[at:]
             if whole:
                 self._emit(whole)
         return len(text)

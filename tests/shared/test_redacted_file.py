@@ -36,7 +36,7 @@ from infra.shared.boot_log import parse_line
 from infra.shared.log import redact
 from infra.shared.paths import BOOT_LOG, CONTAINER
 from infra.shared.protocol.shapes import OK, ProtocolEvent
-from infra.shared.redacted_file import RedactedFile, RedactedStream
+from infra.shared.redacted_file import MOST_HELD, RedactedFile, RedactedStream
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted, redacted_value
 from infra.shared.status_file import WORKING, RunnerStatus, write_status
@@ -170,6 +170,29 @@ def test_a_stream_is_redacted_by_lines(pieces: list[str]) -> None:
     stream.end()
     assert written.decode() == redacted("".join(pieces).replace("KEY", key))
     assert key not in written.decode()
+
+
+def test_no_key_is_seen_where_a_line_that_is_too_long_is_cut() -> None:
+    """Wherever in it that is: at its name or within it; and nothing else is lost."""
+    said = "password" + ": hunter2butmuchlonger99 and ghp_" + "aB3xZ9qW7kL2mN8pR4tY6vD1fG5hJ0sC1u2E then"
+    for place in range(0, len(said) + 20, 3):
+        written = bytearray()
+        stream = RedactedStream(written.extend, 2)
+        words = "word " * (MOST_HELD // 5)
+        text = f"{words[place:]}{said} {words}\n"
+        for at in range(0, len(text), MOST_HELD + 1):
+            stream.write(text[at : at + MOST_HELD + 1])
+        stream.end()
+        assert written.decode() == redacted(text)
+
+
+def test_keys_that_begin_and_do_not_end_cost_no_time() -> None:
+    """Each beginning was tried up to the end of what is held: seconds for each piece, in which nothing else ran."""
+    began = time.process_time()
+    stream = RedactedStream(lambda content: None, 2)
+    for _ in range(10):
+        stream.write(("-----BEGIN " + "PRIVATE KEY-----\n") * 2300 + "!")
+    assert time.process_time() - began < 3
 
 
 def test_a_traceback_shows_no_key() -> None:

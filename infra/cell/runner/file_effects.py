@@ -33,7 +33,8 @@ class FileEffects:
     The first look goes through all files; from then on the kernel says which to look at, as far as it can."""
 
     def __init__(self, bot: str) -> None:
-        self._roots = (bot, "/tmp") if bot == CONTAINER.bot else (bot,)  # noqa: S108
+        # By their real paths: a link at the end of one would not be followed, and so not watched.
+        self._roots = tuple(map(os.path.realpath, (bot, "/tmp") if bot == CONTAINER.bot else (bot,)))  # noqa: S108
         self._known: dict[str, str] = {}
         self._since_ns = 0
         self._watched: WatchedDirectories | None = None
@@ -94,7 +95,7 @@ class FileEffects:
         """Paths that may be other than before; None when all have to be looked at."""
         changes = watched.changes()
         found: set[str] = set()
-        for directory, name, is_listed, is_directory in changes or ():
+        for directory, name, is_listed, is_directory in set(changes or ()):
             in_git = self._in_git.get(directory, False)
             path = os.path.join(directory, name)
             if _is_left_out(name, path, in_git):
@@ -103,7 +104,7 @@ class FileEffects:
                 found.add(path)
                 if is_listed and directory not in self._roots and not self._is_git_itself(directory):
                     found.add(directory)
-            if is_directory and is_listed:
+            if is_directory and is_listed and not os.path.islink(path):  # what was a directory may be a link by now
                 found.update(below for below, _, _ in self._below(path, in_git or name == ".git", watched))
         return None if changes is None or not watched.is_open else found
 

@@ -19,6 +19,8 @@ _HEAD = struct.Struct("iIII")
 PIECE_BYTES = 1 << 16
 MOST = 5000
 """Directories; the kernel's own limit is for all programs of one user."""
+MOST_CHANGES = 1 << 16
+"""Read at once: several times what the kernel keeps. Who makes them as fast as they are read would be read for ever."""
 
 
 class Change(NamedTuple):
@@ -55,10 +57,10 @@ class WatchedDirectories:
         if len(self._paths) > MOST:
             self.close()
 
-    def changes(self) -> list[Change] | None:
-        """Since the last time; None when the kernel has dropped some."""
+    def changes(self, most: int = MOST_CHANGES) -> list[Change] | None:
+        """Since the last time; None when the kernel has dropped some, or there is no end of them."""
         found: list[Change] = []
-        while True:
+        while len(found) <= most:
             try:
                 piece = os.read(self._descriptor, PIECE_BYTES)
             except BlockingIOError:
@@ -73,6 +75,7 @@ class WatchedDirectories:
                 path = self._paths.pop(number, "") if mask & _IGNORED else self._paths.get(number, "")
                 if path and name:
                     found.append(Change(path, os.fsdecode(name), bool(mask & _ENTRIES), bool(mask & _IS_DIRECTORY)))
+        return None
 
     def close(self) -> None:
         self._close()

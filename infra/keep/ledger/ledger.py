@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import msgspec
@@ -79,10 +80,13 @@ Line = Opened | Settled
 
 
 class Ledger:
-    """The file, open for appending. Not for two threads at once."""
+    """The file, open for appending. Not for two threads at once, but for `sync`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, fsync: Callable[[int], None] = os.fsync) -> None:
         """Open or make it. Raises OSError."""
+        self._fsync = fsync
+        self._syncing = threading.Lock()
+        self._failed_syncs = 0
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self._path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -95,8 +99,11 @@ class Ledger:
     def append(self, line: Line) -> None:
         """On the disk when this returns. Raises OSError; then nobody may act on the line, though it or a part of it may
         stand in the file."""
+        failed = self._failed_syncs
         self.write(line)
         self.sync()
+        if self._failed_syncs > failed:  # the kernel tells a failure once: to another's sync, of our line too
+            raise OSError(f"{self._path} may not be on the disk: a sync beside this one failed")
 
     def write(self, line: Line) -> None:
         """For a line that makes nothing possible that was not: a power cut may take it until `sync`. Raises OSError."""
@@ -111,8 +118,13 @@ class Ledger:
         self._torn = False
 
     def sync(self) -> None:
-        """Raises OSError."""
-        os.fsync(self._descriptor)
+        """Beside other threads, too. Raises OSError."""
+        with self._syncing:
+            try:
+                self._fsync(self._descriptor)
+            except OSError:
+                self._failed_syncs += 1
+                raise
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -47,8 +47,10 @@ def unit_on_main(remote: str) -> Callable[[], str]:
         main = _loose_main(remote)
         if main and main == read_at:  # a commit's page never changes, and git is a process of some milliseconds
             return last
+        # Of that very commit: main may move before git looks, and be put back to it later.
+        at = main.decode(errors="replace").strip() or f"refs/heads/{MAIN}"
         try:
-            page = git.raw("cat-file", "blob", f"refs/heads/{MAIN}:{PAGE}", timeout=LOOK_SECONDS)
+            page = git.raw("cat-file", "blob", f"{at}:{PAGE}", timeout=LOOK_SECONDS)
         except GitError:
             return last
         last, read_at = unit_of(page.decode(errors="surrogateescape")), main
@@ -58,8 +60,10 @@ def unit_on_main(remote: str) -> Callable[[], str]:
 
 
 def _loose_main(remote: str) -> bytes:
-    """The commit that main is at, when git keeps it in a file of its own; empty when it does not."""
+    """The commit that main is at, when git keeps it in a file of its own; empty when it does not, or names another
+    branch there, which moves by itself."""
     try:
-        return whole_file(f"{remote}/refs/heads/{MAIN}", REF_BYTES)
+        found = whole_file(f"{remote}/refs/heads/{MAIN}", REF_BYTES)
     except (OSError, ValueError):
         return b""
+    return b"" if found.startswith(b"ref:") else found

@@ -18,6 +18,7 @@ from infra.cell.loop.context.trim import (
     KEPT_STEPS,
     LEAST_CHARS,
     MOST_LARGE,
+    Cut,
     choose,
     choose_large,
     made,
@@ -173,19 +174,48 @@ def clipped(at: int) -> str:
 
 def test_of_many_results_that_were_cut_only_the_last_are_shown_as_they_came() -> None:
     """Their wholes lie in files already. A few stay, and so does what is long and whole."""
-    whole = "x" * 9000
+    whole = "x" * (LEAST_CHARS + 1)
     for count in range(MOST_LARGE + 3):
-        messages = conversation([[("", clipped(at), False), ("", whole, False)] for at in range(count)])
-        cuts = choose_large(messages, len(OPENING))
+        messages = conversation([[("", clipped(at), False), ("", whole, False)][: 1 + (not at)] for at in range(count)])
+        cuts = large_in(messages)
         assert len(cuts) == (0 if count <= MOST_LARGE else count - KEPT_LARGE)
         after = made(messages, cuts, lambda text: "nothing is kept again")
-        assert choose_large(after, len(OPENING)) == ()
+        assert large_in(after) == ()
         results = [block for message in after for block in message.content if isinstance(block, ToolResult)]
-        came, others = results[1::2], results[2::2]
+        came, others = [*results[1:2], *results[3:]], results[2:3]
         assert [len(result.content) < LEAST_CHARS for result in came] == [at < len(cuts) for at in range(count)]
         assert all(result.content == whole for result in others)
         for at, result in enumerate(came):
             assert clipped(at).rpartition("[the whole: ")[2].partition("]")[0] in result.content
+
+
+def large_in(messages: Sequence[Message]) -> tuple[Cut, ...]:
+    return choose_large(messages, [bytes_of(message) for message in messages], len(OPENING))
+
+
+def test_less_is_left_out_than_would_be_sent_anew() -> None:
+    """What follows a change is not in the provider's cache: few large results in a long conversation stay, until some
+    follow each other."""
+    between = [[("", "y" * 1400, False)]] * 9
+    sparse = [step for at in range(10) for step in ([("", clipped(at), False)], *between)]
+    assert large_in(conversation(sparse)) == ()
+    dense = conversation([*sparse, *([("", clipped(at), False)] for at in range(5))])
+    cuts = large_in(dense)
+    assert len(cuts) == 3
+    assert {cut.message for cut in cuts} == {len(dense) - 2 * step + 1 for step in (3, 4, 5)}
+
+
+def test_what_only_looks_as_if_it_was_cut_stays() -> None:
+    """A file or an output that quotes such a note lies nowhere whole, nor what a full disk did not take; what is cut of
+    it later, for room, is kept then."""
+    quoted = "a record:\n" + clip("x" * 9000, 5000) + "\n[the whole: logs/outputs/0123456789abcdef.txt]\n" + "y" * 500
+    unkept = clip("x" * 9000, 5000) + "\n[the rest could not be kept: No space left on device]\n[exit status 0]"
+    for text in (quoted, unkept):
+        messages = conversation([[("", text, False)] for _ in range(MOST_LARGE + 2)])
+        assert large_in(messages) == ()
+        block = trimmed(ToolResult("1", text), lambda text: "logs/outputs/of-this.txt")
+        assert isinstance(block, ToolResult)
+        assert "the whole is in logs/outputs/of-this.txt" in block.content
 
 
 def test_events_of_large_outputs_are_cut_the_same_way() -> None:
@@ -196,7 +226,7 @@ def test_events_of_large_outputs_are_cut_the_same_way() -> None:
         return Message("user", (Text(json.dumps({"protocol": 1, "events": [fields]}, separators=(",", ":"))),))
 
     messages = [*OPENING, *(each for at in range(6) for each in (Message("assistant", (Text("[]"),)), event(at)))]
-    after = made(messages, choose_large(messages, len(OPENING)), whereabouts)
+    after = made(messages, large_in(messages), whereabouts)
     sizes = [len(block.text) for message in after[4::2] for block in message.content if isinstance(block, Text)]
     assert [size < LEAST_CHARS for size in sizes] == [True] * 4 + [False] * 2
     assert all(f"logs/outputs/{at:016}.txt" in str(message) for at, message in enumerate(after[4::2]))

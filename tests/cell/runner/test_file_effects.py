@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.cell.runner.file_effects import MOST_CHANGED, FileEffects
+from infra.cell.runner.watched_directories import WatchedDirectories
 from tests.cell.loop.replies import bash, calls
 from tests.cell.runner.cell import Cell, limits
 from tests.cell.runner.test_run import work
@@ -111,6 +115,55 @@ def test_events_that_the_kernel_dropped_cost_no_effect(bot: Path) -> None:
         f'python3 -c \'import os\nfor n in range({most}): os.chmod("src/a", 0o600 + n % 2 * 0o44); os.utime("src")\''
     )
     assert effect_of(bot, "true", flood + "; mkdir src/new", "echo a > src/new/a", "true") == [False, True, True, False]
+
+
+def test_a_link_where_a_directory_was_is_not_followed(bot: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It may lead to the root of all files; what changes behind it is no effect."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "sub").mkdir()
+    steps = ["mkdir src/gone", f"rmdir src/gone && ln -s {elsewhere} src/gone", f"echo a > {elsewhere}/sub/a"]
+    assert effect_of(bot, "true", *steps) == [False, True, True, False]
+
+
+def test_a_home_behind_a_link_is_watched(bot: Path) -> None:
+    """What lies in it itself, too."""
+    (bot / "home").symlink_to(CLONE)
+    effects = FileEffects(str(bot / "home"))
+    assert not effects.changed()
+    (bot / CLONE / "new").touch()
+    assert effects.changed()
+
+
+class CountedLooks(FileEffects):
+    """It knows how often it has gone through directories."""
+
+    looks = 0
+
+    def _below(self, *given: Any) -> Iterator[tuple[str, os.stat_result, bool]]:
+        self.looks += 1
+        return super()._below(*given)
+
+
+def test_a_directory_that_was_made_again_and_again_is_gone_through_once(bot: Path) -> None:
+    """Else a large one, made a thousand times, holds the runner for minutes."""
+    effects = CountedLooks(str(bot))
+    assert (effects.changed(), effects.looks) == (False, 1)
+    for _ in range(20):
+        (bot / "again").mkdir()
+        (bot / "again").rmdir()
+    (bot / "again").mkdir()
+    assert (effects.changed(), effects.looks) == (True, 2)
+
+
+def test_changes_without_an_end_are_not_read_for_ever(tmp_path: Path) -> None:
+    """A service may make them as fast as they are read."""
+    watched = WatchedDirectories()
+    watched.add(str(tmp_path))
+    for name in range(10):
+        (tmp_path / str(name)).touch()
+    assert watched.changes(most=9) is None
+    assert watched.changes() == []
+    watched.close()
 
 
 @pytest.mark.heavy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,35 @@ def test_each_move_of_main_is_seen_however_git_keeps_it(tmp_path: Path) -> None:
     assert after(PAGE, "pack-refs", "--all") == (unit_of(PAGE),) * 2
     assert after(other) == (unit_of(other),) * 2
     assert after(other, "pack-refs", "--all") == (unit_of(other),) * 2
+    git("symbolic-ref", "refs/heads/main", "refs/heads/trunk")
+    for each in (PAGE, other):  # the ref of main stays as it is
+        assert after(each) == (unit_of(each),) * 2
+
+
+def test_a_main_that_moves_meanwhile_and_is_put_back_has_its_own_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a call costs would count on another unit until main moves again."""
+    git = Git(str(tmp_path), AGENT)
+    git("init", "--quiet", "--initial-branch=main")
+    other = PAGE.replace("build it", "build them")
+    for page in (PAGE, other):
+        (tmp_path / "COMMS.md").write_text(page)
+        git("add", "--all")
+        git("commit", "--quiet", "--message", "a page")
+    first, second = git("rev-parse", "main~"), git("rev-parse", "main")
+    git("update-ref", "refs/heads/main", first)
+    moves = tmp_path / "bin" / "git"
+    moves.parent.mkdir()
+    moves.write_text(
+        f'#!/bin/sh\n{shutil.which("git")} update-ref refs/heads/main {second}\nexec {shutil.which("git")} "$@"\n'
+    )
+    moves.chmod(0o755)
+    with monkeypatch.context() as at_first:
+        at_first.setenv("PATH", f"{moves.parent}:{os.environ['PATH']}")
+        look = unit_on_main(str(tmp_path / ".git"))
+    look()
+    assert git("rev-parse", "main") == second
+    git("update-ref", "refs/heads/main", first)
+    moves.write_text(f'#!/bin/sh\nexec {shutil.which("git")} "$@"\n')
+    assert look() == unit_of(PAGE)

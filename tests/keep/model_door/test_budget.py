@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import tempfile
@@ -397,3 +398,28 @@ def test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended(t
     cut = tmp_path / "cut.jsonl"
     cut.write_text("\n".join(lines[1:-1]) + "\n")
     assert Ledger(str(cut)).budget(DAY, AMPLE).reserved.tokens == 100
+
+
+class SyncedBeside(Ledger):
+    """The end of another call is synced between a line's write and its sync, and gets what the kernel tells once."""
+
+    def write(self, line: Line) -> None:
+        super().write(line)
+        with contextlib.suppress(OSError):
+            self.sync()
+
+
+def test_a_failure_that_the_kernel_tells_another_is_heeded(tmp_path: Path) -> None:
+    """Else a call would be made whose reservation may not be on the disk."""
+    told = iter([OSError("input/output error")])
+
+    def fsync(_: int) -> None:
+        if error := next(told, None):
+            raise error
+
+    ledger = SyncedBeside(str(tmp_path / "ledger.jsonl"), fsync)
+    accounts = Accounts(ledger, AMPLE, AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
+    with pytest.raises(CallFailure, match="ledger cannot be written"):
+        asyncio.run(accounts.open("p", "m", "u", Usage(100)))
+    assert asyncio.run(accounts.open("p", "m", "u", Usage(100))).worst_tokens == 100
+    ledger.close()

@@ -114,7 +114,7 @@ class Context:
         Interrupted."""
         if self._room is None or len(self._messages) == self._opening:
             return
-        if large := trim.choose_large(self._messages, self._opening):
+        if large := trim.choose_large(self._messages, self._sizes, self._opening):
             self._cut(step, large)
         if self.size <= self._budget:
             return

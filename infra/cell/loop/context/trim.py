@@ -3,8 +3,8 @@
 Results of tools, and strings in the arguments of calls, over LEAST_CHARS are cut, what is old and long first: by its
 bytes times its age; images become words. Everything else of a message stays: its place, its ids, its errors.
 
-A result that was cut as it was made is cut again as soon as some newer ones like it are there, however much room is
-left: its whole lies in a file already, and its two ends would be sent with every request from then on."""
+A result that was cut as it was made, whose whole lies in a file, is cut again when some newer ones like it are there,
+however much room is left: its two ends would be sent with every request from then on."""
 
 from __future__ import annotations
 
@@ -33,11 +33,15 @@ EVENTS = ('{"protocol":1,"events":', '{"protocol": 1, "events": ')
 MOST_DEPTH = 8
 """Strings deeper within arguments stay: no tool takes such."""
 
-_WHOLE = re.compile(rf"(?<=: ){re.escape(OUTPUTS)}/[0-9a-f]{{16}}\.txt(?=\])")
-"""Where the whole is of a result that was cut as it was made; an event says so beside it."""
+_KEPT = re.compile(rf"{re.escape(OUTPUTS)}/[0-9a-f]{{16}}\.txt")
+_WHOLE = re.compile(rf"(?<=: ){_KEPT.pattern}(?=\])")
+WHOLE_CHARS = 400
+"""The end of a result that was cut as it was made, where that path stands; an event has it beside the output."""
 
 Where = Callable[[str], str]
 """The path under which a text can be read whole; empty when there is none."""
+BESIDE = "beside"
+"""In place of a path: an event says beside the text where the whole is."""
 
 
 class Cut(NamedTuple):
@@ -80,27 +84,37 @@ def choose(messages: Sequence[Message], size: int, target: int, first: int, kept
     return Cuts(tuple(sorted(chosen)), size)
 
 
-def choose_large(messages: Sequence[Message], first: int) -> tuple[Cut, ...]:
-    """What to trim of the results that were cut as they were made; nothing as long as they are few."""
+def choose_large(messages: Sequence[Message], sizes: Sequence[int], first: int) -> tuple[Cut, ...]:
+    """What to trim of the results that were cut as they were made; nothing as long as they are few, or more would have
+    to be sent anew than is left out: what follows a change is not in the provider's cache. `sizes`: of the messages."""
     found = [
-        (place, at)
+        Cut(place, at, saved)
         for place in range(first, len(messages))
         for at, block in enumerate(messages[place].content)
-        if _is_large(block)
+        if (saved := _saved(block))
     ]
-    places = list(dict.fromkeys(place for place, _ in found))
-    if len(places) <= MOST_LARGE:
-        return ()
-    return tuple(Cut(place, at, 0) for place, at in found if place < places[-KEPT_LARGE])
+    places = list(dict.fromkeys(cut.message for cut in found))
+    chosen: tuple[Cut, ...] = ()
+    saved, after, end = 0, 0, len(messages)
+    for number, place in enumerate(reversed(places), 1):
+        after, end = after + sum(sizes[place:end]), place
+        if number > KEPT_LARGE:
+            saved += sum(cut.saved for cut in found if cut.message == place)
+            if number > MOST_LARGE and after - saved <= saved:
+                chosen = tuple(cut for cut in found if place <= cut.message < places[-KEPT_LARGE])
+    return chosen
 
 
-def _is_large(block: Block) -> bool:
+def _saved(block: Block) -> int:
+    """Bytes; nothing unless it was cut as it was made and says where the whole is."""
     match block:
         case ToolResult(content=text):
-            return len(text) > LEAST_CHARS and was_clipped(text)
+            is_large = len(text) > LEAST_CHARS and bool(_whole_of(text))
         case Text(text=text) if text.startswith(EVENTS):
-            return len(text) > LEAST_CHARS and was_clipped(text) and trimmed(block, whereabouts) != block
-    return False
+            is_large = len(text) > LEAST_CHARS and was_clipped(text) and bool(_KEPT.search(text))
+        case _:
+            return 0
+    return bytes_of_block(block) - bytes_of_block(trimmed(block, whereabouts)) if is_large else 0
 
 
 def made(messages: Sequence[Message], cuts: Sequence[Cut], where: Where) -> list[Message]:
@@ -123,7 +137,7 @@ def trimmed(block: Block, where: Where) -> Block:
         case Text(text=text) if text.startswith(EVENTS):
             # Events are ours, so they are JSON; what a model wrote may be anything, and stays.
             events = json.loads(text)
-            shorter = _with_ends(events, where, MOST_DEPTH)
+            shorter = _with_ends(events, lambda text: BESIDE if was_clipped(text) else where(text), MOST_DEPTH)
             return (
                 block
                 if shorter == events
@@ -140,11 +154,16 @@ def _ends(text: str, where: Where) -> str:
 
 
 def _told(text: str, where: Where) -> str:
-    told = _WHOLE.search(text)
-    if was_clipped(text) and not told:
-        return ""  # an event says beside it where the whole is
-    path = told[0] if told else where(text)
+    path = _whole_of(text) or where(text)
+    if path == BESIDE:
+        return ""
     return f": the whole is in {path}, for grep or sed" if path else ": the whole could not be kept"
+
+
+def _whole_of(text: str) -> str:
+    """The path of the whole, of a result that was cut as it was made."""
+    found = _WHOLE.search(text, max(0, len(text) - WHOLE_CHARS)) if was_clipped(text) else None
+    return found[0] if found else ""
 
 
 def _with_ends(value: Any, where: Where, depth: int) -> Any:
