@@ -39,7 +39,9 @@ def read_only(path: str) -> Iterator[None]:
     """What lies at `path` cannot be written for a while; descriptors that are open already go on."""
     _or_skip(subprocess.run(["mount", "--bind", path, path], capture_output=True, text=True, check=False))
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
+        # The kernel refuses it (EBUSY) in moments when somebody writes there.
+        words = ["mount", "-o", "remount,bind,ro", path]
+        within(30.0, lambda: subprocess.run(words, check=False).returncode == 0, "a mount that nobody writes to")
         yield
     finally:
         subprocess.run(["umount", "--lazy", path], check=True)
