@@ -3,7 +3,9 @@ a terminal, also where the tests were started in the background of a shell, whic
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,9 +18,20 @@ settings.register_profile("long", parent=settings.get_profile("minifram"), max_e
 settings.load_profile("minifram")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+LONGEST = ("tests/whole/test_demo.py", "tests/sealed/test_upgrade.py")
+"""Minutes each, as both examine a version. Each begins the share of one worker: at the end the others would wait."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     """What is too long for `make test` is too long for an examination of a version as well."""
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker("heavy")
+    yield
+    # pytest-xdist gives each worker as many tests as the others, in their order; then those that are through take more.
+    share = len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    for place, name in enumerate(LONGEST):
+        longest = [item for item in items if item.nodeid.startswith(f"{name}::")]
+        others = [item for item in items if item not in longest]
+        items[:] = [*others[: place * share], *longest, *others[place * share :]]
