@@ -56,7 +56,7 @@ def test_a_version_that_the_keep_has_examined_leads_main_to_itself(cell: Cell) -
     before = cell.main()
 
     run = cell.start(cell.boot("improve"))
-    wait_for(lambda: refs.is_asked(cell.places.remote), "an examination is asked for")
+    wait_for(lambda: refs.requests(cell.bare), "an examination is asked for")
     assert refs.requests(cell.bare) == [("improve", clone("rev-parse", "HEAD"))]
     examined(cell)
 
@@ -115,7 +115,7 @@ def test_being_asked_to_end_ends_the_waiting(cell: Cell) -> None:
     """No signal, no report: the watcher has its own reasons."""
     change(cell)
     run = cell.start(cell.boot("improve"))
-    wait_for(lambda: refs.is_asked(cell.places.remote), "an examination is asked for")
+    wait_for(lambda: refs.requests(cell.bare), "an examination is asked for")
 
     run.ask_to_end()
 
