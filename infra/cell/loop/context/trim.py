@@ -90,6 +90,7 @@ def choose_large(messages: Sequence[Message], sizes: Sequence[int], first: int) 
     found = [
         Cut(place, at, saved)
         for place in range(first, len(messages))
+        if sizes[place] > LEAST_CHARS  # looked at before each call of the model, and most messages are small
         for at, block in enumerate(messages[place].content)
         if (saved := _saved(block))
     ]
