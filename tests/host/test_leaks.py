@@ -13,28 +13,12 @@ from host.agent import logs
 from host.agent.runs import step_of
 from host.notify import records
 from host.repository.approvals import _asking
-from infra.shared.questions import Question
 from tests.host.desk import Desk
-from tests.shared.leaks import Place, counters_stay, examine
+from tests.shared.leaks import Place, counters_stay, examine, question
 
 
 def places(desk: Desk) -> dict[str, Place]:
     home = desk.home()
-
-    def question(words: str, given: Mapping[str, Any]) -> str:
-        call = {"command": words, **given}
-        asked = Question(
-            id="a" * 8,
-            call="b" * 64,
-            tool="bash",
-            input=call,
-            why=words,
-            branch="main",
-            commit="c" * 40,
-            asked_at="2026-01-31T10:42:12.345Z",
-            report="d" * 32,
-        )
-        return str(_asking(home, asked))
 
     def run(words: str, given: Mapping[str, Any]) -> str:
         return str(step_of(json.dumps({"kind": "told", "at": "t", "text": words, "call": given}).encode()))
@@ -45,7 +29,7 @@ def places(desk: Desk) -> dict[str, Place]:
 
     return {
         "notification": lambda words, given: f"{records.line(words, ())}\n{records.details(words, ())}",
-        "question": question,
+        "question": lambda words, given: str(_asking(home, question(words, given))),
         "run": run,
         "log": log,
     }

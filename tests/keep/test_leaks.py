@@ -24,13 +24,10 @@ from infra.keep.rehearsal.verdict import beginning, ending, read_verdict
 from infra.shared.boot_files import last_words
 from infra.shared.conversation import Usage
 from infra.shared.paths import ERROR_LOG, Paths
-from infra.shared.questions import Question
 from infra.shared.requests import report_of
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
-from tests.shared.leaks import Place, counters_stay, examine
-
-AT = "2026-01-31T10:42:12.345Z"
+from tests.shared.leaks import AT, Place, counters_stay, examine, question
 
 
 class Keep:
@@ -45,7 +42,7 @@ class Keep:
         self.accounts = Accounts(Ledger(str(self.ledger)), Cost(1, 1 << 60), Cost(1, 1 << 60), free, lambda: 1e9)
         self.places: dict[str, Place] = {
             "report": self.report,
-            "question": self.question,
+            "question": lambda words, given: _text(question(words, given), ()),
             "ledger": self.call,
             "provider's error": lambda words, given: shortened(words, ()),
             "rehearsal": lambda words, given: f"{beginning(words)}\n{ending(words)}",
@@ -57,23 +54,8 @@ class Keep:
 
     def report(self, words: str, given: Mapping[str, Any]) -> str:
         made = report_of("a" * 32, AT, words, words, (), ("main", "b" * 40))
-        entry = _entry(self.door, made, words and "")
+        entry = _entry(self.door, made, "")
         return f"{entry.title}\n{entry.text}"
-
-    def question(self, words: str, given: Mapping[str, Any]) -> str:
-        call = {"command": words, **given}
-        question = Question(
-            id="a" * 8,
-            call="b" * 64,
-            tool="bash",
-            input=call,
-            why=words,
-            branch="main",
-            commit="c" * 40,
-            asked_at=AT,
-            report="d" * 32,
-        )
-        return _text(question, ())
 
     def call(self, words: str, given: Mapping[str, Any]) -> str:
         asyncio.run(self.accounts.open("p", "m", "u", Usage(), words))

@@ -16,8 +16,10 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from infra.shared.questions import Question
 from tests.shared.test_secret_shapes import BASE62, MAKERS, some
 
+AT = "2026-01-31T10:42:12.345Z"
 COUNTERS = {"input_tokens": 123456, "max_tokens": "4096", "output_tokens": 7890, "token": 3}
 """Never redacted: neither as values nor in words."""
 COUNTED = "input_tokens: 123456, cache_read_input_tokens=1234567, 98765 tokens"
@@ -107,3 +109,19 @@ def counters_stay(places: Mapping[str, Place]) -> None:
         shown = place(COUNTED, given)
         assert "[secret]" not in shown, (name, shown)
         assert "123456" in shown, (name, shown)
+
+
+def question(words: str, given: Mapping[str, Any]) -> Question:
+    """The keep's question about a call that holds the words, for a reason that holds them."""
+    call = {"command": words, **given}
+    return Question(
+        id="a" * 8,
+        call="b" * 64,
+        tool="bash",
+        input=call,
+        why=words,
+        branch="main",
+        commit="c" * 40,
+        asked_at=AT,
+        report="d" * 32,
+    )

@@ -38,7 +38,8 @@ def unit_of(page: str) -> str:
 
 
 def unit_on_main(remote: str) -> Callable[[], str]:
-    """Looks at the page of the bare repository each time; when it cannot be read, the last one that could counts."""
+    """Looks at the page of the bare repository when main has moved; when it cannot be read, the last one that could
+    counts."""
     git = Git(remote, env={"GIT_DIR": remote}, limits=GitLimits(answer_bytes=PAGE_BYTES))
     last, read_at = UNKNOWN, b""
 
