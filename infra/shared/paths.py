@@ -75,6 +75,10 @@ class Paths(NamedTuple):
         return f"{self.run}/door.sock"
 
     @property
+    def web_socket(self) -> str:
+        return f"{self.run}/web.sock"
+
+    @property
     def secrets(self) -> str:
         return f"{self.run}/secrets"
 
@@ -99,6 +103,11 @@ class Paths(NamedTuple):
     def questions(self) -> str:
         """The calls that the PM was asked about, a file each (`shared.questions`)."""
         return f"{self.var}/questions"
+
+    @property
+    def web_trace(self) -> str:
+        """A line for each request that the web door served or refused (`shared.web`)."""
+        return f"{self.var}/web.jsonl"
 
     @property
     def ledger(self) -> str:

@@ -142,6 +142,27 @@ class EgressSettings(Section, frozen=True):
     """false: nothing leaves by IPv6."""
 
 
+class WebSettings(Section, frozen=True):
+    """What the web door fetches for the agent's web tools. `policy.private_networks` and the rules that deny a domain
+    hold there too."""
+
+    allowed_domains: tuple[str, ...] = ()
+    """Names whose pages the web tools may read, each with all names below it; none: every public one."""
+    robots: bool = True
+    """false: pages are read whatever the site's robots.txt says."""
+    fetch_seconds: float = 30.0
+    """The longest that one page may take, with all redirects."""
+    page_bytes: int = 8 * 1024 * 1024
+    """The largest page that is read, unpacked; of a longer one the rest is left out, and the result says so."""
+    keep_raw_html: bool = False
+    """true: a result may hold the page's HTML as it came, when the model asks for it."""
+    search_url: str | None = None
+    """Where web_search asks, with {query} in it: a server that answers as SearXNG does with format=json."""
+    package_hosts: tuple[str, ...] = ()
+    """egress.mode door only: hosts that pip, uv and npm reach through the door, such as [pypi.org,
+    files.pythonhosted.org]."""
+
+
 class PodmanSettings(Section, frozen=True):
     """The container. What the machine cannot limit is not limited; `minifram doctor` says so."""
 
@@ -177,6 +198,7 @@ class Settings(Section, frozen=True):
     protected: ProtectedSettings = ProtectedSettings()
     egress: EgressSettings = EgressSettings()
     policy: PolicySettings = PolicySettings()
+    web: WebSettings = WebSettings()
     podman: PodmanSettings = PodmanSettings()
     notify: NotifySettings = NotifySettings()
 

@@ -1,0 +1,121 @@
+"""What the web door does for the cell: plain HTTP with JSON over a unix socket.
+
+`POST /v1/fetch` takes a `FetchRequest` and answers a `Page`; `POST /v1/search` takes a `SearchRequest` and answers a
+`Found`. Any other status than 200 answers `{"error": WebError}`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from infra.shared.conversation import Value
+
+FETCH_PATH = "/v1/fetch"
+SEARCH_PATH = "/v1/search"
+MOST_URL_CHARS = 8192
+MOST_CHARS = 1 << 20
+"""Of a page's text, as it is given whole."""
+
+WebErrorType = Literal["validation_error", "policy_denied", "tool_timeout", "tool_unavailable", "execution_error"]
+"""See SPEC_WEB for when each is given."""
+STATUS_OF: dict[WebErrorType, int] = {
+    "validation_error": 400,
+    "policy_denied": 403,
+    "tool_timeout": 504,
+    "tool_unavailable": 503,
+    "execution_error": 502,
+}
+
+Url = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_URL_CHARS)]
+Name = Annotated[str, msgspec.Meta(max_length=100)]
+
+
+class FetchRequest(Value, frozen=True):
+    url: Url
+    raw: bool = False
+    """The page as it came, where `web.keep_raw_html` allows that."""
+    max_chars: Annotated[int, msgspec.Meta(ge=200, le=MOST_CHARS)] = 10_000
+    """Of `Page.text`."""
+    run: Name = ""
+    """For the trace alone; nothing is decided by it."""
+    step: Name = ""
+
+
+class Link(Value, frozen=True):
+    text: str
+    url: str
+
+
+class Page(Value, frozen=True):
+    """What came, for the model. `text` and `whole` stand in a frame that names the origin and that they cannot close."""
+
+    url: str
+    """The final address."""
+    origin: str
+    """Scheme, host and port of the final address."""
+    status: int
+    content_type: str
+    title: str
+    text: str
+    whole: str
+    """Empty when `text` is the whole."""
+    links: tuple[Link, ...]
+    cut: str
+    """What was left out, in words; empty for nothing."""
+    hidden_chars: int
+    """Of text that a reader of the page would not see, which was left out."""
+    invisible_chars: int
+    """Control, bidirectional and invisible characters, which were taken out of what was left."""
+    size: int
+    """In bytes, of the body as it came, unpacked."""
+    sha256: str
+    """In bytes, of the body as it came, unpacked."""
+
+
+class SearchRequest(Value, frozen=True):
+    query: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+    run: Name = ""
+    step: Name = ""
+
+
+class SearchResults(Value, frozen=True):
+    origin: str
+    text: str
+    """Titles, addresses and excerpts in a frame, as of a page."""
+    results: int
+
+
+class WebError(Value, frozen=True):
+    type: WebErrorType
+    message: str
+    retriable: bool
+    hint: str = ""
+    """What to do next."""
+
+
+class TraceLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One request, as the door records it before it answers. See SPEC_WEB for its schema."""
+
+    at: str
+    run_id: str
+    step_id: str
+    tool_name: str
+    args_hash: str
+    duration_ms: int
+    status: Literal["ok", "error", "denied", "package"]
+    """ok: text of the web was served to the caller, who is tainted from then on; package: a connection for pip, uv or
+    npm, which is passed through and marks nobody."""
+    error_code: str = ""
+    artifacts: tuple[str, ...] = ()
+    """`sha256:…` of what came."""
+    policy_flags: tuple[str, ...] = ()
+    origin: str = ""
+    """Scheme, host and port of the final address."""
+    url: str = ""
+    """The final address, redacted."""
+    size: int = 0
+    hidden_chars: int = 0
+    invisible_chars: int = 0
+    uid: int = -1
+    """Of the caller, as the kernel knows it."""
