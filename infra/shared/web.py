@@ -48,7 +48,8 @@ class Link(Value, frozen=True):
 
 
 class Page(Value, frozen=True):
-    """What came, for the model. `text` and `whole` stand in a frame that names the origin and that they cannot close."""
+    """What came, for the model. `text` and `whole` stand in a frame that names the origin and that nothing in them can
+    close."""
 
     url: str
     """The final address."""
@@ -70,7 +71,7 @@ class Page(Value, frozen=True):
     size: int
     """In bytes, of the body as it came, unpacked."""
     sha256: str
-    """In bytes, of the body as it came, unpacked."""
+    """Of the body as it came, unpacked."""
 
 
 class SearchRequest(Value, frozen=True):
