@@ -45,7 +45,7 @@ _STEPS: Mapping[str, tuple[Any, ...]] = {
     "rehearse": (False, True),
     "autonomy": ("merge", "propose", "frozen"),
     "budget.unpriced": (True, False),
-    "egress.mode": ("open", "allowlist"),
+    "egress.mode": ("open", "allowlist", "door"),
     "egress.ipv6": (True, False),
     "policy.default": ("allow", "ask", "deny"),
     "policy.private_networks": ("allow", "deny"),

@@ -84,8 +84,8 @@ class Service:
     seed: str = field(default="8000")
 
 
-def doors(settings_path: str, places: Paths) -> list[Service]:
-    """What every agent has."""
+def doors(settings_path: str, places: Paths, web: Identity = OURS) -> list[Service]:
+    """What every agent has; the web door runs as `web`."""
     given = arguments.words(settings_path, places)
     return [
         Service(
