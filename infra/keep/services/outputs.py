@@ -20,8 +20,9 @@ class Outputs:
     def bound(self) -> None:
         for path in self._paths:
             try:
-                if os.stat(path).st_size > self._rotate_over:
-                    with _held(path):
+                size = os.stat(path).st_size
+                if size > self._rotate_over:
+                    with _held(path, unless=size > _FAR_TOO_MUCH * self._rotate_over):
                         shutil.copyfile(path, f"{path}.1")
                         os.truncate(path, 0)
             except (FileNotFoundError, BlockingIOError):
@@ -32,10 +33,15 @@ class Outputs:
                     os.truncate(path, 0)
 
 
+_FAR_TOO_MUCH = 4
+"""So many times the bound, and a program that never lets go of its file has no say any more."""
+
+
 @contextlib.contextmanager
-def _held(path: str) -> Iterator[None]:
+def _held(path: str, unless: bool) -> Iterator[None]:
     """The lock under which the trace is written: no line comes between the copy and the cut. Raises BlockingIOError
     while a line is being written."""
     with open(path, "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not unless:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

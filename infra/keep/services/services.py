@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from infra.keep.services import health_checks, processes
-from infra.keep.services.activation import Listening
+from infra.keep.services.activation import Listening, Place
 from infra.keep.services.backoff import HEALTHY_SECONDS, delay_seconds
 from infra.keep.services.children import begin_aside, dies_with_us
 from infra.keep.services.elapsed import Elapsed
@@ -84,9 +84,13 @@ class Service:
     seed: str = field(default="8000")
 
 
-def doors(settings_path: str, places: Paths, web: Identity = OURS) -> list[Service]:
-    """What every agent has; the web door runs as `web`."""
+def doors(settings_path: str, places: Paths, web: Identity = OURS, package_port: int = 0) -> list[Service]:
+    """What every agent has: git door, model door, and the web door, which runs as `web`, is started when somebody waits
+    for it, and also answers pip, uv and npm at `package_port` if that is given."""
     given = arguments.words(settings_path, places)
+    waited_at: dict[str, Place] = {"web": places.web_socket}
+    if package_port:
+        waited_at["packages"] = ("127.0.0.1", package_port)
     return [
         Service(
             "git_door",
@@ -100,21 +104,17 @@ def doors(settings_path: str, places: Paths, web: Identity = OURS) -> list[Servi
             places.model_socket,
             question=health_checks.OF_MODEL_DOOR,
         ),
+        Service(
+            "web_door",
+            keep_command("infra.web_door", *given),
+            places.web_socket,
+            question=health_checks.OF_WEB_DOOR,
+            input=settings_path,
+            trace=places.web_trace,
+            listening=Listening(waited_at),
+            identity=web,
+        ),
     ]
-
-
-def web_door(settings_path: str, places: Paths, who: Identity = OURS) -> Service:
-    """The third door, which an agent that reads no pages never starts."""
-    return Service(
-        "web_door",
-        keep_command("infra.web_door", *arguments.words(settings_path, places)),
-        places.web_socket,
-        question=health_checks.OF_WEB_DOOR,
-        input=settings_path,
-        trace=places.web_trace,
-        listening=Listening({"web": places.web_socket}),
-        identity=who,
-    )
 
 
 def begin(service: Service, var: str) -> int:

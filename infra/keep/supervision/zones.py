@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.keep.services.services import Service, doors, web_door
+from infra.keep.services.services import Service, doors
 from infra.keep.supervision.health import Pace
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
@@ -41,4 +41,4 @@ class Zones(NamedTuple):
 
 def plain_directories(settings_path: str, places: Paths) -> Zones:
     """The process sandbox: one user, no isolation."""
-    return Zones(settings_path, places, places.remote, [*doors(settings_path, places), web_door(settings_path, places)])
+    return Zones(settings_path, places, places.remote, doors(settings_path, places))

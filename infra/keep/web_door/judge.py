@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from infra.keep.web_door.refusal import denied
 from infra.keep.web_door.target import PORTS, Target
-from infra.shared.addresses import Address, is_private
+from infra.shared.addresses import Address, is_inner
 from infra.shared.host_rules import host_matches
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
 
@@ -62,7 +62,7 @@ class Judge(NamedTuple):
         if self.policy.private_networks == ALLOW or permit.is_named:
             return
         for address in found:
-            if address.is_loopback or address.is_unspecified or is_private(address):
+            if is_inner(address):
                 shown = target.host if target.host == str(address) else f"{target.host} is at {address}, which"
                 words = f"{shown} is an address of a private network or of this machine (policy.private_networks)"
                 raise denied(words, _INSTEAD, PRIVATE)
