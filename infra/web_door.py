@@ -6,6 +6,7 @@ listening sockets and starts the door when somebody waits at one."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -19,6 +20,8 @@ from infra.keep.serving import serve
 from infra.keep.web_door.connection import Connections
 from infra.keep.web_door.fetching import Fetcher, FetchLimits
 from infra.keep.web_door.judge import Judge
+from infra.keep.web_door.outgoing import Outgoing
+from infra.keep.web_door.packages import Packages
 from infra.keep.web_door.reading import Reading, plainly
 from infra.keep.web_door.refusal import WebRefusal
 from infra.keep.web_door.resolve import Resolver
@@ -28,12 +31,13 @@ from infra.keep.web_door.target import target_of
 from infra.keep.web_door.trace import Trace
 from infra.shared import arguments
 from infra.shared.exit_codes import Exit
-from infra.shared.settings import Settings, policy_of
+from infra.shared.policy import ALLOW
+from infra.shared.settings import policy_of
 from infra.shared.settings_file import SettingsError, parse_settings
 
 log = structlog.get_logger("web_door")
 
-SOCKET = "web"
+SOCKET, PACKAGES = "web", "packages"
 """Among those that the watcher holds."""
 _SPARE_SECONDS = 15.0
 """An answer is awaited so much longer than a page may take: for its turn, and until it is read."""
@@ -47,23 +51,28 @@ def main(words: list[str] | None = None) -> int:
     remove_foreign_settings(os.environ)
     try:
         settings = parse_settings(sys.stdin.read(), given.settings)
-        listening = inherited(os.environ)[SOCKET]
+        sockets = inherited(os.environ)
+        listening = sockets[SOCKET]
     except (SettingsError, KeyError, ValueError, OSError) as error:
         log.error("door.not_opened", reason=str(error))
         return Exit.CONFIG
     log.info("door.opened")
-    web = settings.web
-    reading = Reading(fetcher(settings), plainly)
-    door = WebDoor(reading.fetch, reading.search, Trace(sys.stdout.fileno()), web.fetch_seconds)
-    serve(door.app, listening, waiting_seconds=2 * web.fetch_seconds + _SPARE_SECONDS)
-    return Exit.OK
-
-
-def fetcher(settings: Settings) -> Fetcher:
-    web = settings.web
+    web, trace, names = settings.web, Trace(sys.stdout.fileno()), Resolver()
     judge = Judge(policy_of(settings), web.allowed_domains, _origin(web.search_url))
     limits = FetchLimits(web.fetch_seconds, web.page_bytes)
-    return Fetcher(judge, limits, Connections(), Resolver().addresses, Robots() if web.robots else None)
+    fetcher = Fetcher(judge, limits, Connections(), names.addresses, Robots() if web.robots else None)
+    reading = Reading(judge, fetcher, plainly, Outgoing())
+    door = WebDoor(reading.fetch, reading.search, trace, web.fetch_seconds)
+    tasks: set[asyncio.Task[asyncio.Server]] = set()
+
+    def open_packages() -> None:
+        if PACKAGES in sockets:
+            inner = settings.policy.private_networks == ALLOW
+            packages = Packages(web.package_hosts, names.found, trace.write, is_private_allowed=inner)
+            tasks.add(asyncio.ensure_future(packages.serve(sockets[PACKAGES])))
+
+    serve(door.app, listening, open_packages, waiting_seconds=2 * web.fetch_seconds + _SPARE_SECONDS)
+    return Exit.OK
 
 
 def _origin(url: str | None) -> str:

@@ -12,7 +12,7 @@ from infra.keep.web_door.judge import Judge, Permit, Tool
 from infra.keep.web_door.refusal import WebRefusal, failed, late
 from infra.keep.web_door.resolve import Lookup
 from infra.keep.web_door.robots import Robots
-from infra.keep.web_door.target import Target, redirected, target_of
+from infra.keep.web_door.target import Target, redirected
 from infra.keep.web_door.unpacking import Unpacking
 
 MOST_REDIRECTS = 10
@@ -66,9 +66,8 @@ class Fetcher:
         self._lookup = lookup
         self._robots = robots
 
-    async def fetch(self, url: str, tool: Tool = "fetch_page") -> Fetched:
+    async def fetch(self, target: Target, tool: Tool) -> Fetched:
         """Raises WebRefusal."""
-        target = target_of(url)
         try:
             async with asyncio.timeout(self._limits.seconds):
                 return await self._follow(target, tool)

@@ -67,6 +67,12 @@ class Judge(NamedTuple):
                 words = f"{shown} is an address of a private network or of this machine (policy.private_networks)"
                 raise denied(words, _INSTEAD, PRIVATE)
 
+    def names(self, host: str) -> bool:
+        """Whether the PM's settings name it, or a name above it, as one that may be reached."""
+        rules = (rule for rule in self.policy.rules if rule.do == ALLOW and not rule.commands and not rule.paths)
+        named = (*self.allowed_domains, *(domain for rule in rules for domain in rule.domains))
+        return host_matches(named, host)
+
     def _rule(self, host: str, tool: Tool, at: tuple[str, ...]) -> tuple[int, Rule]:
         """The first rule that matches the host, with 0 for the default."""
         for number, rule in enumerate(self.policy.rules, 1):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 
 from infra.keep.web_door.fetching import Fetched, Fetcher
-from infra.keep.web_door.refusal import failed, unavailable
+from infra.keep.web_door.judge import Judge
+from infra.keep.web_door.outgoing import Outgoing
+from infra.keep.web_door.refusal import WebRefusal, failed, unavailable
 from infra.keep.web_door.serving import Served
+from infra.keep.web_door.target import target_of
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.web import FetchRequest, Page, SearchRequest
 
@@ -15,14 +19,22 @@ Render = Callable[[Fetched, FetchRequest], Awaitable[Page]]
 
 
 class Reading:
-    def __init__(self, fetcher: Fetcher, render: Render) -> None:
+    def __init__(self, judge: Judge, fetcher: Fetcher, render: Render, outgoing: Outgoing) -> None:
+        self._judge = judge
         self._fetcher = fetcher
         self._render = render
+        self._outgoing = outgoing
 
     async def fetch(self, asked: FetchRequest) -> Served:
         """Raises WebRefusal."""
-        fetched = await self._fetcher.fetch(asked.url)
-        return Served(await self._render(fetched, asked), fetched)
+        target = target_of(asked.url)
+        self._judge.host(target, "fetch_page")
+        if problem := self._outgoing.problem(target.url, self._judge.names(target.host), time.monotonic()):
+            raise WebRefusal(problem, "outgoing")
+        fetched = await self._fetcher.fetch(target, "fetch_page")
+        page = await self._render(fetched, asked)
+        self._outgoing.served(fetched.url, [link.url for link in page.links])
+        return Served(page, fetched)
 
     async def search(self, asked: SearchRequest) -> Served:
         """Raises WebRefusal."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 import threading
 from collections.abc import Awaitable, Callable
 
-from infra.keep.web_door.refusal import failed, unavailable
+from infra.keep.web_door.refusal import failed
 from infra.shared.addresses import Address
 
 Lookup = Callable[[str], Awaitable[tuple[Address, ...]]]
@@ -24,32 +25,46 @@ class Resolver:
     async def addresses(self, host: str) -> tuple[Address, ...]:
         """As `Lookup`."""
         try:
+            return await self.found(host)
+        except OSError as error:
+            again = error.errno == socket.EAI_AGAIN
+            words = f"the name {host} was not found ({error.strerror or error})"
+            raise failed(words, "try again later" if again else "check how it is spelled", retriable=again) from None
+
+    async def found(self, host: str) -> tuple[Address, ...]:
+        """At least one. Raises OSError."""
+        try:
             return (ipaddress.ip_address(host),)
         except ValueError:
             pass
         if self._under_way >= MOST_LOOKUPS:
-            raise unavailable("too many names are being looked up", "try again in a moment")
-        loop, done = asyncio.get_running_loop(), asyncio.Event()
-        found: list[Address] = []
-        trouble: list[OSError] = []
+            raise OSError(socket.EAI_AGAIN, f"{MOST_LOOKUPS} names are being looked up already")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[tuple[Address, ...]] = loop.create_future()
+
+        def over(found: tuple[Address, ...], trouble: OSError | None) -> None:
+            self._under_way -= 1
+            if answer.done():  # nobody waits any more
+                return
+            if trouble:
+                answer.set_exception(trouble)
+            else:
+                answer.set_result(found)
 
         def look() -> None:
+            found: tuple[Address, ...] = ()
+            trouble: OSError | None = OSError(socket.EAI_NONAME, "it has no address")
             try:
                 answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-                found.extend(ipaddress.ip_address(answer[4][0]) for answer in answers)
-            except (OSError, UnicodeError) as error:
-                trouble.append(error if isinstance(error, OSError) else OSError(str(error)))
-            loop.call_soon_threadsafe(over)
-
-        def over() -> None:
-            self._under_way -= 1
-            done.set()
+                found = tuple(dict.fromkeys(ipaddress.ip_address(each[4][0]) for each in answers))
+                trouble = None if found else trouble
+            except OSError as error:
+                trouble = error
+            except (UnicodeError, ValueError) as error:
+                trouble = OSError(socket.EAI_NONAME, str(error))
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(over, found, trouble)
 
         self._under_way += 1
         threading.Thread(target=look, daemon=True).start()  # not of a pool, whose threads an exit would wait for
-        await done.wait()
-        if not found:
-            again = any(getattr(error, "errno", 0) == socket.EAI_AGAIN for error in trouble)
-            why = trouble[0].strerror or str(trouble[0]) if trouble else "no address"
-            raise failed(f"the name {host} was not found ({why})", "check how it is spelled", retriable=again)
-        return tuple(dict.fromkeys(found))
+        return await answer

@@ -24,9 +24,11 @@ class Trace:
     async def record(self, line: TraceLine) -> None:
         """Raises OSError when it is not on the disk."""
         # Not given up when the caller is: a line is whole or not begun.
-        await asyncio.shield(asyncio.to_thread(self._write, msgspec.json.encode(line) + b"\n"))
+        await asyncio.shield(asyncio.to_thread(self.write, line))
 
-    def _write(self, whole: bytes) -> None:
+    def write(self, line: TraceLine) -> None:
+        """Raises OSError, as `record`."""
+        whole = msgspec.json.encode(line) + b"\n"
         with self._lock:
             # Who bounds the file copies and empties it: under the same lock, or a line between the two would be lost.
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
