@@ -11,13 +11,18 @@ from infra.shared.secret_shapes import redacted
 from infra.shared.text import counted
 from infra.shared.web import MOST_URL_CHARS, Link, Page
 
-MOST_WHOLE_CHARS = 200_000
-"""Of a page that is kept in a file: with its marks it fits what is kept of an output."""
+MOST_WHOLE_CHARS = 250_000
+"""Of a page that is kept in a file; fewer where its marks and letters take many bytes."""
 LINKS_SHOWN = 40
 
 
 class Came(Protocol):
     """What `fetching` gives."""
+
+    @property
+    def charset(self) -> str: ...
+    @property
+    def is_read(self) -> bool: ...
 
     @property
     def url(self) -> str: ...
@@ -33,6 +38,8 @@ class Came(Protocol):
     def whole(self) -> bool: ...
     @property
     def sha256(self) -> str: ...
+    @property
+    def size(self) -> int: ...
 
 
 def page_of(fetched: Came, content: Content, max_chars: int, nonce: str) -> Page:
@@ -63,7 +70,7 @@ def page_of(fetched: Came, content: Content, max_chars: int, nonce: str) -> Page
         cut=defanged(notes),
         hidden_chars=content.hidden_chars,
         invisible_chars=content.invisible_chars + taken,
-        size=len(fetched.body),
+        size=max(0, fetched.size),
         sha256=fetched.sha256,
     )
 

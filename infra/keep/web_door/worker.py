@@ -13,7 +13,7 @@ import msgspec
 
 from infra.keep.web_door.content import MOST_LINK_CHARS, MOST_LINKS, MOST_TITLE_CHARS, Content
 from infra.keep.web_door.frame import normal, one_line
-from infra.keep.web_door.refusal import WebRefusal
+from infra.keep.web_door.refusal import failed
 from infra.shared.programs import keep_command, keep_environment
 from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
 
@@ -79,14 +79,14 @@ class Readers:
                 reply = await self._ask(request)
             except TimeoutError:
                 words = f"the page could not be read within {self._seconds:g} s: it is too large or too strange"
-                raise WebRefusal.of("tool_timeout", words, "Look for the same text at another address") from None
+                raise failed(words, "look for the same text at another address") from None
             except _Lost:
                 words = "the page could not be read: its parser failed, or needed more memory than it may have"
-                raise WebRefusal.of("execution_error", words, "Look for the same text at another address") from None
+                raise failed(words, "look for the same text at another address") from None
             finally:
                 await self._replace_if_gone()
         if isinstance(reply, Unread):
-            raise WebRefusal.of("execution_error", f"the page could not be read: {reply.why}")
+            raise failed(f"the page could not be read: {one_line(reply.why, 200)[0]}")
         return _normalised(reply.content)
 
     async def close(self) -> None:

@@ -12,8 +12,8 @@ import resource
 import msgspec
 
 from infra.keep.web_door import charset
+from infra.keep.web_door.bodies import read
 from infra.keep.web_door.pdf import UnreadablePdf
-from infra.keep.web_door.reading import read
 from infra.keep.web_door.worker import LENGTH, READY, Body, Read, Unread
 from infra.shared.visible import without_invisible
 
