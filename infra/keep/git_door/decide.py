@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from infra.keep.git_door.entries import folded, problem_with_top, shown
+from infra.keep.git_door.entries import problem_with_top, shown
 from infra.keep.git_door.pages import Wrong
 from infra.keep.git_door.rules import Autonomy, Rules
 from infra.shared.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
+from infra.shared.folding import folded
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.protection import protecting
 from infra.shared.repository.page_text import PAGE, PAGES

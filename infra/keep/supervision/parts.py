@@ -12,7 +12,8 @@ import psutil
 import structlog
 
 from infra.keep.services import processes
-from infra.keep.services.services import DoorFiles, Services, outage
+from infra.keep.services.front import DoorFiles
+from infra.keep.services.services import Services, outage
 from infra.keep.supervision import inbox
 from infra.keep.supervision.absence import Absence
 from infra.keep.supervision.attempts import Attempts
