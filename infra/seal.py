@@ -25,6 +25,7 @@ from infra.keep.services import health_checks
 from infra.keep.services.services import Service, begin, doors
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.zones import Zones
+from infra.keep.web_door import package_tools
 from infra.shared import arguments, report_titles
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -102,6 +103,7 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
         proof=holds,
         examiner=examiner,
         scratch=EXAMINATIONS,
+        also=package_tools.environment(settings.egress.mode),
     )
 
 

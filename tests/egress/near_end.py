@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import IO, Any, NamedTuple
 from host.container import counters
 from infra.keep.egress import canary, rules, seal_egress
 from infra.keep.egress.resolver import as_resolver, resolver_command
+from infra.keep.web_door import package_tools
 from infra.shared.identity import Identity
 from infra.shared.settings import EgressMode, EgressSettings
 from tests.egress import attempts
@@ -100,6 +102,8 @@ class NearEnd:
         self.users = {name: self._start(user) for name, user in USERS.items()}
         self.resolver: subprocess.Popen[bytes] | None = None
         self.log = self.folder / "dnsmasq.log"
+        self.packages: subprocess.Popen[bytes] | None = None
+        self.trace = self.folder / "web.jsonl"
 
     def _start(self, user: User) -> tuple[IO[str], IO[str]]:
         asked_read, asked_write = os.pipe()
@@ -260,6 +264,28 @@ class NearEnd:
             if time.monotonic() > deadline or self.resolver.poll() is not None:
                 raise AssertionError(f"dnsmasq does not answer: {self.log.read_text()}")
 
+    def start_packages(self, hosts: list[str]) -> None:
+        """The way to package indexes, as the web door's user; who can read the interpreter, wherever it lies."""
+        reads = "-all,+dac_read_search"
+        become = ["setpriv", f"--reuid={WEB}", f"--regid={WEB}", "--clear-groups", "--pdeathsig", "KILL"]
+        become += [f"--inh-caps={reads}", f"--ambient-caps={reads}", "--no-new-privs", "--"]
+        words = [sys.executable, "-m", "tests.egress.package_door", str(package_tools.PORT), *hosts]
+        with self.trace.open("wb") as trace, (self.folder / "packages.log").open("wb") as errors:
+            self.packages = subprocess.Popen([*become, *words], stdin=subprocess.DEVNULL, stdout=trace, stderr=errors)
+        deadline = time.monotonic() + 10
+        while attempts.connect_plainly("127.0.0.1", package_tools.PORT) != attempts.REACHED:
+            if time.monotonic() > deadline or self.packages.poll() is not None:
+                raise AssertionError(f"it does not answer: {(self.folder / 'packages.log').read_text()}")
+            time.sleep(0.02)
+
+    def stop_packages(self) -> list[Any]:
+        """Gives its trace."""
+        if self.packages:
+            self.packages.kill()
+            self.packages.wait()
+            self.packages = None
+        return [json.loads(line) for line in self.trace.read_text().splitlines()]
+
     def stop_resolver(self) -> None:
         if self.resolver:
             # With the children that answer by TCP: they hold its socket.
@@ -296,14 +322,13 @@ def main(folder: str) -> None:
     names = (
         *("as_user", "counted", "hello", "ip", "listed", "load", "load_by", "load_from", "nft", "place", "prove"),
         *("prove_while", "reload_while", "resolver_log", "resolver_status", "run", "seal", "seal_and_swap", "settle"),
-        *("start_resolver", "stop_resolver", "unload"),
+        *("start_packages", "start_resolver", "stop_packages", "stop_resolver", "unload"),
     )
     with contextlib.ExitStack() as stack:
         stack.callback(near.stop_resolver)
+        stack.callback(near.stop_packages)
         serve({name: getattr(near, name) for name in names})
 
 
 if __name__ == "__main__":
-    import sys
-
     main(sys.argv[1])

@@ -20,8 +20,6 @@ from infra.shared.host_names import problem_with_host_name
 from infra.shared.text import cut, plain
 from infra.shared.web import TraceLine, WebErrorType
 
-PORT = 3128
-"""On loopback. The watcher holds it, so nobody in the cell can take it."""
 TLS_PORT = 443
 HEAD_BYTES = 8192
 PIECE_BYTES = 1 << 16
@@ -98,7 +96,8 @@ class Packages:
             head = await self._head(reader)
             if self._open > self._limits.connections:
                 raise _Refused(503, "tool_unavailable", f"{self._limits.connections} connections are open; try again")
-            host = self._wanted(head)
+            host, port = _asked(head)
+            self._judge(host, port)
             theirs = await self._connect(host)
         except _Refused as refused:
             self._record(_line(began, host, "denied" if refused.error == "policy_denied" else "error", refused.error))
@@ -120,25 +119,14 @@ class Packages:
         except asyncio.LimitOverrunError:
             raise _Refused(431, "validation_error", f"the request has more than {HEAD_BYTES} bytes") from None
 
-    def _wanted(self, head: bytes) -> str:
-        """The host that is asked for. Raises _Refused."""
-        first = head.partition(b"\r\n")[0].decode("ascii", "replace")
-        asked = _CONNECT.fullmatch(first)
-        if not asked:
-            raise _Refused(
-                405, "validation_error", f"only CONNECT host:{TLS_PORT} is known here: packages come by https"
-            )
-        host, port = asked[1].lower().removesuffix("."), int(asked[2])
-        if problem := problem_with_host_name(host):
-            raise _Refused(403, "validation_error", problem)
+    def _judge(self, host: str, port: int) -> None:
+        """Raises _Refused."""
         if not any(f".{host}".endswith(f".{listed}") for listed in self._hosts):
             listed = f"it names {', '.join(self._hosts)}" if self._hosts else "it names none"
             raise _Refused(403, "policy_denied", f"{host} is not in web.package_hosts; {listed}")
         if port != TLS_PORT:
-            raise _Refused(
-                403, "policy_denied", f"port {port} of {host} is closed; packages come from {TLS_PORT} alone"
-            )
-        return host
+            why = f"port {port} of {host} is closed; packages come from {TLS_PORT} alone"
+            raise _Refused(403, "policy_denied", why)
 
     async def _connect(self, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Raises _Refused."""
@@ -192,6 +180,19 @@ class Packages:
                 both.create_task(copy(far_reader, writer, limits.bytes_down))
         except* OSError:
             pass
+
+
+def _asked(head: bytes) -> tuple[str, int]:
+    """The host and the port that are asked for. Raises _Refused."""
+    first = head.partition(b"\r\n")[0].decode("ascii", "replace")
+    asked = _CONNECT.fullmatch(first)
+    if not asked:
+        why = f"only CONNECT host:{TLS_PORT} is known here: packages come by https"
+        raise _Refused(405, "validation_error", why)
+    host = asked[1].lower().removesuffix(".")
+    if problem := problem_with_host_name(host):
+        raise _Refused(403, "validation_error", problem)
+    return host, int(asked[2])
 
 
 def _line(began: float, host: str, status: Literal["error", "denied", "package"], error: str = "") -> TraceLine:
