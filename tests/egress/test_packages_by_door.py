@@ -31,15 +31,9 @@ def index(nets: Nets) -> Iterator[Path]:
     """An index with one package for each tool, and the certificate that it shows."""
     key = nets.folder / "index.pem"
     words = f"req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -days 7 -subj /CN=index -keyout {key}"
-    named = ("basicConstraints=critical,CA:FALSE", f"subjectAltName=DNS:{HOST},DNS:{OTHER}")
-    command = [
-        "openssl",
-        *words.split(),
-        "-out",
-        key.with_suffix(".crt"),
-        *(word for each in named for word in ("-addext", each)),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+    named = f"subjectAltName=DNS:{HOST},DNS:{OTHER}"
+    words += f" -out {key.with_suffix('.crt')} -addext basicConstraints=critical,CA:FALSE -addext {named}"
+    subprocess.run(["openssl", *words.split()], check=True, capture_output=True)
     with key.open("ab") as whole:
         whole.write(key.with_suffix(".crt").read_bytes())
     content, packed = wheel(), tarball()
