@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urljoin, urlsplit
 
-from html_to_markdown import ConversionOptions, convert
+from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from infra.keep.web_door.content import MOST_LINKS, Content, bounded
@@ -29,6 +29,8 @@ _OPTIONS = ConversionOptions(
     compact_tables=True,
     include_blockquote_citations=False,
     expand_abbreviations=False,
+    hidden_content="all",  # what does not show is gone by then
+    preprocessing=PreprocessingOptions(enabled=False),
     max_depth=4 * MOST_DEPTH,
 )
 

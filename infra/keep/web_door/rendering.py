@@ -41,13 +41,13 @@ class Rendering:
             size = counted(fetched.size, "byte") if fetched.size >= 0 else "size unknown"
             about = f"the body, which is no text: {type_of(fetched.content_type) or 'no type'}, {size}"
             content = Content("", "", notes=(about,))
-        return page_of(fetched, content, asked.max_chars, self._nonce(fetched))
+        return page_of(fetched, content, asked.max_chars, self.nonce(fetched))
 
     def found(self, fetched: Came) -> SearchResults:
         """Raises WebRefusal."""
-        return search_results(fetched.body, fetched.origin, self._nonce(fetched))
+        return search_results(fetched.body, fetched.origin, self.nonce(fetched))
 
-    def _nonce(self, fetched: Came) -> str:
+    def nonce(self, fetched: Came) -> str:
         """Nobody outside knows it before; the same page gets the same, so that a run that reads one again and again is
         seen to get nowhere."""
         said = f"{fetched.url}\0{fetched.sha256}".encode(errors="replace")

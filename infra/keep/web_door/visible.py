@@ -82,13 +82,13 @@ def _text_chars(node: LexborNode) -> int:
 
 
 def _is_hidden(tag: str, attributes: dict[str, str | None]) -> bool:
+    if tag == "dialog" and "open" not in attributes:
+        return True
     if not attributes:
         return False
     if "hidden" in attributes or (attributes.get("aria-hidden") or "").strip().lower() == "true":
         return True
-    if tag == "input" and (attributes.get("type") or "").strip().lower() == "hidden":
-        return True
-    return tag == "dialog" and "open" not in attributes
+    return tag == "input" and (attributes.get("type") or "").strip().lower() == "hidden"
 
 
 class _Sheet:

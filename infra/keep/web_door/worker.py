@@ -87,7 +87,7 @@ class Readers:
                 await self._replace_if_gone()
         if isinstance(reply, Unread):
             raise failed(f"the page could not be read: {one_line(reply.why, 200)[0]}")
-        return _normalised(reply.content)
+        return normalised(reply.content)
 
     async def close(self) -> None:
         if self._process is not None:
@@ -139,7 +139,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _normalised(content: Content) -> Content:
+def normalised(content: Content) -> Content:
     """Whatever the worker says it made of the page: it is a stranger's from here on."""
     count = 0
 
