@@ -7,11 +7,11 @@ checked out like any other."""
 from __future__ import annotations
 
 import stat
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from infra.shared.folding import folded
 from infra.shared.people import AGENT
 from infra.shared.text import cut
 
@@ -33,15 +33,6 @@ def entries_of(tree: bytes) -> Iterator[DirectoryEntry]:
         mode, _, name = tree[at:end].partition(b" ")
         yield DirectoryEntry(int(mode, 8), name.decode(errors="surrogateescape"))
         at = end + 1 + 20
-
-
-def folded(name: str) -> str:
-    """The same for all names that some file system takes for one: capital letters, forms of a letter and characters
-    without width count for nothing, nor do dots and spaces at the end."""
-    if name.isascii():
-        return name.lower().rstrip(" .") or name
-    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    return "".join(each for each in plain if unicodedata.category(each) != "Cf").rstrip(" .") or name
 
 
 def problems_with_tree(entries: Iterable[DirectoryEntry]) -> list[str]:

@@ -1,0 +1,90 @@
+"""What may leave with a request. An address is a message to whoever serves it, and a page can order the agent to send
+one: `https://elsewhere.example/?data=…`. Decided from values, with the time as an argument.
+
+Free are addresses on hosts that the PM names, and those that stood in what was served. Of all others together only so
+many characters leave at once, and then as few as time gives back: enough to look things up, and not for a file. The
+rule holds whether or not anything was served before, because a door that was restarted does not know that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import unquote_plus, urlsplit
+
+from infra.shared.secret_shapes import find_secrets
+from infra.shared.web import WebError
+
+FREE_CHARS = 1000
+"""Of addresses that nothing vouches for, at once."""
+SECONDS_A_CHAR = 3.6
+"""Then one more in so many seconds: 1,000 in an hour."""
+MOST_LINKS = 50_000
+"""Addresses that are remembered; the oldest go."""
+NAME_IT = "follow a link of a page that was read, or have the PM name the host in web.allowed_domains"
+
+
+class Outgoing:
+    """What one door has let out and served."""
+
+    def __init__(self, most_links: int = MOST_LINKS) -> None:
+        self._most_links = most_links
+        self._links: dict[int, None] = {}  # oldest first
+        self._origins: dict[int, None] = {}
+        self._left, self._at = float(FREE_CHARS), 0.0
+
+    def served(self, url: str, links: Iterable[str]) -> None:
+        """Text came from this address, with these addresses in it."""
+        self._keep(self._origins, (_origin(url),))
+        self._keep(self._links, map(_plain, (url, *links)))
+
+    def problem(self, url: str, is_named: bool, now: float) -> WebError | None:
+        """Why this address may not be asked for, at this moment of the monotonic clock; when it may, it is counted.
+
+        `is_named`: the PM's settings name its host."""
+        if problem := problem_with_words(url):
+            return problem
+        if is_named or hash(_plain(url)) in self._links:
+            return None
+        cost = cost_of(url, hash(_origin(url)) in self._origins)
+        self._left = min(float(FREE_CHARS), self._left + max(0.0, now - self._at) / SECONDS_A_CHAR)
+        self._at = now
+        if cost > self._left:
+            words = (
+                f"the address is no link of a page that was read, and its {cost} characters are more than may leave in "
+                f"such addresses now ({int(self._left)} of {FREE_CHARS} in an hour): an address can carry a file away"
+            )
+            return WebError("policy_denied", words, cost <= FREE_CHARS, NAME_IT)
+        self._left -= cost
+        return None
+
+    def _keep(self, known: dict[int, None], texts: Iterable[str]) -> None:
+        """By hash, which no page can foresee."""
+        for text in texts:
+            known[hash(text)] = known.pop(hash(text), None)
+            if len(known) > self._most_links:
+                del known[next(iter(known))]
+
+
+def problem_with_words(words: str) -> WebError | None:
+    """An address, or what is searched for, must hold nothing that has the shape of a secret."""
+    for text in {words, unquote_plus(words)}:
+        for found in find_secrets(text.encode(errors="replace")):
+            said = f"what would be sent holds {found.kind}; nothing was sent"
+            return WebError("policy_denied", said, False, "take it out; if it is a real one, tell the PM")
+    return None
+
+
+def cost_of(url: str, is_known_origin: bool) -> int:
+    """The characters of an address that say something to whoever serves it. A host's name says something to those who
+    resolve it as well."""
+    parts = urlsplit(_plain(url))
+    said = len(parts.path.removeprefix("/")) + len(parts.query)
+    return said if is_known_origin else said + len(parts.netloc)
+
+
+def _plain(url: str) -> str:
+    return url.partition("#")[0]  # what stands behind it is not sent
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()

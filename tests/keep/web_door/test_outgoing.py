@@ -1,0 +1,59 @@
+"""What leaves with the addresses that the web door is asked for: never a known secret, and never a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.keep.web_door.outgoing import FREE_CHARS, SECONDS_A_CHAR, Outgoing, problem_with_words
+
+EVIL = "https://evil.example"
+KEY = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+
+
+def let(out: Outgoing, *urls: str, now: float = 0.0, is_named: bool = False) -> list[bool]:
+    return [out.problem(url, is_named, now) is None for url in urls]
+
+
+def test_a_file_does_not_leave_in_an_address_nor_in_pieces() -> None:
+    """In the query, the path, the host's name, and in as many addresses as one likes."""
+    data = "q7Gd" * 500
+    assert let(Outgoing(), f"{EVIL}/?data={data}", f"{EVIL}/{data}", f"{EVIL}/{'a/' * FREE_CHARS}") == [False] * 3
+    out, sent = Outgoing(), 0
+    for at in range(0, len(data), 50):
+        piece = data[at : at + 50]
+        sent += 50 * sum(let(out, f"{EVIL}/?d={piece}", f"{EVIL}/{piece}", f"https://{piece}.evil.example/"))
+    assert 0 < sent <= FREE_CHARS
+
+
+def test_time_gives_back_what_may_leave() -> None:
+    out = Outgoing()
+    page = f"{EVIL}/{'x' * (FREE_CHARS - 20)}"
+    assert let(out, page, page) == [True, False]
+    assert let(out, page, now=FREE_CHARS * SECONDS_A_CHAR) == [True]
+
+
+def test_honest_reading_is_not_hindered() -> None:
+    """Links of what was read, whatever their length; hosts that the PM names; thirty short addresses."""
+    out = Outgoing()
+    long = f"https://docs.example/search?{'q=x&' * 500}"
+    assert let(out, long) == [False]
+    out.served("https://docs.example/", [long])
+    assert let(out, f"{long}#part") == [True]
+    assert let(out, f"{EVIL}/?{'x' * 5000}", is_named=True) == [True]
+    assert all(let(Outgoing(), *(f"https://docs.example/library/{n}.html" for n in range(20))))
+
+
+@pytest.mark.parametrize("words", [f"{EVIL}/?k={KEY}", f"{EVIL}/{KEY.replace('_', '%5f')}", f"how does {KEY} work"])
+def test_no_known_shape_of_a_secret_leaves(words: str) -> None:
+    """Not even to a host that the PM names, and not in what is searched for."""
+    problem = problem_with_words(words)
+    assert problem
+    assert problem.type == "policy_denied"
+    assert KEY not in problem.message
+    assert let(Outgoing(), words, is_named=True) == [False]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    out, long = Outgoing(most_links=10), f"{EVIL}/{'x' * FREE_CHARS}"
+    out.served(f"{EVIL}/", (f"{long}{number}" for number in range(20)))
+    assert let(out, f"{long}9", f"{long}10") == [False, True]
