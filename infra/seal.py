@@ -78,6 +78,7 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
         raise Refused("; ".join(found))
     settings = read_settings(settings_path)
     cell, who_asks, examiner, web = map(user_named, (CELL_USER, RESOLVER_USER, EXAMINER_USER, WEB_USER))
+    mode = settings.egress.mode
     leave_groups()
     prove = seal_egress.put_on(settings.egress, upstream, Users(who_asks, web, cell), host)
     loopback.answer_at_once()
@@ -97,13 +98,13 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
         settings_path,
         places,
         daemon.url(places),
-        [*doors(settings_path, places, web), git_daemon(places, settings), names],
+        [*doors(settings_path, places, web, package_tools.port(mode)), git_daemon(places, settings), names],
         cell,
         by_daemon=True,
         proof=holds,
         examiner=examiner,
         scratch=EXAMINATIONS,
-        also=package_tools.environment(settings.egress.mode),
+        also=package_tools.environment(mode),
     )
 
 

@@ -20,7 +20,7 @@ async def resolve(host: str) -> list[Address]:
     return [ipaddress.ip_address(at[0]) for *_, at in found]
 
 
-def record(line: TraceLine) -> None:
+async def record(line: TraceLine) -> None:
     print(msgspec.json.encode(line).decode(), flush=True)
 
 

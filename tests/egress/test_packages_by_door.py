@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import io
-import json
 import os
-import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,63 +11,26 @@ import pytest
 
 from infra.keep.environments import pip as keeps_pip
 from infra.keep.web_door import package_tools
+from tests.egress.index import HOST, OTHER, certificate, pages
 from tests.egress.namespaces import Nets
 from tests.egress.near_end import AGENT
 from tests.egress.test_packages import WHEEL, open_folder, wheel
 
 pytestmark = pytest.mark.heavy
 
-HOST, OTHER = "index.example", "other.example"
-
 
 @pytest.fixture(scope="module")
 def index(nets: Nets) -> Iterator[Path]:
-    """An index with one package for each tool, and the certificate that it shows."""
-    key = nets.folder / "index.pem"
-    words = f"req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -days 7 -subj /CN=index -keyout {key}"
-    named = ("basicConstraints=critical,CA:FALSE", f"subjectAltName=DNS:{HOST},DNS:{OTHER}")
-    command = [
-        "openssl",
-        *words.split(),
-        "-out",
-        key.with_suffix(".crt"),
-        *(word for each in named for word in ("-addext", each)),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    with key.open("ab") as whole:
-        whole.write(key.with_suffix(".crt").read_bytes())
-    content, packed = wheel(), tarball()
-    link = f'<a href="/files/{WHEEL}#sha256={hashlib.sha256(content).hexdigest()}">{WHEEL}</a>'
-    integrity = f"sha512-{base64.b64encode(hashlib.sha512(packed).digest()).decode()}"
-    version = {"name": "sealedpkg", "version": "1.0.0"}
-    dist = {"tarball": f"https://{HOST}/sealedpkg.tgz", "integrity": integrity}
-    told = {"name": "sealedpkg", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version | {"dist": dist}}}
-    pages = {
-        "/simple/sealedpkg/": f"<!DOCTYPE html><html><body>{link}</body></html>".encode(),
-        f"/files/{WHEEL}": content,
-        "/sealedpkg": json.dumps(told).encode(),
-        "/sealedpkg.tgz": packed,
-    }
+    """What the index is trusted by."""
+    key, shown = certificate(nets.folder)
     nets.near.ask("load", mode="door")
     nets.near.ask("start_resolver", mode="door")
-    coded = {path: base64.b64encode(body).decode() for path, body in pages.items()}
-    nets.far.ask("publish", pages=coded, certificate=str(key))
+    nets.far.ask("publish", pages=pages(), certificate=str(key))
     nets.near.ask("start_packages", hosts=[HOST])
-    yield key.with_suffix(".crt")
+    yield shown
     nets.far.ask("publish", pages={})
     nets.near.ask("stop_packages")
     nets.near.ask("stop_resolver")
-
-
-def tarball() -> bytes:
-    """The smallest package of npm's."""
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w:gz") as archive:
-        for name, text in (("package.json", '{"name": "sealedpkg", "version": "1.0.0"}'), ("index.js", "")):
-            info = tarfile.TarInfo(f"package/{name}")
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text.encode()))
-    return held.getvalue()
 
 
 def as_agent(nets: Nets, certificate: Path, *words: str, by_door: bool = True) -> tuple[int, str]:

@@ -33,6 +33,7 @@ from infra.cell.runner.service_notices import ServiceNotices
 from infra.cell.runner.transcript import Transcript
 from infra.cell.runner.tries import Stops, next_try_at, stops_since_word, why_of, words_of
 from infra.cell.runner.wakes import Wakes
+from infra.cell.runner.web_taint import WebTaint
 from infra.cell.services import processes
 from infra.shared import report_titles
 from infra.shared.boot import OPERATIONS
@@ -75,7 +76,7 @@ def work_on(
     last runner could not end is resumed. Raises NoPrompt, GitError, OSError before the first model call only."""
     started_at = time.time()
     approvals = Approvals(context, seen)
-    gate = gate_of(context.boot.policy, context.checkout, approvals.ask)
+    gate = gate_of(context.boot.policy, context.checkout, approvals.ask, WebTaint(context).origins)
 
     def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)

@@ -61,7 +61,7 @@ class Packages:
         self,
         hosts: tuple[str, ...],
         resolve: Resolve,
-        record: Callable[[TraceLine], None],
+        record: Callable[[TraceLine], Awaitable[None]],
         limits: PackageLimits = LIMITS,
         *,
         is_private_allowed: bool = False,
@@ -100,13 +100,15 @@ class Packages:
             self._judge(host, port)
             theirs = await self._connect(host)
         except _Refused as refused:
-            self._record(_line(began, host, "denied" if refused.error == "policy_denied" else "error", refused.error))
+            await self._record(
+                _line(began, host, "denied" if refused.error == "policy_denied" else "error", refused.error)
+            )
             # The reason is all that pip and npm show of an answer.
             writer.write(f"HTTP/1.1 {refused.status} {_one_line(str(refused))}\r\nContent-Length: 0\r\n\r\n".encode())
             await writer.drain()
             return
         try:
-            self._record(_line(began, host, "package"))
+            await self._record(_line(began, host, "package"))
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await self._relay(reader, writer, *theirs)
         finally:

@@ -43,14 +43,24 @@ def search_address(provider: str | None, query: str) -> str:
 def search_results(body: bytes, origin: str, nonce: str) -> SearchResults:
     """In a frame. Raises WebRefusal for a body of another shape."""
     try:
-        found = msgspec.json.decode(body, type=_Answer).results
+        usable = _usable(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        shape = "JSON with results[].url, .title and .content"
-        words = f"{origin} did not answer as a search provider does: expected {shape}"
+        words = (
+            f"{origin} did not answer as a search provider does: expected JSON with results[].{{url, title, content}}"
+        )
         raise failed(words, "tell the PM that web.search_url is wrong") from None
-    usable = [each for each in found if each.url.startswith(("http://", "https://"))][:MOST_RESULTS]
     text = "\n\n".join(_shown(number, each) for number, each in enumerate(usable, 1)) or "Nothing was found."
     return SearchResults(origin, framed(text, origin, nonce), len(usable))
+
+
+def addresses_found(body: bytes) -> tuple[str, ...]:
+    """Of what `search_results` shows."""
+    return tuple(each.url for each in _usable(body))
+
+
+def _usable(body: bytes) -> list[FoundPage]:
+    found = msgspec.json.decode(body, type=_Answer).results
+    return [each for each in found if each.url.startswith(("http://", "https://"))][:MOST_RESULTS]
 
 
 def _shown(number: int, found: FoundPage) -> str:

@@ -35,7 +35,7 @@ class Site:
         proxy = Packages(
             ("pypi.org", "files.example"),
             self._resolve,
-            self.lines.append,
+            self._record,
             self._limits,
             is_private_allowed=self._is_private_allowed,
             port=index.sockets[0].getsockname()[1],
@@ -48,6 +48,9 @@ class Site:
                     writer.close()
                     with contextlib.suppress(OSError):
                         await writer.wait_closed()
+
+    async def _record(self, line: TraceLine) -> None:
+        self.lines.append(line)
 
     async def _resolve(self, host: str) -> tuple[Address, ...]:
         self.asked.append(host)
