@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Sequence
 
-from infra.keep.git_door import inspection
+from infra.keep.git_door import inspection, taint
 from infra.keep.git_door.decide import refusal
 from infra.keep.git_door.examined import ask_for_examinations
 from infra.keep.git_door.rules import read_rules
@@ -47,6 +48,11 @@ def pre_receive(config: str) -> int:
         repository = inspection.pushed(os.getcwd(), os.environ)
         updates = inspection.inspect_all(repository, updates, rules, known)
         ask_for_examinations(repository, updates)
+        now = time.time()
+        state = taint.at_push(rules.var, repository.kept, now)
+        problems = [(update.ref, refusal(update, rules, state)) for update in updates]
+        if state.now:
+            taint.note_push(rules.var, repository.kept, updates, not any(problem for _, problem in problems), now)
     except ValueError as error:
         return refuse(str(error), known=known)
     except (OSError, GitError, MemoryError) as error:
@@ -54,7 +60,6 @@ def pre_receive(config: str) -> int:
         return refuse(
             f"the git door could not look at this push ({why}); push less at once, or tell the PM", known=known
         )
-    problems = [(update.ref, refusal(update, rules)) for update in updates]
     reasons = [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in problems if problem]
     return refuse(*reasons, known=known) if reasons else Exit.OK
 
@@ -81,6 +86,7 @@ def serve(options: Sequence[str]) -> int:
     from infra.keep.git_door.notifier import Notifier
     from infra.keep.git_door.request_server import RequestServer
     from infra.keep.git_door.requests import answer
+    from infra.keep.git_door.taint_of_work import look_aside
     from infra.keep.git_door.witness import Witness
     from infra.shared import arguments, settings_file, sockets
     from infra.shared.log import log_as_json
@@ -113,7 +119,10 @@ def serve(options: Sequence[str]) -> int:
             return cannot(error, Exit.FAILURE)
 
         poll_seconds = read.intervals.poll_seconds
-        notifier = Notifier(listening[1], places.remote, poll_seconds, places.request_socket)
+        witness = Witness(places, log)
+        context = DoorContext(places, read, log, witness=witness)
+        on_move = partial(look_aside, context)
+        notifier = Notifier(listening[1], places.remote, poll_seconds, places.request_socket, on_move)
         closing.callback(notifier.close)
         signal.signal(signal.SIGTERM, lambda *_: notifier.stop())
         signal.signal(signal.SIGINT, lambda *_: notifier.stop())
@@ -123,12 +132,11 @@ def serve(options: Sequence[str]) -> int:
             closing.callback(watch_files(places.remote, notifier.wake))
         except OSError as error:
             log.warning("door.only_polling", reason=str(error), every_seconds=poll_seconds)
-        witness = Witness(places, log)
         try:
             witness.begin()
         except (GitError, OSError) as error:
             log.error("evidence.not_marked", reason=str(error))
-        requests = RequestServer(listening[0], partial(answer, DoorContext(places, read, log, witness=witness)), log)
+        requests = RequestServer(listening[0], partial(answer, context), log)
         requests.start()
         closing.callback(requests.stop)
         log.info("door.opened", socket=places.git_socket, requests=places.request_socket, remote=places.remote)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import sys
+from typing import Any
 
 import structlog
 
@@ -22,13 +23,15 @@ from infra.keep.web_door.fetching import Fetcher, FetchLimits
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import Outgoing
 from infra.keep.web_door.packages import Packages
-from infra.keep.web_door.reading import Reading, plainly
+from infra.keep.web_door.reading import Reading
 from infra.keep.web_door.refusal import WebRefusal
+from infra.keep.web_door.rendering import Rendering
 from infra.keep.web_door.resolve import Resolver
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.serving import WebDoor
 from infra.keep.web_door.target import target_of
 from infra.keep.web_door.trace import Trace
+from infra.keep.web_door.worker import Readers
 from infra.shared import arguments
 from infra.shared.exit_codes import Exit
 from infra.shared.policy import ALLOW
@@ -61,17 +64,19 @@ def main(words: list[str] | None = None) -> int:
     judge = Judge(policy_of(settings), web.allowed_domains, _origin(web.search_url))
     limits = FetchLimits(web.fetch_seconds, web.page_bytes)
     fetcher = Fetcher(judge, limits, Connections(), names.addresses, Robots() if web.robots else None)
-    reading = Reading(judge, fetcher, plainly, Outgoing())
+    readers = Readers()
+    reading = Reading(judge, fetcher, Rendering(readers, web.keep_raw_html), Outgoing(), web.search_url)
     door = WebDoor(reading.fetch, reading.search, trace, web.fetch_seconds)
-    tasks: set[asyncio.Task[asyncio.Server]] = set()
+    tasks: set[asyncio.Task[Any]] = set()
 
-    def open_packages() -> None:
+    def begin() -> None:
+        tasks.add(asyncio.ensure_future(readers.start()))
         if PACKAGES in sockets:
             inner = settings.policy.private_networks == ALLOW
             packages = Packages(web.package_hosts, names.found, trace.record, is_private_allowed=inner)
             tasks.add(asyncio.ensure_future(packages.serve(sockets[PACKAGES])))
 
-    serve(door.app, listening, open_packages, waiting_seconds=2 * web.fetch_seconds + _SPARE_SECONDS)
+    serve(door.app, listening, begin, waiting_seconds=2 * web.fetch_seconds + _SPARE_SECONDS)
     return Exit.OK
 
 

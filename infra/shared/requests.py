@@ -18,6 +18,7 @@ from infra.shared.text import cut
 MAX_BYTES = 256 << 10
 """Of one line, in either direction."""
 MAX_TICKS = 1000
+MOST_ORIGINS, MOST_ORIGIN_CHARS = 20, 300
 TITLE_CHARS, TEXT_CHARS = 500, 16_000
 """Of a report: whatever they hold, they fit into one line of JSON."""
 
@@ -62,8 +63,12 @@ class Examine(NamedTuple):
     commit: str
 
 
-Request = AgentReport | Ask | Examine
-_REQUESTS: dict[str, type[Request]] = {"report": AgentReport, "ask": Ask, "examine": Examine}
+class AskTaint(NamedTuple):
+    """Has the work on the present directives read the web?"""
+
+
+Request = AgentReport | Ask | Examine | AskTaint
+_REQUESTS: dict[str, type[Request]] = {"report": AgentReport, "ask": Ask, "examine": Examine, "taint": AskTaint}
 
 
 class Done(NamedTuple):
@@ -87,6 +92,12 @@ class Examination(NamedTuple):
     verdict: Mapping[str, Any] = {}
 
 
+class TaintedBy(NamedTuple):
+    """Whose text this work has read; nobody's, when it has read none."""
+
+    origins: tuple[str, ...] = ()
+
+
 class Refused(NamedTuple):
     """Refused for good; sending it again unchanged is pointless."""
 
@@ -99,7 +110,7 @@ class Later(NamedTuple):
     why: str
 
 
-Reply = Done | QuestionState | Examination | Refused | Later
+Reply = Done | QuestionState | Examination | TaintedBy | Refused | Later
 
 
 def encode_request(request: Request) -> bytes:
@@ -153,6 +164,8 @@ def encode_reply(reply: Reply) -> bytes:
             return _line({"refused": reply.why})
         case Later():
             return _line({"later": reply.why})
+        case TaintedBy():
+            return _line({"tainted_by": reply.origins})
         case _:
             return _line(reply._asdict())
 
@@ -167,6 +180,8 @@ def parse_reply(line: bytes) -> Reply:
             return Refused(_text(fields, "refused"))
         case {"later": _}:
             return Later(_text(fields, "later"))
+        case {"tainted_by": [*origins]}:
+            return TaintedBy(tuple(cut(str(each), MOST_ORIGIN_CHARS) for each in origins[:MOST_ORIGINS]))
         case {"id": _, "state": ("waiting" | "approved" | "denied") as state}:
             return QuestionState(_text(fields, "id", 64), state, _text(fields, "why"))
         case {"state": ("waiting" | "examined") as state}:

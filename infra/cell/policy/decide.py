@@ -42,6 +42,9 @@ class Call:
         self.command = command if isinstance(command, str) else None
         cwd = given.get("cwd") if effect == "execute" else None
         self.cwd = cwd if isinstance(cwd, str) and cwd not in ("", ".") else None
+        path = given.get("path") if tool in FILE_TOOLS else None
+        self.path = path if isinstance(path, str) else None
+        """As it was given."""
         self._given = given
 
     @cached_property

@@ -6,22 +6,31 @@ lets nothing through."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from infra.cell.loop.registry import Gate, Tool, Verdict
-from infra.cell.policy.decide import FILE_TOOLS, Call, File, decide
+from infra.cell.policy.decide import FILE_TOOLS, Call, Decision, File, decide
+from infra.cell.policy.steering import steering
 from infra.shared.policy import ALLOW, ASK, from_text
 from infra.shared.protocol.shapes import DENIED
 
 INSTEAD = "Do something else, or say in your report why it is needed"
 
+TAINTED = "tainted"
+"""Flag of a call that is asked about because the work has read the web."""
+
 Ask = Callable[[str, Mapping[str, Any], str], Verdict]
 """What the PM says of a call of this tool with these arguments, which is asked for the given reason."""
 
 
-def gate_of(text: str, checkout: str, ask: Ask) -> Gate:
-    """The gate for the policy in `text` (`policy.to_text`)."""
+TaintedBy = Callable[[], Sequence[str]]
+"""Whose text the work under way has read, as the keep says."""
+
+
+def gate_of(text: str, checkout: str, ask: Ask, tainted_by: TaintedBy = tuple) -> Gate:
+    """The gate for the policy in `text` (`policy.to_text`). `tainted_by` is asked only about calls that may change what
+    the agent is made of, when no rule of the PM's speaks of them."""
     try:
         policy = from_text(text)
     except ValueError as error:
@@ -31,7 +40,11 @@ def gate_of(text: str, checkout: str, ask: Ask) -> Gate:
 
     def gate(tool: Tool, given: Mapping[str, Any]) -> Verdict:
         file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else File()
-        decision = decide(policy, Call(tool.name, tool.side_effect.value, dict(given), file))
+        call = Call(tool.name, tool.side_effect.value, dict(given), file)
+        decision = decide(policy, call)
+        if decision.do == ALLOW and not decision.flags and (does := steering(call)) and (origins := tainted_by()):
+            why = f"this work has read the web ({', '.join(origins[:3])}), and the call {does}"
+            decision = Decision(ASK, why, (TAINTED,))
         if decision.do == ALLOW:
             return Verdict(True, flags=decision.flags)
         if decision.do == ASK:

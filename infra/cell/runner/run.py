@@ -33,6 +33,7 @@ from infra.cell.runner.service_notices import ServiceNotices
 from infra.cell.runner.transcript import Transcript
 from infra.cell.runner.tries import Stops, next_try_at, stops_since_word, why_of, words_of
 from infra.cell.runner.wakes import Wakes
+from infra.cell.runner.web_taint import WebTaint
 from infra.cell.services import processes
 from infra.shared import report_titles
 from infra.shared.boot import OPERATIONS
@@ -75,14 +76,14 @@ def work_on(
     last runner could not end is resumed. Raises NoPrompt, GitError, OSError before the first model call only."""
     started_at = time.time()
     approvals = Approvals(context, seen)
-    gate = gate_of(context.boot.policy, context.checkout, approvals.ask)
+    gate = gate_of(context.boot.policy, context.checkout, approvals.ask, WebTaint(context).origins)
 
     def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)
 
-    def toolbox_for(acts: str) -> Toolbox:
+    def toolbox_for(acts: str, run: str = "") -> Toolbox:
         how = (context.boot, context.checkout, context.git, context.interruption)
-        return seed_tools(*how, on_bug, gate, lambda began: end_what_is_left(context, began), acts == OPERATIONS)
+        return seed_tools(*how, on_bug, gate, lambda began: end_what_is_left(context, began), acts == OPERATIONS, run)
 
     start = start_of(context, seen, tasks, toolbox_for, look_back)
     ids = [task.id for task in start.tasks]
@@ -97,7 +98,7 @@ def work_on(
     else:
         transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.steps, start.acts)
 
-    result = _conversation(context, start, toolbox_for(start.acts), transcript, directives, approvals)
+    result = _conversation(context, start, toolbox_for(start.acts, start.name), transcript, directives, approvals)
     context.heartbeat.beat("reporting", TENDING_SECONDS)
     end_what_is_left(context)
     facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}

@@ -3,6 +3,7 @@ rollback would be a way onto main for a branch that nobody examined."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 
 from infra.shared.branches import MAIN
@@ -12,6 +13,8 @@ from infra.shared.people import AGENT, WATCHER
 from infra.shared.repository.changes import changes
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
+from infra.shared.taint import state_file
+from infra.shared.taint.machine import problem_with_guarded
 from infra.shared.verdicts import refs, steps, trees
 
 SINCE = "refs/minifram/since"
@@ -42,6 +45,8 @@ def problem(places: Paths, seen: str, made: str, target: str) -> str:
         raise LookupError(f"{target[:12]} has more files than can be looked through; choose another commit") from None
     there = steps.names_in_tests(git, seen)
     change = steps.first_needing(found.values(), there)
+    if tainted := problem_with_guarded(state_file.present(places.var, time.time()), found):
+        return f"{tainted}, so the PM rolls back to it: minifram rollback {target[:12]}"
     good = git("for-each-ref", "--format=%(objectname)", KNOWN_GOOD).split()
     if not change or target in good or _may_lead(git, made) or _has_led(git, seen, target, there):
         return ""

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.taint_of_work import line_under_report
 from infra.shared import approvals, comms, questions
 from infra.shared.approvals import ID_DIGITS, State
 from infra.shared.branches import MAIN
@@ -29,6 +30,7 @@ from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply
 from infra.shared.secret_shapes import redacted, redacted_and_cut, redacted_value
+from infra.shared.taint.machine import UNTAINTED, TaintState
 
 SHOWN_CHARS = 4000
 """Of the arguments on the page, which stands in every prompt."""
@@ -37,7 +39,7 @@ WHY_CHARS = 300
 _one_at_a_time = threading.Lock()
 
 
-def ask(context: DoorContext, request: Ask) -> Reply:
+def ask(context: DoorContext, request: Ask, taint: TaintState = UNTAINTED) -> Reply:
     if is_too_deep(dict(request.input)):
         return Refused(f"the arguments are nested over {MAX_LEVELS} levels deep")
     git = context.git()
@@ -53,7 +55,7 @@ def ask(context: DoorContext, request: Ask) -> Reply:
                 _keep(context, question)
                 context.log.info("approval.asked", id=question.id, tool=question.tool)
             if not question.told:
-                _show(context, git, question)
+                _show(context, git, question, line_under_report(taint))
                 _keep(context, msgspec.structs.replace(question, told=True))
             return _reply(question, page)
         except (GitError, TipBusy, OSError, ValueError) as error:
@@ -124,13 +126,14 @@ def _new(request: Ask, now: str) -> Question:
     )
 
 
-def _show(context: DoorContext, git: Git, question: Question) -> None:
+def _show(context: DoorContext, git: Git, question: Question, record: str) -> None:
     """Put it onto the page; once, whenever we are killed. Raises GitError, TipBusy, OSError."""
     if question.report in reported(git, AGENT):
         return
     title = approvals.title(question.branch, question.commit, question.id, question.tool)
     known = read_known(context.places.secrets)
-    entry = ReportEntry(question.asked_at, redacted(title, known), "", redacted(_text(question, known), known))
+    text = redacted(_text(question, known), known)
+    entry = ReportEntry(question.asked_at, redacted(title, known), "", "\n\n".join(filter(None, (text, record))))
     bounds = PageBounds(context.settings.comms.keep_reports, context.settings.comms.page_bytes)
     write_reports(git, f"approval wanted [{question.id}]", [entry], [question.report], (), bounds)
 

@@ -18,6 +18,7 @@ from infra.shared.folding import folded
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.protection import protecting
 from infra.shared.repository.page_text import PAGE, PAGES
+from infra.shared.taint.machine import UNTAINTED, TaintState, refusal_on_main
 from infra.shared.verdicts.refs import VerdictStatus
 
 MAX_REFS = 50
@@ -110,7 +111,7 @@ class Update(NamedTuple):
     """Why git's answer is not whole; empty when it is."""
 
 
-def refusal(update: Update, rules: Rules) -> str | None:
+def refusal(update: Update, rules: Rules, taint: TaintState = UNTAINTED) -> str | None:
     """Why this update may not land, and what to do instead; None when it may."""
     return (
         _problem_with_name(update, rules.protected_branches)
@@ -119,7 +120,7 @@ def refusal(update: Update, rules: Rules) -> str | None:
         or _problem_with_content(update, rules)
         or _problem_with_entries(update)
         or _problem_with_pages(update.wrong_page)
-        or _problem_with_main(update, rules.protected_files)
+        or _problem_with_main(update, rules.protected_files, taint)
     )
 
 
@@ -289,7 +290,7 @@ def _problem_with_pages(wrong: Wrong | None) -> str | None:
     )
 
 
-def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None:
+def _problem_with_main(update: Update, protected: tuple[str, ...], taint: TaintState) -> str | None:
     if update.ref != MAIN_REF:
         return None
     for path in update.changed:
@@ -302,7 +303,8 @@ def _problem_with_main(update: Update, protected: tuple[str, ...]) -> str | None
     for path in update.present:
         if is_second_page(path):
             return f"{shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
-    return _problem_without_verdict(update.main_change)
+    change = update.main_change
+    return _problem_without_verdict(change) or refusal_on_main(taint, update.changed, change.branch)
 
 
 def _problem_without_verdict(change: MainChange) -> str | None:

@@ -59,6 +59,7 @@ def _rules(places: Paths, settings: Settings) -> rules.Rules:
         protected_branches=settings.protected.branches,
         secrets=places.secrets,
         requests=places.request_socket,
+        var=places.var,
     )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 from infra.keep.git_door.context import DoorContext
 from infra.shared.branches import MAIN
 from infra.shared.people import WATCHER
+from infra.shared.repository.changes import changes
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.requests import Examination, Examine, Later, Refused, Reply
+from infra.shared.taint.machine import UNTAINTED, TaintState, problem_with_guarded
 from infra.shared.verdicts import refs, steps, trees
 
 GIT_SECONDS = 20.0
@@ -19,7 +22,7 @@ OUTAGE_SECONDS = 60.0
 """So old must a verdict be that says nothing of the branch, before it is examined again."""
 
 
-def examine(context: DoorContext, request: Examine) -> Reply:
+def examine(context: DoorContext, request: Examine, taint: TaintState = UNTAINTED) -> Reply:
     """Raises GitError."""
     remote, branch = context.places.remote, request.branch
     git = Git(remote, WATCHER, {"GIT_DIR": remote}).within(GIT_SECONDS)
@@ -28,7 +31,8 @@ def examine(context: DoorContext, request: Examine) -> Reply:
         at = f"is at {commit[:12]}" if commit else "is not"
         return Refused(f"the branch {branch} {at} in the repository; push {request.commit[:12]} to it, then ask again")
     try:
-        key = trees.key_of(git, trees.merged(git, main, commit))
+        merged = trees.merged(git, main, commit)
+        key = trees.key_of(git, merged)
     except MergeConflict as conflict:
         return Refused(str(conflict))
     content = refs.read_verdict(git, key)
@@ -36,8 +40,16 @@ def examine(context: DoorContext, request: Examine) -> Reply:
     if verdict and steps.are_alike(git, verdict["main"], main):
         is_over = not verdict.get("outage") or time.time() - verdict.get("at", 0.0) <= OUTAGE_SECONDS
         if is_over:
-            return Examination("examined", verdict)
+            return Examination("examined", _with_taint(verdict, taint, git, main, merged))
     if not refs.has_room(git, branch):
         return Later(f"{refs.MOST_WAITING} examinations are waiting already; ask again when one is over")
     refs.ask(git, branch, commit)
     return Examination("waiting")
+
+
+def _with_taint(verdict: dict[str, Any], taint: TaintState, git: Git, main: str, merged: str) -> dict[str, Any]:
+    """The verdict is on a tree, whoever made it; what tainted work makes of main needs the PM's word beside it."""
+    if not verdict.get("passed") or (taint.now is None and not taint.held):
+        return verdict
+    problem = problem_with_guarded(taint, changes(git, main, merged))
+    return verdict | {"needs_word": [*verdict.get("needs_word", ()), problem]} if problem else verdict

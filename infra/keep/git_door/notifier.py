@@ -9,6 +9,7 @@ import contextlib
 import os
 import selectors
 import socket
+from collections.abc import Callable
 from functools import partial
 
 import structlog
@@ -20,8 +21,17 @@ MAX_CLIENTS = 500
 
 
 class Notifier:
-    def __init__(self, server: socket.socket, remote: str, poll_seconds: float, request_socket: str = "") -> None:
-        """`request_socket`: where the door's other half listens; when it is gone, this one ends to be started again."""
+    def __init__(
+        self,
+        server: socket.socket,
+        remote: str,
+        poll_seconds: float,
+        request_socket: str = "",
+        on_move: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`request_socket`: where the door's other half listens; when it is gone, this one ends to be started again.
+        `on_move` is called when main has moved, and must not wait."""
+        self._on_move = on_move
         self._request_socket = request_socket
         self._server, self._remote, self._poll_seconds = server, remote, poll_seconds
         self._log = structlog.get_logger().bind(remote=remote)
@@ -88,6 +98,7 @@ class Notifier:
             for client in list(self._clients):
                 self._tell(client)
             self._log.info("main.moved", main=main, clients=len(self._clients))
+            self._on_move()
 
     def _welcome(self) -> None:
         for _ in range(MAX_CLIENTS):  # all who wait, but nobody may keep the door at it

@@ -7,6 +7,7 @@ import time
 
 from infra.keep.git_door.ask import close_questions
 from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext
+from infra.keep.git_door.taint_of_work import line_under_report, work_is_done
 from infra.shared import comms
 from infra.shared.approvals import agents_title
 from infra.shared.branches import MAIN
@@ -19,6 +20,7 @@ from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.repository.word import last_word
 from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
 from infra.shared.secret_shapes import redacted, redacted_and_cut
+from infra.shared.taint.machine import UNTAINTED, TaintState
 
 QUESTION = "approval wanted ["
 """How titles begin of reports in which runners of the version before ask the PM."""
@@ -28,7 +30,7 @@ _COUNTED = "stopped ("
 _one_at_a_time = threading.Lock()
 
 
-def report(context: DoorContext, request: AgentReport) -> Reply:
+def report(context: DoorContext, request: AgentReport, taint: TaintState = UNTAINTED) -> Reply:
     if not request.title.strip():
         return Refused("the report has no title; say in a few words what it is about")
     git = context.git()
@@ -46,7 +48,7 @@ def report(context: DoorContext, request: AgentReport) -> Reply:
                 return Later(
                     f"over {AT_ONCE} reports came within a short time; the next is taken in {SECONDS_EACH:g} s"
                 )
-            entry = _entry(context, request, again)
+            entry = _entry(context, request, again, line_under_report(taint))
             subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
             bounds = PageBounds(context.settings.comms.keep_reports, context.settings.comms.page_bytes)
             # A claim of ticks alone, of what is not open, closes no question and begins no new record.
@@ -66,6 +68,7 @@ def report(context: DoorContext, request: AgentReport) -> Reply:
 def _end_work(context: DoorContext) -> None:
     """The questions of this work are over, and what comes now belongs to the next. The report is on main even so."""
     close_questions(context)
+    work_is_done(context)
     try:
         if context.witness:
             context.witness.work_done()
@@ -73,7 +76,7 @@ def _end_work(context: DoorContext) -> None:
         context.log.error("evidence.not_marked", reason=str(error))
 
 
-def _entry(context: DoorContext, request: AgentReport, again: str) -> ReportEntry:
+def _entry(context: DoorContext, request: AgentReport, again: str, taint: str = "") -> ReportEntry:
     known = read_known(context.places.secrets)
     shown = request._replace(title=agents_title(request.title))
     title, text = (redacted(words, known) for words in (shown.whole_title, shown.text))
@@ -83,7 +86,7 @@ def _entry(context: DoorContext, request: AgentReport, again: str) -> ReportEntr
         # What the keep knows is a help beside the report, and must not keep it from the PM.
         context.log.exception("report.without_record", title=title)
         record = ""
-    whole = request.title.startswith(QUESTION)
+    whole, record = request.title.startswith(QUESTION), "\n".join(filter(None, (taint, record)))
     return ReportEntry(request.at, title, "\n\n".join(filter(None, (text, again))), record, whole)
 
 

@@ -31,6 +31,8 @@ class Rules(NamedTuple):
     """The directory of the secrets that no push may carry; one that is not there holds none."""
     requests: str
     """The socket that takes what a runner of the version before pushes onto the page."""
+    var: str
+    """The directory of the keep's state, where the taint of the work under way stands."""
 
 
 def to_json(rules: Rules) -> str:
@@ -46,11 +48,11 @@ def from_json(text: str) -> Rules:
     blob_bytes = raw["blob_bytes"]
     if not isinstance(blob_bytes, int) or isinstance(blob_bytes, bool) or blob_bytes <= 0:
         raise ValueError(f"blob_bytes is {blob_bytes!r}; expected a whole number above 0")
-    for name in ("secrets", "requests"):
+    for name in ("secrets", "requests", "var"):
         if not isinstance(raw[name], str) or not raw[name].startswith("/"):
             raise ValueError(f"{name} is {raw[name]!r}; expected a path from the root")
     files, branches = (_patterns(name, raw[name]) for name in ("protected_files", "protected_branches"))
-    return Rules(Autonomy(raw["autonomy"]), blob_bytes, files, branches, raw["secrets"], raw["requests"])
+    return Rules(Autonomy(raw["autonomy"]), blob_bytes, files, branches, raw["secrets"], raw["requests"], raw["var"])
 
 
 def _patterns(name: str, value: object) -> tuple[str, ...]:

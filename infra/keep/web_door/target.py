@@ -9,7 +9,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import idna
 
-from infra.keep.web_door.refusal import invalid
+from infra.keep.web_door.refusal import WebRefusal, failed, invalid
 from infra.shared.addresses import readings
 from infra.shared.host_names import MAX_LENGTH
 from infra.shared.secret_shapes import redacted
@@ -73,8 +73,11 @@ def redirected(target: Target, location: str) -> Target:
     """Where a redirect leads. Raises WebRefusal."""
     try:
         return target_of(urljoin(target.url, location.strip()))
-    except ValueError:
-        raise invalid(f"the page redirects to {location[:200]!a}, which is not a URL") from None
+    except ValueError as error:
+        why = str(error)
+    except WebRefusal as refusal:
+        why = refusal.error.message
+    raise failed(f"{target.origin} redirects to where no page can be: {why}", "use another source")
 
 
 def _host(written: str, shown: str) -> str:

@@ -92,7 +92,7 @@ autonomies = st.sampled_from(Autonomy)
 
 
 def rules_of(autonomy: Autonomy) -> Rules:
-    return Rules(autonomy, LIMIT, ("infra/", "*.lock"), ("pm/*", "work9*"), "/run/secrets", "/run/door.sock")
+    return Rules(autonomy, LIMIT, ("infra/", "*.lock"), ("pm/*", "work9*"), "/run/secrets", "/run/door.sock", "/var")
 
 
 def admitted(update: Update, autonomy: Autonomy) -> bool:
@@ -206,7 +206,7 @@ def test_rules_are_read_as_they_were_written(
     autonomy: Autonomy, blob_bytes: int, files: tuple[str, ...], branches: tuple[str, ...], secrets: str
 ) -> None:
     """What the keep writes is what the hook reads."""
-    rules = Rules(autonomy, blob_bytes, files, branches, secrets, f"{secrets}/door.sock")
+    rules = Rules(autonomy, blob_bytes, files, branches, secrets, f"{secrets}/door.sock", secrets)
     assert from_json(to_json(rules)) == rules
 
 
@@ -217,6 +217,7 @@ GOOD = {
     "protected_branches": [],
     "secrets": "/run/secrets",
     "requests": "/run/door.sock",
+    "var": "/var/lib/minifram",
 }
 
 

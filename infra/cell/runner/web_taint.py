@@ -1,0 +1,40 @@
+"""Whether this run's work has read the web, by the keep's word; asked before an act that it matters for. The keep
+knows work by its directives, so a run that is resumed or handed over is tainted like the one before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.retry import answered
+from infra.shared import door
+from infra.shared.requests import AskTaint, Later, Refused, TaintedBy
+
+ASK_SECONDS = 20.0
+
+
+class WebTaint:
+    """Of one run: it is never lifted."""
+
+    def __init__(self, context: RunnerContext, pause: Callable[[float], None] = time.sleep) -> None:
+        self._context = context
+        self._pause = pause
+        self._origins: tuple[str, ...] = ()
+
+    def origins(self) -> tuple[str, ...]:
+        """Empty for none. Raises OSError when the keep does not say: then the act is not made."""
+        if self._origins:
+            return self._origins
+        path = self._context.boot.places.request_socket
+        match answered(lambda: door.ask(path, AskTaint(), ASK_SECONDS), self._pause):
+            case TaintedBy(origins):
+                if origins:
+                    self._context.log.info("run.tainted", origins=origins)
+                self._origins = origins
+                return origins
+            case Refused():  # a keep of the version before, which has no web door
+                return ()
+            case other:
+                reason = other.why if isinstance(other, Later) else "its reply is not an answer"
+                raise OSError(f"whether the web was read cannot be told: the git door: {reason}; try again later")

@@ -1,0 +1,141 @@
+"""The taint of the work under way, kept in the keep's var: looked at before each push and each request, and when main
+moves. What decides by it is pure (`shared.taint.machine`)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from infra.shared import approvals, comms
+from infra.shared.branches import MAIN
+from infra.shared.files import write_whole
+from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.page_text import PAGE
+from infra.shared.taint import machine, state_file, trace
+from infra.shared.taint.machine import MOST_HELD, MOST_PUSHED_PATHS, UNKNOWN, Taint, TaintedPush, TaintState
+from infra.shared.verdicts.guarded import GUARDED, is_guarded
+
+if TYPE_CHECKING:
+    from infra.keep.git_door.decide import Update
+
+Left = Callable[[float], Iterable[str] | None]
+"""Guarded files of the cell's clones that are not as main has them and were written since a moment; None when that
+cannot be told."""
+MAIN_REF = f"refs/heads/{MAIN}"
+
+
+def at_push(var: str, git: Git, at: float) -> TaintState:
+    """Before a push is judged. A taint does not end here: the door's other half sees what clones hold. Raises OSError,
+    GitError."""
+    if not state_file.is_there(var):
+        return TaintState()
+    with _locked(var):
+        before = state_file.read(var)
+        state = _with_served(before, var, git, at)
+        _write(var, before, state)
+    return state
+
+
+def note_push(var: str, git: Git, updates: Sequence[Update], taken: bool, at: float) -> None:
+    """A push was judged, tainted work's. Raises OSError, GitError."""
+    with _locked(var):
+        before = state_file.read(var)
+        if before.now is None:
+            return
+        pushes, touched = list[TaintedPush](), dict[str, None]()
+        for update in updates:
+            guarded = [path for path in update.changed if is_guarded(path)]
+            touched |= dict.fromkeys(guarded)
+            shown = tuple(guarded[:MOST_PUSHED_PATHS])
+            pushes.append(TaintedPush(at, update.ref, update.new or "", before.now.origins, shown, taken))
+        _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched))))
+
+
+def look(var: str, git: Git, left: Left, at: float) -> TaintState:
+    """Before a request is answered, and when main has moved. When it cannot be told, the work is tainted by an unknown
+    origin."""
+    if not state_file.is_there(var):
+        return TaintState()
+    try:
+        with _locked(var):
+            before = state_file.read(var)
+            state = _with_served(before, var, git, at)
+            if state.now or state.past:
+                state = _with_directives(state, _open_directives(git), left, git, at)
+            if state.held:
+                state = machine.decided(state, entries_of_main(git, state.held))
+            _write(var, before, state)
+    except (OSError, GitError, comms.CommsError):
+        state = state_file.present(var, at)
+        return state if state.now else state._replace(now=Taint(at, (UNKNOWN,)))
+    return state
+
+
+def end_work(var: str, git: Git) -> None:
+    """A report has ticked directives. Raises OSError, GitError."""
+    if not state_file.is_there(var):
+        return
+    with _locked(var):
+        before = state_file.read(var)
+        _write(var, before, machine.reported(before, _open_directives(git)))
+
+
+def entries_of_main(git: Git, paths: Iterable[str]) -> dict[str, str]:
+    """What main has at each of these paths, in git's words; empty for nothing. Raises GitError."""
+    wanted = list(paths)
+    if not wanted:
+        return {}
+    listed = git.raw("ls-tree", "-z", "--full-tree", MAIN_REF, "--", *wanted).decode(errors="surrogateescape")
+    lines = (line.partition("\t") for line in listed.split("\0") if line)
+    there = {path: words for words, _, path in lines}
+    return {path: there.get(path, "") for path in wanted}
+
+
+def _with_served(state: TaintState, var: str, git: Git, at: float) -> TaintState:
+    read = trace.read_since(f"{var}/{state_file.TRACE}", state.mark)
+    if read.origins:
+        try:
+            open_ids = tuple(_open_directives(git))
+        except (GitError, comms.CommsError):
+            open_ids = None
+        state = machine.served(state, read.origins, open_ids, at)
+    return state._replace(mark=read.mark)
+
+
+def _with_directives(state: TaintState, texts: Mapping[str, str], left: Left, git: Git, at: float) -> TaintState:
+    state, is_at_end = machine.looked(state, texts)
+    if is_at_end and state.now:
+        found = left(state.now.since)
+        paths = GUARDED if found is None else _few(dict.fromkeys(found))
+        state = machine.ended(state, entries_of_main(git, paths), at)
+    return machine.served(state, machine.goes_on_from_tainted(state, texts), texts, at)
+
+
+def _open_directives(git: Git) -> dict[str, str]:
+    """The open directives of main that are work, by their ids. Raises GitError, CommsError."""
+    page = git.raw("cat-file", "blob", f"{MAIN_REF}:{PAGE}").decode(errors="surrogateescape")
+    return {each.id: each.text for each in comms.open_directives(page) if not approvals.answers_in(each)}
+
+
+def _few(paths: Mapping[str, None]) -> Iterable[str]:
+    """Of too many, the directories and files at the top that hold them."""
+    return paths if len(paths) <= MOST_HELD else dict.fromkeys(path.partition("/")[0] for path in paths)
+
+
+@contextlib.contextmanager
+def _locked(var: str) -> Iterator[None]:
+    """One at a time, of all processes. Raises OSError."""
+    descriptor = os.open(f"{var}/{state_file.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(var: str, before: TaintState, state: TaintState) -> None:
+    if state != before:
+        write_whole(f"{var}/{state_file.NAME}", state_file.encode(state), mode=0o600)

@@ -1,0 +1,230 @@
+"""The state of taint, and what changes it. Pure.
+
+Work is tainted from the moment the web door served text to the cell, until a report has ticked all directives that were
+open then or were added since, and the PM has written a new one after that. A directive that the PM closes himself hands
+the taint on, as the run may still be under way. Text that is served while nothing is open taints what comes next.
+
+What is guarded and was touched by tainted work stays held when the taint ends, file by file, until the PM has changed
+that file on main himself: no untainted run is to land what a tainted one left."""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from infra.shared.folding import folded
+from infra.shared.requests import MOST_ORIGINS
+from infra.shared.resume import GO_ON_FROM
+from infra.shared.text import counted
+from infra.shared.verdicts.guarded import GUARDED, is_guarded
+
+UNKNOWN = "an unknown origin"
+SHOWN_ORIGINS = 3
+MOST_PUSHES, MOST_PUSHED_PATHS = 200, 50
+MOST_PAST = 200
+MOST_HELD = 500
+"""Files that are held one by one; of more, all that is guarded is."""
+RUN_SECONDS = 86_400.0
+"""A run, resumed or not, reads the web within so long of its beginning (`cell/runner/resume`)."""
+
+
+class Mark(NamedTuple):
+    """How far the trace was read."""
+
+    offset: int = 0
+    length: int = 0
+    digest: str = ""
+    """Of the line that ends there."""
+    older: str = ""
+    """Which file held the older part then."""
+
+
+class Taint(NamedTuple):
+    since: float
+    """Seconds since the epoch."""
+    origins: tuple[str, ...]
+    tied: tuple[str, ...] = ()
+    """The directives that were open at the last look; none: the next ones."""
+    over: bool = False
+    """A report has ticked them all."""
+
+
+class Hold(NamedTuple):
+    """A file that waits for the PM's word, or a directory with all that is in it."""
+
+    entry: str | None
+    """What main had there, in git's words; None: to be looked up."""
+    origins: tuple[str, ...]
+
+
+class TaintedPush(NamedTuple):
+    at: float
+    ref: str
+    commit: str
+    origins: tuple[str, ...]
+    guarded: tuple[str, ...]
+    taken: bool
+
+
+class Past(NamedTuple):
+    """A taint that has ended."""
+
+    since: float
+    until: float
+    origins: tuple[str, ...]
+
+
+class TaintState(NamedTuple):
+    mark: Mark = Mark()
+    now: Taint | None = None
+    held: Mapping[str, Hold] = {}
+    pushes: tuple[TaintedPush, ...] = ()
+    past: tuple[Past, ...] = ()
+
+
+UNTAINTED = TaintState()
+
+
+def served(state: TaintState, origins: Iterable[str], open_ids: Iterable[str] | None, at: float) -> TaintState:
+    """Text of these origins came to the cell. `open_ids`: of the directives that are open; None when that is not
+    known."""
+    found = tuple(origins)
+    if not found:
+        return state
+    before = state.now
+    tied = tuple(sorted(open_ids)) if open_ids is not None else before.tied if before and not before.over else ()
+    if before is None:
+        return state._replace(now=Taint(at, _joined((), found), tied))
+    return state._replace(now=Taint(before.since, _joined(before.origins, found), tied))
+
+
+def looked(state: TaintState, open_ids: Iterable[str] | None) -> tuple[TaintState, bool]:
+    """The directives that are open now, and whether the taint is at its end: then `ended` is called."""
+    now = state.now
+    if now is None or open_ids is None:
+        return state, False
+    tied = tuple(sorted(open_ids))
+    if now.over:
+        return state, bool(tied)
+    return (state if tied == now.tied else state._replace(now=now._replace(tied=tied))), False
+
+
+def reported(state: TaintState, open_ids: Iterable[str]) -> TaintState:
+    """A report was written that ticked directives; these are open now."""
+    now = state.now
+    if now is None or not now.tied or not set(now.tied).isdisjoint(open_ids):
+        return state
+    return state._replace(now=now._replace(over=True))
+
+
+def ended(state: TaintState, left: Mapping[str, str | None], at: float) -> TaintState:
+    """`left`: guarded files that the work left changed somewhere, with what main has there."""
+    now = state.now
+    if now is None:
+        return state
+    past = (*state.past, Past(now.since, at, now.origins))[-MOST_PAST:]
+    return holding(state, left, now.origins)._replace(now=None, past=past)
+
+
+def holding(state: TaintState, entries: Mapping[str, str | None], origins: tuple[str, ...]) -> TaintState:
+    """With these files held as well; what is held already waits as it did."""
+    new = {path: Hold(entry, origins) for path, entry in entries.items() if path not in state.held}
+    if len(state.held) + len(new) > MOST_HELD:
+        new = {path: Hold(None, origins) for path in GUARDED}
+        return state._replace(held=new)
+    return state._replace(held={**state.held, **new}) if new else state
+
+
+def pushed(state: TaintState, pushes: Sequence[TaintedPush], entries: Mapping[str, str | None]) -> TaintState:
+    """Tainted pushes were judged; `entries`: the guarded files that they touch, with what main has there."""
+    origins = state.now.origins if state.now else ()
+    return holding(state, entries, origins)._replace(pushes=(*state.pushes, *pushes)[-MOST_PUSHES:])
+
+
+def decided(state: TaintState, entries: Mapping[str, str]) -> TaintState:
+    """`entries`: what main has now where something is held. The agent cannot change that, so the PM has."""
+    left = {
+        path: hold if hold.entry is not None else hold._replace(entry=entries.get(path, ""))
+        for path, hold in state.held.items()
+        if hold.entry is None or hold.entry == entries.get(path, "")
+    }
+    return state if left == state.held else state._replace(held=left)
+
+
+def goes_on_from_tainted(state: TaintState, directives: Mapping[str, str]) -> tuple[str, ...]:
+    """The origins of earlier taints from whose runs open directives go on; `directives`: texts by id."""
+    tied = state.now.tied if state.now and not state.now.over else ()
+    found: list[str] = []
+    for id, text in directives.items():
+        match = GO_ON_FROM.match(text) if id not in tied else None
+        began = _began(match[1]) if match else None
+        for past in state.past if match else ():
+            if began is None or (past.until >= began and past.since <= began + RUN_SECONDS):
+                found += past.origins
+    return tuple(dict.fromkeys(found))
+
+
+_RUN = re.compile(r"(\d{4}-\d\d-\d\dT\d{6})\.\d{3}Z-")
+
+
+def _began(run: str) -> float | None:
+    """When a run began, by its name; None for a name that does not say."""
+    match = _RUN.match(run)
+    try:
+        return calendar.timegm(time.strptime(match[1], "%Y-%m-%dT%H%M%S")) if match else None
+    except ValueError:
+        return None
+
+
+def problem_with_guarded(state: TaintState, changed: Iterable[str]) -> str:
+    """Why these changes may not come onto main without the PM's word; empty when they may."""
+    if state.now is None and not state.held:
+        return ""
+    guarded = [path for path in changed if is_guarded(path)]
+    if guarded and state.now:
+        return f"{_shown(guarded)} changes, and this work has read the web ({origins_words(state.now.origins)})"
+    for path in guarded:
+        if hold := hold_on(state.held, path):
+            return f"{_shown([path])} is held: work that had read the web ({origins_words(hold.origins)}) touched it"
+    return ""
+
+
+def refusal_on_main(state: TaintState, changed: Iterable[str], branch: str) -> str | None:
+    """The same in the words that the agent reads. `mind` takes this rule too, once it is part of every prompt."""
+    problem = problem_with_guarded(state, changed)
+    if not problem:
+        return None
+    return (
+        f"{problem}, so it comes onto main only with the PM's word; push it to a branch of its own and end your turn "
+        f"with a report: the PM decides (minifram review {branch or 'BRANCH'})"
+    )
+
+
+def hold_on(held: Mapping[str, Hold], path: str) -> Hold | None:
+    """Of a file, or of a directory above it, whatever letters they are written in."""
+    if not held:
+        return None
+    by_name = {_folded(each): hold for each, hold in held.items()}
+    parts = _folded(path).split("/")
+    return next((by_name[above] for n in range(len(parts)) if (above := "/".join(parts[: n + 1])) in by_name), None)
+
+
+def origins_words(origins: Sequence[str]) -> str:
+    more = len(origins) - SHOWN_ORIGINS
+    return ", ".join(origins[:SHOWN_ORIGINS]) + (f" and {counted(more, 'more origin')}" if more > 0 else "")
+
+
+def _joined(before: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*before, *new)))[:MOST_ORIGINS]
+
+
+def _folded(path: str) -> str:
+    return "/".join(map(folded, path.split("/")))
+
+
+def _shown(paths: Sequence[str]) -> str:
+    more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
+    return f"{paths[0][:200]!a}{more}"

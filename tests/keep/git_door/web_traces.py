@@ -1,0 +1,29 @@
+"""The web door's trace, written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from infra.shared.paths import Paths
+
+EVIL = "https://evil.example"
+
+
+class WebTrace:
+    def __init__(self, places: Paths) -> None:
+        self.path = Path(places.web_trace)
+        self.older = Path(f"{places.web_trace}.1")
+
+    def served(self, origin: str = EVIL, status: str = "ok") -> None:
+        line = {"at": "2027-01-15T08:00:00.000Z", "tool_name": "fetch_page", "status": status, "origin": origin}
+        self.raw(json.dumps(line).encode() + b"\n")
+
+    def raw(self, content: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(content)
+
+    def rotate(self) -> None:
+        """As the watcher does: copied and cut short."""
+        self.older.write_bytes(self.path.read_bytes())
+        self.path.write_bytes(b"")
