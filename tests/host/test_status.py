@@ -31,6 +31,7 @@ KEYS = {
     "until",
     "preparing",
     "sandbox",
+    "egress",
     "autonomy",
     "model",
     "branch",
