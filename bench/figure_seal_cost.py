@@ -71,7 +71,7 @@ class _Cage:
             STEP: self._program(cleanup, *module, "bench.steps_ours", "loop"),
         }
         self._mover = self._program(cleanup, "python", "-c", Path(transfers.__file__).read_text())
-        self._rules = rules_text(Exits(990, ("10.0.2.3",)))
+        self._rules = rules_text(Exits(990, 970, ("10.0.2.3",)))
         for what in self._steppers:  # what is imported and compiled at the first use
             self.steps(what)
         self.transfers()

@@ -31,16 +31,17 @@ from infra.keep.model_door.acts import Acts
 from infra.keep.model_door.asked import UNKNOWN, unit_on_main
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.bodies import Bodies, Calls, weight_of
-from infra.keep.model_door.clients import left_of, unless
+from infra.keep.model_door.clients import unless
 from infra.keep.model_door.counting import RateLimit
 from infra.keep.model_door.incoming import read_request, read_vision
 from infra.keep.model_door.model import Answer, Call, CallFailure, Model
 from infra.keep.model_door.providers import ProviderContext, make_models, no_price, price_of
 from infra.keep.model_door.rotation import REFUSED_KEY
 from infra.keep.model_door.script import ScriptError
-from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, serve
+from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS
 from infra.keep.model_door.surroundings import remove_foreign_settings
 from infra.keep.model_door.turns import asked_first, first_answer
+from infra.keep.serving import left_of, serve
 from infra.shared import arguments
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (

@@ -16,6 +16,7 @@ from secrets import token_hex
 from infra.keep.egress import seal_egress
 from infra.keep.egress.resolver import as_resolver, names_of_model, resolver_command
 from infra.keep.egress.rules import RulesError, closed_networks
+from infra.keep.egress.seal_egress import Users
 from infra.keep.git_door import daemon
 from infra.keep.git_door.door_files import memory_bytes
 from infra.keep.seal import bare_repository, loopback, surroundings
@@ -24,6 +25,7 @@ from infra.keep.services import health_checks
 from infra.keep.services.services import Service, begin, doors
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.zones import Zones
+from infra.keep.web_door import package_tools
 from infra.shared import arguments, report_titles
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -37,7 +39,7 @@ from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.watcher_file import Report
 from infra.watcher import watch
 
-CELL_USER, RESOLVER_USER, EXAMINER_USER = "agent", "resolver", "examiner"
+CELL_USER, RESOLVER_USER, EXAMINER_USER, WEB_USER = "agent", "resolver", "examiner", "web"
 """Of the image."""
 EXAMINATIONS = "/examination"
 """Where they have their checkouts: memory of its own, so that nothing of the cell's can fill it by the way."""
@@ -75,9 +77,10 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
     if found:
         raise Refused("; ".join(found))
     settings = read_settings(settings_path)
-    cell, who_asks, examiner = (user_named(name) for name in (CELL_USER, RESOLVER_USER, EXAMINER_USER))
+    cell, who_asks, examiner, web = map(user_named, (CELL_USER, RESOLVER_USER, EXAMINER_USER, WEB_USER))
+    mode = settings.egress.mode
     leave_groups()
-    prove = seal_egress.put_on(settings.egress, upstream, who_asks, host)
+    prove = seal_egress.put_on(settings.egress, upstream, Users(who_asks, web, cell), host)
     loopback.answer_at_once()
     names = resolver(settings, upstream, who_asks, host)
     if names.once:
@@ -95,12 +98,13 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
         settings_path,
         places,
         daemon.url(places),
-        [*doors(settings_path, places), git_daemon(places, settings), names],
+        [*doors(settings_path, places, web, package_tools.port(mode)), git_daemon(places, settings), names],
         cell,
         by_daemon=True,
         proof=holds,
         examiner=examiner,
         scratch=EXAMINATIONS,
+        also=package_tools.environment(mode),
     )
 
 
@@ -132,7 +136,7 @@ def resolver(settings: Settings, upstream: str, who: Identity, host: Sequence[st
     With the allowlist it writes packet rules, by a right that is given up a moment after it was started."""
     names = names_of_model(settings.model)
     words = resolver_command(settings.egress, (upstream,), names, closed=closed_networks(host))
-    if settings.egress.mode == "open":
+    if settings.egress.mode != "allowlist":
         return Service("resolver", words, identity=who, output="resolver.log")
     if who.uid is None or who.gid is None:
         raise ValueError("the resolver has no user of its own; the image makes it")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-LET_THROUGH = frozenset({"cell_out", "keep_out", "dns_out", "dns_in", "tcp_in", "last_words"})
+LET_THROUGH = frozenset({"cell_out", "keep_out", "web_out", "dns_out", "dns_in", "tcp_in", "last_words"})
 OWN = frozenset({"canary", "multicast_report"})
 """Rejected, but of the keep's or the kernel's own making."""
 

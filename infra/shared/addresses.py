@@ -78,6 +78,13 @@ def is_private(address: Address) -> bool:
     return address.is_multicast or not address.is_global
 
 
+def is_inner(address: Address) -> bool:
+    """Whether it is private or means this machine, also where IPv6 wraps it: who connects to ::ffff:127.0.0.1 reaches
+    127.0.0.1."""
+    inner = _embedded(address) if isinstance(address, IPv6Address) else None
+    return any(each.is_loopback or each.is_unspecified or is_private(each) for each in (address, inner or address))
+
+
 def _embedded(address: IPv6Address) -> IPv4Address | None:
     for network, shift in _EMBEDDING:
         if address in network:

@@ -133,9 +133,13 @@ class PolicySettings(Section, frozen=True):
     ['git push *'], why: I push}]; conditions: tools, effects, commands, paths, domains."""
 
 
+EgressMode = Literal["open", "allowlist", "door"]
+
+
 class EgressSettings(Section, frozen=True):
-    mode: Literal["open", "allowlist"] = "open"
-    """open: the agent reaches every public address; allowlist: the names in `allow` only. For the sealed container."""
+    mode: EgressMode = "open"
+    """open: the agent reaches every public address; allowlist: the names in `allow` only; door: nothing but the keep's
+    doors, pages by its web tools and packages from `web.package_hosts`. For the sealed container."""
     allow: tuple[str, ...] = ()
     """allowlist only: names that the agent may reach, each with all names below it, such as [pypi.org]."""
     ipv6: bool = True

@@ -23,6 +23,7 @@ from infra.shared.policy import problem_with_size, problems_with_rules
 from infra.shared.protection import MAX_PATTERNS, problem_with_branch_pattern, problem_with_file_pattern
 from infra.shared.section import Section
 from infra.shared.settings import ProtectedSettings, Settings, policy_of
+from infra.shared.web_settings import problems_with_web
 
 
 class SettingsError(ValueError):
@@ -121,6 +122,8 @@ def _settings(raw: Any, source: str) -> Settings:
             raise SettingsError(f"{source}: egress.allow: {problem}")
     _refuse_bad_patterns(settings.protected, source)
     if wrong := problems_with_notify(settings.notify):
+        raise SettingsError("\n".join(f"{source}: {problem}" for problem in wrong))
+    if wrong := tuple(problems_with_web(settings.web)):
         raise SettingsError("\n".join(f"{source}: {problem}" for problem in wrong))
     too_long = problem_with_size(policy_of(settings))
     if too_long:

@@ -32,6 +32,7 @@ _LESS = frozenset(
         # `limits.cpu_seconds` has to be at least as long as the first two; and `down` waits for the third.
         *("limits.bash_seconds", "limits.validation_seconds", "limits.grace_seconds"),
         *("limits.tokens_per_hour", "limits.steps_per_hour", "model.max_tokens"),
+        *("web.fetch_seconds", "web.page_bytes"),
         *("podman.pids", "podman.open_files", "podman.memory_bytes", "podman.cpus", "podman.tmp_bytes"),
     )
 )
@@ -45,11 +46,13 @@ _STEPS: Mapping[str, tuple[Any, ...]] = {
     "rehearse": (False, True),
     "autonomy": ("merge", "propose", "frozen"),
     "budget.unpriced": (True, False),
-    "egress.mode": ("open", "allowlist"),
+    "egress.mode": ("open", "allowlist", "door"),
     "egress.ipv6": (True, False),
     "policy.default": ("allow", "ask", "deny"),
     "policy.private_networks": ("allow", "deny"),
     "podman.network": ("auto", "none"),
+    "web.robots": (False, True),
+    "web.keep_raw_html": (True, False),
 }
 """From what gives the agent most to what gives it least."""
 _RULES = "policy.rules"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import regex
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")
 _HIDDEN = (
     r"[[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\p{Control}\p{Surrogate}"
     r"\p{Line_Separator}\p{Paragraph_Separator}"
@@ -48,6 +49,22 @@ def spelled_name(name: str) -> str:
     if name.isascii():
         return spelled(name)
     return _compiled(_ODD_IN_NAMES).sub(lambda match: _number(ord(match[0])), name)
+
+
+def without_invisible(text: str, kept: str = "") -> tuple[str, int]:
+    """`text` without each character that shows nothing, or moves or hides others, and how many those were. Those in
+    `kept` stay as they are."""
+    count = 0
+
+    def left(match: re.Match[str] | regex.Match[str]) -> str:
+        nonlocal count
+        stays = "".join(char for char in match[0] if char in kept)
+        count += len(match[0]) - len(stays)
+        return stays
+
+    if text.isascii():
+        return _CONTROLS.sub(left, text), count
+    return _compiled(f"(?:{_HIDDEN})+").sub(left, text), count
 
 
 def without_ignorable(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -38,6 +39,7 @@ NAMES = {
 class FarEnd:
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {}
+        self.tls: ssl.SSLContext | None = None
         self.questions: list[tuple[str, int]] = []
         self.asked: dict[str, int] = {}
         self.held: list[socket.socket] = []
@@ -143,9 +145,13 @@ class FarEnd:
         with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as caller:
             caller.sendto(bytes.fromhex(packet), (to, 0))
 
-    def publish(self, pages: dict[str, str]) -> None:
-        """What port 80 serves, by path."""
+    def publish(self, pages: dict[str, str], certificate: str = "") -> None:
+        """What port 80 serves, by path; with a file that holds a certificate and its key, port 443 as well, by TLS."""
         self.pages = {path: base64.b64decode(text) for path, text in pages.items()}
+        self.tls = None
+        if certificate:
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(certificate)
 
     # --- who listens ---------------------------------------------------------------------------------
 
@@ -178,8 +184,8 @@ class FarEnd:
                 self.heard.append(heard.decode())
                 caller.sendall(heard)
 
-    def _answer(self, caller: socket.socket, port: int) -> None:
-        with caller, contextlib.suppress(OSError):
+    def _answer(self, plain: socket.socket, port: int) -> None:
+        with contextlib.suppress(OSError), self._secured(plain, port) as caller:
             if port == 53:
                 size = struct.unpack("!H", _exactly(caller, 2))[0]
                 reply = self._resolve(_exactly(caller, size))
@@ -198,6 +204,16 @@ class FarEnd:
             body = page or b""
             head = f"HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
             caller.sendall(head.encode() + body)
+
+    def _secured(self, caller: socket.socket, port: int) -> socket.socket:
+        """Raises OSError."""
+        if port != 443 or self.tls is None:
+            return caller
+        try:
+            return self.tls.wrap_socket(caller, server_side=True)
+        except OSError:
+            caller.close()
+            raise
 
     def _receive(self, family: socket.AddressFamily, port: int) -> None:
         receiver = socket.socket(family, socket.SOCK_DGRAM)

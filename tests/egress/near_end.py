@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,18 +21,19 @@ from typing import IO, Any, NamedTuple
 from host.container import counters
 from infra.keep.egress import canary, rules, seal_egress
 from infra.keep.egress.resolver import as_resolver, resolver_command
+from infra.keep.web_door import package_tools
 from infra.shared.identity import Identity
-from infra.shared.settings import EgressSettings
+from infra.shared.settings import EgressMode, EgressSettings
 from tests.egress import attempts
 from tests.egress.peer import ask, serve
 
-AGENT, RESOLVER = 1000, 990
+AGENT, RESOLVER, WEB, EXAMINER = 1000, 990, 970, 980
 UPSTREAM4, UPSTREAM6 = "10.0.2.3", "fd00::3"
 HOST = ("198.4.4.4", "2a00:1450:4001::53")
 """Public addresses that are said to be the machine's own."""
 NAMES_LISTED = 4
 """As many as any test lists; sets that nobody fills are no matter."""
-EXITS = rules.Exits(RESOLVER, (UPSTREAM4, UPSTREAM6), host=HOST)
+EXITS = rules.Exits(RESOLVER, WEB, (UPSTREAM4, UPSTREAM6), host=HOST)
 
 NET_RAW = 1 << 13
 
@@ -46,6 +48,8 @@ USERS = {
     "forger": User(AGENT, NET_RAW),  # more than the real cell can ever have
     "resolver": User(RESOLVER),
     "keep": User(0),
+    "web": User(WEB),
+    "examiner": User(EXAMINER),
 }
 
 
@@ -98,6 +102,8 @@ class NearEnd:
         self.users = {name: self._start(user) for name, user in USERS.items()}
         self.resolver: subprocess.Popen[bytes] | None = None
         self.log = self.folder / "dnsmasq.log"
+        self.packages: subprocess.Popen[bytes] | None = None
+        self.trace = self.folder / "web.jsonl"
 
     def _start(self, user: User) -> tuple[IO[str], IO[str]]:
         asked_read, asked_write = os.pipe()
@@ -146,27 +152,39 @@ class NearEnd:
     def nft(self, text: str) -> None:
         rules.load_text(text)
 
-    def load(self, allowlist: bool = False, ipv6: bool = True, replaced: dict[str, str] | None = None) -> None:
+    def load(self, mode: EgressMode = "open", ipv6: bool = True, replaced: dict[str, str] | None = None) -> None:
         """The product's rules. `replaced`: words of the text, for what would otherwise take ten minutes."""
-        text = rules.rules_text(EXITS._replace(listed=NAMES_LISTED if allowlist else None, ipv6=ipv6))
+        text = rules.rules_text(EXITS._replace(mode=mode, listed=NAMES_LISTED, ipv6=ipv6))
         for old, new in (replaced or {}).items():
             if old not in text:
                 raise AssertionError(f"the rules do not say {old!r}")
             text = text.replace(old, new)
         rules.load_text(text)
 
-    def seal(self, mode: str = "open") -> list[str]:
+    def seal(self, mode: EgressMode = "open") -> list[str]:
         """The product's own seal; what its proof says at once, without the rules, and without the canary."""
-        egress = EgressSettings(mode="allowlist" if mode == "allowlist" else "open")
-        why = seal_egress.put_on(egress, UPSTREAM4, Identity(RESOLVER, RESOLVER))
+        why = self._sealed(mode)
         told = [why()]
         self.unload()
         told.append(why())
-        self.load()
+        self.load(mode)
         self.ip(f"address del {canary.V6.address}/{canary.V6.prefix} dev lo")
         told.append(why())
         canary.place([canary.V6])
         return [*told, why()]
+
+    def seal_and_swap(self, mode: EgressMode, instead: EgressMode) -> list[str]:
+        """What the proof of one mode says with its own rules, with those of another, and with its own again."""
+        why = self._sealed(mode)
+        told = [why()]
+        for each in (instead, mode):
+            self.load(each)
+            told.append(why())
+        return told
+
+    def _sealed(self, mode: EgressMode) -> Callable[[], str]:
+        users = seal_egress.Users(*(Identity(uid, uid) for uid in (RESOLVER, WEB, AGENT)))
+        return seal_egress.put_on(EgressSettings(mode=mode), UPSTREAM4, users)
 
     def load_by(self, nft: str) -> None:
         rules.load_rules(EXITS, nft=(nft,))
@@ -198,15 +216,17 @@ class NearEnd:
         proof = canary.prove(canary.V4 if version == 4 else canary.V6, seconds)
         return [proof.verdict.name, proof.detail]
 
-    def prove_while(self, name: str, how: str, words: dict[str, Any], times: int) -> list[str]:
-        """Prove again and again while a user is at it; how often with what verdict."""
+    def prove_while(self, name: str, how: str, words: dict[str, Any], times: int, mode: str = "") -> list[str]:
+        """Prove again and again while a user is at it; how often with what verdict, of a mode what its proof says."""
+        cell = Identity(AGENT, 0)
         to, back = self.users[name]
         to.write(json.dumps({"call": how, "with": words}) + "\n")
         to.flush()
         found = []
         for number in range(times):
             time.sleep(0.01)
-            found.append(self.prove(4 + number % 2 * 2, 0.9)[0])
+            one = (canary.V4, canary.V6)[number % 2]
+            found.append(seal_egress.why_not([one], cell) if mode else self.prove(4 + number % 2 * 2, 0.9)[0])
         back.readline()
         return found
 
@@ -218,14 +238,14 @@ class NearEnd:
 
     def start_resolver(
         self,
-        mode: str = "open",
+        mode: EgressMode = "open",
         allow: list[str] | None = None,
         keep: list[str] | None = None,
         may_list: bool = True,
     ) -> None:
         """The product's command line, and wait until it answers. `may_list`: it has what it takes to fill the sets."""
         self.stop_resolver()
-        egress = EgressSettings(mode="allowlist" if mode == "allowlist" else "open", allow=tuple(allow or ()))
+        egress = EgressSettings(mode=mode, allow=tuple(allow or ()))
         command = resolver_command(
             egress, [UPSTREAM4], keep or [], may_list=may_list, closed=rules.closed_networks(HOST)
         )
@@ -243,6 +263,28 @@ class NearEnd:
         while attempts.dns("is-up.lan", seconds=0.1)[0] != 3:
             if time.monotonic() > deadline or self.resolver.poll() is not None:
                 raise AssertionError(f"dnsmasq does not answer: {self.log.read_text()}")
+
+    def start_packages(self, hosts: list[str]) -> None:
+        """The way to package indexes, as the web door's user; who can read the interpreter, wherever it lies."""
+        reads = "-all,+dac_read_search"
+        become = ["setpriv", f"--reuid={WEB}", f"--regid={WEB}", "--clear-groups", "--pdeathsig", "KILL"]
+        become += [f"--inh-caps={reads}", f"--ambient-caps={reads}", "--no-new-privs", "--"]
+        words = [sys.executable, "-m", "tests.egress.package_door", str(package_tools.PORT), *hosts]
+        with self.trace.open("wb") as trace, (self.folder / "packages.log").open("wb") as errors:
+            self.packages = subprocess.Popen([*become, *words], stdin=subprocess.DEVNULL, stdout=trace, stderr=errors)
+        deadline = time.monotonic() + 10
+        while attempts.connect_plainly("127.0.0.1", package_tools.PORT) != attempts.REACHED:
+            if time.monotonic() > deadline or self.packages.poll() is not None:
+                raise AssertionError(f"it does not answer: {(self.folder / 'packages.log').read_text()}")
+            time.sleep(0.02)
+
+    def stop_packages(self) -> list[Any]:
+        """Gives its trace."""
+        if self.packages:
+            self.packages.kill()
+            self.packages.wait()
+            self.packages = None
+        return [json.loads(line) for line in self.trace.read_text().splitlines()]
 
     def stop_resolver(self) -> None:
         if self.resolver:
@@ -279,15 +321,14 @@ def main(folder: str) -> None:
     near = NearEnd(folder)
     names = (
         *("as_user", "counted", "hello", "ip", "listed", "load", "load_by", "load_from", "nft", "place", "prove"),
-        *("prove_while", "reload_while", "resolver_log", "resolver_status", "run", "seal", "settle"),
-        *("start_resolver", "stop_resolver", "unload"),
+        *("prove_while", "reload_while", "resolver_log", "resolver_status", "run", "seal", "seal_and_swap", "settle"),
+        *("start_packages", "start_resolver", "stop_packages", "stop_resolver", "unload"),
     )
     with contextlib.ExitStack() as stack:
         stack.callback(near.stop_resolver)
+        stack.callback(near.stop_packages)
         serve({name: getattr(near, name) for name in names})
 
 
 if __name__ == "__main__":
-    import sys
-
     main(sys.argv[1])

@@ -19,7 +19,7 @@ NO_SUCH_NAME = 3
 
 @pytest.fixture
 def narrow(nets: Nets) -> Iterator[Nets]:
-    nets.near.ask("load", allowlist=True)
+    nets.near.ask("load", mode="allowlist")
     nets.near.ask("start_resolver", **LISTED)
     nets.far.ask("forget")
     nets.arrived()
@@ -85,7 +85,7 @@ def test_the_keep_reaches_the_model_and_the_cell_does_not(narrow: Nets) -> None:
 
 def test_an_address_leaves_the_list(nets: Nets) -> None:
     """When nobody resolved or used it for a while; in use it stays, and resolving brings it back."""
-    nets.near.ask("load", allowlist=True, replaced={"timeout 10m": "timeout 1s"})
+    nets.near.ask("load", mode="allowlist", replaced={"timeout 10m": "timeout 1s"})
     nets.near.ask("start_resolver", **LISTED)
     assert nets.try_as("agent", "dns", name="index.example")[0] == 0
     assert nets.try_as("agent", "hold", key="used", to=PUBLIC4, port=ECHO_PORT) == REACHED
@@ -105,7 +105,7 @@ def test_an_address_leaves_the_list(nets: Nets) -> None:
 
 def test_without_its_capability_the_resolver_lists_nothing(nets: Nets) -> None:
     """It fails closed: the name is resolved, and leads nowhere."""
-    nets.near.ask("load", allowlist=True)
+    nets.near.ask("load", mode="allowlist")
     nets.near.ask("start_resolver", **LISTED, may_list=False)
     assert nets.try_as("agent", "dns", name="index.example") == [0, [PUBLIC4]]
     assert nets.try_as("agent", "tcp", to=PUBLIC4, port=443) == "EHOSTUNREACH"
@@ -137,7 +137,7 @@ def test_an_answer_leads_to_no_closed_address(narrow: Nets) -> None:
 
 def test_what_one_name_opens_is_bounded(nets: Nets) -> None:
     """Whoever answers for a listed name opens so many addresses and no more, and takes nothing from other names."""
-    nets.near.ask("load", allowlist=True, replaced={"size 256": "size 2"})
+    nets.near.ask("load", mode="allowlist", replaced={"size 256": "size 2"})
     nets.near.ask("start_resolver", **LISTED | {"allow": ["many.example", "index.example"]})
     for number in range(1, 5):
         assert nets.try_as("agent", "dns", name=f"n{number}.many.example") == [0, [f"93.184.217.{number}"]]

@@ -146,7 +146,7 @@ def test_a_cell_that_runs_against_the_wall_does_not_spoil_the_proof(
     assert found == ["REJECTED"] * 40
 
 
-@pytest.mark.parametrize("mode", ["open", "allowlist"])
+@pytest.mark.parametrize("mode", ["open", "allowlist", "door"])
 def test_the_seal_in_one_call(bare_nets: Nets, mode: str) -> None:
     """Rules, canary and proof; what it gives back notices when the rules or the canary are gone, and come back."""
     good, unloaded, alone, again = bare_nets.near.ask("seal", mode=mode)
@@ -174,7 +174,7 @@ def test_the_rules_need_no_list_of_protocols(bare_nets: Nets) -> None:
     """A small image has no /etc/protocols and no /etc/services: nft must not have to look a name up."""
     nets = bare_nets
     path = nets.folder / "rules.nft"
-    path.write_text(rules_text(EXITS._replace(listed=2)))
+    path.write_text(rules_text(EXITS._replace(mode="allowlist", listed=2)))
     hide = "for file in /etc/protocols /etc/services; do [ ! -e $file ] || mount --bind /dev/null $file; done"
     for check, good in (('nft --check --file "$0"', True), ("! grep -q . /etc/protocols", True), ("false", False)):
         command = ["unshare", "--mount", "sh", "-c", f"{hide} && {check}", str(path)]

@@ -76,7 +76,7 @@ def test_install_with_the_open_rules(open_nets: Nets) -> None:
 
 def test_download_with_the_allowlist(nets: Nets) -> None:
     """The index is listed: it works. It is not: it does not, and says so at once."""
-    nets.near.ask("load", allowlist=True)
+    nets.near.ask("load", mode="allowlist")
     publish(nets)
     nets.near.ask("start_resolver", mode="allowlist", allow=["index.example"])
     target = open_folder(nets, "listed")

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from host.container.host_networks import networks_of
 from infra.keep.egress.rules import FOLDER, Exits, RulesError, closed_networks, load_rules, prelude, rules_text
+from infra.keep.git_door import daemon
 
-EXITS = Exits(990, ("10.0.2.3", "fd00::3"))
+EXITS = Exits(990, 970, ("10.0.2.3", "fd00::3"))
 
 
 def test_the_prelude_says_who_and_with_whom() -> None:
@@ -23,13 +24,14 @@ def test_the_prelude_says_who_and_with_whom() -> None:
     exits = EXITS._replace(host=("198.4.4.4", "2a00:1450:4001::/48", "fe80::1%eth0"))
     assert prelude(exits).splitlines() == [
         "define resolver_uid = 990",
+        "define web_uid = 970",
         "define upstream4 = { 10.0.2.3 }",
         "define host4 = { 198.4.4.4/32 }",
         "define upstream6 = { fd00::3 }",
         "define host6 = { 2a00:1450:4001::/48, fe80::1/128 }",
         "define v6_world = 2000::/3",
     ]
-    without = Exits(990, ("1.1.1.1",), ipv6=False)
+    without = Exits(990, 970, ("1.1.1.1",), ipv6=False)
     assert "define upstream6 = { }\n" in prelude(without)
     assert "define v6_world = ::/128\n" in prelude(without)
 
@@ -39,6 +41,7 @@ def test_the_prelude_says_who_and_with_whom() -> None:
     [
         EXITS._replace(resolver_uid=0),
         EXITS._replace(resolver_uid=2**32 - 1),
+        *(EXITS._replace(web_uid=bad) for bad in (0, 2**32 - 1, 990)),
         *(EXITS._replace(upstreams=(bad,)) for bad in ("", "dns.example", "127.0.0.53", "::1", "0.0.0.0", "224.0.0.1")),
         *(EXITS._replace(upstreams=(bad,)) for bad in ("fe80::1%eth0", "10.0.2.3:53", "10.0.2.3 }\nflush ruleset")),
         *(EXITS._replace(host=(bad,)) for bad in ("example.org", "1.2.3.4/33", "1.2.3.4 }")),
@@ -54,17 +57,24 @@ def test_what_is_no_address_is_refused(exits: Exits) -> None:
 def test_no_text_gets_into_the_defines(addresses: list[ipaddress.IPv4Address], words: list[str]) -> None:
     """Whatever is given as an address, a define holds addresses or there is none."""
     try:
-        text = prelude(Exits(990, ("10.0.2.3",), host=(*map(str, addresses), *words)))
+        text = prelude(Exits(990, 970, ("10.0.2.3",), host=(*map(str, addresses), *words)))
     except ValueError:
         return
     for line in text.splitlines():
         assert re.fullmatch(r"define [a-z_0-9]+ = ([0-9a-f:./]+|\{ [0-9a-f:./, ]*\})", line)
 
 
-def test_the_allowlist_comes_on_top() -> None:
-    """One text, so that nft takes both files in one transaction."""
-    wide, narrow = rules_text(EXITS), rules_text(EXITS._replace(listed=2))
+NARROW, BEHIND_DOORS = EXITS._replace(mode="allowlist", listed=2), EXITS._replace(mode="door", listed=2)
+
+
+def test_a_mode_comes_on_top() -> None:
+    """One text, so that nft takes all files in one transaction; a mode that there is not is refused."""
+    wide, narrow, closed = map(rules_text, (EXITS._replace(listed=2), NARROW, BEHIND_DOORS))
     assert narrow.startswith(wide)
+    assert closed.startswith(wide)
+    assert "listed4" not in closed
+    with pytest.raises(ValueError, match=r"egress\.mode is 'shut'; expected one of open, allowlist, door"):
+        rules_text(EXITS._replace(mode="shut"))  # type: ignore[arg-type]
     assert {"set listed4_0", "set listed6_0", "set listed4_1", "set listed6_1"} == set(
         re.findall(r"set listed\w+", narrow)
     )
@@ -84,20 +94,27 @@ def test_what_the_rules_close_is_known_by_its_networks() -> None:
 
 def test_every_define_is_used_and_every_use_defined() -> None:
     """Nothing is left over in the files."""
-    text = rules_text(EXITS._replace(listed=2))
-    assert set(re.findall(r"^define (\w+)", text, re.M)) == set(re.findall(r"^[^#\n]*?\$(\w+)", text, re.M))
+    for exits in (NARROW, BEHIND_DOORS):
+        text = rules_text(exits)
+        assert set(re.findall(r"^define (\w+)", text, re.M)) == set(re.findall(r"^[^#\n]*?\$(\w+)", text, re.M))
 
 
 def test_every_counter_is_used() -> None:
     """A name that is counted is the name of a rule, and the other way round."""
-    text = "\n".join(line.partition("#")[0] for line in rules_text(EXITS._replace(listed=2)).splitlines())
-    made = set(re.findall(r"^ *counter (\w+) \{", text, re.M))
-    assert made == set(re.findall(r'"(\w+)"(?= (?:goto refused|drop|accept)|,| \}|$)', text, re.M))
+    for exits in (NARROW, BEHIND_DOORS):
+        text = "\n".join(line.partition("#")[0] for line in rules_text(exits).splitlines())
+        made = set(re.findall(r"^ *counter (\w+) \{", text, re.M))
+        assert made == set(re.findall(r'"(\w+)"(?= (?:goto (?:refused|walled)|drop|accept)|,| \}|$)', text, re.M))
+
+
+def test_the_rules_know_the_git_daemons_port() -> None:
+    """It is written there as a number."""
+    assert f'tcp dport {daemon.PORT} counter name "web_to_git" goto refused' in rules_text(EXITS)
 
 
 def test_the_files_are_for_reading() -> None:
     """They are the rules themselves; nobody runs them."""
-    for name in ("egress.nft", "allowlist.nft", "listed.nft"):
+    for name in ("egress.nft", "allowlist.nft", "listed.nft", "door.nft"):
         assert not os.stat(f"{FOLDER}/{name}").st_mode & stat.S_IXUSR
 
 

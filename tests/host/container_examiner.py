@@ -32,6 +32,7 @@ def main() -> None:
         "prefix": sys.prefix,
         "agent": pwd.getpwnam("agent")[2:4],
         "resolver": pwd.getpwnam("resolver")[2:4],
+        "web": pwd.getpwnam("web")[2:4],
         "hosts": _text("/etc/hosts"),
         "modes": {path: _mode(path) for path in ("/mnt/remote", "/run/minifram", "/bot", "/tmp")},
     }

@@ -167,7 +167,7 @@ def test_the_project_s_own_image(desk: ContainerDesk) -> None:
     for what in ("raising", "writable", "left", "missing", "uncompiled"):
         assert seen[what] == [], what
     assert seen["prefix"] == "/opt/minifram/.venv"
-    assert (seen["agent"][:2], seen["resolver"]) == ([1000, 1000], [990, 990])
+    assert (seen["agent"][:2], seen["resolver"], seen["web"]) == ([1000, 1000], [990, 990], [970, 970])
     assert seen["hosts"].splitlines()[0].startswith("127.0.0.1 localhost")
     assert seen["modes"] == {"/mnt/remote": 0o700, "/run/minifram": 0o711, "/bot": 0o755, "/tmp": 0o1777}
     desk.podman("rmi", "--force", image)

@@ -15,6 +15,9 @@ from bench.sealed.agent import SealedAgent, born, until
 from bench.sealed.project import Project
 from infra.keep.seal.capabilities import FOR_WATCHING, bits
 from infra.shared.exit_codes import Exit
+from tests.egress import index
+from tests.egress.far_end import PUBLIC4
+from tests.sealed.world import World, world_of
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
@@ -166,8 +169,21 @@ def test_what_is_planted_in_the_repository_keeps_the_agent_out(agent: SealedAgen
     until(lambda: agent.serves(2), "it serves again")
 
 
+FETCH = """
+import http.client, json, socket, sys
+class Door(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect("/run/minifram/web.sock")
+door = Door("web-door", timeout=60)
+door.request("POST", "/v1/fetch", json.dumps({"url": sys.argv[1]}), {"Content-Type": "application/json"})
+print(door.getresponse().read().decode())
+"""
+
+
 def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
-    """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container."""
+    """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container.
+    With the doors alone it asks for no name and sends no packet; it reads a page by the web door, and pip installs."""
     agent.minifram("up")
     agent.as_agent("for each in a b c; do getent hosts $each.tunnel.example; done")
     # Loopback is for loopback addresses: here an attempt that needs no other network.
@@ -180,6 +196,50 @@ def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
     shown = agent.minifram("egress").stdout
     assert "tunnel.example" in shown
     assert "loopback" in shown
+
+    agent.settings(f"model: {{provider: scripted}}\negress: {{mode: door}}\nweb: {{package_hosts: [{index.HOST}]}}\n")
+    agent.minifram("restart")
+    with world_of(agent) as world:
+        _behind_doors(agent, world)
+
+
+def _behind_doors(agent: SealedAgent, world: World) -> None:
+    folder = agent.user.directory(f"index-{agent.name}")
+    key, shown = index.certificate(folder)
+    key.chmod(0o644)
+    world.ask("publish", pages=index.pages(), certificate=str(key))
+    (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
+    environment = agent.podman("unshare", "cat", f"/proc/{runner}/environ").split("\0")
+    proxied = " ".join(pair for pair in environment if pair.lower().startswith(("https_proxy", "no_proxy")))
+    assert proxied.count("3128") == 2
+
+    def alone(command: str) -> str:
+        """As the cell does it, with what the runner gives to all that it starts."""
+        return agent.as_agent(f"export {proxied}; {command}")
+
+    assert "hello" in alone(f"python3.11 -c '{FETCH}' http://pages.example/")
+    alone(f"printf %s '{shown.read_text()}' >/tmp/index.crt")
+    pip = "python -m pip install --no-cache-dir --disable-pip-version-check --cert /tmp/index.crt --retries 1"
+    told = alone(f"{pip} --target /tmp/got --index-url https://{index.HOST}/simple/ sealedpkg")
+    assert "Successfully installed sealedpkg-1.0" in told
+    told = alone(f"{pip} --index-url https://{index.OTHER}/simple/ none")
+    assert f"{index.OTHER} is not in web.package_hosts" in told
+    assert {port for _, port in world.arrived()} == {53, 80, 443}, "the control: these did arrive"
+
+    connect = "socket.create_connection((sys.argv[1], 443), 5)"
+    for plainly in (connect, "urllib.request.urlopen('http://' + sys.argv[1])"):
+        for where in (PUBLIC4, "secret.of.a.name.example"):
+            said = alone(f'python3.11 -c "import socket, sys, urllib.request; {plainly}" {where}')
+            assert "No route to host" in said or "name resolution" in said, said
+    assert world.arrived() == set()
+    trace = [json.loads(line) for line in agent.read(f"{agent.home.state}/web.jsonl").splitlines()]
+    seen = [(line["status"], line["origin"]) for line in trace]
+    assert seen[0] == ("ok", "http://pages.example")
+    assert {*seen[1:]} == {("package", f"https://{index.HOST}"), ("denied", f"https://{index.OTHER}")}
+    (door,) = (one for one in agent.inside() if "infra.web_door" in one.words and "setpriv" not in one.words)
+    assert (door.held.permitted, door.held.effective) == (0, 0)
+    rejected = json.loads(agent.minifram("egress", "--json").stdout)["rejected"]
+    assert {"not_by_door", "dns_by_cell"} <= rejected.keys()
 
 
 COMET = """

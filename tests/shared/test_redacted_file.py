@@ -297,5 +297,5 @@ def test_every_chain_of_a_log_ends_with_the_redacting_one() -> None:
     rendering = [path for path in (ROOT / "infra").rglob("*.py") if "JSONRenderer(" in path.read_text()]
     assert [str(path.relative_to(ROOT)) for path in rendering] == ["infra/shared/log.py"]
     programs = [path for path in (ROOT / "infra").glob("*.py") if "__main__" in path.read_text()]
-    serving = {"watcher.py", "git_door.py", "model_door.py", "runner.py"}
+    serving = {"watcher.py", "git_door.py", "model_door.py", "web_door.py", "runner.py"}
     assert {path.name for path in programs if "guard_stderr()" in path.read_text()} == serving

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = {"infra.watcher": "keep", "infra.git_door": "keep", "infra.model_door": "keep", "infra.seal": "keep"} | {
+_OF_THE_KEEP = ("watcher", "git_door", "model_door", "web_door", "seal")
+PROGRAMS = {f"infra.{name}": "keep" for name in _OF_THE_KEEP} | {
     "infra.runner": "cell",
     "host.cli": "host",
     "host.__main__": "host",

@@ -72,6 +72,7 @@ ERRORS: Final[Mapping[str, ErrorKind]] = {
     ),
     "timeout": ErrorKind(TIMEOUT, True, "give it less to do, or more time"),
     "git_error": ErrorKind(UNAVAILABLE, True, "try it once more; if it fails again, say so in your report"),
+    "unavailable": ErrorKind(UNAVAILABLE, True, "try it again later, or do without and say so in your report"),
     "not_run": ErrorKind(UNAVAILABLE, True, "ask for it again if it is still to be done", NOT_RUN),
     "refused": _FAILED_ACT,
     "os_error": _FAILED_ACT,

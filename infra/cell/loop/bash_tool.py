@@ -19,6 +19,7 @@ from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
+from infra.shared.paths import ROOT, WEB_SOCKET_VARIABLE
 from infra.shared.protocol.calls import TOOLS
 
 CWD = {"type": "string", "description": "the directory to run it in; the checkout when left out"}
@@ -32,14 +33,21 @@ BASH = ToolSpec(
 )
 
 
+PROGRAMS = f"{ROOT}/infra/cell/bin"
 END_SECONDS = 5.0
 """For ending a command whose time is over, and for keeping its output."""
 
 
 def bash_tool(
-    checkout: str, most_seconds: float, output_chars: int, interruption: Interruption, is_for_events: bool = False
+    checkout: str,
+    most_seconds: float,
+    output_chars: int,
+    interruption: Interruption,
+    is_for_events: bool = False,
+    web_socket: str = "",
 ) -> Tool:
-    """For events, stdout and stderr come apart, and the exit status as a fact alone."""
+    """For events, stdout and stderr come apart, and the exit status as a fact alone. `web_socket` is for commands that
+    read the web."""
     spill = Spill(checkout)
 
     def act(given: Mapping[str, Any], all_seconds: float) -> ToolResult:
@@ -54,7 +62,7 @@ def bash_tool(
             ran = command.run(
                 ["bash", "-c", given["command"]],
                 cwd=where,
-                env=environment(),
+                env=environment(web_socket),
                 seconds=seconds,
                 output_chars=output_chars,
                 interruption=interruption,
@@ -91,9 +99,14 @@ def _kept(spill: Spill, whole: bytes) -> tuple[tuple[str, ...], str]:
     return (path,), f"[{'the whole' if len(whole) < MOST_BYTES else f'its first {MOST_BYTES} bytes'}: {path}]\n"
 
 
-def environment() -> dict[str, str]:
-    """What commands of the model inherit: all but the value that makes a process a runner."""
-    return {name: value for name, value in os.environ.items() if name != boot.VARIABLE}
+def environment(web_socket: str = "") -> dict[str, str]:
+    """What commands of the model inherit: all but the value that makes a process a runner; and the programs of ours
+    that are for them."""
+    kept = {name: value for name, value in os.environ.items() if name != boot.VARIABLE}
+    if not web_socket:
+        return kept
+    path = f"{kept.get('PATH', os.defpath)}{os.pathsep}{PROGRAMS}"
+    return kept | {"PATH": path, WEB_SOCKET_VARIABLE: web_socket}
 
 
 def shown(ran: command.Ran, seconds: float, where: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The seven tools of a runner in its checkout."""
+"""The nine tools of a runner in its checkout."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import Gate
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.loop.web_tools import FETCH_PAGE, WEB_SEARCH, web_tools
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 
-SEED_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, DELETE_FILE, BASH, BOOTSTRAP, ROLLBACK)
+SEED_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, DELETE_FILE, BASH, FETCH_PAGE, WEB_SEARCH, BOOTSTRAP, ROLLBACK)
 
 
 def seed_tools(
@@ -26,16 +27,20 @@ def seed_tools(
     gate: Gate | None = None,
     on_timeout: Callable[[float], None] = lambda began: None,
     is_for_events: bool = False,
+    run: str = "",
 ) -> Toolbox:
     """With `is_for_events` they carry out operations, and files are those of the workspace.
 
-    `git` is the checkout's, with the agent's git configuration; `on_bug` and `on_timeout` are those of `Toolbox`."""
+    `git` is the checkout's, with the agent's git configuration; `on_bug` and `on_timeout` are those of `Toolbox`; `run`
+    is the name of the run."""
     limits = boot.limits
+    web = boot.places.web_socket
     workspace = Workspace(checkout, boot.places.bot) if is_for_events else None
     return Toolbox(
         (
             *file_tools(checkout, limits.output_chars, workspace),
-            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, is_for_events),
+            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, is_for_events, web),
+            *web_tools(checkout, web, limits.output_chars, run),
             *hop_tools(boot, git, interruption),
         ),
         gate=gate,

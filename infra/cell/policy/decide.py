@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from infra.cell.policy.commands import Script, read
 from infra.cell.policy.hosts import Hosts, hosts_in
-from infra.cell.policy.patterns import command_allowed, command_forbidden, host_matches, path_matches
+from infra.cell.policy.patterns import command_allowed, command_forbidden, path_matches
 from infra.shared.addresses import is_private, readings
+from infra.shared.host_rules import host_matches
 from infra.shared.policy import ALLOW, DENY, Policy, Rule
 
 PRIVATE = "private_address"

@@ -16,7 +16,8 @@ MAX_CHARS = 1 << 20
 """Of all strings of a call together; the rest is not looked through."""
 MAX_DEPTH = 64
 
-_FETCHING = ("aria2c", "curl", "ftp", "lftp", "wget")
+_WEB = "minifram-web"
+_FETCHING = ("aria2c", "curl", "ftp", "lftp", _WEB, "wget")
 _TALKING = ("nc", "ncat", "netcat", "openssl", "sftp", "socat", "ssh", "telnet")
 _PROBING = ("dig", "mtr", "nmap", "nslookup", "ping", "ping6", "tracepath", "traceroute")
 _ASKING = ("mongosh", "mysql", "psql", "redis-cli")
@@ -47,6 +48,9 @@ def hosts_in(arguments: Any, script: Script | None = None) -> Hosts:
     found: set[str] = set()
     for text in strings:
         found.update(_of_text(text))
+    address = arguments.get("url") if isinstance(arguments, dict) else None
+    if isinstance(address, str):
+        found.update(_of_program((_WEB, address)))
     for words in script.commands if script else ():
         for word in words:
             found.update(_of_text(word))

@@ -1,4 +1,4 @@
-"""The PM's patterns against commands, paths and hosts. Pure.
+"""The PM's patterns against commands and paths. Pure.
 
 `*` stands for any characters, `/` among them, `?` for one, `[ab]` and `[!ab]` for one of a set. In doubt a rule that
 forbids or asks matches, and one that allows does not: capital and small letters are the same for the first alone."""
@@ -6,11 +6,9 @@ forbids or asks matches, and one that allows does not: capital and small letters
 from __future__ import annotations
 
 import fnmatch
-import ipaddress
 from collections.abc import Iterable
 
 from infra.cell.policy.commands import Script, forms
-from infra.shared.addresses import readings
 
 
 def command_forbidden(patterns: Iterable[str], text: str, script: Script) -> bool:
@@ -35,21 +33,6 @@ def path_matches(patterns: Iterable[str], path: str, fold: bool) -> bool:
     parts = path.split("/")
     above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     return any(_matches(pattern.removesuffix("/"), each, fold) for pattern in patterns for each in above)
-
-
-def host_matches(names: Iterable[str], host: str) -> bool:
-    """Whether a host is one of the names or below it, or an address that it may mean lies in one of the networks."""
-    addresses = readings(host)
-    for name in names:
-        try:
-            network = ipaddress.ip_network(name)
-        except ValueError:
-            if host == name or host.endswith(f".{name}"):
-                return True
-        else:
-            if any(address.version == network.version and address in network for address in addresses):
-                return True
-    return False
 
 
 def _matches(pattern: str, text: str, fold: bool) -> bool:

@@ -81,9 +81,9 @@ def work_on(
     def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)
 
-    def toolbox_for(acts: str) -> Toolbox:
+    def toolbox_for(acts: str, run: str = "") -> Toolbox:
         how = (context.boot, context.checkout, context.git, context.interruption)
-        return seed_tools(*how, on_bug, gate, lambda began: end_what_is_left(context, began), acts == OPERATIONS)
+        return seed_tools(*how, on_bug, gate, lambda began: end_what_is_left(context, began), acts == OPERATIONS, run)
 
     start = start_of(context, seen, tasks, toolbox_for, look_back)
     ids = [task.id for task in start.tasks]
@@ -98,7 +98,7 @@ def work_on(
     else:
         transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.steps, start.acts)
 
-    result = _conversation(context, start, toolbox_for(start.acts), transcript, directives, approvals)
+    result = _conversation(context, start, toolbox_for(start.acts, start.name), transcript, directives, approvals)
     context.heartbeat.beat("reporting", TENDING_SECONDS)
     end_what_is_left(context)
     facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}

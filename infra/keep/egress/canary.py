@@ -33,10 +33,24 @@ class Canary(NamedTuple):
     """The socket option that has ICMP errors reported, not only acted on."""
     rejection: tuple[int, int, int]
     """What icmpx admin-prohibited is reported as: origin, type, code."""
+    port: int = PORT
 
 
 V4 = Canary("10.255.255.254", 32, "127.0.0.1", socket.AF_INET, (socket.IPPROTO_IP, 11), (2, 3, 13))
 V6 = Canary("fd00:ffff::1", 128, "::1", socket.AF_INET6, (socket.IPPROTO_IPV6, 25), (3, 1, 1))
+
+
+_HOST_UNREACHABLE = {socket.AF_INET: (2, 3, 1), socket.AF_INET6: (3, 1, 3)}
+"""What icmpx host-unreachable is reported as: by which `door.nft` refuses, and no other rule."""
+RESOLVER = Canary(
+    "127.0.0.1", 8, "127.0.0.1", socket.AF_INET, V4.tells_errors, _HOST_UNREACHABLE[socket.AF_INET], port=53
+)
+"""Nobody's but the keep's and the web door's to ask, where the cell reaches the doors alone."""
+
+
+def walled(one: Canary) -> Canary:
+    """The same, as it answers somebody who reaches the doors alone."""
+    return one._replace(rejection=_HOST_UNREACHABLE[one.family])
 
 
 class Verdict(Enum):
@@ -98,7 +112,7 @@ def prove(one: Canary = V4, answer_seconds: float = ANSWER_SECONDS) -> Proof:
         caller.setsockopt(*one.tells_errors, 1)
         try:
             caller.bind((one.speaker, 0))
-            caller.connect((one.address, PORT))
+            caller.connect((one.address, one.port))
         except BlockingIOError:
             return _judged(one, caller, answer_seconds)
         except OSError as error:

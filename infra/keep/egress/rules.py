@@ -1,5 +1,6 @@
-"""The egress rules as one text, and loading it: a few defines in front of `nftables/egress.nft`, and for the allowlist
-`nftables/allowlist.nft` and for each name `nftables/listed.nft` behind it.
+"""The egress rules as one text, and loading it: a few defines in front of `nftables/egress.nft`, and behind it what the
+mode adds: for the allowlist `nftables/allowlist.nft` and for each name `nftables/listed.nft`, for the doors
+`nftables/door.nft`.
 
 What is loaded replaces what was there in a single transaction, so that there is no moment without rules. Whether
 they hold is proved elsewhere (`canary`)."""
@@ -11,9 +12,10 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from infra.shared.paths import ROOT
+from infra.shared.settings import EgressMode
 
 FOLDER = f"{ROOT}/nftables"
 LOAD_SECONDS = 30.0
@@ -28,10 +30,13 @@ class Exits(NamedTuple):
 
     resolver_uid: int
     """As nft in the container sees it."""
+    web_uid: int
+    """Whose connections the web door's are; as above."""
     upstreams: tuple[str, ...]
     """Addresses of the resolvers that the keep's own asks; private ones are fine."""
-    listed: int | None = None
-    """How many names the cell is bound to; None: to none, it reaches all of the world."""
+    mode: EgressMode = "open"
+    listed: int = 0
+    """allowlist only: how many names the cell is bound to."""
     ipv6: bool = True
     """False: nothing leaves by IPv6."""
     host: tuple[str, ...] = ()
@@ -42,9 +47,11 @@ def prelude(exits: Exits) -> str:
     """The defines that `egress.nft` needs. Raises ValueError for what is not an address."""
     if not 0 < exits.resolver_uid < 2**32 - 1:
         raise ValueError(f"the resolver's uid is {exits.resolver_uid}; expected its own, not root's")
+    if not 0 < exits.web_uid < 2**32 - 1 or exits.web_uid == exits.resolver_uid:
+        raise ValueError(f"the web door's uid is {exits.web_uid}; expected its own, not root's and not the resolver's")
     upstreams = [_upstream(address) for address in exits.upstreams]
     host = [ipaddress.ip_network(address.partition("%")[0], strict=False) for address in exits.host]
-    lines = [f"define resolver_uid = {exits.resolver_uid}"]
+    lines = [f"define resolver_uid = {exits.resolver_uid}", f"define web_uid = {exits.web_uid}"]
     for version in (4, 6):
         lines.append(f"define upstream{version} = {_set(one for one in upstreams if one.version == version)}")
         lines.append(f"define host{version} = {_set(one for one in host if one.version == version)}")
@@ -53,14 +60,19 @@ def prelude(exits: Exits) -> str:
 
 
 def rules_text(exits: Exits, folder: str = FOLDER) -> str:
-    """Everything that is given to nft. Raises ValueError, and RulesError for a file that cannot be read."""
+    """Everything that is given to nft. Raises ValueError, also for a mode that there is not, and RulesError for a file
+    that cannot be read."""
     parts = [prelude(exits), _read(folder, "egress.nft")]
-    if exits.listed is not None:
+    if exits.mode == "allowlist":
         parts.append(_read(folder, "allowlist.nft"))
         name = _read(folder, "listed.nft")
         for number in range(exits.listed):
             sets = listed_sets(number)
             parts.append(name.replace("listed4", sets[0]).replace("listed6", sets[1]))
+    elif exits.mode == "door":
+        parts.append(_read(folder, "door.nft"))
+    elif exits.mode != "open":
+        raise ValueError(f"egress.mode is {exits.mode!r}; expected one of {', '.join(get_args(EgressMode))}")
     return "\n".join(parts)
 
 

@@ -3,44 +3,62 @@ before anything of the cell runs; what it gives back can be asked for ever after
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from infra.keep.egress import canary
 from infra.keep.egress.rules import Exits, RulesError, load_rules
-from infra.shared.identity import Identity
+from infra.shared.identity import OURS, Identity
 from infra.shared.settings import EgressSettings
 
 
+class Users(NamedTuple):
+    """Of the image. The rules tell packets apart by them."""
+
+    resolver: Identity
+    web: Identity
+    cell: Identity
+
+
 def put_on(
-    egress: EgressSettings, upstream: str | Sequence[str], resolver: Identity, host: Sequence[str] = ()
+    egress: EgressSettings, upstream: str | Sequence[str], users: Users, host: Sequence[str] = ()
 ) -> Callable[[], str]:
     """Load the rules and prove them. What is given back proves them again: why they do not hold, or nothing.
 
     `host`: the machine's own addresses. Raises ValueError and OSError; the text says what to do."""
-    if resolver.uid is None:
-        raise ValueError("the resolver has no user of its own; the image makes it")
+    resolver, web, cell = (each.uid for each in users)
+    if resolver is None or web is None or cell is None:
+        raise ValueError("the resolver, the web door and the cell need users of their own; the image makes them")
     upstreams = (upstream,) if isinstance(upstream, str) else tuple(upstream)
-    listed = len(egress.allow) if egress.mode == "allowlist" else None
-    exits = Exits(resolver.uid, upstreams, listed, egress.ipv6, tuple(host))
+    exits = Exits(resolver, web, upstreams, egress.mode, len(egress.allow), egress.ipv6, tuple(host))
     birds = canary.canaries()
+    # In the keep's own group: the rules always tell that one of a refusal.
+    walled = Identity(cell, os.getegid()) if egress.mode == "door" else None
     try:
         load_rules(exits)
         canary.place(birds)
     except (RulesError, canary.CanaryError) as error:
         raise OSError(str(error)) from error
-    why = why_not(birds)
+    why = why_not(birds, walled)
     if why:
         raise OSError(f"the egress rules were loaded and do not hold: {why}")
-    return lambda: why_not(birds)
+    return lambda: why_not(birds, walled)
 
 
-def why_not(birds: Sequence[canary.Canary]) -> str:
-    """Why the rules do not hold; empty when every canary was rejected. Raises nothing: no proof is a failed one."""
-    for bird in birds:
+def why_not(birds: Sequence[canary.Canary], walled: Identity | None = None) -> str:
+    """Why the rules do not hold; empty when every canary was rejected, and to `walled`, who reaches the doors alone, by
+    the rules that say so. Raises nothing: no proof is a failed one."""
+    asked = [(bird, OURS) for bird in birds]
+    if walled:
+        asked += [(bird, walled) for bird in (*map(canary.walled, birds), canary.RESOLVER)]
+    for bird, who in asked:
         try:
-            proof = canary.prove(bird)
+            with who.acting():
+                proof = canary.prove(bird)
         except OSError as error:
             return f"the egress rules could not be proved: {error}"
         if not proof.holds:
-            return f"the egress rules are not proved ({proof.verdict.value}): {proof.detail}"
+            of_whom = "" if who is OURS else " of mode door"
+            return f"the egress rules{of_whom} are not proved ({proof.verdict.value}): {proof.detail}"
     return ""

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.requests import Request
-
 from infra.keep.model_door.model import Answer, Call, CallFailure
-
-
-async def left_of(http: Request) -> None:
-    """Until the client, whose request is complete, closes the connection."""
-    while (await http.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def unless(left: asyncio.Future[None], call: Call) -> Answer:

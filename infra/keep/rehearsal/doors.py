@@ -27,7 +27,7 @@ class Doors:
 
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
-        self._all = self._git, self._model = doors(scratch.settings_path, scratch.places)
+        self._all = self._git, self._model = doors(scratch.settings_path, scratch.places)[:2]
 
     def open_model(self) -> None:
         """It takes longest to come, and needs only its script. Raises Outage."""

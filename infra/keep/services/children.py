@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import IO
 
 from infra.shared import boot as boot_contract
@@ -146,16 +147,21 @@ def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]
 
 
 def spawn(
-    boot: Boot, command: list[str], error_log: int, cell: Identity = OURS, under: Sequence[str] = ()
+    boot: Boot,
+    command: list[str],
+    error_log: int,
+    cell: Identity = OURS,
+    under: Sequence[str] = (),
+    also: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.Popen[bytes]:
     """Start the runner of `boot` as the cell, in its checkout and a session of its own, by the words `under` (such as
-    prlimit's). Raises OSError."""
+    prlimit's), with what else its environment has. Raises OSError."""
     make_home(Below(boot.places.bot, cell), boot.places.home(boot.id))
     with cell.acting():  # it may be alone in being allowed into its directory
         process = subprocess.Popen(
             [*under, *command],
             cwd=boot.places.checkout(boot.branch),
-            env=cell_environment(boot, command[0]),
+            env=cell_environment(boot, command[0]) | dict(also),
             stdin=subprocess.DEVNULL,
             stdout=error_log,
             stderr=error_log,

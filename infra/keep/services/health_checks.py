@@ -35,8 +35,8 @@ class Question(NamedTuple):
 
 OF_GIT_DOOR = Question(b"", re.compile(rb"main [^\n]*\n"))
 """It tells every caller where main is."""
-OF_MODEL_DOOR = Question(
-    f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: model-door\r\nConnection: close\r\n\r\n".encode(),
+OF_MODEL_DOOR = OF_WEB_DOOR = Question(
+    f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n".encode(),
     re.compile(rb"HTTP/1\.1 200 "),
 )
 

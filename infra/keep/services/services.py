@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import select
-import shutil
 import signal
 import subprocess
 import time
@@ -14,18 +12,17 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from infra.keep.git_door.door_files import write_door_files
 from infra.keep.services import health_checks, processes
+from infra.keep.services.activation import Listening, Place
 from infra.keep.services.backoff import HEALTHY_SECONDS, delay_seconds
 from infra.keep.services.children import begin_aside, dies_with_us
 from infra.keep.services.elapsed import Elapsed
 from infra.keep.services.health_checks import HealthCheck, Question
+from infra.keep.services.outputs import Outputs
 from infra.shared import arguments
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.programs import keep_command, keep_environment
-from infra.shared.safe_files import Below
-from infra.shared.settings import Settings
 
 """The keep's own code: the image's copy, never a checkout's."""
 
@@ -59,6 +56,14 @@ class Service:
     """What it is asked at its socket or port, to see that it answers."""
     output: str = "doors.log"
     """Where in the keep's state its words go."""
+    input: str = ""
+    """A file that is its stdin, opened by us."""
+    trace: str = ""
+    """A file that takes its stdout instead of `output`."""
+    listening: Listening | None = None
+    """On demand: it is started when somebody waits there, and no runner depends on it."""
+    is_idle: bool = False
+    """It is down, and nobody waits."""
     env: dict[str, str] = field(default_factory=lambda: keep_environment())
     identity: Identity = OURS
     once: bool = False
@@ -79,9 +84,13 @@ class Service:
     seed: str = field(default="8000")
 
 
-def doors(settings_path: str, places: Paths) -> list[Service]:
-    """What every agent has."""
+def doors(settings_path: str, places: Paths, web: Identity = OURS, package_port: int = 0) -> list[Service]:
+    """What every agent has: git door, model door, and the web door, which runs as `web`, is started when somebody waits
+    for it, and also answers pip, uv and npm at `package_port` if that is given."""
     given = arguments.words(settings_path, places)
+    waited_at: dict[str, Place] = {"web": places.web_socket}
+    if package_port:
+        waited_at["packages"] = ("127.0.0.1", package_port)
     return [
         Service(
             "git_door",
@@ -95,13 +104,37 @@ def doors(settings_path: str, places: Paths) -> list[Service]:
             places.model_socket,
             question=health_checks.OF_MODEL_DOOR,
         ),
+        Service(
+            "web_door",
+            keep_command("infra.web_door", *given),
+            places.web_socket,
+            question=health_checks.OF_WEB_DOOR,
+            input=settings_path,
+            trace=places.web_trace,
+            listening=Listening(waited_at),
+            identity=web,
+        ),
     ]
 
 
 def begin(service: Service, var: str) -> int:
     """Start its process; gives the pid. Raises OSError, and then there is none."""
-    with open(f"{var}/{service.output}", "ab") as output:
-        process = begin_aside(service.command, service.env, service.identity, stdout=output, stderr=output)
+    held = service.listening
+    env = service.env | held.variable() if held else service.env
+    with (
+        open(f"{var}/{service.output}", "ab") as output,
+        open(service.trace or os.devnull, "ab") as trace,
+        open(service.input or os.devnull, "rb") as given,
+    ):
+        process = begin_aside(
+            service.command,
+            env,
+            service.identity,
+            stdin=given.fileno(),
+            stdout=trace if service.trace else output,
+            stderr=output,
+            pass_fds=held.fds() if held else (),
+        )
     try:
         service.pidfd = os.pidfd_open(process.pid)
     except OSError:  # it runs, but we could not follow it: it must not keep its socket from the next
@@ -119,9 +152,9 @@ class Services:
         self._all = all_of_them
         self._log = log
         self._var = places.var
-        self._rotate_over = rotate_over
         self._told: list[str] = []
-        self._outputs = tuple(dict.fromkeys(f"{places.var}/{service.output}" for service in all_of_them))
+        outputs = [f"{places.var}/{service.output}" for service in all_of_them]
+        self._outputs = Outputs([*outputs, *(each.trace for each in all_of_them if each.trace)], rotate_over, log)
 
     def end_orphans(self) -> list[str]:
         """End the doors of an earlier watcher that was killed before they were bound to it: they hold the sockets."""
@@ -130,14 +163,25 @@ class Services:
 
     def tend(self, now: float) -> None:
         """Notice deaths, start what is due. A door that cannot be started is tried again later, for ever."""
-        self._bound_output()
+        self._outputs.bound()
         for service in self._all:
             if service.process and service.process.poll() is not None:
                 self._bury(service, f"exit {service.process.returncode}", now)
             if service.process and service.check:
                 self._ask(service, service.process, service.check, now)
-            if service.process is None and now >= service.due:
+            if service.process is None and now >= service.due and self._is_wanted(service, now):
                 self._start(service, now)
+
+    def _is_wanted(self, service: Service, now: float) -> bool:
+        if service.listening is None:
+            return True
+        try:
+            service.listening.open()
+        except OSError as error:
+            self._bury(service, str(error), now)
+            return False
+        service.is_idle = not service.listening.is_waited_at()
+        return not service.is_idle
 
     def news(self) -> list[str]:
         """What was replaced since the last call, in words for the PM."""
@@ -177,6 +221,8 @@ class Services:
         """A service that is down, or that was down or did not answer at some time after `since`; empty for none."""
         since = min(since, now - SETTLING_SECONDS)
         for service in self._all:
+            if service.listening:
+                continue
             if service.process is None:
                 return f"{service.name} is down"
             if service.deaths and service.started > since:
@@ -189,7 +235,11 @@ class Services:
         return frozenset(service.process.pid for service in self._all if service.process)
 
     def pidfds(self) -> list[int]:
-        return [service.pidfd for service in self._all if service.process]
+        """To poll: for a death, and for somebody who waits."""
+        waited_at = (
+            fd for service in self._all if service.is_idle and service.listening for fd in service.listening.fds()
+        )
+        return [*(service.pidfd for service in self._all if service.process), *waited_at]
 
     def fds(self) -> list[int]:
         """Where answers come, to poll for reading."""
@@ -197,7 +247,7 @@ class Services:
 
     def next_due(self) -> float | None:
         """When time alone has something to tell."""
-        down = [service.due for service in self._all if service.process is None]
+        down = [service.due for service in self._all if service.process is None and not service.is_idle]
         return min([*down, *(service.check.due() for service in self._all if service.check)], default=None)
 
     def await_ports(self, seconds: float) -> None:
@@ -217,20 +267,6 @@ class Services:
             poll.poll(20)
             self.tend(time.monotonic())
 
-    def _bound_output(self) -> None:
-        """Move the services' words to `.1` when they are many: by a copy, because they hold the file open."""
-        for path in self._outputs:
-            try:
-                if os.stat(path).st_size > self._rotate_over:
-                    shutil.copyfile(path, f"{path}.1")
-                    os.truncate(path, 0)
-            except FileNotFoundError:
-                continue
-            except OSError as error:  # no space for the copy: the bound counts for more than old words
-                self._log.warning("doors.log_lost", reason=str(error))
-                with contextlib.suppress(OSError):
-                    os.truncate(path, 0)
-
     def end(self, grace_seconds: float) -> None:
         """Ask all doors to end, then make them."""
         running = [service.process for service in self._all if service.process]
@@ -243,9 +279,12 @@ class Services:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for service in self._all:
+            if service.listening:
+                service.listening.close()
 
     def _start(self, service: Service, now: float) -> None:
-        service.started, service.is_shut, service.stopped = now, False, Elapsed()
+        service.started, service.is_shut, service.stopped, service.is_idle = now, False, Elapsed(), False
         try:
             pid = begin(service, self._var)
         except OSError as error:
@@ -282,34 +321,3 @@ def outage(services: Services, places: Paths, now: float, since: float) -> str:
         if room.f_files and room.f_favail < LEAST_FILES:
             why = why or f"{path} takes no more files"
     return why
-
-
-class DoorFiles:
-    """What puts the git door in front of the shared repository. Its last part lies in the cell's own tree."""
-
-    def __init__(self, places: Paths, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
-        self._places = places
-        self._settings = settings
-        self._cell = cell
-        self._by_daemon = by_daemon
-        self._written: tuple[int, ...] = ()
-
-    def put(self) -> None:
-        """Before anything is launched: without its configuration the agent's pushes would go past the door.
-
-        The agent's directory is opened up, which a version before may have closed. The files are written again only
-        when they are not what was written. Raises OSError."""
-        bot, config = Below(self._places.bot, self._cell), self._places.cell_git_config
-        with contextlib.suppress(FileNotFoundError):
-            bot.open_up()
-        if self._written and self._written == _mark(bot.status(config)):
-            return
-        write_door_files(self._places, self._settings, self._cell, self._by_daemon)
-        self._written = _mark(bot.status(config))
-
-
-def _mark(status: os.stat_result | None) -> tuple[int, ...]:
-    """Tells whether a file is still the one that was written."""
-    if status is None:
-        return ()
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -126,7 +126,7 @@ class Launcher:
             words = children.runner_command(candidate.python, safe=candidate.runner.level is Level.SAFE)
             own = candidate.python == sys.executable
             self._environment = "" if own else os.path.dirname(os.path.dirname(candidate.python))
-            return children.spawn(candidate.boot, words, error_log, self._zones.cell), size
+            return children.spawn(candidate.boot, words, error_log, self._zones.cell, also=self._zones.also), size
         finally:
             os.close(error_log)
 

@@ -12,7 +12,8 @@ import psutil
 import structlog
 
 from infra.keep.services import processes
-from infra.keep.services.services import DoorFiles, Services, outage
+from infra.keep.services.front import DoorFiles
+from infra.keep.services.services import Services, outage
 from infra.keep.supervision import inbox
 from infra.keep.supervision.absence import Absence
 from infra.keep.supervision.attempts import Attempts
@@ -79,7 +80,7 @@ class Parts:
         self.following = Following(zones.places, log, zones.cell)
         self.reports = Reports(zones.places, log, PageBounds(settings.comms.keep_reports, settings.comms.page_bytes))
         self.memory = WatcherMemory(zones.places.watcher_state, self.reports, log)
-        self.preparation = Preparation(zones.places, zones.cell, log)
+        self.preparation = Preparation(zones.places, zones.cell, log, zones.also)
         self.launcher = Launcher(settings, zones, self.services, self.preparation)
         longest = longest_promise(runner_limits(settings))
         self.health = Health(zones.places, self.following, longest, zones.pace, log)

@@ -10,7 +10,8 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import structlog
@@ -33,6 +34,7 @@ _SCRATCH = ".rehearsal-"
 REMOVE_SECONDS = 3.0
 """For the directory of one rehearsal, and for all leftovers together: the watcher waits for it."""
 MOST_LOOKED_AT = 10_000
+NOTHING: Mapping[str, str] = MappingProxyType({})
 GRACE_SECONDS = 30.0
 """Added to the time limit that a step enforces itself."""
 
@@ -74,9 +76,13 @@ class Prepared(NamedTuple):
 class Preparation:
     """Preparations of one agent, one at a time."""
 
-    def __init__(self, places: Paths, cell: Identity, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(
+        self, places: Paths, cell: Identity, log: structlog.stdlib.BoundLogger, also: Mapping[str, str] = NOTHING
+    ) -> None:
+        """`also` is in the environment of what installs."""
         self._places = places
         self._cell = cell
+        self._also = also
         self._log = log
         self._underway: _Underway | None = None
         self._fit: set[tuple[str, str]] = set()
@@ -93,7 +99,7 @@ class Preparation:
         places = self._places
         asked = request.InstallRequest(places.bot, checkout, places.environments, places.wheels, seconds)
         words = keep_command("infra.keep.environments.install", *request.to_words(asked))
-        env = keep_environment() | {"HOME": "/nonexistent"}
+        env = keep_environment() | {"HOME": "/nonexistent", **self._also}
         return Step("its environment is installed", words, env, seconds + GRACE_SECONDS, _installed)
 
     def rehearsing(self, checkout: str, branch: str, commit: str, python: str, seconds: float) -> Step:

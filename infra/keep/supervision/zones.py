@@ -3,7 +3,8 @@ it, and what verifies the seal. The watcher is the same in all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from infra.keep.services.services import Service, doors
@@ -35,6 +36,8 @@ class Zones(NamedTuple):
     """Who examines: the candidate's code runs as this user there, and the cell can touch nothing of it."""
     scratch: str = ""
     """Where examinations have their checkouts; empty: where temporary files are."""
+    also: Mapping[str, str] = MappingProxyType({})
+    """In the environment of all that runs as the cell."""
     pace: Pace = Pace()
     """Of the questions to the runner that serves."""
 

@@ -7,7 +7,8 @@ from infra.shared.repository.git import Git
 
 _INSIDE = BODY[0].encode() + b"/"
 KEEP = b"infra/keep"
-_KEEPS = (KEEP, b"infra/git_door.py", b"infra/model_door.py", b"infra/seal.py", b"infra/watcher.py")
+_PROGRAMS = (b"git_door", b"model_door", b"seal", b"watcher", b"web_door")
+_KEEPS = (KEEP, *(b"infra/" + name + b".py" for name in _PROGRAMS))
 """The keep's code. In a checkout it runs nowhere: the image has its own, and `tests/shared/test_zones.py`, which every
 examination runs, refuses a runner that imports it."""
 TREE_BYTES = 4 << 20

@@ -16,7 +16,8 @@ Files = Mapping[str, str]
 _FORMER_KEEP = ("admission", "examination", "models", "supervision")
 """What the keep's folders, and those of their tests, were called in agents made before the tree had zones."""
 _KEEPS_CODE = (
-    *("infra/keep/", "infra/watcher.py", "infra/git_door.py", "infra/model_door.py", "infra/seal.py"),
+    "infra/keep/",
+    *(f"infra/{program}.py" for program in ("watcher", "git_door", "model_door", "web_door", "seal")),
     *(f"infra/{name}/" for name in _FORMER_KEEP),
 )
 KEEPS_TESTS = ("keep", *_FORMER_KEEP)

@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from infra.keep.model_door.bodies import Bodies
-from infra.keep.model_door.serving import ERROR_HANDLERS, serve
+from infra.keep.model_door.serving import ERROR_HANDLERS
+from infra.keep.serving import serve
 from infra.shared.sockets import listen
 
 

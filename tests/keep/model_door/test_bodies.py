@@ -22,7 +22,7 @@ import pytest
 from infra.keep.model_door.bodies import HELD_BYTES, MAX_CALLS, RECEIVING_BYTES, Calls, weight_of
 from infra.keep.model_door.incoming import MAX_BYTES, read_request
 from infra.keep.model_door.model import CallFailure
-from infra.keep.model_door.serving import MAX_CONNECTIONS
+from infra.keep.serving import MAX_CONNECTIONS
 from infra.shared.conversation import to_plain
 from infra.shared.sockets import connect
 from tests.keep.model_door.doors import DEADLINE_SECONDS, ROOT, DoorProcess, a_request

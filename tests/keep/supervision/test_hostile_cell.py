@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from infra.keep.services import children, processes
-from infra.keep.services.services import DoorFiles
+from infra.keep.services.front import DoorFiles
 from infra.keep.supervision import inbox, main_branch
 from infra.keep.supervision.stale_locks import HELD_SECONDS
 from infra.shared import boot_files

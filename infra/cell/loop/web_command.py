@@ -1,0 +1,63 @@
+"""The command `minifram-web`, for whatever has a shell: the web tools, with the same frame around what pages wrote."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import msgspec
+
+from infra.cell import web_client
+from infra.cell.loop.context.spill import Spill
+from infra.cell.loop.web_tools import LEAST_CHARS, USUAL_CHARS, kept_whole, shown, shown_results
+from infra.shared.paths import ROOT, WEB_SOCKET_VARIABLE
+from infra.shared.web import MOST_CHARS, FetchRequest, SearchRequest
+
+
+def main(words: list[str]) -> int:
+    given = _parser().parse_args(words)
+    socket_path = os.environ.get(WEB_SOCKET_VARIABLE, "")
+    if not socket_path:
+        return _refused(f"{WEB_SOCKET_VARIABLE} is not set: run this from a shell of the agent's")
+    try:
+        print(_answer(given, socket_path))
+    except web_client.WebFailure as failure:
+        error = failure.error
+        hint = f"; {error.hint}" if error.hint else ""
+        return _refused(f"{error.type}: {error.message}{hint}")
+    return 0
+
+
+def _answer(given: argparse.Namespace, socket_path: str) -> str:
+    """Raises WebFailure."""
+    if given.act == "search":
+        return shown_results(web_client.search(socket_path, SearchRequest(" ".join(given.words))))
+    most = max(LEAST_CHARS, min(given.max_chars, MOST_CHARS))
+    page = web_client.fetch(socket_path, FetchRequest(given.url, given.raw, most))
+    _, note = kept_whole(Spill(ROOT), page)
+    return shown(page, note)
+
+
+def _refused(words: str) -> int:
+    print(f"minifram-web: {words}", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("minifram-web", description="Read the web. What a page wrote stands in a frame.")
+    acts = parser.add_subparsers(dest="act", required=True)
+    fetch = acts.add_parser("fetch", help="a page as text")
+    fetch.add_argument("url")
+    fetch.add_argument("--raw", action="store_true", help="the source as it came, where the PM allows that")
+    fetch.add_argument("--max-chars", type=int, default=USUAL_CHARS)
+    search = acts.add_parser("search", help="titles, addresses and excerpts")
+    search.add_argument("words", nargs="+")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (msgspec.MsgspecError, ValueError) as error:
+        sys.exit(f"minifram-web: {error}")

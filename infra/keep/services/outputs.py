@@ -1,0 +1,47 @@
+"""What the doors write, bounded: many words are moved to `.1`, by a copy, because the doors hold the file open."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+
+import structlog
+
+
+class Outputs:
+    def __init__(self, paths: Iterable[str], rotate_over: int, log: structlog.stdlib.BoundLogger) -> None:
+        self._paths = tuple(dict.fromkeys(paths))
+        self._rotate_over = rotate_over
+        self._log = log
+
+    def bound(self) -> None:
+        for path in self._paths:
+            try:
+                size = os.stat(path).st_size
+                if size > self._rotate_over:
+                    with _held(path, unless=size > _FAR_TOO_MUCH * self._rotate_over):
+                        shutil.copyfile(path, f"{path}.1")
+                        os.truncate(path, 0)
+            except (FileNotFoundError, BlockingIOError):
+                continue
+            except OSError as error:  # no space for the copy: the bound counts for more than old words
+                self._log.warning("doors.log_lost", reason=str(error))
+                with contextlib.suppress(OSError):
+                    os.truncate(path, 0)
+
+
+_FAR_TOO_MUCH = 4
+"""So many times the bound, and a program that never lets go of its file has no say any more."""
+
+
+@contextlib.contextmanager
+def _held(path: str, unless: bool) -> Iterator[None]:
+    """The lock under which the trace is written: no line comes between the copy and the cut. Raises BlockingIOError
+    while a line is being written."""
+    with open(path, "rb") as file:
+        if not unless:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield

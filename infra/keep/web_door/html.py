@@ -1,0 +1,143 @@
+"""An HTML page as markdown: what a reader would see of it, without what stands around the text on every page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import urljoin, urlsplit
+
+from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from infra.keep.web_door.content import MOST_LINKS, Content, bounded
+from infra.keep.web_door.visible import without_hidden
+from infra.shared.text import counted
+from infra.shared.web import MOST_URL_CHARS, Link
+
+AROUND = "nav, aside, footer, [role=navigation], [role=complementary], [role=contentinfo]"
+CONTROLS = "input, select, button, textarea"
+MOST_DEPTH = 400
+"""The parser's time grows with the square of the depth."""
+_VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
+_CLOSED_BY_THE_NEXT = "p|li|dt|dd|tr|td|th|thead|tbody|tfoot|option|optgroup|colgroup|rp|rt|body|html|head"
+_TAG = re.compile(rf"<(/?)(?!(?:{_VOID}|{_CLOSED_BY_THE_NEXT})[\s/>])[a-zA-Z][^\s/>]*[^>]*>", re.IGNORECASE)
+_GAPS = re.compile(r"[\x00-\x20\x7f]")
+_FEW_TAGS = 2 * MOST_DEPTH
+_OPTIONS = ConversionOptions(
+    extract_metadata=False,
+    autolinks=False,
+    compact_tables=True,
+    include_blockquote_citations=False,
+    expand_abbreviations=False,
+    hidden_content="all",  # what does not show is gone by then
+    preprocessing=PreprocessingOptions(enabled=False),
+    max_depth=4 * MOST_DEPTH,
+)
+
+
+def read_html(text: str, url: str) -> Content:
+    """`url` is where it came from."""
+    shallow, is_torn = flattened(text)
+    document = LexborHTMLParser(shallow)
+    title = _title(document)
+    base = _base(document, url)
+    hidden = without_hidden(document)
+    links = _with_plain_addresses(document, base)
+    around = document.css(AROUND)
+    around_chars = sum(len(node.text(strip=True) or "") for node in _outermost(around))
+    for node in reversed(around):
+        node.decompose()
+    for node in document.css(CONTROLS):
+        node.decompose()
+    markdown = convert(document.html or "", _OPTIONS).content or ""
+    notes = []
+    if around_chars:
+        notes.append(f"navigation, asides and footers ({counted(around_chars, 'character')})")
+    if is_torn:
+        notes.append(f"tags nested deeper than {MOST_DEPTH}, but not their text")
+    return bounded(title, markdown, links, tuple(notes), hidden)
+
+
+def flattened(text: str) -> tuple[str, bool]:
+    """`text` without the tags that stand deeper than MOST_DEPTH, and whether there were any."""
+    if text.count("<") <= _FEW_TAGS:
+        return text, False
+    depth, at = 0, 0
+    kept: list[str] = []
+    for tag in _TAG.finditer(text):
+        if tag[1]:
+            is_deep, depth = depth > MOST_DEPTH, max(0, depth - 1)
+        else:
+            depth += 1
+            is_deep = depth > MOST_DEPTH
+        if is_deep:
+            kept.append(text[at : tag.start()])
+            at = tag.end()
+    return ("".join((*kept, text[at:])), True) if kept else (text, False)
+
+
+def _title(document: LexborHTMLParser) -> str:
+    node = document.css_first("title")
+    return (node.text() or "") if node is not None else ""
+
+
+def _base(document: LexborHTMLParser, url: str) -> str:
+    node = document.css_first("base[href]")
+    named = absolute(node.attributes.get("href") or "", url) if node is not None else ""
+    return named or url
+
+
+def absolute(address: str, base: str) -> str:
+    """Empty for one that the web tools cannot fetch."""
+    address = address.strip()
+    if not address or address.startswith("#") or len(address) > MOST_URL_CHARS:
+        return ""
+    try:
+        whole = urljoin(base, address)
+        parts = urlsplit(whole)
+    except ValueError:
+        return ""
+    whole = _GAPS.sub("%20", whole)
+    return whole if parts.scheme in ("http", "https") and parts.netloc and len(whole) <= MOST_URL_CHARS else ""
+
+
+def _with_plain_addresses(document: LexborHTMLParser, base: str) -> tuple[Link, ...]:
+    """Gives links and images absolute addresses, or none, and takes tooltips away. The links, each address once."""
+    found: dict[str, str] = {}
+    for node in document.css("a[href]"):
+        attributes = node.attrs
+        address = absolute(attributes.get("href") or "", base)
+        if not address:
+            del attributes["href"]
+            continue
+        attributes["href"] = address
+        if len(found) < MOST_LINKS and address not in found:
+            found[address] = node.text(strip=True, separator=" ") or ""
+    for node in document.css("img"):
+        attributes = node.attrs
+        address, words = absolute(attributes.get("src") or "", base), (attributes.get("alt") or "").strip()
+        if address and words:
+            attributes["src"] = address
+        else:
+            node.replace_with(words)
+    for node in document.css("[title]"):
+        del node.attrs["title"]
+    return tuple(Link(text, address) for address, text in found.items())
+
+
+def _outermost(nodes: Iterable[LexborNode]) -> Iterable[LexborNode]:
+    """In document order, so that one that lies in another comes after it."""
+    end: LexborNode | None = None
+    for node in nodes:
+        if end is None or not _is_within(node, end):
+            end = node
+            yield node
+
+
+def _is_within(node: LexborNode, other: LexborNode) -> bool:
+    above = node.parent
+    while above is not None:
+        if above.mem_id == other.mem_id:
+            return True
+        above = above.parent
+    return False

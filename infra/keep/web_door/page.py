@@ -1,0 +1,98 @@
+"""What the cell is given of a page: all that the page wrote stands in the frame. Pure."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from infra.keep.web_door.content import Content
+from infra.keep.web_door.frame import defanged, framed, one_line
+from infra.keep.web_door.plain import type_of
+from infra.shared.secret_shapes import redacted
+from infra.shared.text import counted
+from infra.shared.web import MOST_URL_CHARS, Link, Page
+
+MOST_WHOLE_CHARS = 250_000
+"""Of a page that is kept in a file; fewer where its marks and letters take many bytes."""
+LINKS_SHOWN = 40
+
+
+class Came(Protocol):
+    """What `fetching` gives."""
+
+    @property
+    def charset(self) -> str: ...
+    @property
+    def is_read(self) -> bool: ...
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def content_type(self) -> str: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def whole(self) -> bool: ...
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+
+
+def page_of(fetched: Came, content: Content, max_chars: int, nonce: str) -> Page:
+    """`nonce` is known to nobody before."""
+    url, taken = one_line(fetched.url, MOST_URL_CHARS)
+    title = redacted(content.title)
+    markdown = redacted(content.markdown)
+    links = tuple(Link(redacted(link.text), redacted(link.url)) for link in content.links)
+    notes = _left_out(fetched, content, len(markdown))
+    lines = (("Address", redacted(url)), ("Title", title), ("Left out", notes))
+    head = "\n".join(f"{name}: {value}" for name, value in lines if value)
+    tail = _further(links, markdown)
+    origin = fetched.origin
+    shown, is_cut = _shown(markdown, max_chars)
+    text = framed("\n\n".join(filter(None, (head, shown, tail))), origin, nonce)
+    whole = ""
+    if is_cut:
+        whole = framed("\n\n".join(filter(None, (head, markdown[:MOST_WHOLE_CHARS], tail))), origin, nonce, marked=True)
+    return Page(
+        url=url,
+        origin=origin,
+        status=fetched.status,
+        content_type=type_of(fetched.content_type),
+        title=defanged(title),
+        text=text,
+        whole=whole,
+        links=tuple(Link(defanged(link.text), link.url) for link in links),
+        cut=defanged(notes),
+        hidden_chars=content.hidden_chars,
+        invisible_chars=content.invisible_chars + taken,
+        size=max(0, fetched.size),
+        sha256=fetched.sha256,
+    )
+
+
+def _left_out(fetched: Came, content: Content, chars: int) -> str:
+    """In words; some are the worker's, whose word counts no more than the page's."""
+    cut = () if fetched.whole else (f"all after the first {counted(len(fetched.body), 'byte')}",)
+    long = (f"all after the first {MOST_WHOLE_CHARS:,} characters",) if chars > MOST_WHOLE_CHARS else ()
+    hidden = (f"{counted(content.hidden_chars, 'character')} that no reader sees",) if content.hidden_chars else ()
+    return "; ".join((*cut, *content.notes, *long, *hidden))
+
+
+def _shown(markdown: str, most: int) -> tuple[str, bool]:
+    """Up to the end of a line, where that costs little."""
+    if len(markdown) <= most:
+        return markdown, False
+    end = markdown.rfind("\n", most * 3 // 4, most)
+    return markdown[: end if end > 0 else most].rstrip(), True
+
+
+def _further(links: tuple[Link, ...], markdown: str) -> str:
+    """Links that stand in what was cut: how one gets on from here."""
+    further = [link for link in links if link.url not in markdown][:LINKS_SHOWN]
+    lines = ("Other links of the page:", *(f"- {link.text}: {link.url}" for link in further))
+    return "\n".join(lines) if further else ""

@@ -1,0 +1,70 @@
+"""What a search found, in the shape that SearXNG answers with (`format=json`). Pure."""
+
+from __future__ import annotations
+
+from urllib.parse import quote_plus
+
+import msgspec
+
+from infra.keep.web_door.frame import framed, normal, one_line
+from infra.keep.web_door.refusal import failed, unavailable
+from infra.shared.secret_shapes import redacted
+from infra.shared.web import SearchResults
+
+MOST_RESULTS = 10
+MOST_TITLE_CHARS, MOST_EXCERPT_CHARS, MOST_ADDRESS_CHARS = 200, 600, 1000
+QUERY = "{query}"
+
+
+class FoundPage(msgspec.Struct, frozen=True):
+    """Of what one result has, that which is shown."""
+
+    url: str = ""
+    title: str | None = ""
+    content: str | None = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    results: list[FoundPage]
+
+
+def search_address(provider: str | None, query: str) -> str:
+    """Where the query is asked. Raises WebRefusal when the PM names no provider."""
+    if not provider:
+        raise unavailable(
+            "no search provider is set", "the PM names one in web.search_url; fetch_page reads known addresses", False
+        )
+    asked = quote_plus(query.encode(errors="replace"))
+    if QUERY in provider:
+        return provider.replace(QUERY, asked)
+    return f"{provider}{'&' if '?' in provider else '?'}q={asked}&format=json"
+
+
+def search_results(body: bytes, origin: str, nonce: str) -> SearchResults:
+    """In a frame. Raises WebRefusal for a body of another shape."""
+    try:
+        usable = _usable(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        words = (
+            f"{origin} did not answer as a search provider does: expected JSON with results[].{{url, title, content}}"
+        )
+        raise failed(words, "tell the PM that web.search_url is wrong") from None
+    text = "\n\n".join(_shown(number, each) for number, each in enumerate(usable, 1)) or "Nothing was found."
+    return SearchResults(origin, framed(text, origin, nonce), len(usable))
+
+
+def addresses_found(body: bytes) -> tuple[str, ...]:
+    """Of what `search_results` shows."""
+    return tuple(each.url for each in _usable(body))
+
+
+def _usable(body: bytes) -> list[FoundPage]:
+    found = msgspec.json.decode(body, type=_Answer).results
+    return [each for each in found if each.url.startswith(("http://", "https://"))][:MOST_RESULTS]
+
+
+def _shown(number: int, found: FoundPage) -> str:
+    title, _ = one_line(found.title or "", MOST_TITLE_CHARS)
+    address, _ = one_line(found.url, MOST_ADDRESS_CHARS)
+    excerpt, _ = normal((found.content or "")[: 4 * MOST_EXCERPT_CHARS])
+    return redacted(f"{number}. {title}\n   {address}\n   {' '.join(excerpt.split())[:MOST_EXCERPT_CHARS]}")

@@ -1,0 +1,260 @@
+"""Sites that do not behave: what is fetched of them, and what is said instead."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import ssl
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.keep.web_door.fetching import MOST_REDIRECTS, Fetched, Fetcher, FetchLimits
+from infra.keep.web_door.refusal import WebRefusal
+from infra.keep.web_door.robots import Robots
+from infra.keep.web_door.target import target_of
+from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
+from infra.shared.web import WebError
+from tests.keep.web_door.sites import HOME, NAMED, Act, Names, Site, Wire, certificate, fetcher, page, redirect, words
+
+MIB = 1 << 20
+
+
+def fetched(site: Site, path: str, by: Fetcher, host: str = "site.example", scheme: str = "http") -> Fetched:
+    async def run() -> Fetched:
+        async with site.running():
+            return await by.fetch(target_of(f"{scheme}://{host}:{site.port}{path}"), "fetch_page")
+
+    return asyncio.run(run())
+
+
+def refused(site: Site, path: str, by: Fetcher, host: str = "site.example", scheme: str = "http") -> WebError:
+    with pytest.raises(WebRefusal) as refusal:
+        fetched(site, path, by, host, scheme)
+    return refusal.value.error
+
+
+def test_a_page_and_what_is_told_of_it() -> None:
+    names, site = Names(site_example=HOME), Site({"/a": page(b"text", kind="Text/HTML; Charset='UTF-8'")})
+    came = fetched(site, "/a?q=\u00fc#part", fetcher(names))
+    assert came.body == b"text"
+    assert came.whole
+    assert came.is_read
+    assert came.size == 4
+    assert (came.status, came.content_type, came.charset) == (200, "text/html", "utf-8")
+    assert came.url == f"http://site.example:{site.port}/a?q=%C3%BC"
+    assert came.sha256 == hashlib.sha256(b"text").hexdigest()
+    assert site.asked == [(f"site.example:{site.port}", "/a?q=%C3%BC")]
+    assert names.asked == ["site.example"]
+
+
+def test_a_redirect_is_judged_as_what_the_agent_named() -> None:
+    """To an address, to names that mean one, to a scheme, by every kind of redirect; nothing is sent there."""
+    means = {"site_example": HOME, "inner_example": "10.1.2.3", "both_example": "93.184.215.14,192.168.0.1"}
+    for to in (
+        *("http://10.1.2.3/", "http://inner.example/", "//both.example/x", "http://[::ffff:10.1.2.3]/"),
+        *("http://169.254.169.254/latest/", "http://0x7f.1/", "http://localhost./", "http://[::1]/", "http://0/"),
+    ):
+        site = Site({"/": redirect(to)})
+        error = refused(site, "/", fetcher(Names(**means, localhost=HOME), policy=_only_site()))
+        assert (error.type, "private" in error.message) == ("policy_denied", True), to
+        assert len(site.asked) == 1
+    for to in ("file:///etc/passwd", "http://me:pw@site.example/", "ftp://site.example/", "http://a b/", "http://[/"):
+        error = refused(Site({"/": redirect(to, "308 Permanent Redirect")}), "/", fetcher())
+        assert (error.type, "redirects to where no page can be" in error.message) == ("execution_error", True), to
+
+
+def _only_site() -> Policy:
+    return Policy(rules=(Rule(ALLOW, domains=("site.example",)),))
+
+
+def test_what_the_rules_say_of_a_redirect() -> None:
+    """A domain that the PM denies stays denied behind a redirect, and one that is asked about was not asked about."""
+    rules = (*NAMED.rules, Rule(DENY, domains=("bad.example",), why="no"), Rule(ASK, domains=("other.example",)))
+    by = fetcher(policy=Policy(rules=rules))
+    assert refused(Site({"/": redirect("http://www.bad.example/")}), "/", by).message.endswith(
+        "(rule 2 of policy.rules: no)"
+    )
+    error = refused(Site({"/": redirect("http://other.example/p")}), "/", by)
+    assert error.type == "policy_denied"
+    assert error.hint.startswith("fetch http://other.example/p by itself")
+    listed = fetcher(Names(site_example=HOME), policy=Policy(), allowed_domains=("example.org",))
+    assert "not among web.allowed_domains" in refused(Site({}), "/", listed).message
+
+
+def test_a_name_that_changes_its_address() -> None:
+    """Each connection has one look-up, and goes to what that gave; the next one is judged anew."""
+    names = Names(site_example=HOME, turning_example=f"{HOME} 10.0.0.9")
+    policy = Policy(rules=(Rule(ALLOW, domains=("site.example",)), Rule(ALLOW, domains=("127.0.0.0/8",))))
+    site = Site({"/": page()})
+    error = refused(site, "/", fetcher(names, policy=policy), host="turning.example")
+    assert "turning.example is at 127.0.0.1" in error.message  # a name is not the address that the PM named
+    assert site.asked == []
+    names = Names(turning_example=f"{HOME} 10.0.0.9")
+    policy = Policy(private_networks=ALLOW, rules=(Rule(DENY, domains=("10.0.0.0/8",)),))
+    site = Site({"/": redirect("/again"), "/again": page()})
+    error = refused(site, "/", fetcher(names, policy=policy), host="turning.example")
+    assert error.type == "policy_denied"
+    assert [path for _, path in site.asked] == ["/"]
+    assert names.asked == ["turning.example"] * 2
+
+
+def test_bodies_without_end() -> None:
+    """10 GB, and a few packed bytes that stand for 64 MB: the first part is read, and no more of it is kept or sent."""
+    sent = 0
+
+    async def endless(wire: Wire) -> None:
+        nonlocal sent
+        await wire.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10737418240\r\n\r\n")
+        while sent < 10 << 30:
+            await wire.say(b"x" * 65536)
+            sent += 65536
+
+    packed = gzip.compress(bytes(64 * MIB), 1)
+    bomb = page(packed, "200 OK", "content-encoding: gzip", kind="text/plain")
+    site = Site({"/endless": endless, "/bomb": bomb})
+    by = fetcher()
+    came = fetched(site, "/endless", by)
+    assert (len(came.body), came.whole, "cut" in came.flags) == (MIB, False, True)
+    assert sent < 64 * MIB
+    came = fetched(Site(site.pages), "/bomb", by)
+    assert (len(came.body), came.whole) == (MIB, False)
+
+
+def test_time_is_bounded_for_the_whole() -> None:
+    """One byte a minute, a head that never ends, and redirects that each take their time."""
+
+    async def slow(wire: Wire) -> None:
+        await wire.say(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 9\r\n\r\nx")
+        await wire.left.wait()
+
+    async def no_head(wire: Wire) -> None:
+        await wire.say(b"HTTP/1.1 200 OK\r\n")
+        await wire.left.wait()
+
+    async def later(wire: Wire) -> None:
+        await asyncio.sleep(0.06)
+        await redirect("/later")(wire)
+
+    for path in ("/slow", "/no_head", "/later"):
+        site = Site({"/slow": slow, "/no_head": no_head, "/later": later})
+        error = refused(site, path, fetcher(limits=FetchLimits(0.3, MIB)))
+        assert (error.type, error.retriable) == ("tool_timeout", True), path
+
+
+def test_redirects_without_end() -> None:
+    site = Site({"/": redirect("/")})
+    error = refused(site, "/", fetcher())
+    assert error.type == "execution_error"
+    assert "redirects more than" in error.message
+    assert len(site.asked) == MOST_REDIRECTS + 1
+
+
+def test_certificates(tmp_path: Path) -> None:
+    """The name counts, not the address: a certificate of another name, and one that nobody trusts, are refused."""
+    ours, theirs = certificate(tmp_path, "site.example"), certificate(tmp_path, "other.example")
+    trust = ssl.create_default_context(cafile=f"{tmp_path}/site.example.crt")
+    trust.load_verify_locations(f"{tmp_path}/other.example.crt")
+    by = fetcher(trust=trust)
+    assert fetched(Site({"/": page()}, ours), "/", by, scheme="https").body == b"a page"
+    for context, mine in ((theirs, by), (ours, fetcher())):
+        site = Site({"/": page()}, context)
+        error = refused(site, "/", mine, scheme="https")
+        assert (error.type, error.retriable, site.asked) == ("execution_error", False, [])
+        assert "does not prove who it is" in error.message
+
+
+def _packed(body: bytes, kind: str) -> Act:
+    return page(body, "200 OK", f"content-encoding: {kind}")
+
+
+def _flood(wire_says: bytes) -> Act:
+    async def act(wire: Wire) -> None:
+        await wire.say(b"HTTP/1.1 200 OK\r\n")
+        for _ in range(2000):
+            await wire.say(wire_says)
+
+    return act
+
+
+BROKEN: dict[str, Act] = {
+    "no HTTP": words(b"220 mail.example ESMTP\r\n"),
+    "nothing": words(),
+    "half a head": words(b"HTTP/1.1 200 OK\r\ncontent-"),
+    "a number that is none": words(b"HTTP/1.1 2OO OK\r\n\r\n"),
+    "two lengths": words(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd"),
+    "half a body": words(b"HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\nabc"),
+    "a chunk of no size": words(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nabc"),
+    "half of the chunks": words(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+    "a NUL in a head": words(b"HTTP/1.1 200 OK\r\nx: \0\r\n\r\n"),
+    "long headers": _flood(b"x: " + b"y" * 8000 + b"\r\n"),
+    "many headers": _flood(b"x: y\r\n" * 1000),
+    "one endless header": _flood(b"y" * 8000),
+    "half a gzip": _packed(gzip.compress(b"text" * 100)[:-20], "gzip"),
+    "no gzip": _packed(b"text that is not packed", "gzip"),
+    "a coding nobody asked for": _packed(b"text", "br"),
+    "two codings": _packed(gzip.compress(b"text"), "gzip, gzip"),
+}
+
+
+def test_broken_answers() -> None:
+    by = fetcher()
+    for name, act in BROKEN.items():
+        error = refused(Site({"/": act}), "/", by)
+        assert error.type == "execution_error", name
+        assert "site.example" in error.message or "packed" in error.message, (name, error)
+
+
+def test_nobody_is_there() -> None:
+    site = Site({})
+    fetched(site, "/", fetcher())
+    with pytest.raises(WebRefusal) as refusal:
+        asyncio.run(fetcher().fetch(target_of(f"http://site.example:{site.port}/"), "fetch_page"))
+    assert (refusal.value.error.type, refusal.value.error.retriable) == ("execution_error", True)
+    assert "not found" in refused(Site({}), "/", fetcher(Names()), host="gone.example").message
+
+
+def _packings() -> dict[str, Callable[[bytes], bytes]]:
+    bare = zlib.compressobj(wbits=-15)
+    return {"gzip": gzip.compress, "deflate": zlib.compress, "Deflate": lambda body: bare.compress(body) + bare.flush()}
+
+
+def test_packed_pages() -> None:
+    for coding, pack in _packings().items():
+        came = fetched(Site({"/": _packed(pack(b"text" * 1000), coding)}), "/", fetcher())
+        assert came.body == b"text" * 1000
+        assert came.whole
+
+
+def test_other_types_are_known_by_their_head() -> None:
+    site = Site({"/": page(bytes(500_000), kind="image/png"), "/json": page(b"{}", kind="application/ld+json")})
+    came = fetched(site, "/", fetcher())
+    assert (came.body, came.is_read, came.size, came.sha256) == (b"", False, 500_000, "")
+    assert fetched(Site(site.pages), "/json", fetcher()).body == b"{}"
+
+
+def test_robots(tmp_path: Path) -> None:
+    """Asked once for some minutes, by the same judge; a site that cannot be asked is not read."""
+    told = page(b"User-agent: *\nDisallow: /secret\n", kind="text/plain")
+    site = Site({"/robots.txt": told, "/open": page(), "/secret/x": page(), "/hop": redirect("/secret/x")})
+    by = fetcher(robots=Robots())
+
+    async def run() -> None:
+        async with site.running():
+            here = f"http://site.example:{site.port}"
+            await by.fetch(target_of(f"{here}/open"), "fetch_page")
+            for path in ("/secret/x", "/s%65cret/", "/hop"):
+                with pytest.raises(WebRefusal) as refusal:
+                    await by.fetch(target_of(here + path), "fetch_page")
+                assert refusal.value.flags == ("robots",)
+            await by.fetch(target_of(f"{here}/secret/x"), "web_search")  # the PM named it
+
+    asyncio.run(run())
+    assert [path for _, path in site.asked] == ["/robots.txt", "/open", "/hop", "/secret/x"]
+    down = Site({"/robots.txt": page(b"", "503 Down"), "/": page()})
+    assert refused(down, "/", fetcher(robots=Robots())).type == "tool_unavailable"
+    away = Site({"/robots.txt": redirect("http://10.0.0.1/robots.txt"), "/": page()})
+    assert fetched(away, "/", fetcher(robots=Robots())).body == b"a page"

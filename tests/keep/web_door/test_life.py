@@ -1,0 +1,184 @@
+"""The web door as a program: started when somebody waits, on record before it answers, replaced under its callers."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import structlog
+
+from infra.keep.services.services import Services, doors, outage
+from infra.shared.paths import Paths
+from infra.shared.sockets import connect
+from infra.shared.web import FETCH_PATH
+from tests.keep.supervision.agents import within
+
+SECONDS = 30.0
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    asked: list[str] = []  # noqa: RUF012 - of one test
+    go_on = threading.Event()
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.path.startswith("/slow"):
+            self.go_on.wait(SECONDS)
+        body = b"<title>A page</title><p>words of the page"
+        self.send_response(404 if self.path == "/robots.txt" else 200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class World:
+    """An agent's doors as a watcher has them, of which only the web door runs, and a site."""
+
+    def __init__(self, folder: Path, site: str) -> None:
+        self.site = site
+        self.places = Paths(*(str(folder / name) for name in ("bot", "remote", "run", "var")))
+        for place in self.places:
+            os.mkdir(place)
+        settings = folder / "minifram.yaml"
+        settings.write_text("policy: {rules: [{do: allow, domains: [127.0.0.1]}]}\n")
+        settings.chmod(0o600)
+        self.service = doors(str(settings), self.places)[2]
+        self._events = (folder / "events").open("w")
+        log = structlog.wrap_logger(structlog.PrintLogger(self._events))
+        self.services = Services([self.service], self.places, 1 << 20, log)
+        self._stops = False
+        self._tending = threading.Thread(target=self._tend)
+
+    def begin(self) -> None:
+        self._tending.start()
+        within(SECONDS, lambda: os.path.exists(self.places.web_socket) or None, "the socket")
+
+    def end(self) -> None:
+        self._stops = True
+        self._tending.join()
+        self.services.end(5.0)
+        self._events.close()
+
+    def _tend(self) -> None:
+        while not self._stops:
+            self.services.tend(time.monotonic())
+            time.sleep(0.005)
+
+    @property
+    def pid(self) -> int:
+        return self.service.process.pid if self.service.process else 0
+
+    def ask(self, path: str) -> socket.socket:
+        """A request whose answer nobody has read yet."""
+        wire = connect(self.places.web_socket, SECONDS)
+        body = json.dumps({"url": self.site + path, "run": "R1", "step": "3"}).encode()
+        head = f"POST {FETCH_PATH} HTTP/1.1\r\nhost: door\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+        wire.sendall(head.encode() + body)
+        return wire
+
+    def trace(self) -> list[dict[str, Any]]:
+        try:
+            return [json.loads(line) for line in Path(self.places.web_trace).read_text().splitlines()]
+        except FileNotFoundError:  # it was never started
+            return []
+
+
+def answer(wire: socket.socket) -> tuple[int, dict[str, Any]]:
+    with wire:
+        whole = b"".join(iter(lambda: wire.recv(65536), b""))
+    head, _, body = whole.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    _Handler.asked, _Handler.go_on = [], threading.Event()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        made = World(tmp_path, f"http://127.0.0.1:{server.server_port}")
+        made.begin()
+        try:
+            yield made
+        finally:
+            _Handler.go_on.set()
+            made.end()
+            server.shutdown()
+
+
+def test_a_life(world: World) -> None:
+    """No process before the first request; a line before the answer; killed in the middle of a request, another stands
+    in its place, and who waits in the queue meets that one; none of it is an outage."""
+    now = time.monotonic()
+    assert (world.pid, outage(world.services, world.places, now, now)) == (0, "")
+    status, page = answer(world.ask("/a"))
+    assert (status, page["title"], page["url"]) == (200, "A page", f"{world.site}/a")
+    (line,) = world.trace()
+    assert (line["status"], line["run_id"], line["step_id"], line["tool_name"]) == ("ok", "R1", "3", "fetch_page")
+    assert (line["url"], line["origin"], line["uid"]) == (f"{world.site}/a", world.site, os.getuid())
+    assert line["artifacts"] == [f"sha256:{page['sha256']}"]
+    first = world.pid
+
+    caught = world.ask("/slow")
+    within(SECONDS, lambda: "/slow" in _Handler.asked or None, "the request at the site")
+    os.kill(first, signal.SIGKILL)
+    waiting = world.ask("/b")  # before or after the next one is there, as it comes
+    with caught:
+        assert caught.recv(100) == b""
+    assert answer(waiting)[0] == 200
+    assert world.pid not in (0, first)
+    assert outage(world.services, world.places, time.monotonic(), now) == ""
+    assert [each["url"].removeprefix(world.site) for each in world.trace()] == ["/a", "/b"]
+
+    status, error = answer(world.ask("@10.0.0.1/"))
+    assert (status, error["error"]["type"]) == (400, "validation_error")
+    assert [each["status"] for each in world.trace()] == ["ok", "ok", "error"]
+
+
+def test_a_caller_who_leaves(world: World) -> None:
+    """Its page is given up, and is on record all the same, but not as served."""
+    world.ask("/slow").close()
+    line = within(SECONDS, lambda: next(iter(world.trace()), None), "a line")
+    assert (line["status"], line["policy_flags"]) == ("error", ["caller_gone"])
+
+
+def test_nothing_is_served_without_its_line(world: World) -> None:
+    """The trace on a full disk: the answer is an error that says so."""
+    os.unlink(world.places.web_trace) if os.path.exists(world.places.web_trace) else None
+    os.symlink("/dev/full", world.places.web_trace)
+    status, error = answer(world.ask("/a"))
+    assert (status, error["error"]["type"], error["error"]["retriable"]) == (503, "tool_unavailable", True)
+    assert "cannot be recorded" in error["error"]["message"]
+
+
+def test_many_at_once(world: World) -> None:
+    """Slow pages of one caller do not keep out another's; all are served in the end."""
+    slow = [world.ask(f"/slow{number}") for number in range(12)]
+    within(SECONDS, lambda: sum(path.startswith("/slow") for path in _Handler.asked) == 12 or None, "the slow ones")
+    assert answer(world.ask("/a"))[0] == 200
+    _Handler.go_on.set()
+    assert [answer(wire)[0] for wire in slow] == [200] * 12
+    assert len({line["args_hash"] for line in world.trace()}) == 13
+
+
+def test_its_socket_comes_back(world: World) -> None:
+    """Somebody removed it before anybody asked."""
+    os.unlink(world.places.web_socket)
+    within(SECONDS, lambda: os.path.exists(world.places.web_socket) or None, "the socket again")
+    assert answer(world.ask("/a"))[0] == 200
+    others = [child for child in psutil.Process(world.pid).children() if "worker" in " ".join(child.cmdline())]
+    assert len(others) == 1  # the parser has a process of its own

@@ -1,0 +1,228 @@
+"""The way to package indexes: to named hosts alone, judged by every address of theirs, bounded, on record."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from ipaddress import ip_address
+
+from infra.keep.web_door.packages import HEAD_BYTES, LIMITS, PackageLimits, Packages
+from infra.shared.addresses import Address
+from infra.shared.web import TraceLine
+from tests.shared.rows import each_row
+
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+HOME = ip_address("127.0.0.1")
+
+
+class Site:
+    """An index that says back what it hears, and a proxy in front of it."""
+
+    def __init__(self, limits: PackageLimits, found: tuple[Address, ...], is_private_allowed: bool) -> None:
+        self.lines: list[TraceLine] = []
+        self.asked: list[str] = []
+        self.reached = 0
+        self._held: list[asyncio.StreamWriter] = []
+        self._limits, self._found, self._is_private_allowed = limits, found, is_private_allowed
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        index = await asyncio.start_server(self._echo, "127.0.0.1")
+        listening = socket.create_server(("127.0.0.1", 0))
+        self._port = listening.getsockname()[1]
+        proxy = Packages(
+            ("pypi.org", "files.example"),
+            self._resolve,
+            self._record,
+            self._limits,
+            is_private_allowed=self._is_private_allowed,
+            port=index.sockets[0].getsockname()[1],
+        )
+        async with index, await proxy.serve(listening):
+            try:
+                yield
+            finally:
+                for writer in self._held:
+                    writer.close()
+                    with contextlib.suppress(OSError):
+                        await writer.wait_closed()
+
+    async def _record(self, line: TraceLine) -> None:
+        self.lines.append(line)
+
+    async def _resolve(self, host: str) -> tuple[Address, ...]:
+        self.asked.append(host)
+        if host == "gone.pypi.org":
+            raise OSError("no such name")
+        return self._found
+
+    async def _echo(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reached += 1
+        self._held.append(writer)
+        with contextlib.suppress(OSError):
+            while heard := await reader.read(1 << 16):
+                writer.write(heard)
+                await writer.drain()
+            writer.write(b"bye")
+            writer.close()
+
+    async def ask(self, head: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._held.append(writer)
+        writer.write(head.encode())
+        return reader, writer
+
+    async def told(self, head: str) -> str:
+        """The first line of what comes back, until it hangs up."""
+        reader, writer = await self.ask(head)
+        told = (await reader.read()).decode()
+        writer.close()
+        return told.partition("\r\n")[0]
+
+    async def tunnel(self, host: str = "pypi.org") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await self.ask(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n")
+        assert await reader.readexactly(len(ESTABLISHED)) == ESTABLISHED
+        return reader, writer
+
+
+async def rest(reader: asyncio.StreamReader) -> int:
+    """How many bytes come until it is over, whichever way."""
+    count = 0
+    with contextlib.suppress(ConnectionResetError):
+        while piece := await reader.read(1 << 16):
+            count += len(piece)
+    return count
+
+
+def with_site(
+    play: Callable[[Site], Awaitable[None]],
+    limits: PackageLimits = LIMITS,
+    found: tuple[Address, ...] = (HOME,),
+    is_private_allowed: bool = True,
+) -> Site:
+    site = Site(limits, found, is_private_allowed)
+
+    async def whole() -> None:
+        async with asyncio.timeout(20), site.running():
+            await play(site)
+
+    asyncio.run(whole())
+    return site
+
+
+def test_what_passes_is_left_as_it_is() -> None:
+    """Both ways, to the end that either side makes; on record before the first byte."""
+
+    async def play(site: Site) -> None:
+        reader, writer = await site.tunnel("FILES.example.")
+        assert [line.origin for line in site.lines] == ["https://files.example"]
+        sent = bytes(range(256)) * 4000
+        heard = asyncio.create_task(reader.read(-1))
+        writer.write(sent)
+        await writer.drain()
+        writer.write_eof()
+        assert await heard == sent + b"bye"
+        writer.close()
+
+    site = with_site(play)
+    (line,) = site.lines
+    assert (line.status, line.tool_name, line.error_code, line.at[-1]) == ("package", "package", "", "Z")
+    assert site.asked == ["files.example"]
+
+
+REFUSED = (
+    ("CONNECT evil.example:443", "403 evil.example is not in web.package_hosts; it names"),
+    ("CONNECT xpypi.org:443", "403 xpypi.org is not in web.package_hosts"),
+    ("CONNECT example.com:443", "403 example.com is not in"),
+    ("CONNECT pypi.org:22", "403 port 22 of pypi.org is closed"),
+    ("CONNECT 10.0.0.1:443", "403 '10.0.0.1' is an address"),
+    ("CONNECT 2130706433:443", "403 '2130706433' is"),
+    ("GET http://pypi.org/simple/", "405 only CONNECT host:443 is known here"),
+    ("CONNECT me@pypi.org:443", "403 'me@pypi.org' is not a name of a host"),
+    ("CONNECT gone.pypi.org:443", "502 gone.pypi.org is not found: no such name"),
+)
+
+
+@each_row("asked, told", REFUSED)
+def test_what_is_refused(asked: str, told: str) -> None:
+    """In the reason, which is all that pip shows; each on record, and nothing reaches the index."""
+
+    async def play(site: Site) -> None:
+        assert (await site.told(f"{asked} HTTP/1.1\r\nHost: pypi.org\r\n\r\n")).startswith(f"HTTP/1.1 {told}")
+
+    site = with_site(play)
+    assert [line.status in {"denied", "error"} for line in site.lines] == [True]
+    assert site.reached == 0
+
+
+@each_row(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "169.254.169.254",
+        "::1",
+        "::ffff:10.1.2.3",
+        "::ffff:127.0.0.1",
+        "64:ff9b::7f00:1",
+        "fd00::1",
+        "0.0.0.0",
+        "100.64.0.1",
+    ],
+)
+def test_one_private_address_among_several_is_enough(address: str) -> None:
+    """Wherever it stands; nothing is connected to."""
+
+    async def play(site: Site) -> None:
+        assert f"pypi.org is at {ip_address(address)}" in await site.told("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+
+    site = with_site(play, found=(ip_address("93.184.216.34"), ip_address(address)), is_private_allowed=False)
+    assert [(line.status, line.error_code) for line in site.lines] == [("denied", "policy_denied")]
+
+
+def test_bytes_time_and_connections_are_bounded() -> None:
+    """Too much sent or fetched, silence, a request that never ends or is too long, one connection more: each ends, and
+    the next one is served."""
+
+    async def play(site: Site) -> None:
+        reader, writer = await site.tunnel()
+        writer.write(b"x" * 200_000)
+        assert await rest(reader) <= 100_000  # more than it may send
+        reader, writer = await site.tunnel()
+        assert await reader.read() == b""  # nobody says a word
+        reader, writer = await site.ask("CONNECT pypi.org:443 HT")
+        assert await reader.read() == b""
+        assert (await site.told("CONNECT pypi.org:443 HTTP/1.1\r\nX: " + "x" * HEAD_BYTES)).startswith("HTTP/1.1 431")
+        held = [await site.tunnel() for _ in range(3)]
+        assert (await site.told("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 503 3 connections")
+        for _, each in held:
+            each.close()
+        while (await site.told("CONNECT evil.example:443 HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 503"):
+            await asyncio.sleep(0.01)
+        await site.tunnel()
+
+    bounded = PackageLimits(connections=3, bytes_up=100_000, idle_seconds=0.3, head_seconds=0.3)
+    with_site(play, bounded)
+    with_site(_too_long, PackageLimits(seconds=0.5, idle_seconds=5.0))
+    with_site(_too_large, PackageLimits(bytes_down=50_000))
+
+
+async def _too_long(site: Site) -> None:
+    reader, writer = await site.tunnel()
+    heard = b""
+    while True:
+        writer.write(b"x")
+        piece = await reader.read(10)
+        if not piece:
+            break
+        heard += piece
+        await asyncio.sleep(0.01)
+    assert heard
+
+
+async def _too_large(site: Site) -> None:
+    reader, writer = await site.tunnel()
+    writer.write(b"x" * 100_000)
+    assert await rest(reader) <= 50_000
