@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import pins
+from host.agent.egress import check_egress
 from host.agent.model_check import check_model
-from host.agent.web import read_web
+from host.agent.web import check_web_door
 from host.context import Context
 from host.display import counted
 from host.errors import CommandError
@@ -61,8 +62,18 @@ def diagnose(context: Context) -> Diagnosis:
     checks = [_python, _git, _packages, _disk, _sockets, _podman]
     initialised = os.path.lexists(home.remote)
     if initialised:
-        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, check_model, _key]
-        checks += [_watcher, pins.check_main, _doors, check_notifications]
+        checks += [
+            _settings,
+            _repository,
+            _run_directory,
+            _state_directory,
+            _container,
+            _unit,
+            check_egress,
+            check_model,
+            _key,
+        ]
+        checks += [_watcher, pins.check_main, _doors, check_web_door, check_notifications]
     results = [result for check in checks for result in check(context, home)]
     if not initialised:
         makes = f"'minifram init' makes it at {home.data}"
@@ -314,19 +325,6 @@ def _doors(context: Context, home: AgentPaths) -> Iterator[Result]:
         elif not problem or not problem.startswith(_NOBODY):
             text = f"another program listens at {path} though the agent is down; find and end it: fuser {path}"
             yield Result(name, FAIL, text)
-    yield from _web_door(home, running)
-
-
-def _web_door(home: AgentPaths, running: bool) -> Iterator[Result]:
-    """It is not asked: that would start it."""
-    path, used = home.places.web_socket, read_web(home, running)
-    if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
-        yield Result("web door", FAIL, f"{path} is not a socket, and the door cannot open there; move it away")
-    elif running and not os.path.lexists(path):
-        yield Result("web door", WARN, f"there is no socket at {path}; the watcher makes it again within seconds")
-    elif running:
-        level = WARN if used.state.startswith("died") else OK
-        yield Result("web door", level, f"{used.state}; its words are in {home.doors_log}")
 
 
 def _problem_with_door(path: str, question: bytes, expected: bytes) -> str | None:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from host.agent import pins
+from host.agent.egress import mode_in_use
 from host.agent.web import NOT_YET, WebUse, read_web
 from host.errors import CommandError, not_found
 from host.paths import AgentPaths
-from host.repository import approvals, review
+from host.repository import approvals, review, taint
 from host.repository.comms import Report, reports
 from host.repository.open import open_repository
 from host.running.record import PODMAN, keys_in_use, sandbox_in_use
@@ -84,6 +85,8 @@ class Status(NamedTuple):
     preparing: str
     """The branch that is made ready, in that phase."""
     sandbox: str
+    egress: str
+    """`egress.mode`, in the podman sandbox; empty in the other, where nothing stands in the way."""
     autonomy: str
     model: str
     is_led: bool
@@ -115,8 +118,10 @@ class Status(NamedTuple):
     awaiting_review: tuple[Waiting, ...]
     awaiting_approval: tuple[approvals.Asking, ...]
     budget: Spent | None
-    web: WebUse | None
+    web_door: WebUse | None
     """What the web door did; None when it was never asked."""
+    web: tuple[str, ...]
+    """That the present work has read the web, and what is held because other work had."""
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
     remote: str
@@ -160,6 +165,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
         until=state.until if is_running else "",
         preparing=_prepared(state) if is_running and state.phase == watcher_file.PREPARING else "",
         sandbox=(sandbox if is_running else "") or settings.sandbox,
+        egress=mode_in_use(home) if is_running and sandbox == PODMAN else "",
         autonomy=settings.autonomy,
         model=model_words(settings.model, keys_in_use(home) if is_running else ()),
         is_led=is_led,
@@ -183,7 +189,8 @@ def read_status(home: AgentPaths, now: float) -> Status:
         awaiting_review=tuple(read(lambda: _awaiting(git, main), [])) if main else (),
         awaiting_approval=read(lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
         budget=read(lambda: spent_today(home, settings, now), None),
-        web=_web(home, is_running),
+        web_door=_web_door(home, is_running),
+        web=tuple(taint.now(home.places.var, now)),
         troubles=(),
         remote=home.remote,
     )
@@ -192,7 +199,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
     return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
 
 
-def _web(home: AgentPaths, is_running: bool) -> WebUse | None:
+def _web_door(home: AgentPaths, is_running: bool) -> WebUse | None:
     used = read_web(home, is_running)
     return used if used.last or used.state != NOT_YET else None
 

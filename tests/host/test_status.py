@@ -22,6 +22,8 @@ AT = "2026-01-31T10:42:12.345Z"
 NOW = 1_769_856_200.0  # 2026-01-31T10:43:20Z
 
 KEYS = {
+    "web",
+    "web_door",
     "schema",
     "agent",
     "running",
@@ -31,6 +33,7 @@ KEYS = {
     "until",
     "preparing",
     "sandbox",
+    "egress",
     "autonomy",
     "model",
     "branch",
@@ -54,7 +57,6 @@ KEYS = {
     "awaiting_review",
     "awaiting_approval",
     "budget",
-    "web",
     "troubles",
     "orphan",
     "remote",
