@@ -16,7 +16,7 @@ from host.agent import pins
 from host.agent.egress import mode_in_use
 from host.errors import CommandError, not_found
 from host.paths import AgentPaths
-from host.repository import approvals, review
+from host.repository import approvals, review, taint
 from host.repository.comms import Report, reports
 from host.repository.open import open_repository
 from host.running.record import PODMAN, keys_in_use, sandbox_in_use
@@ -117,6 +117,8 @@ class Status(NamedTuple):
     awaiting_review: tuple[Waiting, ...]
     awaiting_approval: tuple[approvals.Asking, ...]
     budget: Spent | None
+    web: tuple[str, ...]
+    """That the present work has read the web, and what is held because other work had."""
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
     remote: str
@@ -184,6 +186,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
         awaiting_review=tuple(read(lambda: _awaiting(git, main), [])) if main else (),
         awaiting_approval=read(lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
         budget=read(lambda: spent_today(home, settings, now), None),
+        web=tuple(taint.now(home.places.var, now)),
         troubles=(),
         remote=home.remote,
     )

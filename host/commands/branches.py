@@ -32,8 +32,10 @@ def review(context: Context, screen: Screen, branch: str | None, stat: bool) -> 
     """
     from host.repository.open import open_repository
     from host.repository.review import awaiting, is_pms_own, main_commit, one, rescued
+    from infra.shared.taint.state_file import present
 
-    git = open_repository(context.initialised())
+    home = context.initialised()
+    git = open_repository(home)
     now = time.time()
     if branch is None:
         branches = awaiting(git)
@@ -45,7 +47,7 @@ def review(context: Context, screen: Screen, branch: str | None, stat: bool) -> 
         for name, ahead in saved:
             screen.advise(f"saved from a clone, never pushed: {one_name(name)}, {counted(ahead, 'commit')}")
         return
-    found = one(git, branch)
+    found = one(git, branch, present(home.places.var, now))
     screen.show(found._replace(diff="") if stat else found, _review(found, stat, screen, now), verbatim=True)
     screen.advise(_next(found.branch, is_pms_own(git, found.main, found.branch.commit)))
 
@@ -90,6 +92,10 @@ def _review(found: Review, stat: bool, screen: Screen, now: float) -> Iterator[s
     for line in _examination(found.examination):
         # The branch chooses the names of its tests: none begins a line of its own.
         yield f"  {harmless_lines(line.replace(chr(10), ' '))[0]}"
+    if found.taint:
+        yield ""
+        yield screen.strong("The web") + " (by the keep)"
+        yield from (screen.bad(f"  {one_line(line, 400)}") for line in found.taint)
     yield ""
     yield screen.strong("Changes") + " (COMMS.md stays main's, and is left out)"
     yield "\n".join(harmless_lines(found.stat)) or ("  not known" if found.branch.unseen else "  none")

@@ -85,6 +85,8 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
             f"today ${spent.usd:.2f} of ${spent.daily_usd:.2f} · {spent.tokens:,} of {spent.daily_tokens:,} tokens · "
             f"{counted(spent.calls, 'call')}{used_up}",
         )
+    for index, line in enumerate(found.web):
+        yield "" if index else "web", screen.bad(one_line(line, 300))
     for index, incident in enumerate(found.troubles):
         yield "" if index else "troubles", f"{incident.at} {one_line(incident.text, 200)}"
 

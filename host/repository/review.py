@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.errors import not_found, usage
+from host.repository.taint import of_branch
 from infra.shared import comms
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
 from infra.shared.people import AGENT, WATCHER
@@ -20,6 +21,7 @@ from infra.shared.repository.git import CANNOT_START, EMPTY_TREE, Git, GitError,
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import file_at, read_file
+from infra.shared.taint.machine import UNTAINTED, TaintState
 
 if TYPE_CHECKING:
     from infra.shared.verdicts.verdict import Verdict
@@ -91,6 +93,8 @@ class Review(NamedTuple):
     diff: str
     examination: Verdict | None
     """None when the keep has not examined it."""
+    taint: tuple[str, ...] = ()
+    """What of it came by work that had read the web, and needs the PM's word for that."""
 
 
 def awaiting(git: Git) -> list[Branch]:
@@ -130,7 +134,7 @@ def is_pms_own(git: Git, main: str, commit: str) -> bool:
     return not {AGENT.email, WATCHER.email} & {each.lower() for each in committers}
 
 
-def one(git: Git, name: str) -> Review:
+def one(git: Git, name: str, taint: TaintState = UNTAINTED) -> Review:
     """One branch with its commits and changes. Raises CommandError when there is no such branch."""
     main = main_commit(git)
     commit = branch_commit(git, name)
@@ -146,7 +150,8 @@ def one(git: Git, name: str) -> Review:
             stat, diff = _diff(git, ("--stat",), against, commit), _patch(git, against, commit)
         except GitError as error:
             branch = branch._replace(unseen=_why(error))
-    return Review(branch, main, base, commits, stat, diff, examined.verdict)
+    tainted = of_branch(taint, {commit, *(each.commit for each in commits)}, branch.files)
+    return Review(branch, main, base, commits, stat, diff, examined.verdict, tainted)
 
 
 def page_at(git: Git, commit: str) -> str:

@@ -18,7 +18,7 @@ from infra.shared.text import cut
 MAX_BYTES = 256 << 10
 """Of one line, in either direction."""
 MAX_TICKS = 1000
-MOST_ORIGINS, MOST_ORIGIN_CHARS = 20, 300
+MAX_ORIGINS, MAX_ORIGIN_CHARS = 50, 300
 TITLE_CHARS, TEXT_CHARS = 500, 16_000
 """Of a report: whatever they hold, they fit into one line of JSON."""
 
@@ -181,7 +181,7 @@ def parse_reply(line: bytes) -> Reply:
         case {"later": _}:
             return Later(_text(fields, "later"))
         case {"tainted_by": [*origins]}:
-            return TaintedBy(tuple(cut(str(each), MOST_ORIGIN_CHARS) for each in origins[:MOST_ORIGINS]))
+            return TaintedBy(tuple(cut(str(each), MAX_ORIGIN_CHARS) for each in origins[:MAX_ORIGINS]))
         case {"id": _, "state": ("waiting" | "approved" | "denied") as state}:
             return QuestionState(_text(fields, "id", 64), state, _text(fields, "why"))
         case {"state": ("waiting" | "examined") as state}:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from host.repository.review import PAGE_BYTES, _ends_of, page_at
 from infra.shared import comms
 from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
+from infra.shared.taint import state_file
+from infra.shared.taint.machine import TaintedPush, TaintState, ended, pushed, served
 from tests.host.desk import PAGE, Desk
 
 
@@ -128,7 +131,7 @@ def test_one_branch_with_commits_changes_and_verdict(desk: Desk) -> None:
     assert [commit["subject"] for commit in found["commits"]] == ["first", "second"]
     assert found["examination"]["mains"]["passed"] == 12
     assert "+two" in found["diff"]
-    assert found.keys() == {"schema", "branch", "main", "base", "commits", "stat", "diff", "examination"}
+    assert found.keys() == {"schema", "branch", "main", "base", "commits", "stat", "diff", "examination", "taint"}
 
 
 def test_what_a_branch_holds_cannot_steer_the_terminal(desk: Desk) -> None:
@@ -244,3 +247,23 @@ def test_a_page_that_is_too_long_is_cut_and_read(desk: Desk) -> None:
     assert page_at(git, "main~1") == cut
     assert comms.reports(_ends_of("## Directives\n" + "x\n" * PAGE_BYTES + "# Reports\n" + "y\n" * PAGE_BYTES)) == []
     assert _ends_of("x" * 2 * PAGE_BYTES) == comms.with_sections("\n")
+
+
+def test_what_work_that_had_read_the_web_pushed_is_shown(desk: Desk) -> None:
+    """With the origins, and what needs the PM's word for it, also when that work is over."""
+    tip = desk.branch("improve", {"infra/a.py": "1\n", "src/a.py": "1\n"})
+    desk.branch("other", {"src/b.py": "1\n"})
+    state = served(TaintState(), ("https://evil.example",), "d", 1_800_000_000.0)
+    push = TaintedPush(1_800_000_001.0, "refs/heads/improve", tip, state.now.origins if state.now else (), (), True)
+    state = pushed(state, [push], {"infra/a.py": ""})
+    var = Path(desk.home().places.var)
+    var.mkdir(parents=True, exist_ok=True)
+    for now in (state, ended(state, {}, 1_800_000_002.0)):
+        (var / state_file.NAME).write_bytes(state_file.encode(now))
+        said = desk.run("review", "improve").out
+        assert f"{tip[:12]} was pushed at 2027-01-15T08:00:01.000Z by work that had read https://evil.example" in said
+        assert "needs your word: 'infra/a.py'" in said
+        assert "The web" not in desk.run("review", "other").out
+        status = desk.run("status").out
+        assert ("tainted by https://evil.example since 2027-01-15T08:00:00.000Z" in status) == bool(now.now)
+        assert "held until you change them on main: 'infra/a.py'" in status

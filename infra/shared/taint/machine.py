@@ -9,19 +9,17 @@ that file on main himself: no untainted run is to land what a tainted one left."
 
 from __future__ import annotations
 
-import calendar
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from infra.shared.folding import folded
-from infra.shared.requests import MOST_ORIGINS
 from infra.shared.resume import GO_ON_FROM
 from infra.shared.text import counted
 from infra.shared.verdicts.guarded import GUARDED, is_guarded
 
 UNKNOWN = "an unknown origin"
+MOST_ORIGINS, MOST_ORIGIN_CHARS = 20, 300
 SHOWN_ORIGINS = 3
 MOST_PUSHES, MOST_PUSHED_PATHS = 200, 50
 MOST_PAST = 200
@@ -172,6 +170,9 @@ _RUN = re.compile(r"(\d{4}-\d\d-\d\dT\d{6})\.\d{3}Z-")
 
 def _began(run: str) -> float | None:
     """When a run began, by its name; None for a name that does not say."""
+    import calendar  # these two cost more than all else here, and few directives name a run
+    import time
+
     match = _RUN.match(run)
     try:
         return calendar.timegm(time.strptime(match[1], "%Y-%m-%dT%H%M%S")) if match else None

@@ -11,9 +11,8 @@ import os
 import re
 from typing import NamedTuple
 
-from infra.shared.requests import MOST_ORIGIN_CHARS
 from infra.shared.safe_files import OLDER, opened_file
-from infra.shared.taint.machine import UNKNOWN, Mark
+from infra.shared.taint.machine import MOST_ORIGIN_CHARS, UNKNOWN, Mark
 
 PIECE_BYTES = 8 << 20
 """A line has a fraction of that."""
