@@ -118,10 +118,10 @@ class Status(NamedTuple):
     awaiting_review: tuple[Waiting, ...]
     awaiting_approval: tuple[approvals.Asking, ...]
     budget: Spent | None
-    web_door: WebUse | None
-    """What the web door did; None when it was never asked."""
-    web: tuple[str, ...]
+    taint: tuple[str, ...]
     """That the present work has read the web, and what is held because other work had."""
+    web: WebUse | None
+    """What the web door did; None when it was never asked."""
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
     remote: str
@@ -189,8 +189,8 @@ def read_status(home: AgentPaths, now: float) -> Status:
         awaiting_review=tuple(read(lambda: _awaiting(git, main), [])) if main else (),
         awaiting_approval=read(lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
         budget=read(lambda: spent_today(home, settings, now), None),
-        web_door=_web_door(home, is_running),
-        web=tuple(taint.now(home.places.var, now)),
+        taint=tuple(taint.now(home.places.var, now)),
+        web=_web(home, is_running),
         troubles=(),
         remote=home.remote,
     )
@@ -199,7 +199,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
     return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
 
 
-def _web_door(home: AgentPaths, is_running: bool) -> WebUse | None:
+def _web(home: AgentPaths, is_running: bool) -> WebUse | None:
     used = read_web(home, is_running)
     return used if used.last or used.state != NOT_YET else None
 

@@ -4,8 +4,6 @@ stands in an address was written by the agent, or by a page."""
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -13,10 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from host.context import Context
 from host.paths import AgentPaths
-from host.repository.checks import FAIL, NOTE, OK, WARN, Result
-from host.running.record import PODMAN, is_running, sandbox_in_use
 from infra.shared.safe_files import Below
 from infra.shared.web import TraceLine
 
@@ -64,21 +59,6 @@ def read_web(home: AgentPaths, is_running: bool) -> WebUse:
         dict(reasons.most_common(HOSTS)),
         last,
     )
-
-
-def check_web_door(context: Context, home: AgentPaths) -> Iterator[Result]:
-    """For `minifram doctor`. The door is not asked: that would start it."""
-    if sandbox_in_use(home) == PODMAN:
-        return  # it is in the container, and its watcher asks it
-    path, running = home.places.web_socket, is_running(home)
-    used = read_web(home, running)
-    if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
-        yield Result("web door", FAIL, f"{path} is not a socket, and the door cannot open there; move it away")
-    elif running and not os.path.lexists(path):
-        yield Result("web door", NOTE, f"there is no socket at {path}; the watcher makes it within seconds")
-    elif running:
-        level = WARN if used.state.startswith("died") else OK
-        yield Result("web door", level, f"{used.state}; its words are in {home.doors_log}")
 
 
 def _lines(home: AgentPaths) -> Iterator[TraceLine]:

@@ -314,8 +314,11 @@ def egress(context: Context, screen: Screen, number: int) -> None:
 
 
 def _egress(found: Egress, screen: Screen) -> Iterator[str]:
+    from host.agent.egress import WORDS
+
+    yield f"{screen.strong('mode')}: {found.mode}, the agent reaches {WORDS.get(found.mode, 'what that allows')}"
     yield from _names_and_packets(found, screen)
-    yield f"{screen.strong('web door')}: {web_line(found.web)}"
+    yield f"{screen.strong('web')}: {web_line(found.web)}"
     if found.web.hosts:
         yield screen.faint(f"  {'host, by its pages and packages':<40} {'served':>7}")
     for host, times in found.web.hosts.items():
@@ -327,9 +330,6 @@ def _egress(found: Egress, screen: Screen) -> Iterator[str]:
 
 
 def _names_and_packets(found: Egress, screen: Screen) -> Iterator[str]:
-    from host.agent.egress import WORDS
-
-    yield f"{screen.strong('mode')}: {found.mode}, the agent reaches {WORDS.get(found.mode, 'what that allows')}"
     yield (
         f"{screen.strong('names')}: {counted(found.total.questions, 'question')}, {found.total.sent} went out, "
         f"with {found.total.bytes} bytes in front of the registered names"

@@ -86,10 +86,10 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
             f"today ${spent.usd:.2f} of ${spent.daily_usd:.2f} · {spent.tokens:,} of {spent.daily_tokens:,} tokens · "
             f"{counted(spent.calls, 'call')}{used_up}",
         )
-    if found.web_door and found.web_door.last:
-        yield "web door", web_line(found.web_door)
-    for index, line in enumerate(found.web):
-        yield "" if index else "web", screen.bad(one_line(line, 300))
+    for index, line in enumerate(found.taint):
+        yield "" if index else "taint", screen.bad(one_line(line, 300))
+    if found.web and found.web.last:
+        yield "web", web_line(found.web)
     for index, incident in enumerate(found.troubles):
         yield "" if index else "troubles", f"{incident.at} {one_line(incident.text, 200)}"
 
@@ -99,7 +99,7 @@ def web_line(used: WebUse) -> str:
     packages = f", {counted(used.packages, 'connection')} for packages" if used.packages else ""
     hosts = f" of {counted(len(used.hosts), 'host')}" if used.served else ""
     return (
-        f"{one_line(used.state, 100)} · {used.served} served{hosts}, {used.denied} denied, {used.failed} failed"
+        f"door {one_line(used.state, 100)} · {used.served} served{hosts}, {used.denied} denied, {used.failed} failed"
         f"{packages} · last {one_line(used.last, 24) or 'never'}"
     )
 

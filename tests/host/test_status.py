@@ -23,7 +23,7 @@ NOW = 1_769_856_200.0  # 2026-01-31T10:43:20Z
 
 KEYS = {
     "web",
-    "web_door",
+    "taint",
     "schema",
     "agent",
     "running",

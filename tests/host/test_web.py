@@ -66,5 +66,5 @@ def test_status_shows_it(desk: Desk) -> None:
     Path(desk.home().places.web_trace).parent.mkdir(parents=True, exist_ok=True)
     Path(desk.home().places.web_trace).write_text("".join(TRACE[:-1]))
     shown = desk.run("status").out
-    assert "down with its agent · 3 served of 3 hosts, 3 denied, 1 failed, 1 connection for packages" in shown
-    assert desk.run("status", "--json").json["web_door"]["hosts"] == {"a.example": 2, "b.example": 1, "pypi.org": 1}
+    assert "door down with its agent · 3 served of 3 hosts, 3 denied, 1 failed, 1 connection for packages" in shown
+    assert desk.run("status", "--json").json["web"]["hosts"] == {"a.example": 2, "b.example": 1, "pypi.org": 1}
