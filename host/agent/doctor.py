@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import pins
 from host.agent.model_check import check_model
+from host.agent.web import read_web
 from host.context import Context
 from host.display import counted
 from host.errors import CommandError
@@ -313,6 +314,19 @@ def _doors(context: Context, home: AgentPaths) -> Iterator[Result]:
         elif not problem or not problem.startswith(_NOBODY):
             text = f"another program listens at {path} though the agent is down; find and end it: fuser {path}"
             yield Result(name, FAIL, text)
+    yield from _web_door(home, running)
+
+
+def _web_door(home: AgentPaths, running: bool) -> Iterator[Result]:
+    """It is not asked: that would start it."""
+    path, used = home.places.web_socket, read_web(home, running)
+    if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
+        yield Result("web door", FAIL, f"{path} is not a socket, and the door cannot open there; move it away")
+    elif running and not os.path.lexists(path):
+        yield Result("web door", WARN, f"there is no socket at {path}; the watcher makes it again within seconds")
+    elif running:
+        level = WARN if used.state.startswith("died") else OK
+        yield Result("web door", level, f"{used.state}; its words are in {home.doors_log}")
 
 
 def _problem_with_door(path: str, question: bytes, expected: bytes) -> str | None:

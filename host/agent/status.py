@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from host.agent import pins
+from host.agent.web import NOT_YET, WebUse, read_web
 from host.errors import CommandError, not_found
 from host.paths import AgentPaths
 from host.repository import approvals, review
@@ -114,6 +115,8 @@ class Status(NamedTuple):
     awaiting_review: tuple[Waiting, ...]
     awaiting_approval: tuple[approvals.Asking, ...]
     budget: Spent | None
+    web: WebUse | None
+    """What the web door did; None when it was never asked."""
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
     remote: str
@@ -180,12 +183,18 @@ def read_status(home: AgentPaths, now: float) -> Status:
         awaiting_review=tuple(read(lambda: _awaiting(git, main), [])) if main else (),
         awaiting_approval=read(lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
         budget=read(lambda: spent_today(home, settings, now), None),
+        web=_web(home, is_running),
         troubles=(),
         remote=home.remote,
     )
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     unread = [Trouble(at=at, text=text) for text in dict.fromkeys(problems)]
     return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
+
+
+def _web(home: AgentPaths, is_running: bool) -> WebUse | None:
+    used = read_web(home, is_running)
+    return used if used.last or used.state != NOT_YET else None
 
 
 def _untold(home: AgentPaths, state: WatcherFile, is_running: bool) -> Iterator[str]:

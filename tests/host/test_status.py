@@ -54,6 +54,7 @@ KEYS = {
     "awaiting_review",
     "awaiting_approval",
     "budget",
+    "web",
     "troubles",
     "orphan",
     "remote",
