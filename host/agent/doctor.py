@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import pins
+from host.agent.egress import check_egress
 from host.agent.model_check import check_model
 from host.context import Context
 from host.display import counted
@@ -60,7 +61,17 @@ def diagnose(context: Context) -> Diagnosis:
     checks = [_python, _git, _packages, _disk, _sockets, _podman]
     initialised = os.path.lexists(home.remote)
     if initialised:
-        checks += [_settings, _repository, _run_directory, _state_directory, _container, _unit, check_model, _key]
+        checks += [
+            _settings,
+            _repository,
+            _run_directory,
+            _state_directory,
+            _container,
+            _unit,
+            check_egress,
+            check_model,
+            _key,
+        ]
         checks += [_watcher, pins.check_main, _doors, check_notifications]
     results = [result for check in checks for result in check(context, home)]
     if not initialised:

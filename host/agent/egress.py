@@ -14,8 +14,12 @@ from host.container.counters import Count, CountersError, parse_counters, reject
 from host.container.podman import Podman, PodmanError
 from host.container.query_log import Asked, QueryLog
 from host.container.words import names
+from host.context import Context
 from host.paths import AgentPaths
+from host.repository.checks import NOTE, OK, WARN, Result
+from host.running import record
 from infra.shared.safe_files import opened_file
+from infra.shared.settings_file import SettingsError, read_settings
 
 LOG = "resolver.log"
 LINES = 2_000_000
@@ -24,6 +28,8 @@ LINE_BYTES = 2000
 
 
 class Egress(NamedTuple):
+    mode: str
+    """`egress.mode` of the last start."""
     total: Asked
     names: dict[str, Asked]
     """By registered name, who carried most first."""
@@ -44,7 +50,37 @@ def read_egress(home: AgentPaths, podman: Podman | None, most: int) -> Egress:
             counted, why = rejected(parse_counters(told)), ""
         except (PodmanError, CountersError) as error:
             why = str(error)
-    return Egress(log.total(), log.top(most), counted, why)
+    return Egress(mode_in_use(home), log.total(), log.top(most), counted, why)
+
+
+def mode_in_use(home: AgentPaths) -> str:
+    """A record of a version before the modes says nothing of them."""
+    return str(record.read(home).get("settings", {}).get("egress.mode", "open"))
+
+
+WORDS = {
+    "open": "every public address",
+    "allowlist": "the names in egress.allow alone",
+    "door": "the keep's doors alone",
+}
+"""What the agent reaches in each mode."""
+
+
+def check_egress(context: Context, home: AgentPaths) -> Iterator[Result]:
+    """For `minifram doctor`: settings that promise what does not hold, or take what the PM may miss."""
+    try:
+        settings = read_settings(home.settings)
+    except SettingsError:  # reported by its own check
+        return
+    mode, hosts = settings.egress.mode, settings.web.package_hosts
+    used = record.sandbox_in_use(home) or settings.sandbox
+    if mode != "open" and used == record.PROCESS:
+        yield Result("egress", WARN, f"egress.mode is {mode!r}, which nothing enforces in the process sandbox")
+    elif mode == "door" and not hosts:
+        yield Result("egress", NOTE, "door: pip, uv and npm reach nothing; web.package_hosts may name their indexes")
+    else:
+        packages = f"; packages from {', '.join(hosts)}" if mode == "door" else ""
+        yield Result("egress", OK, f"{mode}: the agent reaches {WORDS[mode]}{packages}")
 
 
 def _lines(home: AgentPaths) -> Iterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from host.agent import pins
+from host.agent.egress import mode_in_use
 from host.errors import CommandError, not_found
 from host.paths import AgentPaths
 from host.repository import approvals, review, taint
@@ -83,6 +84,8 @@ class Status(NamedTuple):
     preparing: str
     """The branch that is made ready, in that phase."""
     sandbox: str
+    egress: str
+    """`egress.mode`, in the podman sandbox; empty in the other, where nothing stands in the way."""
     autonomy: str
     model: str
     is_led: bool
@@ -159,6 +162,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
         until=state.until if is_running else "",
         preparing=_prepared(state) if is_running and state.phase == watcher_file.PREPARING else "",
         sandbox=(sandbox if is_running else "") or settings.sandbox,
+        egress=mode_in_use(home) if is_running and sandbox == PODMAN else "",
         autonomy=settings.autonomy,
         model=model_words(settings.model, keys_in_use(home) if is_running else ()),
         is_led=is_led,

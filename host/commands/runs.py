@@ -313,6 +313,9 @@ def egress(context: Context, screen: Screen, number: int) -> None:
 
 
 def _egress(found: Egress, screen: Screen) -> Iterator[str]:
+    from host.agent.egress import WORDS
+
+    yield f"{screen.strong('mode')}: {found.mode}, the agent reaches {WORDS.get(found.mode, 'what that allows')}"
     yield (
         f"{screen.strong('names')}: {counted(found.total.questions, 'question')}, {found.total.sent} went out, "
         f"with {found.total.bytes} bytes in front of the registered names"

@@ -38,6 +38,7 @@ def status(context: Context, screen: Screen) -> int:
 
 def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, str]]:
     open_zone = " (not isolated)" if found.sandbox == "process" else ""
+    open_zone += f", egress {found.egress}" if found.egress not in ("", "open") else ""
     yield (
         "agent",
         f"{screen.strong(found.agent)} · {found.sandbox} sandbox{open_zone} · "

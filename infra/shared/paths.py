@@ -117,8 +117,8 @@ class Paths(NamedTuple):
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """What holds this `infra`: the project, the image's copy of it, or a checkout."""
 
-WEB_SOCKET_VARIABLE = "MINIFRAM_WEB_SOCKET"
-"""In the environment of the agent's shells: where `minifram-web` finds the web door."""
+WEB_SOCKET_VARIABLE, WEB_PYTHON_VARIABLE = "MINIFRAM_WEB_SOCKET", "MINIFRAM_WEB_PYTHON"
+"""In the environment of the agent's shells: where `minifram-web` finds the web door, and what it runs with."""
 CONTAINER = Paths(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 
 BODY = ("infra", "requirements.lock", "requirements.txt")

@@ -46,7 +46,6 @@ _STEPS: Mapping[str, tuple[Any, ...]] = {
     "rehearse": (False, True),
     "autonomy": ("merge", "propose", "frozen"),
     "budget.unpriced": (True, False),
-    "egress.mode": ("open", "allowlist", "door"),
     "egress.ipv6": (True, False),
     "policy.default": ("allow", "ask", "deny"),
     "policy.private_networks": ("allow", "deny"),
@@ -55,9 +54,12 @@ _STEPS: Mapping[str, tuple[Any, ...]] = {
     "web.keep_raw_html": (True, False),
 }
 """From what gives the agent most to what gives it least."""
+_WIDEST: Mapping[str, Any] = {"egress.mode": "open"}
+"""Every other value gives the agent less than this one, and none of them less than another: with `door` the web door
+reaches what an allowlist does not name."""
 _RULES = "policy.rules"
 
-NAMED = FREE | _LESS | _MORE | _LISTED | frozenset(_STEPS) | {_RULES}
+NAMED = FREE | _LESS | _MORE | _LISTED | frozenset(_STEPS) | frozenset(_WIDEST) | {_RULES}
 """Every key that this module names."""
 
 
@@ -93,6 +95,8 @@ def _takes(key: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> bool
         return bool(new > old)
     if key in _LISTED:
         return {*new} > {*old}
+    if key in _WIDEST:
+        return bool(old == _WIDEST[key])
     if key in _STEPS:
         return _STEPS[key].index(new) > _STEPS[key].index(old)
     return key == _RULES and _rules_take(new, old, known.get("policy.default") == "allow")

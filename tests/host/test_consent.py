@@ -91,6 +91,10 @@ def test_every_setting_needs_consent_unless_it_is_named() -> None:
     [
         ("", "autonomy: propose", False),
         ("autonomy: frozen", "autonomy: propose", True),
+        ("", "egress: {mode: door}", False),
+        ("egress: {mode: allowlist}", "egress: {mode: door}", True),
+        ("egress: {mode: door}", "egress: {mode: allowlist}", True),
+        ("egress: {mode: door}", "", True),
         ("", "podman: {cpus: 1}", False),
         ("podman: {cpus: 1}", "", True),
         ("", "limits: {free_bytes: 1}", True),

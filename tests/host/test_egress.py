@@ -64,6 +64,22 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert (down.total, down.names) == (Asked(), {})
 
 
+def test_the_mode_is_shown(desk: Desk) -> None:
+    """What the agent was started with, by a version that knew no modes as well; its settings, by doctor."""
+    for settings, words in (({"egress.mode": "door"}, "door, the agent reaches the keep's doors"), ({}, "open, ")):
+        record.write(desk.home(), record.PODMAN, sealed=True, settings=settings)
+        assert f"mode: {words}" in desk.run("egress").out
+    for text, said in (
+        ("sandbox: process\negress: {mode: door}\n", "which nothing enforces in the process sandbox"),
+        ("sandbox: podman\negress: {mode: door}\n", "pip, uv and npm reach nothing"),
+        ("sandbox: podman\negress: {mode: door}\nweb: {package_hosts: [pypi.org]}\n", "packages from pypi.org"),
+        ("sandbox: podman\n", "the agent reaches every public address"),
+    ):
+        record.write(desk.home(), text.split()[1], sealed=True)
+        Path(desk.home().settings).write_text(text)
+        assert said in desk.run("doctor").out
+
+
 def test_without_a_container_there_is_nothing_to_count(desk: Desk) -> None:
     """That is no error of the PM's machine, and is said."""
     refused = desk.run("egress")

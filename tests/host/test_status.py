@@ -32,6 +32,7 @@ KEYS = {
     "until",
     "preparing",
     "sandbox",
+    "egress",
     "autonomy",
     "model",
     "branch",

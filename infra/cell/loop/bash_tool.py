@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
-from infra.shared.paths import ROOT, WEB_SOCKET_VARIABLE
+from infra.shared.paths import ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.protocol.calls import TOOLS
 
 CWD = {"type": "string", "description": "the directory to run it in; the checkout when left out"}
@@ -106,7 +107,7 @@ def environment(web_socket: str = "") -> dict[str, str]:
     if not web_socket:
         return kept
     path = f"{kept.get('PATH', os.defpath)}{os.pathsep}{PROGRAMS}"
-    return kept | {"PATH": path, WEB_SOCKET_VARIABLE: web_socket}
+    return kept | {"PATH": path, WEB_SOCKET_VARIABLE: web_socket, WEB_PYTHON_VARIABLE: sys.executable}
 
 
 def shown(ran: command.Ran, seconds: float, where: str = "") -> str:

@@ -123,6 +123,13 @@ def worst_cost(tariff: Tariff, most: Usage) -> int:
     return max(_rounded_up(prompt * band.dearest_input + most.output_tokens * band.output) for band in bands)
 
 
+def most_image_tokens(model: str) -> int:
+    """What one image can be counted as, however few bytes it has: Claude counts at most 4,784 tokens (28 x 28 pixels
+    each), OpenAI's models 10,000 patches of 32 x 32 pixels with a factor of 1.2 (November 2026); but gpt-4o-mini 2,833
+    and 5,667 more for each of at most eight tiles."""
+    return 50_000 if "gpt-4o-mini" in model else 16_000
+
+
 def tokens(usage: Usage) -> int:
     return sum(usage)
 

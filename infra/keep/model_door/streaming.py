@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
+from infra.keep.ledger.prices import most_image_tokens
 from infra.keep.model_door.background import Background
 from infra.keep.model_door.booking import Booking, Heard, booking_of, counted
 from infra.keep.model_door.connection import (
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
 TOKENS_BESIDE_BYTES = 4096
 """Tokens that no byte of the request stands for: the provider's own words around tools, a few hundred in all price
 lists, and slack."""
-MOST_IMAGE_TOKENS = 16_000
-"""Of one image, however few bytes it has: Claude counts at most 4,784 (28 x 28 pixels each), OpenAI's models 10,000
-patches of 32 x 32 pixels with a factor of 1.2 (November 2026)."""
 THINKING_SILENCE = 5
 """While a model thinks, its stream may stay silent so many times longer: thoughts are withheld."""
 MAX_ERROR_BYTES = 64 * 1024
@@ -270,7 +268,7 @@ class StreamingCall:
 
 def most_usage(body: dict[str, Any], max_tokens: int, images: Sequence[Image] = ()) -> Usage:
     """No token of text stands for less than one byte, and the JSON around the text covers the frames of messages."""
-    tokens = text_bytes(body, images) + TOKENS_BESIDE_BYTES + len(images) * MOST_IMAGE_TOKENS
+    tokens = text_bytes(body, images) + TOKENS_BESIDE_BYTES + len(images) * most_image_tokens(body["model"])
     return Usage(input_tokens=tokens, output_tokens=max_tokens)
 
 

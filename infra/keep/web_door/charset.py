@@ -99,7 +99,8 @@ def _guessed(body: bytes) -> str:
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        if error.reason != "unexpected end of data":  # of a page that was cut
+        is_cut = error.reason == "unexpected end of data" and not body[: error.start].isascii()
+        if not is_cut:
             return "cp1252"
     return "utf-8"
 

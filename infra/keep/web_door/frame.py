@@ -18,10 +18,10 @@ _BRACKETS = str.maketrans(
     dict.fromkeys("\u27e6\u301a\u2985\u2e28\u27ec\u2997\u27ea", "[")
     | dict.fromkeys("\u27e7\u301b\u2986\u2e29\u27ed\u2998\u27eb", "]")
 )
-_LIKE_OURS = re.compile(r"\bweb[\s:#=_-]{1,4}[0-9a-f]{8,}", re.IGNORECASE)
+_LIKE_OURS = re.compile(r"web[\s:#=_-]{1,4}[0-9a-f]{8,}", re.IGNORECASE)
 """What our lines say, whatever stands around the words."""
 _SPEAKERS = re.compile(
-    r"<(?=\|[\w ]{1,40}\|>|/?(?:start|end)_of_turn>|/?s>|</?SYS>>)|\[(?=/?INST\])",
+    r"<(?=\|\w[\w ]{0,39}\|>|/?(?:start|end)_of_turn>|/?s>|</?SYS>>)|\[(?=/?INST\])",
     re.IGNORECASE,
 )
 """Marks by which models are told that somebody else speaks now."""

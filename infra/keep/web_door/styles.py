@@ -65,11 +65,13 @@ def rules_that_hide(css: str) -> list[tuple[int, StyleRule]]:
     hide where two of them meet."""
     if not css.strip():
         return []
-    found = list(enumerate(rules(css)))
-    hiding = [each for each in found if hides_all(each[1].style)]
+    hiding, others = list[tuple[int, StyleRule]](), list[tuple[int, StyleRule]]()
+    for each in enumerate(rules(css)):
+        (hiding if hides_all(each[1].style) else others).append(each)
     names = {name for _, rule in hiding for name in rule.style} | _INHERITED
-    undoing = [each for each in found if each not in hiding and names & each[1].style.keys()]
-    return hiding + undoing + [each for each in found if _COLORS & each[1].style.keys() and each not in undoing]
+    undoing = [each for each in others if names & each[1].style.keys()]
+    colouring = [each for each in others if _COLORS & each[1].style.keys() and not names & each[1].style.keys()]
+    return hiding + undoing + colouring
 
 
 def _blocks(css: str) -> Iterator[tuple[str, str]]:

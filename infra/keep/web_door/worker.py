@@ -56,6 +56,15 @@ class Readers:
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
 
+    @property
+    def pid(self) -> int:
+        """Of the worker; 0 for none."""
+        return self._process.pid if self._process else 0
+
+    @property
+    def is_busy(self) -> bool:
+        return self._turn.locked()
+
     async def start(self) -> None:
         """Start a worker unless there is one. It is not waited for until it is ready."""
         if self._process is None or self._process.returncode is not None:

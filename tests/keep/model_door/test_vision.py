@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from infra.cell.model_client import ModelFailure, count_tokens, vision
 from infra.keep.ledger.budget import Cost
 from infra.keep.ledger.ledger import Ledger
-from infra.keep.ledger.prices import FREE, Rates, Tariff, cost, tokens
+from infra.keep.ledger.prices import FREE, Rates, Tariff, cost, most_image_tokens, tokens
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.counting import RateLimit
@@ -26,7 +26,7 @@ from infra.keep.model_door.manual import ManualModel
 from infra.keep.model_door.model import Answer, Call, CallFailure, Model
 from infra.keep.model_door.script import Script
 from infra.keep.model_door.scripted import ScriptedModel
-from infra.keep.model_door.streaming import MOST_IMAGE_TOKENS, TOKENS_BESIDE_BYTES, StreamingModel
+from infra.keep.model_door.streaming import TOKENS_BESIDE_BYTES, StreamingModel, most_usage
 from infra.model_door import Door
 from infra.shared.conversation import (
     END_TURN,
@@ -140,11 +140,18 @@ def test_an_image_is_reserved_by_what_it_can_cost_and_not_by_its_bytes(dialect: 
     model = dialect.model("http://127.0.0.1:9", IDLE_SECONDS)
     plain = model.prepare(a_request()).most
     seen = model.prepare(a_request(messages=(Message("user", (LARGE,)),))).most
-    assert MOST_IMAGE_TOKENS <= seen.input_tokens - plain.input_tokens <= MOST_IMAGE_TOKENS + 1000
+    most = most_image_tokens("any other model")
+    assert most <= seen.input_tokens - plain.input_tokens <= most + 1000
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",), counted=Counted(1600, 2)))) as peer:
         model = dialect.model(peer.url, IDLE_SECONDS)
         answer = in_loop(model, lambda: model.vision(LARGE, "What is it?").make())
     assert (answer.measured, answer.completion.usage) == (True, Usage(1600, 2))
+
+
+def test_a_model_that_counts_images_as_more_has_more_reserved() -> None:
+    """gpt-4o-mini: eight tiles at most, 2,833 + 8 * 5,667 tokens."""
+    reserved = most_usage({"model": "gpt-4o-mini-2024-07-18"}, 1, (DOT,))
+    assert reserved.input_tokens > 2_833 + 8 * 5_667
 
 
 def test_what_is_no_image_is_refused_by_the_door(tmp_path: Path) -> None:
@@ -184,7 +191,8 @@ def test_a_question_about_an_image_is_a_call_like_any_other(tmp_path: Path) -> N
     assert [part["type"] for part in item["content"]] == ["input_image", "input_text"]
     assert (opened["run"], settled["id"]) == ("run-7", opened["id"])
     assert (settled["input_tokens"], settled["cache_read_tokens"], settled["output_tokens"]) == (60, 40, 20)
-    assert TOKENS_BESIDE_BYTES + MOST_IMAGE_TOKENS < opened["worst_tokens"] - 16_000 < MOST_IMAGE_TOKENS + 6000
+    most = most_image_tokens("gpt-5-mini")
+    assert TOKENS_BESIDE_BYTES + most < opened["worst_tokens"] - 16_000 < most + 6000
 
 
 def test_an_answer_that_is_none_or_cut_is_told_as_that(tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ class Site:
         self._open: set[asyncio.StreamWriter] = set()
 
     @contextlib.asynccontextmanager
-    async def running(self, host: str = HOME) -> AsyncIterator[Site]:
-        server = await asyncio.start_server(self._answer, host, ssl=self._trust)
+    async def running(self, host: str = HOME, port: int = 0) -> AsyncIterator[Site]:
+        server = await asyncio.start_server(self._answer, host, port, ssl=self._trust)
         self.port: int = server.sockets[0].getsockname()[1]
         try:
             yield self

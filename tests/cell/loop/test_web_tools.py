@@ -1,0 +1,143 @@
+"""The web tools: what a page wrote reaches the model in its frame alone, and errors are the loop's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.bash_tool import bash_tool
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.loop.web_tools import DETAILS, web_tools
+from infra.cell.policy.gate import gate_of
+from infra.shared.paths import ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
+from infra.shared.policy import Policy, Rule, to_text
+from infra.shared.protocol.shapes import ERROR_TYPES
+from infra.shared.web import STATUS_OF, WebError
+from tests.cell.loop.web_door import FOUND, NONCE, PAGE, WebDoorStandIn, framed, opened
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[WebDoorStandIn]:
+    with opened(tmp_path / "web.sock") as door:
+        yield door
+
+
+def toolbox(door: WebDoorStandIn, policy: Policy | None = None) -> Toolbox:
+    checkout = os.path.dirname(door.path)
+    gate = None if policy is None else gate_of(to_text(policy), checkout, lambda *_: pytest.fail("asked"))
+    return Toolbox(web_tools(checkout, door.path, 5000, "run-1"), gate)
+
+
+def call(door: WebDoorStandIn, name: str, **given: Any) -> ToolResult:
+    return toolbox(door).call(ToolCall("1", name, given))
+
+
+def test_a_page_comes_in_its_frame(door: WebDoorStandIn) -> None:
+    """Around it stand numbers alone: neither its title, nor its address, nor what it says was cut."""
+    result = call(door, "fetch_page", url="https://a.example/b")
+    assert result.ok
+    assert result.payload == f"HTTP 200, text/html, 1,234 bytes\n{PAGE.text}"
+    sent = {"url": "https://a.example/b", "raw": False, "max_chars": 5000, "run": "run-1", "step": ""}
+    assert door.asked == [("/v1/fetch", sent)]
+
+
+def test_the_whole_of_a_long_page_lies_in_a_file_that_is_named(door: WebDoorStandIn) -> None:
+    """With its frame and its marks."""
+    whole = framed("web| A long page\nweb| and its end")
+    door.answer = PAGE._replace(whole=whole)
+    result = call(door, "fetch_page", url="https://a.example/b", max_chars=200, raw=True)
+    [path] = result.artifacts
+    assert result.payload.endswith(f"⟦end of web {NONCE}⟧\n[the whole, each line of it marked 'web| ': {path}]")
+    assert Path(os.path.dirname(door.path), path).read_text() == whole
+    assert (door.asked[0][1]["max_chars"], door.asked[0][1]["raw"]) == (200, True)
+
+
+def test_a_full_disk_costs_no_page(door: WebDoorStandIn, tmp_path: Path) -> None:
+    """The result says that the rest is not kept."""
+    (tmp_path / "logs").write_text("in the way")
+    door.answer = PAGE._replace(whole=framed("web| A long page"))
+    result = call(door, "fetch_page", url="https://a.example/b")
+    assert result.ok
+    assert result.payload.endswith("[the rest could not be kept: Not a directory]")
+
+
+def test_results_of_a_search_come_in_their_frame(door: WebDoorStandIn) -> None:
+    """With how many there are."""
+    door.answer = FOUND
+    assert call(door, "web_search", query="kettles").payload == f"1 result\n{FOUND.text}"
+    assert door.asked == [("/v1/search", {"query": "kettles", "run": "run-1", "step": ""})]
+
+
+@pytest.mark.parametrize("kind", STATUS_OF)
+def test_each_error_of_the_door_is_one_of_the_loop_s(door: WebDoorStandIn, kind: Any) -> None:
+    """The same type, the door's word on whether it may do later, and its hint."""
+    for retriable in (True, False):
+        door.answer = WebError(kind, "it did\nnot\u202e work", retriable, "do it otherwise")
+        result = call(door, "fetch_page", url="https://a.example/b")
+        assert (result.error_code, result.retriable, result.hint) == (kind, retriable, "do it otherwise")
+        assert result.payload == "fetch_page: it did not\\u202e work"
+    assert set(DETAILS) == set(STATUS_OF) == set(ERROR_TYPES)
+
+
+@pytest.mark.parametrize("answer", [(200, b"{}"), (200, b"no JSON"), (500, b"\xff"), (502, b'{"error": {}}')])
+def test_what_is_no_answer_is_told_in_our_words(door: WebDoorStandIn, answer: tuple[int, bytes]) -> None:
+    """And the same may do later."""
+    door.answer = answer
+    result = call(door, "fetch_page", url="https://a.example/b")
+    assert (result.error_code, result.retriable) == ("tool_unavailable", True)
+    assert result.payload == f"fetch_page: the web door answered {answer[0]} in words that cannot be read"
+
+
+def test_a_keep_without_a_web_door(tmp_path: Path) -> None:
+    """As one of before is: said, and nothing worse."""
+    box = Toolbox(web_tools(str(tmp_path), str(tmp_path / "none.sock"), 5000))
+    result = box.call(ToolCall("1", "fetch_page", {"url": "https://a.example/"}))
+    assert (result.error_code, result.retriable) == ("tool_unavailable", True)
+    assert "there is no web door here" in result.payload
+
+
+@pytest.mark.parametrize(
+    "url", ["https://x.bad.example/a", "HTTP:\\\\bad.example", "bad.example/a", "https://u@bad.example:1"]
+)
+def test_the_policy_sees_the_host_of_an_address(door: WebDoorStandIn, url: str) -> None:
+    """Nothing is asked of the door."""
+    policy = Policy(rules=(Rule("deny", domains=("bad.example",)),))
+    result = toolbox(door, policy).call(ToolCall("1", "fetch_page", {"url": url}))
+    assert (result.status, door.asked) == ("denied", [])
+    assert toolbox(door, policy).call(ToolCall("2", "fetch_page", {"url": "https://good.example/"})).ok
+
+
+def shell(door: WebDoorStandIn, command: str, checkout: Path) -> str:
+    act = bash_tool(str(checkout), 30, 4000, Interruption(), web_socket=door.path)
+    return Toolbox([act]).call(ToolCall("1", "bash", {"command": command})).payload
+
+
+def test_the_same_in_a_shell(door: WebDoorStandIn, tmp_path: Path) -> None:
+    """`minifram-web` is on its PATH and knows the door."""
+    page = shell(door, "minifram-web fetch https://a.example/b --max-chars 300", tmp_path)
+    assert page == f"HTTP 200, text/html, 1,234 bytes\n{PAGE.text}\n[exit status 0]"
+    assert door.asked[0][1]["max_chars"] == 300
+    door.answer = FOUND
+    assert FOUND.text in shell(door, "cd / && minifram-web search kettles that boil", tmp_path)
+    assert door.asked[1] == ("/v1/search", {"query": "kettles that boil", "run": "", "step": ""})
+    door.answer = WebError("policy_denied", "no such host for you", False, "use another")
+    refused = shell(door, "minifram-web fetch http://a.example", tmp_path)
+    assert refused == "minifram-web: policy_denied: no such host for you; use another\n[exit status 1]"
+
+
+def test_outside_of_the_agent_s_shells_the_command_says_what_is_missing() -> None:
+    """And how it is used."""
+    env = {"PATH": os.environ["PATH"], WEB_PYTHON_VARIABLE: sys.executable}
+    program = f"{ROOT}/infra/cell/bin/minifram-web"
+    ran = subprocess.run([program, "fetch", "http://a.example"], env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert f"{WEB_SOCKET_VARIABLE} is not set" in ran.stderr
+    assert "usage: minifram-web" in subprocess.run([program, "-h"], env=env, capture_output=True, text=True).stdout
