@@ -16,8 +16,9 @@ from infra.shared.taint.machine import MOST_ORIGIN_CHARS, UNKNOWN, Mark
 
 PIECE_BYTES = 8 << 20
 """A line has a fraction of that."""
-NOT_SERVED = ("error", "denied", "package")
-"""What a request can come to without text of the web for the cell."""
+NOT_SERVED, ANSWERED = ("error", "denied", "package"), "answered"
+"""What a request can come to without text of the web for the cell, unless the site had answered by then: the words of
+an error may be the site's."""
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9.:_%\[\]-]+")
 
 
@@ -98,11 +99,15 @@ def _origins(lines: bytes) -> tuple[str, ...]:
             said = None
         if not isinstance(said, dict):
             found[UNKNOWN] = None
-        elif said.get("status") not in NOT_SERVED:
-            origin = said.get("origin")
+        elif said.get("status") not in NOT_SERVED or ANSWERED in (said.get("policy_flags") or ()):
+            origin = said.get("origin") or _origin_of(said.get("url"))
             known = isinstance(origin, str) and len(origin) <= MOST_ORIGIN_CHARS and _ORIGIN.fullmatch(origin)
             found[str(origin) if known else UNKNOWN] = None
     return tuple(found)
+
+
+def _origin_of(url: object) -> str:
+    return "/".join(url.split("/")[:3]) if isinstance(url, str) else ""
 
 
 def _digest(line: bytes) -> str:

@@ -241,6 +241,14 @@ def test_what_cannot_be_read_is_taint(scene: Scene, spoil: Callable[[Scene], Non
     assert "an unknown origin" in scene.tainted_by()
 
 
+def test_the_words_of_an_error_may_be_a_sites(scene: Scene) -> None:
+    """An error that came after the site had answered is text of the web; one from before is not."""
+    scene.trace.served("", status="error", error_code="execution_error", url=f"{EVIL}/a")
+    assert scene.tainted_by() == ()
+    scene.trace.served("", status="denied", policy_flags=["answered"], url=f"{EVIL}/a")
+    assert scene.tainted_by() == (EVIL,)
+
+
 def test_nothing_clears_it(scene: Scene) -> None:
     """A trace that is rotated, cut short or taken away; a door that starts anew knows what the last one knew."""
     scene.trace.served()
