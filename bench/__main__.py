@@ -29,6 +29,7 @@ from bench import (
     figure_start,
     figure_step,
     figure_talk,
+    figure_web,
     figure_wire,
 )
 from bench.peers import Missing, program
@@ -51,7 +52,7 @@ PEERS = {
 
 def main(words: list[str]) -> int:
     watcher = ("start", "handover", "restart", "recovery", "longlife", "rehearsal", "idle")
-    names = (*watcher, "examination", "step", "wire", "talk", "pages", "push", "container", "seal")
+    names = (*watcher, "examination", "step", "wire", "talk", "web", "pages", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
@@ -83,6 +84,7 @@ def main(words: list[str]) -> int:
         "step": functools.partial(figure_step.run, rounds=given.rounds),
         "wire": functools.partial(figure_wire.run, rounds=given.rounds),
         "talk": figure_talk.run,
+        "web": functools.partial(figure_web.run, rounds=given.rounds),
         "pages": functools.partial(figure_pages.run, rounds=given.rounds),
         "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
         "push": functools.partial(figure_push.run, rounds=given.rounds),
