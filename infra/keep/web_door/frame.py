@@ -50,9 +50,10 @@ def _marked(text: str) -> str:
 def defanged(text: str) -> str:
     """`text` with nothing in it that looks like the frame's lines, or like another speaker's beginning."""
     text = text.translate(_BRACKETS) if _BRACKET.search(text) else text
-    text = _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text)
+    if "<" in text or "[" in text:
+        text = _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text)
     folded = text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
-    if not _LIKE_OURS.search(folded):
+    if "web" not in folded.lower() or not _LIKE_OURS.search(folded):
         return text
     return "\n".join(_torn(line) for line in text.split("\n"))
 
