@@ -110,14 +110,14 @@ class Packages:
             await writer.drain()
             return
         try:
-            await self._record(_line(began, host, "package"))
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             hello = await self._hello(reader, host)
-            if not hello:
+            if hello:
+                await self._record(_line(began, host, "package"))
+                theirs[1].write(hello)
+                await self._relay(reader, writer, *theirs)
+            else:
                 await self._record(_line(began, host, "denied", "policy_denied"))
-                return
-            theirs[1].write(hello)
-            await self._relay(reader, writer, *theirs)
         finally:
             theirs[1].close()
 

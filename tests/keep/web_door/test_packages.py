@@ -190,7 +190,7 @@ def test_tls_that_asks_for_another_host_does_not_pass(begin: bytes) -> None:
         assert await rest(reader) == 0
 
     site = with_site(play)
-    assert [line.status for line in site.lines] == ["package", "denied"]
+    assert [line.status for line in site.lines] == ["denied"]
     assert site.heard == 0
 
 
