@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import struct
 from typing import Final
 
@@ -21,6 +22,8 @@ SECONDS: Final = 20.0
 START_SECONDS: Final = 30.0
 MOST_REPLY_BYTES: Final = 16 << 20
 LENGTH: Final = struct.Struct(">I")
+GROWN_BYTES: Final = 200 << 20
+"""A worker that has so much resident memory after a page makes room for a new one."""
 READY: Final = b"r"
 
 
@@ -50,8 +53,14 @@ class _Lost(Exception):
 class Readers:
     """The worker of one door, which is started before it is needed."""
 
-    def __init__(self, seconds: float = SECONDS, module: str = "infra.keep.web_door.worker_process") -> None:
+    def __init__(
+        self,
+        seconds: float = SECONDS,
+        module: str = "infra.keep.web_door.worker_process",
+        grown_bytes: int = GROWN_BYTES,
+    ) -> None:
         self._seconds = seconds
+        self._grown_bytes = grown_bytes
         self._module = module
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
@@ -67,6 +76,10 @@ class Readers:
 
     async def start(self) -> None:
         """Start a worker unless there is one. It is not waited for until it is ready."""
+        async with self._turn:
+            await self._start()
+
+    async def _start(self) -> None:
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 *keep_command(self._module),
@@ -84,7 +97,7 @@ class Readers:
         request = msgspec.msgpack.encode(Body(body, content_type, url, raw))
         async with self._turn:
             try:
-                await self.start()
+                await self._start()
                 reply = await self._ask(request)
             except TimeoutError:
                 words = f"the page could not be read within {self._seconds:g} s: it is too large or too strange"
@@ -133,11 +146,14 @@ class Readers:
     async def _replace_if_gone(self) -> None:
         """So that the next page finds one that is warm."""
         process = self._process
-        if process is not None and process.stdout is not None and process.stdout.at_eof():
+        if process is None:
+            return
+        is_closed = process.stdout is not None and process.stdout.at_eof()
+        if is_closed or _resident_bytes(process.pid) > self._grown_bytes:
             await _ended(process)
-        if process is not None and process.returncode is not None:
+        if process.returncode is not None:
             with contextlib.suppress(OSError):
-                await self.start()
+                await self._start()
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
@@ -146,6 +162,14 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
     await process.wait()
+
+
+def _resident_bytes(pid: int) -> int:
+    """Now, as the kernel counts it (proc(5), statm). The most that getrusage(2) tells is no measure: a program that is
+    started begins with that of the one that started it."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return 0
 
 
 def normalised(content: Content) -> Content:
