@@ -18,6 +18,7 @@ _BRACKETS = str.maketrans(
     dict.fromkeys("\u27e6\u301a\u2985\u2e28\u27ec\u2997\u27ea", "[")
     | dict.fromkeys("\u27e7\u301b\u2986\u2e29\u27ed\u2998\u27eb", "]")
 )
+_BRACKET = re.compile(f"[{''.join(map(chr, _BRACKETS))}]")
 _LIKE_OURS = re.compile(r"web[\s:#=_-]{1,4}[0-9a-f]{8,}", re.IGNORECASE)
 """What our lines say, whatever stands around the words."""
 _SPEAKERS = re.compile(
@@ -48,11 +49,12 @@ def _marked(text: str) -> str:
 
 def defanged(text: str) -> str:
     """`text` with nothing in it that looks like the frame's lines, or like another speaker's beginning."""
-    folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    if _LIKE_OURS.search(folded):
+    folded = text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+    if "web" in folded.lower() and _LIKE_OURS.search(folded):
         text = "\n".join(_torn(line) for line in text.split("\n"))
     # Last, as a line that was torn may be spelled anew.
-    return _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text.translate(_BRACKETS))
+    text = text.translate(_BRACKETS) if _BRACKET.search(text) else text
+    return _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text) if "<" in text or "[" in text else text
 
 
 def normal(text: str) -> tuple[str, int]:

@@ -46,11 +46,10 @@ def _read_since(path: str, mark: Mark) -> Read:
         file = opened_file(path)
     except FileNotFoundError:
         is_gone = mark.offset or older != mark.older
-        return Read((*_older(path, mark), UNKNOWN) if is_gone else (), Mark(older=older))
+        return Read(_older(path, mark) if is_gone else (), Mark(older=older))
     with file:
         if older != mark.older or not _goes_on(file.fileno(), mark):
-            # Lines that were written while it was cut short are in neither part.
-            origins |= dict.fromkeys((*_older(path, mark), UNKNOWN))
+            origins |= dict.fromkeys(_older(path, mark))
             mark = Mark(older=older)
         while piece := os.pread(file.fileno(), PIECE_BYTES, mark.offset):
             whole = piece[: piece.rfind(b"\n") + 1]
@@ -78,16 +77,15 @@ def _identity(path: str) -> str:
 
 
 def _older(path: str, mark: Mark) -> tuple[str, ...]:
-    """Of the lines in the older part of the trace, from the mark on if it is there."""
+    """Of what the file held when it was cut short, from the mark on; when that is not there, lines may be lost."""
     try:
         with opened_file(path + OLDER) as file:
-            lines = file.read(PIECE_BYTES).splitlines(keepends=True)
+            is_whole = bool(mark.offset) and _goes_on(file.fileno(), mark)
+            file.seek(mark.offset if is_whole else 0)
+            found = dict.fromkeys(origin for line in file for origin in _origins(line))
     except FileNotFoundError:
-        return ()
-    for at, line in enumerate(lines):
-        if mark.offset and len(line) == mark.length and _digest(line) == mark.digest:
-            return _origins(b"".join(lines[at + 1 :]))
-    return _origins(b"".join(lines[1:]))  # the first may have lost its beginning
+        return (UNKNOWN,)
+    return (*found, *(() if is_whole else (UNKNOWN,)))
 
 
 def _origins(lines: bytes) -> tuple[str, ...]:

@@ -136,6 +136,13 @@ def test_links_that_stand_in_what_was_cut_are_named() -> None:
     assert page.text.count("/here") == 1
 
 
+def test_what_is_shown_is_not_much_longer_than_asked_for() -> None:
+    """However long the page's addresses and the texts of its links are."""
+    links = "".join(f"<nav><a href='/{number}{'x' * 400}'>{'y' * 300}</a></nav>" for number in range(100))
+    long = came(f"<title>{'t' * 9000}</title>{links}<p>{'z ' * 9000}", url="https://pages.example/" + "u" * 8000)
+    assert len(as_given(long, max_chars=1000).text) < 2700
+
+
 def test_a_secret_in_a_page_is_redacted() -> None:
     """As in all that others wrote."""
     key = "sk-ant-api03-" + "Zq8Lm2Xv7Rt4Kp9Wn3Yc6Hb1Jd5Gf0Sa" * 2 + "Tz7Qw5Er3Ty1Ui9Op2As4Df6GhAA"
