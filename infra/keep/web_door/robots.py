@@ -77,27 +77,22 @@ async def _asked(target: Target, ask: Ask) -> SiteRules:
 
 def rules_of(text: str, agent: str = AGENT) -> SiteRules:
     """Of the groups that name the agent; else of those for everybody."""
-    ours: dict[str, tuple[list[str], list[str]]] = {agent: ([], []), "*": ([], [])}
-    seen: set[str] = set()
-    names: list[str] = []
-    is_head = False
+    groups: dict[str, tuple[list[str], list[str]]] = {agent: ([], []), "*": ([], [])}
+    seen, names, is_head = set[str](), set[str](), False
     for line in text.removeprefix("\ufeff").splitlines():
         key, _, value = line.partition("#")[0].partition(":")
         key, value = key.strip().lower(), value.strip()
         if key == "user-agent":
-            names = [*names, value.lower()] if is_head else [value.lower()]
+            names = (names if is_head else set()) | ({value.lower()} & groups.keys())
+            seen |= names
             is_head = True
         elif key in ("allow", "disallow"):
             is_head = False
-            for name in names:
-                if name in ours:
-                    seen.add(name)
-                    patterns = ours[name][key == "disallow"]
-                    if value and len(patterns) < MOST_RULES:
-                        patterns.append(unquote(value)[:500])
-        if key == "user-agent" and value.lower() in ours:
-            seen.add(value.lower())
-    allowed, refused = ours[agent if agent in seen else "*"]
+            for name in names if value else ():
+                patterns = groups[name][key == "disallow"]
+                if len(patterns) < MOST_RULES:
+                    patterns.append(unquote(value)[:500])
+    allowed, refused = groups[agent if agent in seen else "*"]
     return SiteRules(tuple(allowed), tuple(refused))
 
 
