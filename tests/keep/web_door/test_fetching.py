@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.web_door.fetching import MOST_REDIRECTS, Fetched, Fetcher, FetchLimits
+from infra.keep.web_door.fetching import MOST_PARTS, MOST_REDIRECTS, Fetched, Fetcher, FetchLimits
 from infra.keep.web_door.refusal import WebRefusal
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.target import target_of
@@ -181,7 +181,14 @@ def _flood(wire_says: bytes) -> Act:
     return act
 
 
+async def _crumbs(wire: Wire) -> None:
+    await wire.say(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    for _ in range(MOST_PARTS // 1000 + 1):
+        await wire.say(b"1\r\nx\r\n" * 1000)
+
+
 BROKEN: dict[str, Act] = {
+    "a body of crumbs": _crumbs,
     "no HTTP": words(b"220 mail.example ESMTP\r\n"),
     "nothing": words(),
     "half a head": words(b"HTTP/1.1 200 OK\r\ncontent-"),
