@@ -7,7 +7,7 @@ from typing import Protocol
 
 from infra.keep.web_door.content import Content
 from infra.keep.web_door.frame import defanged, framed, one_line
-from infra.keep.web_door.plain import type_of
+from infra.keep.web_door.plain import told_type
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.text import counted
 from infra.shared.web import MOST_URL_CHARS, Link, Page
@@ -66,7 +66,7 @@ def page_of(fetched: Came, content: Content, max_chars: int, nonce: str) -> Page
         url=url,
         origin=origin,
         status=fetched.status,
-        content_type=type_of(fetched.content_type),
+        content_type=told_type(fetched.content_type),
         title=defanged(title),
         text=text,
         whole=whole,

@@ -174,8 +174,8 @@ def _line(
     denied = error is not None and error.type == "policy_denied"
     line = TraceLine(
         at=at,
-        run_id=asked.run,
-        step_id=asked.step,
+        run_id=redacted_and_cut(asked.run, MOST_SHOWN),
+        step_id=redacted_and_cut(asked.step, MOST_SHOWN),
         tool_name=tool,
         args_hash=digest,
         duration_ms=duration_ms,
@@ -192,7 +192,7 @@ def _line(
         line,
         artifacts=(f"sha256:{fetched.sha256}",) if fetched.sha256 else (),
         policy_flags=(*fetched.flags, *served.flags),
-        origin=fetched.origin,
+        origin=redacted_and_cut(fetched.origin, MOST_SHOWN),
         url=redacted_and_cut(fetched.url, MOST_SHOWN),
         size=max(0, fetched.size),
         hidden_chars=page.hidden_chars if page else 0,
