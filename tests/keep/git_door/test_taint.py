@@ -20,8 +20,8 @@ from infra.shared.requests import AgentReport, Ask, AskTaint, Done, Examination,
 from infra.shared.settings import Settings
 from infra.shared.taint import state_file
 from tests.keep.git_door.test_examined import body, verdict
-from tests.keep.git_door.web_traces import EVIL, WebTrace
 from tests.keep.git_door.world import World
+from tests.shared.web_traces import EVIL, WebTrace
 
 SAYS = "has read the web"
 
