@@ -18,7 +18,7 @@ import psutil
 import pytest
 import structlog
 
-from infra.keep.services.outputs import Outputs
+from infra.keep.services.outputs import LOST, Outputs
 from infra.keep.services.services import Services, doors, outage
 from infra.shared.paths import Paths
 from infra.shared.sockets import connect
@@ -212,10 +212,15 @@ def test_the_trace_is_cut_between_two_lines(tmp_path: Path) -> None:
             assert trace.stat().st_size == 101
             trace.write_bytes(b"x" * 401)
             outputs.bound()
-            assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").stat().st_size) == (0, 401)
+            assert (trace.read_bytes(), (tmp_path / "web.jsonl.1").stat().st_size) == (LOST, 401)
         trace.write_bytes(b"y" * 101)
         outputs.bound()
-    assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").read_bytes()) == (0, b"y" * 101)
+        assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").read_bytes()) == (0, b"y" * 101)
+        trace.write_bytes(b"z" * 101)
+        (tmp_path / "web.jsonl.1").unlink()
+        (tmp_path / "web.jsonl.1").mkdir()  # no copy can be made
+        outputs.bound()
+        assert trace.read_bytes() == LOST
 
 
 def test_its_socket_comes_back(world: World) -> None:

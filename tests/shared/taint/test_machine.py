@@ -13,7 +13,6 @@ from infra.shared.taint.machine import (
     decided,
     ended,
     goes_on_from_tainted,
-    hold_on,
     holding,
     looked,
     problem_with_guarded,
@@ -83,7 +82,7 @@ def test_taint_lasts_until_its_work_is_reported_and_other_work_is_asked_for(even
 def test_what_is_held_is_bounded_and_goes_file_by_file() -> None:
     state = ended(served(TaintState(), (EVIL,), "a", 1.0), {"infra/a.py": "one", "skills": "two"}, 2.0)
     assert problem_with_guarded(state, ["src/x", "Infra/A.py"])
-    assert hold_on(state.held, "SKILLS/x/y.md")
+    assert problem_with_guarded(state, ["SKILLS/x/y.md"])
     assert not problem_with_guarded(state, ["infra/b.py"])
     assert decided(state, {"infra/a.py": "one", "skills": "three"}).held.keys() == {"infra/a.py"}
     many = holding(state, {f"infra/{number}": "" for number in range(MOST_HELD)}, (EVIL,))
