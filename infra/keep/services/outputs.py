@@ -24,6 +24,7 @@ class Outputs:
                 if size > self._rotate_over:
                     with _held(path, unless=size > _FAR_TOO_MUCH * self._rotate_over) as is_held:
                         shutil.copyfile(path, f"{path}.1")
+                        _sync(f"{path}.1")
                         _cut(path, b"" if is_held else LOST)
             except (FileNotFoundError, BlockingIOError):
                 continue
@@ -36,6 +37,12 @@ class Outputs:
 LOST = b"Lines that stood before this one may be lost.\n"
 """Begins a file whose older part may not be whole. Who reads the trace is to know that: a line there makes a difference
 (`shared.taint.trace`)."""
+
+
+def _sync(path: str) -> None:
+    """What is cut away is on the disk elsewhere."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
 
 
 def _cut(path: str, left: bytes) -> None:

@@ -223,6 +223,16 @@ def test_the_trace_is_cut_between_two_lines(tmp_path: Path) -> None:
         assert trace.read_bytes() == LOST
 
 
+def test_a_trace_that_is_moved_away_is_begun_anew(world: World) -> None:
+    """By a new door: what the old one records, nobody reads."""
+    assert answer(world.ask("/a"))[0] == 200
+    first = world.pid
+    os.rename(world.places.web_trace, f"{world.places.web_trace}.moved")
+    within(SECONDS, lambda: not psutil.pid_exists(first) or None, "the old door's end")
+    assert answer(world.ask("/b"))[0] == 200
+    assert [line["url"] for line in world.trace()] == [f"{world.site}/b"]
+
+
 def test_its_socket_comes_back(world: World) -> None:
     """Somebody removed it before anybody asked."""
     os.unlink(world.places.web_socket)
