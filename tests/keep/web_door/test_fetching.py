@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from infra.keep.web_door.fetching import MOST_PARTS, MOST_REDIRECTS, Fetched, Fetcher, FetchLimits
-from infra.keep.web_door.refusal import WebRefusal
+from infra.keep.web_door.refusal import ANSWERED, WebRefusal
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.target import target_of
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
@@ -258,7 +258,7 @@ def test_robots(tmp_path: Path) -> None:
             for path in ("/secret/x", "/s%65cret/", "/hop"):
                 with pytest.raises(WebRefusal) as refusal:
                     await by.fetch(target_of(here + path), "fetch_page")
-                assert refusal.value.flags[0] == "robots"
+                assert refusal.value.flags == (("robots", ANSWERED) if path == "/hop" else ("robots",))
             await by.fetch(target_of(f"{here}/secret/x"), "web_search")  # the PM named it
 
     asyncio.run(run())
