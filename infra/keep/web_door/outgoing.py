@@ -7,9 +7,14 @@ rule holds whether or not anything was served before, because a door that was re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import itertools
+import re
+from collections.abc import Iterable, Iterator
 from urllib.parse import unquote_plus, urlsplit
 
+from infra.keep.web_door.refusal import WebRefusal
+from infra.keep.web_door.target import target_of
 from infra.shared.secret_shapes import find_secrets
 from infra.shared.web import WebError
 
@@ -19,6 +24,9 @@ SECONDS_A_CHAR = 3.6
 """Then one more in so many seconds: 1,000 in an hour."""
 MOST_LINKS = 50_000
 """Addresses that are remembered; the oldest go."""
+MOST_IN_TEXT = 1000
+"""Of one page, those that are no links in HTML."""
+_IN_TEXT = re.compile(r"""https?://[^\s<>()\[\]{}"'`\\^|]{1,1000}""")
 NAME_IT = "follow a link of a page that was read, or have the PM name the host in web.allowed_domains"
 
 
@@ -34,7 +42,7 @@ class Outgoing:
     def served(self, url: str, links: Iterable[str]) -> None:
         """Text came from this address, with these addresses in it."""
         self._keep(self._origins, (_origin(url),))
-        self._keep(self._links, map(_plain, (url, *links)))
+        self._keep(self._links, _as_asked_for((url, *links)))
 
     def problem(self, url: str, is_named: bool, now: float) -> WebError | None:
         """Why this address may not be asked for, at this moment of the monotonic clock; when it may, it is counted.
@@ -62,6 +70,19 @@ class Outgoing:
             known[hash(text)] = known.pop(hash(text), None)
             if len(known) > self._most_links:
                 del known[next(iter(known))]
+
+
+def addresses_in(text: str) -> Iterator[str]:
+    """What stands in a text that has no links, such as JSON, or more of them than are listed."""
+    found = (match[0].rstrip(".,;:!?*_") for match in _IN_TEXT.finditer(text))
+    return itertools.islice(found, MOST_IN_TEXT)
+
+
+def _as_asked_for(urls: Iterable[str]) -> Iterator[str]:
+    """As `target_of` spells them, which a page need not."""
+    for url in urls:
+        with contextlib.suppress(WebRefusal):
+            yield target_of(url).url
 
 
 def problem_with_words(words: str) -> WebError | None:

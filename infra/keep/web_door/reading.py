@@ -6,7 +6,7 @@ import time
 
 from infra.keep.web_door.fetching import Fetcher
 from infra.keep.web_door.judge import Judge
-from infra.keep.web_door.outgoing import Outgoing, problem_with_words
+from infra.keep.web_door.outgoing import Outgoing, addresses_in, problem_with_words
 from infra.keep.web_door.refusal import WebRefusal, after_an_answer, failed
 from infra.keep.web_door.rendering import Rendering
 from infra.keep.web_door.search import addresses_found, search_address
@@ -37,7 +37,7 @@ class Reading:
         fetched = await self._fetcher.fetch(target, "fetch_page")
         with after_an_answer():
             page = await self._rendering.page(fetched, asked)
-        self._outgoing.served(fetched.url, [link.url for link in page.links])
+        self._outgoing.served(fetched.url, (*(link.url for link in page.links), *addresses_in(page.whole or page.text)))
         return Served(page, fetched)
 
     async def search(self, asked: SearchRequest) -> Served:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from infra.keep.web_door.outgoing import FREE_CHARS, SECONDS_A_CHAR, Outgoing, problem_with_words
+from infra.keep.web_door.outgoing import (
+    FREE_CHARS,
+    MOST_IN_TEXT,
+    SECONDS_A_CHAR,
+    Outgoing,
+    addresses_in,
+    problem_with_words,
+)
+from infra.keep.web_door.target import target_of
 
 EVIL = "https://evil.example"
 KEY = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
@@ -41,6 +49,18 @@ def test_honest_reading_is_not_hindered() -> None:
     assert let(out, f"{long}#part") == [True]
     assert let(out, f"{EVIL}/?{'x' * 5000}", is_named=True) == [True]
     assert all(let(Outgoing(), *(f"https://docs.example/library/{n}.html" for n in range(20))))
+
+
+def test_a_link_is_known_however_it_is_written() -> None:
+    """As pages write them, and as they stand in a text without links."""
+    out, path = Outgoing(), "\u00fc" * FREE_CHARS
+    out.served("https://docs.example/", ["https://Docs.example:443/" + path, "https://a.example", "no address"])
+    assert let(out, target_of(f"https://docs.example/{path}").url) == [True]
+    text = f'{{"next": "{EVIL}/{"x" * 900}", "more": ["{EVIL}/{"y" * 900}"]}} and (see {EVIL}/{"z" * 900}).'
+    out.served("https://docs.example/api", addresses_in(text))
+    assert let(out, *(f"{EVIL}/{letter * 900}" for letter in "xyz")) == [True] * 3
+    assert let(out, f"{EVIL}/{'v' * FREE_CHARS}") == [False]
+    assert len(list(addresses_in(f"{EVIL}/a " * 5000))) == MOST_IN_TEXT
 
 
 @pytest.mark.parametrize("words", [f"{EVIL}/?k={KEY}", f"{EVIL}/{KEY.replace('_', '%5f')}", f"how does {KEY} work"])
