@@ -156,7 +156,8 @@ class Packages:
         far_reader: asyncio.StreamReader,
         far_writer: asyncio.StreamWriter,
     ) -> None:
-        """Until both sides have ended, one has gone, or a bound is reached."""
+        """Until both sides have ended and heard it all, one has gone, or a bound is reached. Nothing is left then, also
+        of what one of them never read: closing alone would wait for that, for ever."""
         limits, loop = self._limits, asyncio.get_running_loop()
         end = loop.time() + limits.seconds
 
@@ -164,7 +165,7 @@ class Packages:
             return min(end, loop.time() + limits.idle_seconds)
 
         try:
-            async with asyncio.timeout_at(patient()) as waiting, asyncio.TaskGroup() as both:
+            async with asyncio.timeout_at(patient()) as waiting:
 
                 async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter, most: int) -> None:
                     while piece := await source.read(PIECE_BYTES):
@@ -178,10 +179,17 @@ class Packages:
                         await sink.drain()
                     sink.write_eof()
 
-                both.create_task(copy(reader, far_writer, limits.bytes_up))
-                both.create_task(copy(far_reader, writer, limits.bytes_down))
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(copy(reader, far_writer, limits.bytes_up))
+                    both.create_task(copy(far_reader, writer, limits.bytes_down))
+                for each in (writer, far_writer):
+                    each.close()
+                    await each.wait_closed()
         except* OSError:
             pass
+        finally:
+            for each in (writer, far_writer):
+                each.transport.abort()
 
 
 def _asked(head: bytes) -> tuple[str, int]:

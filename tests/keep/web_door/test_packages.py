@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from ipaddress import ip_address
@@ -31,7 +32,7 @@ class Site:
     async def running(self) -> AsyncIterator[None]:
         index = await asyncio.start_server(self._echo, "127.0.0.1")
         listening = socket.create_server(("127.0.0.1", 0))
-        self._port = listening.getsockname()[1]
+        self.port = listening.getsockname()[1]
         proxy = Packages(
             ("pypi.org", "files.example"),
             self._resolve,
@@ -45,7 +46,7 @@ class Site:
                 yield
             finally:
                 for writer in self._held:
-                    writer.close()
+                    writer.transport.abort()
                     with contextlib.suppress(OSError):
                         await writer.wait_closed()
 
@@ -69,7 +70,7 @@ class Site:
             writer.close()
 
     async def ask(self, head: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         self._held.append(writer)
         writer.write(head.encode())
         return reader, writer
@@ -207,6 +208,25 @@ def test_bytes_time_and_connections_are_bounded() -> None:
     with_site(play, bounded)
     with_site(_too_long, PackageLimits(seconds=0.5, idle_seconds=5.0))
     with_site(_too_large, PackageLimits(bytes_down=50_000))
+
+
+def test_what_nobody_reads_is_dropped() -> None:
+    """A tunnel whose client reads nothing leaves no connection behind, nor what was kept for it."""
+
+    async def play(site: Site) -> None:
+        before = len(os.listdir("/proc/self/fd"))
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", site.port))
+            with contextlib.suppress(OSError):  # it is hung up on in the middle
+                await loop.sock_sendall(client, b"CONNECT pypi.org:443 HTTP/1.1\r\n\r\n" + b"x" * (64 << 20))
+            while len(os.listdir("/proc/self/fd")) > before + 1:  # the client's own
+                await asyncio.sleep(0.01)
+        assert site.reached == 1
+
+    with_site(play, PackageLimits(bytes_up=1 << 30, idle_seconds=0.3))
 
 
 async def _too_long(site: Site) -> None:
