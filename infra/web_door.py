@@ -7,6 +7,7 @@ listening sockets and starts the door when somebody waits at one."""
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import sys
@@ -42,6 +43,7 @@ log = structlog.get_logger("web_door")
 
 SOCKET, PACKAGES = "web", "packages"
 """Among those that the watcher holds."""
+_PR_SET_DUMPABLE = 4
 _SPARE_SECONDS = 15.0
 """An answer is awaited so much longer than a page may take: for its turn, and until it is read."""
 
@@ -50,6 +52,8 @@ def main(words: list[str] | None = None) -> int:
     """Serve until SIGTERM. The settings come on stdin: this user may not read the file. The trace goes to stdout."""
     given = arguments.parser("web_door", __doc__ or "").parse_args(words)
     log_lines.configure()
+    # The worker, which parses what strangers wrote, has our user: it must not reach our trace through /proc or ptrace.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     signal.signal(signal.SIGTERM, _leave)
     remove_foreign_settings(os.environ)
     try:

@@ -76,7 +76,8 @@ def work_on(
     last runner could not end is resumed. Raises NoPrompt, GitError, OSError before the first model call only."""
     started_at = time.time()
     approvals = Approvals(context, seen)
-    gate = gate_of(context.boot.policy, context.checkout, approvals.ask, WebTaint(context).origins)
+    taint = WebTaint(context.boot.places.request_socket, context.log.info)
+    gate = gate_of(context.boot.policy, context.checkout, approvals.ask, taint.origins)
 
     def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)

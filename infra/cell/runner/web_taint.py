@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.retry import answered
 from infra.shared import door
 from infra.shared.requests import AskTaint, Later, Refused, TaintedBy
@@ -17,8 +16,11 @@ ASK_SECONDS = 20.0
 class WebTaint:
     """Of one run: it is never lifted."""
 
-    def __init__(self, context: RunnerContext, pause: Callable[[float], None] = time.sleep) -> None:
-        self._context = context
+    def __init__(
+        self, request_socket: str, note: Callable[..., None], pause: Callable[[float], None] = time.sleep
+    ) -> None:
+        """`note` writes a line into the log."""
+        self._request_socket, self._note = request_socket, note
         self._pause = pause
         self._origins: tuple[str, ...] = ()
 
@@ -26,11 +28,10 @@ class WebTaint:
         """Empty for none. Raises OSError when the keep does not say: then the act is not made."""
         if self._origins:
             return self._origins
-        path = self._context.boot.places.request_socket
-        match answered(lambda: door.ask(path, AskTaint(), ASK_SECONDS), self._pause):
+        match answered(lambda: door.ask(self._request_socket, AskTaint(), ASK_SECONDS), self._pause):
             case TaintedBy(origins):
                 if origins:
-                    self._context.log.info("run.tainted", origins=origins)
+                    self._note("run.tainted", origins=origins)
                 self._origins = origins
                 return origins
             case Refused():  # a keep of the version before, which has no web door

@@ -9,7 +9,7 @@ import httpx2
 
 from infra.keep.web_door.connection import Connections, broken
 from infra.keep.web_door.judge import Judge, Permit, Tool
-from infra.keep.web_door.refusal import WebRefusal, failed, late
+from infra.keep.web_door.refusal import WebRefusal, after_an_answer, failed, late
 from infra.keep.web_door.resolve import Lookup
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.target import Target, redirected
@@ -78,18 +78,20 @@ class Fetcher:
     async def _follow(self, target: Target, tool: Tool) -> Fetched:
         asked, flags = target.host, dict[str, None]()
         for redirects in range(MOST_REDIRECTS + 1):
-            permit = self._judge.host(target, tool, asked if redirects else "")
-            flags |= dict.fromkeys(permit.flags)
-            if self._robots and tool == "fetch_page":
-                await self._robots.check(target, lambda where, most: self._of_site(where, tool, most))
-            response = await self._ask(target, tool, permit)
+            with after_an_answer(redirects > 0):
+                permit = self._judge.host(target, tool, asked if redirects else "")
+                flags |= dict.fromkeys(permit.flags)
+                if self._robots and tool == "fetch_page":
+                    await self._robots.check(target, lambda where, most: self._of_site(where, tool, most))
+                response = await self._ask(target, tool, permit)
             try:
-                location = response.headers.get("location", "")
-                if response.status_code in REDIRECTS and location:
-                    target = redirected(target, location)
-                    continue
-                flags |= {f"redirects {redirects}": None} if redirects else {}
-                return await self._read(target, response, redirects, tuple(flags))
+                with after_an_answer():
+                    location = response.headers.get("location", "")
+                    if response.status_code in REDIRECTS and location:
+                        target = redirected(target, location)
+                        continue
+                    flags |= {f"redirects {redirects}": None} if redirects else {}
+                    return await self._read(target, response, redirects, tuple(flags))
             finally:
                 await response.stream.aclose()  # type: ignore[union-attr]
         raise failed(f"{asked} redirects more than {MOST_REDIRECTS} times", "use another source")
@@ -97,20 +99,23 @@ class Fetcher:
     async def _ask(self, target: Target, tool: Tool, permit: Permit) -> httpx2.Response:
         found = await self._lookup(target.host)
         self._judge.addresses(target, found, tool, permit)
-        return await self._connections.ask(target, found, self._limits.seconds)
+        with after_an_answer():  # or in the middle of one
+            return await self._connections.ask(target, found, self._limits.seconds)
 
     async def _of_site(self, target: Target, tool: Tool, most: int) -> tuple[int, bytes]:
         """Status and body of a small file, by the same judge. Raises WebRefusal."""
         asked = target.host
         for redirects in range(MOST_REDIRECTS // 2 + 1):
-            permit = self._judge.host(target, tool, asked if redirects else "")
-            response = await self._ask(target, tool, permit)
+            with after_an_answer(redirects > 0):
+                permit = self._judge.host(target, tool, asked if redirects else "")
+                response = await self._ask(target, tool, permit)
             try:
-                location = response.headers.get("location", "")
-                if response.status_code in REDIRECTS and location:
-                    target = redirected(target, location)
-                    continue
-                return response.status_code, (await _body(target, response, most))[0]
+                with after_an_answer():
+                    location = response.headers.get("location", "")
+                    if response.status_code in REDIRECTS and location:
+                        target = redirected(target, location)
+                        continue
+                    return response.status_code, (await _body(target, response, most))[0]
             finally:
                 await response.stream.aclose()  # type: ignore[union-attr]
         return 404, b""

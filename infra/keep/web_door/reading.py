@@ -7,7 +7,7 @@ import time
 from infra.keep.web_door.fetching import Fetcher
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import Outgoing, problem_with_words
-from infra.keep.web_door.refusal import WebRefusal, failed
+from infra.keep.web_door.refusal import WebRefusal, after_an_answer, failed
 from infra.keep.web_door.rendering import Rendering
 from infra.keep.web_door.search import addresses_found, search_address
 from infra.keep.web_door.serving import Served
@@ -35,7 +35,8 @@ class Reading:
         if problem := self._outgoing.problem(target.url, self._judge.names(target.host), time.monotonic()):
             raise WebRefusal(problem, OUTGOING)
         fetched = await self._fetcher.fetch(target, "fetch_page")
-        page = await self._rendering.page(fetched, asked)
+        with after_an_answer():
+            page = await self._rendering.page(fetched, asked)
         self._outgoing.served(fetched.url, [link.url for link in page.links])
         return Served(page, fetched)
 
@@ -45,10 +46,11 @@ class Reading:
         if problem := problem_with_words(asked.query):
             raise WebRefusal(problem, OUTGOING)
         fetched = await self._fetcher.fetch(target, "web_search")
-        if fetched.status != 200:
-            again = fetched.status == 429 or fetched.status >= 500
-            words = f"the search provider {fetched.origin} answered with status {fetched.status}"
-            raise failed(words, "try again later" if again else "tell the PM", retriable=again)
-        found = self._rendering.found(fetched)
+        with after_an_answer():
+            if fetched.status != 200:
+                again = fetched.status == 429 or fetched.status >= 500
+                words = f"the search provider {fetched.origin} answered with status {fetched.status}"
+                raise failed(words, "try again later" if again else "tell the PM", retriable=again)
+            found = self._rendering.found(fetched)
         self._outgoing.served(fetched.url, addresses_found(fetched.body))
         return Served(found, fetched)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from infra.shared.web import WebError
+
+ANSWERED = "answered"
+"""Flag of a refusal that came after a site had answered: what it says may hold words of the site's."""
 
 
 class WebRefusal(Exception):
@@ -32,3 +38,14 @@ def late(message: str, hint: str = "") -> WebRefusal:
 
 def unavailable(message: str, hint: str = "", retriable: bool = True) -> WebRefusal:
     return WebRefusal(WebError("tool_unavailable", message, retriable, hint))
+
+
+@contextlib.contextmanager
+def after_an_answer(has_answered: bool = True) -> Iterator[None]:
+    """What is refused within is marked as such."""
+    try:
+        yield
+    except WebRefusal as refusal:
+        if not has_answered or ANSWERED in refusal.flags:
+            raise
+        raise WebRefusal(refusal.error, *refusal.flags, ANSWERED) from None

@@ -16,8 +16,9 @@ from infra.shared.taint.machine import MOST_ORIGIN_CHARS, UNKNOWN, Mark
 
 PIECE_BYTES = 8 << 20
 """A line has a fraction of that."""
-NOT_SERVED = ("error", "denied", "package")
-"""What a request can come to without text of the web for the cell."""
+NOT_SERVED, ANSWERED = ("error", "denied", "package"), "answered"
+"""What a request can come to without text of the web for the cell, unless the site had answered by then: the words of
+an error may be the site's."""
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9.:_%\[\]-]+")
 
 
@@ -45,11 +46,10 @@ def _read_since(path: str, mark: Mark) -> Read:
         file = opened_file(path)
     except FileNotFoundError:
         is_gone = mark.offset or older != mark.older
-        return Read((*_older(path, mark), UNKNOWN) if is_gone else (), Mark(older=older))
+        return Read(_older(path, mark) if is_gone else (), Mark(older=older))
     with file:
         if older != mark.older or not _goes_on(file.fileno(), mark):
-            # Lines that were written while it was cut short are in neither part.
-            origins |= dict.fromkeys((*_older(path, mark), UNKNOWN))
+            origins |= dict.fromkeys(_older(path, mark))
             mark = Mark(older=older)
         while piece := os.pread(file.fileno(), PIECE_BYTES, mark.offset):
             whole = piece[: piece.rfind(b"\n") + 1]
@@ -77,16 +77,15 @@ def _identity(path: str) -> str:
 
 
 def _older(path: str, mark: Mark) -> tuple[str, ...]:
-    """Of the lines in the older part of the trace, from the mark on if it is there."""
+    """Of what the file held when it was cut short, from the mark on; when that is not there, lines may be lost."""
     try:
         with opened_file(path + OLDER) as file:
-            lines = file.read(PIECE_BYTES).splitlines(keepends=True)
+            is_whole = bool(mark.offset) and _goes_on(file.fileno(), mark)
+            file.seek(mark.offset if is_whole else 0)
+            found = dict.fromkeys(origin for line in file for origin in _origins(line))
     except FileNotFoundError:
-        return ()
-    for at, line in enumerate(lines):
-        if mark.offset and len(line) == mark.length and _digest(line) == mark.digest:
-            return _origins(b"".join(lines[at + 1 :]))
-    return _origins(b"".join(lines[1:]))  # the first may have lost its beginning
+        return (UNKNOWN,)
+    return (*found, *(() if is_whole else (UNKNOWN,)))
 
 
 def _origins(lines: bytes) -> tuple[str, ...]:
@@ -98,11 +97,15 @@ def _origins(lines: bytes) -> tuple[str, ...]:
             said = None
         if not isinstance(said, dict):
             found[UNKNOWN] = None
-        elif said.get("status") not in NOT_SERVED:
-            origin = said.get("origin")
+        elif said.get("status") not in NOT_SERVED or ANSWERED in (said.get("policy_flags") or ()):
+            origin = said.get("origin") or _origin_of(said.get("url"))
             known = isinstance(origin, str) and len(origin) <= MOST_ORIGIN_CHARS and _ORIGIN.fullmatch(origin)
             found[str(origin) if known else UNKNOWN] = None
     return tuple(found)
+
+
+def _origin_of(url: object) -> str:
+    return "/".join(url.split("/")[:3]) if isinstance(url, str) else ""
 
 
 def _digest(line: bytes) -> str:

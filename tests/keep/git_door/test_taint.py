@@ -220,9 +220,14 @@ def _gone(scene: Scene) -> None:
 def _rotated(scene: Scene) -> None:
     scene.trace.served(status="denied")
     assert scene.tainted_by() == ()
-    scene.trace.served()
     scene.trace.rotate()
+    scene.trace.served("https://b.example", status="denied")
+    scene.trace.rotate()
+
+
+def _never_read(scene: Scene) -> None:
     scene.trace.served(status="denied")
+    scene.trace.rotate()
 
 
 def _unreadable(scene: Scene) -> None:
@@ -233,7 +238,7 @@ def _state_broken(scene: Scene) -> None:
     Path(f"{scene.world.places.var}/{state_file.NAME}").write_text("{}")
 
 
-@pytest.mark.parametrize("spoil", [_torn, _gone, _rotated, _unreadable, _state_broken])
+@pytest.mark.parametrize("spoil", [_torn, _gone, _rotated, _never_read, _unreadable, _state_broken])
 def test_what_cannot_be_read_is_taint(scene: Scene, spoil: Callable[[Scene], None]) -> None:
     """Of an unknown origin; and a push is judged by that before any request was."""
     spoil(scene)
@@ -241,13 +246,23 @@ def test_what_cannot_be_read_is_taint(scene: Scene, spoil: Callable[[Scene], Non
     assert "an unknown origin" in scene.tainted_by()
 
 
+def test_the_words_of_an_error_may_be_a_sites(scene: Scene) -> None:
+    """An error that came after the site had answered is text of the web; one from before is not."""
+    scene.trace.served("", status="error", error_code="execution_error", url=f"{EVIL}/a")
+    assert scene.tainted_by() == ()
+    scene.trace.served("", status="denied", policy_flags=["answered"], url=f"{EVIL}/a")
+    assert scene.tainted_by() == (EVIL,)
+
+
 def test_nothing_clears_it(scene: Scene) -> None:
     """A trace that is rotated, cut short or taken away; a door that starts anew knows what the last one knew."""
-    scene.trace.served()
-    assert scene.tainted_by() == (EVIL,)
-    scene.trace.rotate()
     scene.trace.served(status="denied")
-    assert EVIL in scene.tainted_by()
+    assert scene.tainted_by() == ()
+    scene.trace.served()
+    scene.trace.rotate()
+    assert scene.tainted_by() == (EVIL,)
+    scene.trace.served(status="denied")
+    assert scene.tainted_by() == (EVIL,)
     scene.trace.path.unlink()
     scene.trace.older.unlink()
     scene.door = DoorContext(scene.world.places, Settings(), get_logger())

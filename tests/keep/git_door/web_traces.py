@@ -15,8 +15,8 @@ class WebTrace:
         self.path = Path(places.web_trace)
         self.older = Path(f"{places.web_trace}.1")
 
-    def served(self, origin: str = EVIL, status: str = "ok") -> None:
-        line = {"at": "2027-01-15T08:00:00.000Z", "tool_name": "fetch_page", "status": status, "origin": origin}
+    def served(self, origin: str = EVIL, status: str = "ok", **more: object) -> None:
+        line = {"at": "2027-01-15T08:00:00.000Z", "tool_name": "fetch_page", "status": status, "origin": origin, **more}
         self.raw(json.dumps(line).encode() + b"\n")
 
     def raw(self, content: bytes) -> None:
