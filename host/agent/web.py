@@ -45,7 +45,7 @@ def read_web(home: AgentPaths, is_running: bool) -> WebUse:
         counted[line.status] += 1
         last = line.at
         if line.status in ("ok", "package"):
-            hosts[urlsplit(line.origin).hostname or line.origin] += 1
+            hosts[_host(line.origin)] += 1
         elif line.status == "denied":
             reasons.update(line.policy_flags[:1] or ("policy",))
     state = _state(home) if is_running else "down with its agent"
@@ -59,6 +59,13 @@ def read_web(home: AgentPaths, is_running: bool) -> WebUse:
         dict(reasons.most_common(HOSTS)),
         last,
     )
+
+
+def _host(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or origin
+    except ValueError:
+        return origin
 
 
 def _lines(home: AgentPaths) -> Iterator[TraceLine]:

@@ -60,6 +60,12 @@ def test_the_trace_is_counted(tmp_path: Path) -> None:
     assert read_web(home, False).state == "down with its agent"
 
 
+def test_an_origin_that_is_none_is_shown_as_it_is(tmp_path: Path) -> None:
+    home = AgentPaths("blue", f"{tmp_path}/data", str(tmp_path), f"{tmp_path}/run", f"{tmp_path}/minifram.yaml")
+    (tmp_path / "web.jsonl").write_text(line("ok", "http://[") + TRACE[0])
+    assert read_web(home, True).hosts == {"http://[": 1, "a.example": 1}
+
+
 def test_status_shows_it(desk: Desk) -> None:
     """Once it was asked; an agent that reads no pages has no line about them."""
     assert " denied, " not in desk.run("status").out
