@@ -31,6 +31,8 @@ _CONNECT = re.compile(r"CONNECT ([^\s:]{1,300}):([0-9]{1,5}) HTTP/1\.[01]")
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
 """Every address of a name. Raises OSError."""
+Denied = Callable[[str, Sequence[Address]], str]
+"""Why the PM's rules deny a host that was found at these addresses; empty when they do not."""
 
 
 class PackageLimits(NamedTuple):
@@ -66,6 +68,7 @@ class Packages:
         record: Callable[[TraceLine], Awaitable[None]],
         limits: PackageLimits = LIMITS,
         *,
+        denied: Denied = lambda host, found: "",
         is_private_allowed: bool = False,
         port: int = TLS_PORT,
     ) -> None:
@@ -73,6 +76,7 @@ class Packages:
         self._resolve = resolve
         self._record = record
         self._limits = limits
+        self._denied = denied
         self._is_private_allowed = is_private_allowed
         self._port = port
         self._open = 0
@@ -147,6 +151,12 @@ class Packages:
         if port != TLS_PORT:
             why = f"port {port} of {host} is closed; packages come from {TLS_PORT} alone"
             raise _Refused(403, "policy_denied", why)
+        self._obey(host, ())
+
+    def _obey(self, host: str, found: Sequence[Address]) -> None:
+        """Raises _Refused."""
+        if why := self._denied(host, found):
+            raise _Refused(403, "policy_denied", f"the PM's policy denies {host} ({why})")
 
     async def _connect(self, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Raises _Refused."""
@@ -155,6 +165,7 @@ class Packages:
                 found = await self._resolve(host)
         except OSError as error:
             raise _Refused(502, "execution_error", f"{host} is not found: {_words(error)}") from None
+        self._obey(host, found)
         for address in found:
             if is_inner(address) and not self._is_private_allowed:
                 raise _Refused(403, "policy_denied", f"{host} is at {address}, an address of a private network")

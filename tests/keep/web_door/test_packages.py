@@ -21,7 +21,7 @@ from infra.shared.web import TraceLine
 from tests.shared.rows import each_row
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-HOME = ip_address("127.0.0.1")
+HOME, DENIED = ip_address("127.0.0.1"), ip_address("203.0.113.9")
 
 
 @functools.cache
@@ -68,6 +68,7 @@ class Site:
             self._resolve,
             self._record,
             self._limits,
+            denied=lambda host, found: "rule 1" if host == "bad.pypi.org" or DENIED in found else "",
             is_private_allowed=self._is_private_allowed,
             port=index.sockets[0].getsockname()[1],
         )
@@ -214,6 +215,7 @@ REFUSED = (
     ("CONNECT 2130706433:443", "403 '2130706433' is"),
     ("GET http://pypi.org/simple/", "405 only CONNECT host:443 is known here"),
     ("CONNECT me@pypi.org:443", "403 'me@pypi.org' is not a name of a host"),
+    ("CONNECT bad.pypi.org:443", "403 the PM's policy denies bad.pypi.org (rule 1)"),
     ("CONNECT gone.pypi.org:443", "502 gone.pypi.org is not found: no such name"),
 )
 
@@ -253,6 +255,13 @@ def test_one_private_address_among_several_is_enough(address: str) -> None:
 
     site = with_site(play, found=(ip_address("93.184.216.34"), ip_address(address)), is_private_allowed=False)
     assert [(line.status, line.error_code) for line in site.lines] == [("denied", "policy_denied")]
+
+
+def test_an_address_that_the_pm_denies() -> None:
+    async def play(site: Site) -> None:
+        assert "the PM's policy denies pypi.org (rule 1)" in await site.told("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+
+    assert with_site(play, found=(HOME, DENIED)).reached == 0
 
 
 def test_bytes_time_and_connections_are_bounded() -> None:
