@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import http.server
+import io
 import json
 import os
 import signal
@@ -216,6 +217,28 @@ def test_the_trace_is_cut_between_two_lines(tmp_path: Path) -> None:
         trace.write_bytes(b"y" * 101)
         outputs.bound()
     assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").read_bytes()) == (0, b"y" * 101)
+
+
+def test_a_socket_that_cannot_be_opened(tmp_path: Path) -> None:
+    """Is tried again by the clock; that somebody waits at the other one wakes nobody until then."""
+    places = Paths(*(str(tmp_path / name) for name in ("bot", "remote", "run", "var")))
+    for place in places:
+        os.mkdir(place)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    service = doors("", places, package_port=port)[2]
+    services = Services([service], places, 1 << 20, structlog.wrap_logger(structlog.PrintLogger(io.StringIO())))
+    services.tend(0.0)
+    assert len(services.pidfds()) == 2
+    assert services.next_due() is None
+    os.unlink(places.web_socket)
+    os.mkdir(places.web_socket)
+    with socket.create_connection(("127.0.0.1", port)):
+        for now in (1.0, 2.0, 3.0):
+            services.tend(now)
+        assert services.pidfds() == []
+        assert services.next_due() == service.due > 3.0
+    services.end(1.0)
 
 
 def test_its_socket_comes_back(world: World) -> None:
