@@ -115,13 +115,10 @@ class Packages:
             return
         try:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            hello = await self._hello(reader, host)
-            if hello:
-                await self._record(_line(began, host, "package"))
-                theirs[1].write(hello)
+            if await self._is_greeted(reader, writer, *theirs, began, host):
                 await self._relay(reader, writer, *theirs)
-            else:
-                await self._record(_line(began, host, "denied", "policy_denied"))
+                return
+            await self._record(_line(began, host, "denied", "policy_denied"))
         finally:
             theirs[1].close()
 
@@ -132,16 +129,55 @@ class Packages:
         except asyncio.LimitOverrunError:
             raise _Refused(431, "validation_error", f"the request has more than {HEAD_BYTES} bytes") from None
 
-    async def _hello(self, reader: asyncio.StreamReader, host: str) -> bytes:
+    async def _is_greeted(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        far_reader: asyncio.StreamReader,
+        far_writer: asyncio.StreamWriter,
+        began: float,
+        host: str,
+    ) -> bool:
+        """Passes on what TLS begins with, for as long as no other than `host` is asked for; gives whether none was, and
+        none can be any more. Raises OSError, IncompleteReadError."""
+        hello = await self._hello(reader, host)
+        if not hello:
+            return False
+        await self._record(_line(began, host, "package"))
+        far_writer.write(hello)
+        # Nothing more is taken from the client before it is known what the index says to that.
+        answer = await self._answer_of(far_reader)
+        writer.write(answer)
+        if client_hello.asks_again(answer):
+            hello = await self._hello(reader, host, is_second=True)
+            far_writer.write(hello)
+        return bool(hello)
+
+    async def _hello(self, reader: asyncio.StreamReader, host: str, is_second: bool = False) -> bytes:
         """What TLS begins with; empty when it asks for another than `host`. Raises OSError, IncompleteReadError."""
+        before = b""
         async with asyncio.timeout(self._limits.head_seconds):
             try:
                 header = await reader.readexactly(client_hello.HEADER_BYTES)
+                if is_second and client_hello.says_nothing(header):
+                    before = header + await reader.readexactly(1)
+                    header = await reader.readexactly(client_hello.HEADER_BYTES)
                 record = await reader.readexactly(client_hello.length_of(header))
                 name = client_hello.server_name(record)
             except client_hello.NoHello:
                 return b""
-        return header + record if name.removesuffix(".") == host else b""
+        return before + header + record if name.removesuffix(".") == host else b""
+
+    async def _answer_of(self, far_reader: asyncio.StreamReader) -> bytes:
+        """How it begins. Raises OSError when there is none in time."""
+        begin = b""
+        async with asyncio.timeout(self._limits.head_seconds):
+            while len(begin) < client_hello.ANSWER_BYTES and client_hello.is_answer(begin):
+                piece = await far_reader.read(PIECE_BYTES)
+                if not piece:
+                    break
+                begin += piece
+        return begin
 
     def _judge(self, host: str, port: int) -> None:
         """Raises _Refused."""

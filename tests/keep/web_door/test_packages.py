@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from ipaddress import ip_address
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from infra.keep.web_door import client_hello
 from infra.keep.web_door.packages import HEAD_BYTES, LIMITS, PackageLimits, Packages
 from infra.shared.addresses import Address
 from infra.shared.web import TraceLine
+from tests.egress.index import certificate
 from tests.shared.rows import each_row
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -49,12 +51,13 @@ def with_extension(begin: bytes, kind: int, content: bytes) -> bytes:
 
 
 class Site:
-    """An index that says back what it hears, and a proxy in front of it."""
+    """An index that says back what it hears, or `first` instead of what comes first, and a proxy in front of it."""
 
     def __init__(self, limits: PackageLimits, found: tuple[Address, ...], is_private_allowed: bool) -> None:
         self.lines: list[TraceLine] = []
         self.asked: list[str] = []
         self.reached = self.heard = 0
+        self.first = b""
         self._held: list[asyncio.StreamWriter] = []
         self._limits, self._found, self._is_private_allowed = limits, found, is_private_allowed
 
@@ -96,7 +99,8 @@ class Site:
         with contextlib.suppress(OSError):
             while heard := await reader.read(1 << 16):
                 self.heard += len(heard)
-                writer.write(heard)
+                writer.write(self.first or heard)
+                self.first = b""
                 await writer.drain()
             writer.write(b"bye")
             writer.close()
@@ -194,6 +198,58 @@ def test_tls_that_asks_for_another_host_does_not_pass(begin: bytes) -> None:
     site = with_site(play)
     assert [line.status for line in site.lines] == ["denied"]
     assert site.heard == 0
+
+
+def retried(folder: Path) -> tuple[bytes, bytes, bytes]:
+    """A client's hello for pypi.org, the answer of a server that asks for another one, and that one."""
+    key, shown = certificate(folder)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(key)
+    server.set_ecdh_curve("secp384r1")  # of which a client shows no share at first
+    client = ssl.create_default_context(cafile=shown)
+    there, back, asks, answers = (ssl.MemoryBIO() for _ in range(4))
+    asking = client.wrap_bio(back, there, server_hostname="pypi.org")
+    answering = server.wrap_bio(asks, answers, server_side=True)
+
+    def said(by: ssl.SSLObject, out: ssl.MemoryBIO) -> bytes:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            by.do_handshake()
+        return out.read()
+
+    first = said(asking, there)
+    asks.write(first)
+    answer = said(answering, answers)
+    back.write(answer)
+    return first, answer, said(asking, there)
+
+
+def test_a_second_hello_asks_for_the_same_host(tmp_path: Path) -> None:
+    """When the index asks for another one (HelloRetryRequest), a server would go by the name in that."""
+    first, answer, second = retried(tmp_path)
+    assert b"pypi.org" in second
+
+    def met(second: bytes, at_once: bool) -> Site:
+        async def play(site: Site) -> None:
+            site.first = answer
+            reader, writer = await site.ask("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+            writer.write(first + second if at_once else first)
+            assert await reader.readexactly(len(ESTABLISHED + answer)) == ESTABLISHED + answer
+            if not at_once:
+                writer.write(second)
+            writer.write_eof()
+            await rest(reader)
+
+        return with_site(play)
+
+    for at_once in (True, False):
+        site = met(second, at_once)
+        assert [line.status for line in site.lines] == ["package"]
+        assert site.heard == len(first + second)
+        for other in (second.replace(b"pypi.org", b"evil.org"), second[:-40], b"\x14\x03\x03\0\1\1" * 2 + second):
+            site = met(other, at_once)
+            assert site.heard == len(first)
+            assert site.lines[0].status == "package"
+    assert [line.status for line in met(second.replace(b"pypi.org", b"evil.org"), True).lines] == ["package", "denied"]
 
 
 @given(st.binary(max_size=100), st.integers(0, 600))
