@@ -3,6 +3,7 @@ stands in an address was written by the agent, or by a page."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -62,10 +63,9 @@ def read_web(home: AgentPaths, is_running: bool) -> WebUse:
 
 
 def _host(origin: str) -> str:
-    try:
+    with contextlib.suppress(ValueError):  # whoever took the door over may have written anything
         return urlsplit(origin).hostname or origin
-    except ValueError:
-        return origin
+    return origin
 
 
 def _lines(home: AgentPaths) -> Iterator[TraceLine]:

@@ -16,6 +16,7 @@ from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.taint import machine, state_file, trace
 from infra.shared.taint.machine import MOST_HELD, MOST_PUSHED_PATHS, UNKNOWN, Taint, TaintedPush, TaintState
+from infra.shared.text import cut
 from infra.shared.verdicts.guarded import GUARDED, is_guarded
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Left = Callable[[float], Iterable[str] | None]
 """Guarded files of the cell's clones that are not as main has them and were written since a moment; None when that
 cannot be told."""
+SHOWN_CHARS = 300
+"""Of a path in the record of a push."""
 MAIN_REF = f"refs/heads/{MAIN}"
 
 
@@ -49,7 +52,7 @@ def note_push(var: str, git: Git, updates: Sequence[Update], taken: bool, at: fl
         for update in updates:
             guarded = [path for path in update.changed if is_guarded(path)]
             touched |= dict.fromkeys(guarded)
-            shown = tuple(guarded[:MOST_PUSHED_PATHS])
+            shown = tuple(cut(path, SHOWN_CHARS) for path in guarded[:MOST_PUSHED_PATHS])
             pushes.append(TaintedPush(at, update.ref, update.new or "", before.now.origins, shown, taken))
         _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched))))
 

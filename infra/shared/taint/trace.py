@@ -12,6 +12,7 @@ import re
 from typing import NamedTuple
 
 from infra.shared.safe_files import OLDER, opened_file
+from infra.shared.secret_shapes import redacted
 from infra.shared.taint.machine import MOST_ORIGIN_CHARS, UNKNOWN, Mark
 
 PIECE_BYTES = 8 << 20
@@ -100,7 +101,7 @@ def _origins(lines: bytes) -> tuple[str, ...]:
         elif said.get("status") not in NOT_SERVED or ANSWERED in (said.get("policy_flags") or ()):
             origin = said.get("origin") or _origin_of(said.get("url"))
             known = isinstance(origin, str) and len(origin) <= MOST_ORIGIN_CHARS and _ORIGIN.fullmatch(origin)
-            found[str(origin) if known else UNKNOWN] = None
+            found[redacted(str(origin)) if known else UNKNOWN] = None
     return tuple(found)
 
 
