@@ -75,4 +75,4 @@ def _torn(line: str) -> str:
     """A look-alike with a dot in it; one in letters of another script is spelled in ours."""
     folded = line if line.isascii() else unicodedata.normalize("NFKC", line)
     torn, count = _LIKE_OURS.subn(lambda match: f"{match[0][:1]}{_TORN}{match[0][1:]}", folded)
-    return torn if count else line
+    return torn[: 2 * len(line)] if count else line  # a letter may be spelled in eighteen

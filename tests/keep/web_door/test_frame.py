@@ -86,6 +86,11 @@ def test_what_looks_like_a_frame_or_a_speaker_is_changed(text: str, shown: str |
     assert defanged(text) == (text if shown is None else shown)
 
 
+def test_a_line_that_is_spelled_anew_grows_no_further() -> None:
+    """One letter can stand for eighteen, and what is shown is to stay near what was asked for."""
+    assert len(defanged("web 0123456789abcdef" + "\ufdfa" * 1000)) <= 2040
+
+
 @each_row(
     "text, shown, count",
     [
