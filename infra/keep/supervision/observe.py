@@ -59,6 +59,7 @@ class Observer:
             self._look_for_death,
             self._look_for_signals,
             self._look_at_main,
+            self._look_at_web_work,
             self._look_at_preparation,
             # While an examination holds the cell, the runner is neither asked nor measured.
             self._look_at_examination,
@@ -228,6 +229,9 @@ class Observer:
 
     def _look_at_main(self, state: State, at: float) -> None:
         self._parts.enqueue(*self._parts.main.look())
+
+    def _look_at_web_work(self, state: State, at: float) -> None:
+        self._parts.enqueue(*self._parts.web_work.look(self._parts.following.runner))
 
     def _look_at_preparation(self, state: State, at: float) -> None:
         parts = self._parts
