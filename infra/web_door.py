@@ -52,7 +52,7 @@ _SPARE_SECONDS = 15.0
 
 
 def main(words: list[str] | None = None) -> int:
-    """Serve until SIGTERM. The settings come on stdin: this user may not read the file. The trace goes to stdout."""
+    """Serve until SIGTERM. The settings come on stdin, as far as they are needed here. The trace goes to stdout."""
     given = arguments.parser("web_door", __doc__ or "").parse_args(words)
     log_lines.configure()
     # The worker, which parses what strangers wrote, has our user: it must not reach our trace through /proc or ptrace.

@@ -56,6 +56,14 @@ def begin_aside(
     )
 
 
+def in_memory(content: bytes) -> IO[bytes]:
+    """A file in memory, to be read from its beginning. Raises OSError."""
+    given = os.fdopen(os.memfd_create("input", os.MFD_CLOEXEC), "w+b", buffering=0)
+    given.write(content)
+    given.seek(0)
+    return given
+
+
 class Child:
     """A program that works for the watcher off its loop. `output` is its stdout, a file in memory, so that neither
     waits for the other; `pidfd` can be polled for its end."""

@@ -8,17 +8,20 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
 from infra.keep.services import health_checks, processes
 from infra.keep.services.activation import Listening, Place
 from infra.keep.services.backoff import HEALTHY_SECONDS, delay_seconds
-from infra.keep.services.children import begin_aside, dies_with_us
+from infra.keep.services.children import begin_aside, dies_with_us, in_memory
 from infra.keep.services.elapsed import Elapsed
 from infra.keep.services.health_checks import HealthCheck, Question
 from infra.keep.services.outputs import Outputs
+from infra.keep.web_door.given import settings_of_web_door
 from infra.shared import arguments
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
@@ -56,8 +59,8 @@ class Service:
     """What it is asked at its socket or port, to see that it answers."""
     output: str = "doors.log"
     """Where in the keep's state its words go."""
-    input: str = ""
-    """A file that is its stdin, opened by us."""
+    input: Callable[[], bytes] | None = None
+    """What it reads on its stdin. Raises OSError."""
     trace: str = ""
     """A file that takes its stdout instead of `output`. One that it has no longer costs it its life: nobody would read
     what it records."""
@@ -112,7 +115,7 @@ def doors(settings_path: str, places: Paths, web: Identity = OURS, package_port:
             keep_command("infra.web_door", *given),
             places.web_socket,
             question=health_checks.OF_WEB_DOOR,
-            input=settings_path,
+            input=partial(settings_of_web_door, settings_path),
             trace=places.web_trace,
             listening=Listening(waited_at),
             identity=web,
@@ -127,7 +130,7 @@ def begin(service: Service, var: str) -> int:
     with (
         open(f"{var}/{service.output}", "ab") as output,
         open(service.trace or os.devnull, "ab") as trace,
-        open(service.input or os.devnull, "rb") as given,
+        in_memory(service.input() if service.input else b"") as given,
     ):
         process = begin_aside(
             service.command,

@@ -27,6 +27,7 @@ from infra.shared.web import FETCH_PATH
 from tests.keep.supervision.agents import within
 
 SECONDS = 30.0
+WEBHOOK = "https://example.org/a-key-by-itself"
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -57,7 +58,9 @@ class World:
         for place in self.places:
             os.mkdir(place)
         settings = folder / "minifram.yaml"
-        settings.write_text("policy: {rules: [{do: allow, domains: [127.0.0.1]}]}\n")
+        settings.write_text(
+            f"policy: {{rules: [{{do: allow, domains: [127.0.0.1]}}]}}\nnotify: {{webhook: {WEBHOOK}}}\n"
+        )
         settings.chmod(0o600)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.package_port: int = free.getsockname()[1]
@@ -137,6 +140,9 @@ def test_a_life(world: World) -> None:
     assert (line["url"], line["origin"], line["uid"]) == (f"{world.site}/a", world.site, os.getuid())
     assert line["artifacts"] == [f"sha256:{page['sha256']}"]
     first = world.pid
+    given = Path(f"/proc/{first}/fd/0").read_text()
+    assert "127.0.0.1" in given
+    assert WEBHOOK not in given, "an address that is a key"
 
     caught = world.ask("/slow")
     within(SECONDS, lambda: "/slow" in _Handler.asked or None, "the request at the site")
