@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,11 +13,21 @@ from typing import TYPE_CHECKING
 from infra.shared import approvals, comms
 from infra.shared.branches import MAIN
 from infra.shared.files import write_whole
+from infra.shared.folding import folded
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.taint import machine, state_file, trace
-from infra.shared.taint.machine import MOST_HELD, MOST_PUSHED_PATHS, UNKNOWN, Taint, TaintedPush, TaintState
-from infra.shared.verdicts.guarded import GUARDED, is_guarded
+from infra.shared.taint.machine import (
+    EVERYTHING,
+    MOST_HELD,
+    MOST_PUSHED_PATHS,
+    OTHERS,
+    UNKNOWN,
+    Taint,
+    TaintedPush,
+    TaintState,
+)
+from infra.shared.verdicts.guarded import GUARDED, is_guarded, top_of
 
 if TYPE_CHECKING:
     from infra.keep.git_door.decide import Update
@@ -88,10 +99,23 @@ def entries_of_main(git: Git, paths: Iterable[str]) -> dict[str, str]:
     wanted = list(paths)
     if not wanted:
         return {}
-    listed = git.raw("ls-tree", "-z", "--full-tree", MAIN_REF, "--", *wanted).decode(errors="surrogateescape")
-    lines = (line.partition("\t") for line in listed.split("\0") if line)
-    there = {path: words for words, _, path in lines}
+    # Also a directory in which another of the paths lies (-t); none is a pattern, whatever it begins with.
+    there = _listed(git, "-t", wanted)
+    if OTHERS in wanted:
+        every = "".join(f"{words} {path}\0" for path, words in _listed(git, "-r").items() if _is_other(path))
+        there[OTHERS] = hashlib.sha256(every.encode(errors="surrogateescape")).hexdigest() if every else ""
     return {path: there.get(path, "") for path in wanted}
+
+
+def _listed(git: Git, how: str, paths: Iterable[str] = ()) -> dict[str, str]:
+    """Entries of main, by their paths. Raises GitError."""
+    listed = git.raw("--literal-pathspecs", "ls-tree", how, "-z", "--full-tree", MAIN_REF, "--", *paths)
+    lines = (line.partition("\t") for line in listed.decode(errors="surrogateescape").split("\0") if line)
+    return {path: words for words, _, path in lines}
+
+
+def _is_other(path: str) -> bool:
+    return is_guarded(path) and folded(top_of(path)) not in GUARDED
 
 
 def _with_served(state: TaintState, var: str, git: Git, at: float) -> TaintState:
@@ -109,7 +133,7 @@ def _with_directives(state: TaintState, texts: Mapping[str, str], left: Left, gi
     state, is_at_end = machine.looked(state, texts)
     if is_at_end and state.now:
         found = left(state.now.since)
-        paths = GUARDED if found is None else _few(dict.fromkeys(found))
+        paths = EVERYTHING if found is None else _few(dict.fromkeys(found))
         state = machine.ended(state, entries_of_main(git, paths), at)
     return machine.served(state, machine.goes_on_from_tainted(state, texts), texts, at)
 
@@ -122,7 +146,7 @@ def _open_directives(git: Git) -> dict[str, str]:
 
 def _few(paths: Mapping[str, None]) -> Iterable[str]:
     """Of too many, the directories and files at the top that hold them."""
-    return paths if len(paths) <= MOST_HELD else dict.fromkeys(path.partition("/")[0] for path in paths)
+    return paths if len(paths) <= MOST_HELD else dict.fromkeys(map(top_of, paths))
 
 
 @contextlib.contextmanager

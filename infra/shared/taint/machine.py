@@ -16,7 +16,7 @@ from typing import NamedTuple
 from infra.shared.folding import folded
 from infra.shared.resume import GO_ON_FROM
 from infra.shared.text import counted
-from infra.shared.verdicts.guarded import GUARDED, is_guarded
+from infra.shared.verdicts.guarded import GUARDED, is_guarded, top_of
 
 UNKNOWN = "an unknown origin"
 MOST_ORIGINS, MOST_ORIGIN_CHARS = 20, 300
@@ -24,7 +24,11 @@ SHOWN_ORIGINS = 3
 MOST_PUSHES, MOST_PUSHED_PATHS = 200, 50
 MOST_PAST = 200
 MOST_HELD = 500
-"""Files that are held one by one; of more, all that is guarded is."""
+"""Files that are held one by one; of more, what holds them at the top, and of more still, all that is guarded."""
+OTHERS = "*"
+"""Held: what is guarded and lies in no directory of that kind. A file of this name is not guarded."""
+EVERYTHING = ("infra", "spec", "boot", "skills", "SYSTEM.md", OTHERS)
+"""As main names it: by its entry there is known whether the PM has decided."""
 RUN_SECONDS = 86_400.0
 """A run, resumed or not, reads the web within so long of its beginning (`cell/runner/resume`)."""
 
@@ -131,8 +135,9 @@ def holding(state: TaintState, entries: Mapping[str, str | None], origins: tuple
     """With these files held as well; what is held already waits as it did."""
     new = {path: Hold(entry, origins) for path, entry in entries.items() if path not in state.held}
     if len(state.held) + len(new) > MOST_HELD:
-        new = {path: Hold(None, origins) for path in GUARDED}
-        return state._replace(held=new)
+        tops = dict.fromkeys(map(top_of, (*state.held, *new)))
+        held = tops if len(tops) <= MOST_HELD else EVERYTHING
+        return state._replace(held={path: state.held.get(path, Hold(None, origins)) for path in held})
     return state._replace(held={**state.held, **new}) if new else state
 
 
@@ -210,7 +215,9 @@ def hold_on(held: Mapping[str, Hold], path: str) -> Hold | None:
         return None
     by_name = {_folded(each): hold for each, hold in held.items()}
     parts = _folded(path).split("/")
-    return next((by_name[above] for n in range(len(parts)) if (above := "/".join(parts[: n + 1])) in by_name), None)
+    names = ["/".join(parts[: n + 1]) for n in range(len(parts))]
+    names += [OTHERS] if parts[0] not in GUARDED else []
+    return next((by_name[name] for name in names if name in by_name), None)
 
 
 def origins_words(origins: Sequence[str]) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 
 from infra.shared.safe_files import whole_file
 from infra.shared.taint import trace
-from infra.shared.taint.machine import UNKNOWN, Hold, Mark, Past, Taint, TaintedPush, TaintState, served
-from infra.shared.verdicts.guarded import GUARDED
+from infra.shared.taint.machine import EVERYTHING, UNKNOWN, Hold, Mark, Past, Taint, TaintedPush, TaintState, served
 
 SCHEMA = "minifram.taint/1"
 MOST_BYTES = 8 << 20
@@ -30,7 +29,7 @@ def read(var: str) -> TaintState:
     except FileNotFoundError:
         return TaintState()
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return TaintState(now=Taint(0.0, (UNKNOWN,)), held={path: Hold(None, (UNKNOWN,)) for path in GUARDED})
+        return TaintState(now=Taint(0.0, (UNKNOWN,)), held={path: Hold(None, (UNKNOWN,)) for path in EVERYTHING})
 
 
 def present(var: str, at: float) -> TaintState:

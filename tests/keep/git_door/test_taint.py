@@ -19,6 +19,7 @@ from infra.shared.repository.merge import merge_commit
 from infra.shared.requests import AgentReport, AskTaint, Done, Examination, Examine, TaintedBy
 from infra.shared.settings import Settings
 from infra.shared.taint import state_file
+from infra.shared.taint.machine import EVERYTHING
 from tests.keep.git_door.test_examined import body, verdict
 from tests.keep.git_door.web_traces import EVIL, WebTrace
 from tests.keep.git_door.world import World
@@ -57,6 +58,19 @@ class Scene:
         report = AgentReport(f"{self.reports:032x}", at, "main", "ab" * 20, "done: it", "words", ticks)
         assert isinstance(answer(self.door, report), Done)
         return self.git("show", "main:COMMS.md")
+
+    def next_work(self) -> None:
+        """All is reported done, and the PM asks for something else."""
+        self.reports_done()
+        self.tells(f"work {self.reports}")
+        assert self.tainted_by() == ()
+
+    def decides(self, files: dict[str, str]) -> None:
+        """The PM puts these onto main."""
+        self.world.pm.git("pull", "--quiet", "origin", "main")
+        self.world.pm.commit(files, "the PM decides")
+        self.world.pm.push("main")
+        self.tainted_by()
 
     def onto_main(self, files: dict[str, str | None], on: str = "origin/main") -> str:
         """What the door says to a push of these files onto main, examined; empty when it lands."""
@@ -167,6 +181,49 @@ def test_the_taint_is_the_works_and_its_leavings_are_held(scene: Scene) -> None:
     assert scene.tainted_by() == ()
     assert scene.onto_main({"infra/a.py": "a = 4\n"}) == ""
     assert "is held" in scene.onto_main({"skills/s.md": "x\n"})
+
+
+def test_what_is_held_stays_held_whatever_is_touched_later(scene: Scene) -> None:
+    """Everything, as its record was lost: another touch of a file there lifts nothing, and the PM's change of one part
+    lifts that part, also of the file that is written in capital letters."""
+    _state_broken(scene)
+    scene.next_work()
+    assert set(state_file.read(scene.world.places.var).held) == set(EVERYTHING)
+    scene.trace.served()
+    assert SAYS in scene.onto_main({"infra/q.py": "q = 1\n"})
+    scene.next_work()
+    for path in ("infra/z.py", "SYSTEM.md", "requirements.txt", "structlog.py", "tools/x.py"):
+        assert "is held" in scene.onto_main({path: "later = 1\n"}), path
+    scene.decides({"SYSTEM.md": "The PM's words.\n", "requirements.in": "x==1\n"})
+    assert scene.onto_main({"SYSTEM.md": "New words.\n", "requirements.txt": "x==1\n", "tools/x.py": "x = 1\n"}) == ""
+    assert "is held" in scene.onto_main({"infra/z.py": "z = 1\n"})
+
+
+def test_many_files_do_not_push_others_out(scene: Scene) -> None:
+    scene.trace.served()
+    first: dict[str, str | None] = {"requirements.txt": "evil==1\n"}
+    for files in (first, _many("j"), _many("k")):
+        assert SAYS in scene.onto_main(files)
+    scene.next_work()
+    assert {"infra", "requirements.txt"} <= set(state_file.read(scene.world.places.var).held)
+    assert "is held" in scene.onto_main({"requirements.txt": "evil==1\n"})
+    scene.trace.served()
+    wide: dict[str, str | None] = {f"m{number}.py": "" for number in range(600)}
+    assert SAYS in scene.onto_main(wide)
+    scene.next_work()
+    assert "is held" in scene.onto_main({"another.py": "x = 1\n"})
+
+
+def _many(letter: str) -> dict[str, str | None]:
+    return {f"infra/{letter}{number}.py": "" for number in range(300)}
+
+
+def test_no_name_keeps_the_taint_from_its_end(scene: Scene) -> None:
+    """Git would take this one for a pattern that it does not know."""
+    scene.trace.served()
+    assert SAYS in scene.onto_main({":(x)a.py": "x = 1\n"})
+    scene.next_work()
+    assert "is held" in scene.onto_main({":(x)a.py": "x = 2\n"})
 
 
 def test_what_is_read_while_nothing_is_asked_for_taints_the_next_work(scene: Scene) -> None:
