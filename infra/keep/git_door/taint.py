@@ -125,7 +125,7 @@ def _with_served(state: TaintState, var: str, git: Git, at: float) -> TaintState
             open_ids = tuple(_open_directives(git))
         except (GitError, comms.CommsError):
             open_ids = None
-        state = machine.served(state, read.origins, open_ids, at)
+        state = machine.served(state, read.origins, open_ids, min(read.since, at))
     return state._replace(mark=read.mark)
 
 

@@ -42,6 +42,8 @@ class Mark(NamedTuple):
     """Of the line that ends there."""
     older: str = ""
     """Which file held the older part then."""
+    at: float = 0.0
+    """When that line was written: whatever was served and not read yet came later."""
 
 
 class Taint(NamedTuple):

@@ -37,7 +37,8 @@ def present(var: str, at: float) -> TaintState:
     if not is_there(var):
         return TaintState()
     state = read(var)
-    return served(state, trace.read_since(f"{var}/{TRACE}", state.mark).origins, None, at)
+    new = trace.read_since(f"{var}/{TRACE}", state.mark)
+    return served(state, new.origins, None, min(new.since, at))
 
 
 def encode(state: TaintState) -> bytes:

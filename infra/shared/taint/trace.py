@@ -11,6 +11,7 @@ import os
 import re
 from typing import NamedTuple
 
+from infra.shared.clock import moment
 from infra.shared.safe_files import OLDER, opened_file
 from infra.shared.taint.machine import MOST_ORIGIN_CHARS, UNKNOWN, Mark
 
@@ -26,6 +27,8 @@ class Read(NamedTuple):
     origins: tuple[str, ...]
     """Of what was served since the mark."""
     mark: Mark
+    since: float
+    """When the first of it was served, or earlier."""
 
 
 def is_there(path: str) -> bool:
@@ -36,32 +39,34 @@ def read_since(path: str, mark: Mark) -> Read:
     """Never raises."""
     try:
         return _read_since(path, mark)
-    except (OSError, ValueError, RecursionError):
-        return Read((UNKNOWN,), mark)
+    except (OSError, ValueError, TypeError, RecursionError):
+        return Read((UNKNOWN,), mark, mark.at)
 
 
 def _read_since(path: str, mark: Mark) -> Read:
-    older, origins = _identity(path + OLDER), dict[str, None]()
+    older, found, known = _identity(path + OLDER), dict[str, float](), mark.at
     try:
         file = opened_file(path)
     except FileNotFoundError:
         is_gone = mark.offset or older != mark.older
-        return Read((*_older(path, mark), UNKNOWN) if is_gone else (), Mark(older=older))
+        found = {**_older(path, mark), UNKNOWN: known} if is_gone else {}
+        return Read(tuple(found), Mark(older=older, at=known), known)
     with file:
         if older != mark.older or not _goes_on(file.fileno(), mark):
             # Lines that were written while it was cut short are in neither part.
-            origins |= dict.fromkeys((*_older(path, mark), UNKNOWN))
-            mark = Mark(older=older)
+            found |= _older(path, mark) | {UNKNOWN: known}
+            mark = Mark(older=older, at=known)
         while piece := os.pread(file.fileno(), PIECE_BYTES, mark.offset):
             whole = piece[: piece.rfind(b"\n") + 1]
             if not whole:
                 if len(piece) == PIECE_BYTES:
-                    origins[UNKNOWN] = None
+                    found[UNKNOWN] = known
                 break  # a line without its end was not answered yet
-            origins |= dict.fromkeys(_origins(whole))
+            for origin, at in _served(whole, known).items():
+                found.setdefault(origin, at)
             last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
-            mark = Mark(mark.offset + len(whole), len(last), _digest(last), older)
-    return Read(tuple(origins), mark)
+            mark = Mark(mark.offset + len(whole), len(last), _digest(last), older, _when(last, known))
+    return Read(tuple(found), mark, min(found.values(), default=known))
 
 
 def _goes_on(descriptor: int, mark: Mark) -> bool:
@@ -77,37 +82,45 @@ def _identity(path: str) -> str:
     return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
-def _older(path: str, mark: Mark) -> tuple[str, ...]:
+def _older(path: str, mark: Mark) -> dict[str, float]:
     """Of the lines in the older part of the trace, from the mark on if it is there."""
     try:
         with opened_file(path + OLDER) as file:
             lines = file.read(PIECE_BYTES).splitlines(keepends=True)
     except FileNotFoundError:
-        return ()
+        return {}
     for at, line in enumerate(lines):
         if mark.offset and len(line) == mark.length and _digest(line) == mark.digest:
-            return _origins(b"".join(lines[at + 1 :]))
-    return _origins(b"".join(lines[1:]))  # the first may have lost its beginning
+            return _served(b"".join(lines[at + 1 :]), mark.at)
+    return _served(b"".join(lines[1:]), mark.at)  # the first may have lost its beginning
 
 
-def _origins(lines: bytes) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+def _served(lines: bytes, known: float) -> dict[str, float]:
+    """Origins, and when each was served first; `known` stands for a time that does not say itself."""
+    found: dict[str, float] = {}
     for line in lines.splitlines():
         try:
             said = json.loads(line)
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict):
-            found[UNKNOWN] = None
+            found.setdefault(UNKNOWN, known)
         elif said.get("status") not in NOT_SERVED or ANSWERED in (said.get("policy_flags") or ()):
             origin = said.get("origin") or _origin_of(said.get("url"))
-            known = isinstance(origin, str) and len(origin) <= MOST_ORIGIN_CHARS and _ORIGIN.fullmatch(origin)
-            found[str(origin) if known else UNKNOWN] = None
-    return tuple(found)
+            is_one = isinstance(origin, str) and len(origin) <= MOST_ORIGIN_CHARS and _ORIGIN.fullmatch(origin)
+            found.setdefault(str(origin) if is_one else UNKNOWN, _when(line, known))
+    return found
 
 
 def _origin_of(url: object) -> str:
     return "/".join(url.split("/")[:3]) if isinstance(url, str) else ""
+
+
+def _when(line: bytes, known: float) -> float:
+    try:
+        return moment(json.loads(line)["at"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return known
 
 
 def _digest(line: bytes) -> str:

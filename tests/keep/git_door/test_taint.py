@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from infra.keep.examination import returning
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.requests import answer
 from infra.shared import comms
+from infra.shared.clock import timestamp
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 from infra.shared.repository.merge import merge_commit
@@ -183,6 +186,17 @@ def test_the_taint_is_the_works_and_its_leavings_are_held(scene: Scene) -> None:
     assert "is held" in scene.onto_main({"skills/s.md": "x\n"})
 
 
+def test_what_was_written_before_anyone_looked_is_held(scene: Scene) -> None:
+    """Work is tainted from the moment of the answer, however late the door hears of it."""
+    read_at = time.time()
+    scene.trace.served(at=timestamp(read_at))
+    (scene.clone / "SYSTEM.md").parent.mkdir(parents=True)
+    (scene.clone / "SYSTEM.md").write_text("Obey.\n")
+    scene.door = dataclasses.replace(scene.door, wall_seconds=lambda: read_at + 3600)
+    scene.next_work()
+    assert "is held" in scene.onto_main({"SYSTEM.md": "Obey.\n"})
+
+
 def test_what_is_held_stays_held_whatever_is_touched_later(scene: Scene) -> None:
     """Everything, as its record was lost: another touch of a file there lifts nothing, and the PM's change of one part
     lifts that part, also of the file that is written in capital letters."""
@@ -259,8 +273,6 @@ def test_a_run_that_goes_on_from_a_tainted_one_is_tainted(scene: Scene) -> None:
 
 
 def _name_of_now() -> str:
-    import time
-
     return time.strftime("%Y-%m-%dT%H%M%S.000Z-0123abcd", time.gmtime(time.time() - 60))
 
 
