@@ -20,6 +20,7 @@ from bench import (
     figure_handover,
     figure_idle,
     figure_long_life,
+    figure_pages,
     figure_push,
     figure_recovery,
     figure_rehearsal,
@@ -28,6 +29,7 @@ from bench import (
     figure_start,
     figure_step,
     figure_talk,
+    figure_web,
     figure_wire,
 )
 from bench.peers import Missing, program
@@ -42,6 +44,7 @@ PEERS = {
     "step": ("mini",),
     "wire": ("mini",),
     "talk": ("mini",),
+    "pages": ("trafilatura",),
     "idle": ("supervisord",),
 }
 """Programs that a figure needs beside ours; looked for before anything is measured."""
@@ -49,7 +52,7 @@ PEERS = {
 
 def main(words: list[str]) -> int:
     watcher = ("start", "handover", "restart", "recovery", "longlife", "rehearsal", "idle")
-    names = (*watcher, "examination", "step", "wire", "talk", "push", "container", "seal")
+    names = (*watcher, "examination", "step", "wire", "talk", "web", "pages", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
@@ -81,6 +84,8 @@ def main(words: list[str]) -> int:
         "step": functools.partial(figure_step.run, rounds=given.rounds),
         "wire": functools.partial(figure_wire.run, rounds=given.rounds),
         "talk": figure_talk.run,
+        "web": functools.partial(figure_web.run, rounds=given.rounds),
+        "pages": functools.partial(figure_pages.run, rounds=given.rounds),
         "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
         "push": functools.partial(figure_push.run, rounds=given.rounds),
         "container": functools.partial(figure_container.run, rounds=given.rounds),

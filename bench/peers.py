@@ -38,7 +38,7 @@ def program(name: str) -> str:
     return found
 
 
-LOCKED = ("supervisord", "circusd", "mini")
+LOCKED = ("supervisord", "circusd", "mini", "trafilatura")
 """Taken from the peers' environment only, where the lock file says which version it is; the others are Debian's."""
 
 

@@ -80,6 +80,7 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
     cell, who_asks, examiner, web = map(user_named, (CELL_USER, RESOLVER_USER, EXAMINER_USER, WEB_USER))
     mode = settings.egress.mode
     leave_groups()
+    shut_out(web, places.run)
     prove = seal_egress.put_on(settings.egress, upstream, Users(who_asks, web, cell), host)
     loopback.answer_at_once()
     names = resolver(settings, upstream, who_asks, host)
@@ -106,6 +107,16 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
         scratch=EXAMINATIONS,
         also=package_tools.environment(mode),
     )
+
+
+def shut_out(who: Identity, directory: str) -> None:
+    """Nobody of this group gets at anything in a directory of ours, whatever others may (path_resolution(7)). Raises
+    OSError.
+
+    The web door has its own socket already. Who takes it over by what it reads is to reach no other door."""
+    with Identity(os.geteuid(), who.gid).acting():  # who owns a directory may give it to a group that he is in
+        os.chown(directory, -1, who.gid or -1)
+    os.chmod(directory, 0o701)
 
 
 def secrets(places: Paths) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.agent import pins
+from host.agent.doors_check import check_doors
 from host.agent.egress import check_egress
 from host.agent.model_check import check_model
 from host.context import Context
@@ -30,7 +31,7 @@ from infra.shared import watcher_file
 from infra.shared.providers import KEYS
 from infra.shared.repository.git import Git, GitError
 from infra.shared.settings_file import SettingsError, read_settings
-from infra.shared.sockets import MAX_PATH_BYTES, connect
+from infra.shared.sockets import MAX_PATH_BYTES
 
 if TYPE_CHECKING:
     from host.container.machine import Machine
@@ -39,7 +40,6 @@ PYTHON_NEEDED = (3, 11)
 GIT_NEEDED = (2, 38)
 DISK_WARN_BYTES = 1 << 30
 DISK_FAIL_BYTES = 100 << 20
-DOOR_SECONDS = 3.0
 IMAGES_KEPT = 3
 """More than so many built images are worth a word."""
 
@@ -72,7 +72,7 @@ def diagnose(context: Context) -> Diagnosis:
             check_model,
             _key,
         ]
-        checks += [_watcher, pins.check_main, _doors, check_notifications]
+        checks += [_watcher, pins.check_main, check_doors, check_notifications]
     results = [result for check in checks for result in check(context, home)]
     if not initialised:
         makes = f"'minifram init' makes it at {home.data}"
@@ -299,40 +299,3 @@ def _watcher(context: Context, home: AgentPaths) -> Iterator[Result]:
         yield Result("watcher", WARN, f"it died in phase {state.phase!r} without a word; 'minifram up' starts it again")
         if not in_container and (runner := orphan(state)):
             yield Result("watcher", WARN, f"its runner (pid {runner}) lives on, unwatched; 'minifram up' takes it over")
-
-
-_NOBODY = "nobody listens"
-
-
-def _doors(context: Context, home: AgentPaths) -> Iterator[Result]:
-    """Whether the doors answer while the agent runs, and nothing else stands in their places while it does not."""
-    if sandbox_in_use(home) == PODMAN:
-        return  # they are in the container, and its watcher asks them
-    running = is_running(home)
-    for name, path, question, expected in (
-        ("git door", home.places.git_socket, b"", b"main "),
-        ("model door", home.places.model_socket, b"GET /health HTTP/1.0\r\n\r\n", b"HTTP/1."),
-    ):
-        problem = _problem_with_door(path, question, expected)
-        if running and problem:
-            text = f"{path}: {problem}; its reason is in {home.doors_log}, 'minifram restart' opens it again"
-            yield Result(name, FAIL, text)
-        elif running:
-            yield Result(name, OK, f"{path} answers")
-        elif os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
-            yield Result(name, FAIL, f"{path} is not a socket, and the door cannot open there; move it away")
-        elif not problem or not problem.startswith(_NOBODY):
-            text = f"another program listens at {path} though the agent is down; find and end it: fuser {path}"
-            yield Result(name, FAIL, text)
-
-
-def _problem_with_door(path: str, question: bytes, expected: bytes) -> str | None:
-    try:
-        with connect(path, DOOR_SECONDS) as door:
-            door.sendall(question)
-            answer = door.recv(100)
-    except (FileNotFoundError, ConnectionRefusedError) as error:
-        return f"{_NOBODY} ({error.strerror})"
-    except OSError as error:
-        return f"no answer within {DOOR_SECONDS:g} s ({error})"
-    return None if answer.startswith(expected) else f"answered {answer[:40]!r}, expected {expected.decode()!r}"

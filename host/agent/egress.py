@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from host.agent.web import WebUse, read_web
 from host.container.counters import Count, CountersError, parse_counters, rejected
 from host.container.podman import Podman, PodmanError
 from host.container.query_log import Asked, QueryLog
@@ -36,6 +37,8 @@ class Egress(NamedTuple):
     rejected: dict[str, Count] | None
     """By rule, the busiest first, since the container was started; None when they cannot be read."""
     why_unknown: str
+    web: WebUse
+    """What went through the web door."""
 
 
 def read_egress(home: AgentPaths, podman: Podman | None, most: int) -> Egress:
@@ -50,7 +53,7 @@ def read_egress(home: AgentPaths, podman: Podman | None, most: int) -> Egress:
             counted, why = rejected(parse_counters(told)), ""
         except (PodmanError, CountersError) as error:
             why = str(error)
-    return Egress(mode_in_use(home), log.total(), log.top(most), counted, why)
+    return Egress(mode_in_use(home), log.total(), log.top(most), counted, why, read_web(home, podman is not None))
 
 
 def mode_in_use(home: AgentPaths) -> str:

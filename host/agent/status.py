@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from host.agent import pins
 from host.agent.egress import mode_in_use
+from host.agent.web import NOT_YET, WebUse, read_web
 from host.errors import CommandError, not_found
 from host.paths import AgentPaths
 from host.repository import approvals, review, taint
@@ -117,8 +118,10 @@ class Status(NamedTuple):
     awaiting_review: tuple[Waiting, ...]
     awaiting_approval: tuple[approvals.Asking, ...]
     budget: Spent | None
-    web: tuple[str, ...]
+    taint: tuple[str, ...]
     """That the present work has read the web, and what is held because other work had."""
+    web: WebUse | None
+    """What the web door did; None when it was never asked."""
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
     remote: str
@@ -186,13 +189,19 @@ def read_status(home: AgentPaths, now: float) -> Status:
         awaiting_review=tuple(read(lambda: _awaiting(git, main), [])) if main else (),
         awaiting_approval=read(lambda: tuple(approvals.waiting(home, page)), ()) if page else (),
         budget=read(lambda: spent_today(home, settings, now), None),
-        web=tuple(taint.now(home.places.var, now)),
+        taint=tuple(taint.now(home.places.var, now)),
+        web=_web(home, is_running),
         troubles=(),
         remote=home.remote,
     )
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     unread = [Trouble(at=at, text=text) for text in dict.fromkeys(problems)]
     return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
+
+
+def _web(home: AgentPaths, is_running: bool) -> WebUse | None:
+    used = read_web(home, is_running)
+    return used if used.last or used.state != NOT_YET else None
 
 
 def _untold(home: AgentPaths, state: WatcherFile, is_running: bool) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from host.commands.options import command
+from host.commands.status import web_line
 from host.context import Context
 from host.display import Screen, counted, duration, harmless, harmless_lines, one_line, plain
 from host.errors import not_contained
@@ -316,6 +317,19 @@ def _egress(found: Egress, screen: Screen) -> Iterator[str]:
     from host.agent.egress import WORDS
 
     yield f"{screen.strong('mode')}: {found.mode}, the agent reaches {WORDS.get(found.mode, 'what that allows')}"
+    yield from _names_and_packets(found, screen)
+    yield f"{screen.strong('web')}: {web_line(found.web)}"
+    if found.web.hosts:
+        yield screen.faint(f"  {'host, by its pages and packages':<40} {'served':>7}")
+    for host, times in found.web.hosts.items():
+        yield f"  {one_line(host, 60):<40} {times:>7}"
+    if found.web.denied_for:
+        yield screen.faint(f"  {'denied for':<40} {'times':>7}")
+    for why, times in found.web.denied_for.items():
+        yield f"  {one_line(why, 60):<40} {times:>7}"
+
+
+def _names_and_packets(found: Egress, screen: Screen) -> Iterator[str]:
     yield (
         f"{screen.strong('names')}: {counted(found.total.questions, 'question')}, {found.total.sent} went out, "
         f"with {found.total.bytes} bytes in front of the registered names"

@@ -20,6 +20,7 @@ from infra.shared.exit_codes import Exit
 if TYPE_CHECKING:
     from host.agent.settings_text import Entry
     from host.agent.status import Status
+    from host.agent.web import WebUse
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -85,10 +86,22 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
             f"today ${spent.usd:.2f} of ${spent.daily_usd:.2f} · {spent.tokens:,} of {spent.daily_tokens:,} tokens · "
             f"{counted(spent.calls, 'call')}{used_up}",
         )
-    for index, line in enumerate(found.web):
-        yield "" if index else "web", screen.bad(one_line(line, 300))
+    for index, line in enumerate(found.taint):
+        yield "" if index else "taint", screen.bad(one_line(line, 300))
+    if found.web and found.web.last:
+        yield "web", web_line(found.web)
     for index, incident in enumerate(found.troubles):
         yield "" if index else "troubles", f"{incident.at} {one_line(incident.text, 200)}"
+
+
+def web_line(used: WebUse) -> str:
+    """What the web door did, on one line."""
+    packages = f", {counted(used.packages, 'connection')} for packages" if used.packages else ""
+    hosts = f" of {counted(len(used.hosts), 'host')}" if used.served else ""
+    return (
+        f"door {one_line(used.state, 100)} · {used.served} served{hosts}, {used.denied} denied, {used.failed} failed"
+        f"{packages} · last {one_line(used.last, 24) or 'never'}"
+    )
 
 
 def _state(found: Status, now: float, screen: Screen) -> str:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import regex
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")
 _HIDDEN = (
     r"[[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\p{Control}\p{Surrogate}"
     r"\p{Line_Separator}\p{Paragraph_Separator}"
@@ -54,17 +53,17 @@ def spelled_name(name: str) -> str:
 def without_invisible(text: str, kept: str = "") -> tuple[str, int]:
     """`text` without each character that shows nothing, or moves or hides others, and how many those were. Those in
     `kept` stay as they are."""
-    count = 0
-
-    def left(match: re.Match[str] | regex.Match[str]) -> str:
-        nonlocal count
-        stays = "".join(char for char in match[0] if char in kept)
-        count += len(match[0]) - len(stays)
-        return stays
-
     if text.isascii():
-        return _CONTROLS.sub(left, text), count
-    return _compiled(f"(?:{_HIDDEN})+").sub(left, text), count
+        left = text.translate(_controls_but(kept))
+    else:  # a text has few different characters, and most have none of these
+        hidden = set(_compiled(_HIDDEN).findall("".join(set(text)))) - set(kept)
+        left = text.translate({ord(each): None for each in hidden}) if hidden else text
+    return left, len(text) - len(left)
+
+
+@functools.cache
+def _controls_but(kept: str) -> dict[int, None]:
+    return {code: None for code in range(128) if _CONTROL.match(chr(code)) and chr(code) not in kept}
 
 
 def without_ignorable(text: str) -> str:

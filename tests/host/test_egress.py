@@ -49,6 +49,7 @@ def test_names_and_rejections(tmp_path: Path) -> None:
     assert found.total == Asked(questions=3, sent=1, bytes=6)
     assert found.names == {"example.org": Asked(2, 1, 6), "other.example": Asked(1, 0, 0)}
     assert found.rejected == {"private_10": Count(3, 180)}
+    assert found.web.state == "waits for its first request"
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:

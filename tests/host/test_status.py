@@ -23,6 +23,7 @@ NOW = 1_769_856_200.0  # 2026-01-31T10:43:20Z
 
 KEYS = {
     "web",
+    "taint",
     "schema",
     "agent",
     "running",

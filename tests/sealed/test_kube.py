@@ -87,7 +87,7 @@ def test_the_pod_seals_itself_and_serves(agent: SealedAgent, podman5: Podman5) -
     denied = podman5.podman("exec", "--user=1000:1000", played.container, "cat", SECRET, check=False)
     assert "Permission denied" in denied.stdout
     places = "/mnt/remote /run/minifram /tmp /var/tmp"
-    assert played.inside(f"stat -c '%a' {places}").split() == ["700", "711", "1777", "1777"]
+    assert played.inside(f"stat -c '%a' {places}").split() == ["700", "701", "1777", "1777"]
     assert played.inside(f"findmnt -no FSTYPE {' '.join(places.split()[:1])}") == "tmpfs"
     assert "infra.model_door" in played.inside("ps ax -o args")
     assert "dnsmasq" in played.inside("ps ax -o args"), "the resolver has its port"

@@ -238,6 +238,10 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
     assert {*seen[1:]} == {("package", f"https://{index.HOST}"), ("denied", f"https://{index.OTHER}")}
     (door,) = (one for one in agent.inside() if "infra.web_door" in one.words and "setpriv" not in one.words)
     assert (door.held.permitted, door.held.effective) == (0, 0)
+    others = "stat /run/minifram/model.sock /run/minifram/git.sock /run/minifram/secrets"
+    for who, refused in (("970:970", 3), ("1000:1000", 0)):
+        said = agent.podman("exec", f"--user={who}", agent.container, "sh", "-c", f"{{ {others}; }} 2>&1; true")
+        assert said.count("Permission denied") == refused, "the web door's user reaches no other door"
     rejected = json.loads(agent.minifram("egress", "--json").stdout)["rejected"]
     assert {"not_by_door", "dns_by_cell"} <= rejected.keys()
 

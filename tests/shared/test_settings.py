@@ -129,7 +129,7 @@ def test_where_keys_go_is_judged_by_the_whole_model() -> None:
         ("model: {prices: {m: {input: 1}}}", "model.prices[...]: object missing required field `output`"),
         ("web: {allowed_domains: ['https://a.org']}", "web.allowed_domains: 'https://a.org' is an address"),
         ("web: {package_hosts: [pypi]}", "web.package_hosts: 'pypi' is a single word"),
-        ("web: {fetch_seconds: 0.5}", "web.fetch_seconds is 0.5; expected 1 to 600"),
+        ("web: {fetch_seconds: 0.5}", "web.fetch_seconds is 0.5; expected 1 to 60"),
         ("web: {page_bytes: 100000000}", "web.page_bytes is 100,000,000; expected 10,000 to 67,108,864"),
         ("web: {search_url: 'https://s.org/?q='}", "web.search_url is 'https://s.org/?q=': it must hold {query}"),
         ("web: {search_url: 'https://{query}/'}", "web.search_url is 'https://{query}/': it must hold {query}"),

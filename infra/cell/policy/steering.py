@@ -8,10 +8,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 from infra.cell.policy.commands import Script
 from infra.cell.policy.decide import Call
 from infra.shared.branches import MAIN
+from infra.shared.folding import folded
 from infra.shared.policy import AUTH, READ
 from infra.shared.verdicts.guarded import GUARDED, is_guarded
 
@@ -20,8 +22,9 @@ _CLONE = "minifram"
 READERS = frozenset(("cat", "cmp", "diff", "file", "grep", "head", "ls", "rg", "sha256sum", "stat", "tail", "wc"))
 GIT_READERS = frozenset(("blame", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "show", "status"))
 _TOPS = "|".join(name for name in GUARDED if "." not in name)
+_FILES = "|".join(re.escape(name) for name in GUARDED if "." in name)
 _NAMED = re.compile(
-    rf"(?:^|[\s\"'=:(,<>]|\./|{_CLONE}/)(?:(?:{_TOPS})/|system\.md|requirements[\w.-]*)|\.signal\b",
+    rf"(?:^|[\s\"'=:(,<>]|\./|{_CLONE}/)(?:(?:{_TOPS})/|{_FILES}|requirements[\w.-]*)|\.signal\b|\bdoor\.sock\b",
     re.IGNORECASE,
 )
 _PUSH = re.compile(r"\bgit\b.*\bpush\b", re.DOTALL)
@@ -45,9 +48,9 @@ def is_steering_path(path: str) -> bool:
     parts = posixpath.normpath(path).split("/")
     if SIGNALS in parts:
         return True
-    below = [at + 1 for at, part in enumerate(parts) if part == _CLONE]
-    starts = below if path.startswith("/") else [0, *below]
-    return any(start < len(parts) and is_guarded("/".join(parts[start:])) for start in starts)
+    if not path.startswith("/") and is_guarded("/".join(parts)):
+        return True
+    return any(part == _CLONE and folded(next_part) in GUARDED for part, next_part in pairwise(parts))
 
 
 def _of_script(script: Script, text: str) -> str:

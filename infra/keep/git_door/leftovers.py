@@ -22,6 +22,8 @@ from infra.shared.verdicts.guarded import GUARDED, is_guarded
 DEPTH = 12
 MOST_FILES = 20_000
 """Looked at in one clone."""
+SECONDS = 5.0
+"""For one clone."""
 MOST_FOUND = 2000
 MOST_FILE_BYTES = 16 << 20
 CLOCK_SECONDS = 60.0
@@ -54,7 +56,7 @@ def _changed(bot: Below, clone: str, mains: dict[str, str], since: float) -> Ite
         path = entry.path.removeprefix(f"{clone}/")
         return folded(path.partition("/")[0]) in GUARDED and not path.endswith("/__pycache__")
 
-    for entry in bot.walk(clone, depth=DEPTH, most=MOST_FILES, enter=may_hold):
+    for entry in bot.walk(clone, depth=DEPTH, most=MOST_FILES, seconds=SECONDS, enter=may_hold):
         if isinstance(entry, Unseen):
             raise _Unseen
         path = entry.path.removeprefix(f"{clone}/")

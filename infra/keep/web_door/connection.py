@@ -83,5 +83,5 @@ def _unreached(target: Target, error: Exception) -> WebRefusal:
 
 
 def broken(target: Target, error: Exception) -> WebRefusal:
-    words = f"{target.origin} gave an answer that cannot be read ({type(error).__name__}: {str(error)[:200]})"
+    words = f"{target.origin} gave an answer that cannot be read ({type(error).__name__})"
     return failed(words, "try again, or use another source", retriable=True)

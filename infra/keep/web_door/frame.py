@@ -18,6 +18,7 @@ _BRACKETS = str.maketrans(
     dict.fromkeys("\u27e6\u301a\u2985\u2e28\u27ec\u2997\u27ea", "[")
     | dict.fromkeys("\u27e7\u301b\u2986\u2e29\u27ed\u2998\u27eb", "]")
 )
+_BRACKET = re.compile(f"[{''.join(map(chr, _BRACKETS))}]")
 _LIKE_OURS = re.compile(r"web[\s:#=_-]{1,4}[0-9a-f]{8,}", re.IGNORECASE)
 """What our lines say, whatever stands around the words."""
 _SPEAKERS = re.compile(
@@ -48,9 +49,11 @@ def _marked(text: str) -> str:
 
 def defanged(text: str) -> str:
     """`text` with nothing in it that looks like the frame's lines, or like another speaker's beginning."""
-    text = _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text.translate(_BRACKETS))
-    folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    if not _LIKE_OURS.search(folded):
+    text = text.translate(_BRACKETS) if _BRACKET.search(text) else text
+    if "<" in text or "[" in text:
+        text = _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text)
+    folded = text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+    if "web" not in folded.lower() or not _LIKE_OURS.search(folded):
         return text
     return "\n".join(_torn(line) for line in text.split("\n"))
 

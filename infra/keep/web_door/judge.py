@@ -42,7 +42,12 @@ class Judge(NamedTuple):
             raise denied(f"the PM's policy denies {target.host} ({_why(number, rule)})", _INSTEAD, *_flags(number))
         if rule.do == ASK and asked not in ("", target.host):
             words = f"{asked} redirects to {target.host}, which the PM's policy asks about ({_why(number, rule)})"
-            raise denied(words, f"fetch {target.url} by itself, so that the PM is asked", *_flags(number), "redirect")
+            raise denied(
+                words,
+                f"fetch a page of {target.origin} by itself, so that the PM is asked",
+                *_flags(number),
+                "redirect",
+            )
         is_provider = tool == "web_search" and target.origin == self.search_origin
         if is_provider or (rule.do == ALLOW and _names(rule.domains, target.host)):
             return Permit(_flags(number), True)

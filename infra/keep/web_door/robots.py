@@ -48,7 +48,7 @@ class Robots:
             rules = await _asked(target, ask)
             self._keep(target.origin, rules)
         if not rules.allows(target.path):
-            words = f"the robots.txt of {target.origin} asks robots not to read {target.path[:200]}"
+            words = f"the robots.txt of {target.origin} asks robots not to read this page"
             raise denied(words, "use another source; the PM may set web.robots to false", "robots")
 
     def _known(self, origin: str) -> SiteRules | None:

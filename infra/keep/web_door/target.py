@@ -73,11 +73,9 @@ def redirected(target: Target, location: str) -> Target:
     """Where a redirect leads. Raises WebRefusal."""
     try:
         return target_of(urljoin(target.url, location.strip()))
-    except ValueError as error:
-        why = str(error)
-    except WebRefusal as refusal:
-        why = refusal.error.message
-    raise failed(f"{target.origin} redirects to where no page can be: {why}", "use another source")
+    except (ValueError, WebRefusal):  # whose words hold the address, which the site wrote
+        words = f"{target.origin} redirects to where no page can be: to no http or https URL that names a host"
+    raise failed(words, "use another source")
 
 
 def _host(written: str, shown: str) -> str:

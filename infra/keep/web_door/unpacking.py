@@ -30,7 +30,7 @@ class Unpacking:
             case "gzip" | "x-gzip" | "deflate":
                 self._unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
             case _:
-                raise failed(f"the page is packed with {coding[:40]!r}; only gzip and deflate were asked for")
+                raise failed("the page is packed in another way than gzip and deflate, which were asked for")
 
     def take(self, part: bytes) -> None:
         """Raises WebRefusal for damage."""

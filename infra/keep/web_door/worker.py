@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import struct
+import subprocess
 from typing import Final
 
 import msgspec
@@ -47,105 +49,122 @@ class _Lost(Exception):
     """The worker ended, or said what it must not."""
 
 
+class _Worker:
+    """One process, with one socket to it. Not asyncio's subprocess: that one waits for ever for a child whose end was
+    noticed elsewhere."""
+
+    def __init__(self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+        self.process, self.reader, self.writer = process, reader, writer
+        self.is_ready = False
+
+    @classmethod
+    async def started(cls, module: str) -> _Worker:
+        """It is not waited for until it is ready. Raises OSError."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = subprocess.Popen(
+                    keep_command(module),
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=subprocess.DEVNULL,
+                    env=keep_environment(),
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        return cls(process, *await asyncio.open_connection(sock=ours))
+
+    @property
+    def is_gone(self) -> bool:
+        return self.reader.at_eof() or self.process.poll() is not None
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()  # it was killed, so this takes no time
+        self.writer.transport.abort()
+
+    async def ask(self, request: bytes, seconds: float) -> Read | Unread:
+        """Raises TimeoutError, _Lost."""
+        is_answered = False
+        try:
+            if not self.is_ready:
+                async with asyncio.timeout(START_SECONDS):
+                    await self.reader.readexactly(len(READY))
+                self.is_ready = True
+            async with asyncio.timeout(seconds):
+                self.writer.write(LENGTH.pack(len(request)) + request)
+                await self.writer.drain()
+                (length,) = LENGTH.unpack(await self.reader.readexactly(LENGTH.size))
+                if length > MOST_REPLY_BYTES:
+                    raise _Lost
+                reply = msgspec.msgpack.decode(await self.reader.readexactly(length), type=Read | Unread)
+            is_answered = True
+            return reply
+        except TimeoutError:
+            raise
+        except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
+            raise _Lost from None
+        finally:
+            if not is_answered:  # also when the caller went: the answer would be taken for the next page's
+                self.end()
+
+
 class Readers:
     """The worker of one door, which is started before it is needed."""
 
     def __init__(self, seconds: float = SECONDS, module: str = "infra.keep.web_door.worker_process") -> None:
         self._seconds = seconds
         self._module = module
-        self._process: asyncio.subprocess.Process | None = None
+        self._worker: _Worker | None = None
         self._turn = asyncio.Lock()
 
     @property
     def pid(self) -> int:
         """Of the worker; 0 for none."""
-        return self._process.pid if self._process else 0
+        return self._worker.process.pid if self._worker else 0
 
     @property
     def is_busy(self) -> bool:
         return self._turn.locked()
 
     async def start(self) -> None:
-        """Start a worker unless there is one. It is not waited for until it is ready."""
-        if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                *keep_command(self._module),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=keep_environment(),
-                start_new_session=True,
-                limit=1 << 20,
-            )
-            self._is_ready = False
+        """Start a worker unless there is one. Raises OSError."""
+        async with self._turn:
+            await self._there()
+
+    async def _there(self) -> _Worker:
+        if self._worker is not None and self._worker.is_gone:
+            await self.close()
+        if self._worker is None:
+            self._worker = await _Worker.started(self._module)
+        return self._worker
 
     async def read(self, body: bytes, content_type: str, url: str, raw: bool) -> Content:
         """Normalised. Raises WebRefusal."""
         request = msgspec.msgpack.encode(Body(body, content_type, url, raw))
         async with self._turn:
             try:
-                await self.start()
-                reply = await self._ask(request)
+                worker = await self._there()
+                reply = await worker.ask(request, self._seconds)
             except TimeoutError:
                 words = f"the page could not be read within {self._seconds:g} s: it is too large or too strange"
                 raise failed(words, "look for the same text at another address") from None
-            except _Lost:
+            except (_Lost, OSError):
                 words = "the page could not be read: its parser failed, or needed more memory than it may have"
                 raise failed(words, "look for the same text at another address") from None
             finally:
-                await self._replace_if_gone()
+                with contextlib.suppress(OSError):  # so that the next page finds one that is warm
+                    await self._there()
         if isinstance(reply, Unread):
             raise failed(f"the page could not be read: {one_line(reply.why, 200)[0]}")
         return normalised(reply.content)
 
     async def close(self) -> None:
-        if self._process is not None:
-            await _ended(self._process)
-            self._process = None
-
-    async def _ask(self, request: bytes) -> Read | Unread:
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
-            raise _Lost
-        is_asked = False
-        try:
-            if not self._is_ready:
-                async with asyncio.timeout(START_SECONDS):
-                    await process.stdout.readexactly(len(READY))
-                self._is_ready = True
-            async with asyncio.timeout(self._seconds):
-                process.stdin.write(LENGTH.pack(len(request)) + request)
-                await process.stdin.drain()
-                (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
-                if length > MOST_REPLY_BYTES:
-                    raise _Lost
-                reply = msgspec.msgpack.decode(await process.stdout.readexactly(length), type=Read | Unread)
-            is_asked = True
-            return reply
-        except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError) as error:
-            if isinstance(error, TimeoutError):
-                raise
-            raise _Lost from None
-        finally:
-            if not is_asked:  # also when the caller went: the answer would be taken for the next page's
-                await _ended(process)
-
-    async def _replace_if_gone(self) -> None:
-        """So that the next page finds one that is warm."""
-        process = self._process
-        if process is not None and process.stdout is not None and process.stdout.at_eof():
-            await _ended(process)
-        if process is not None and process.returncode is not None:
-            with contextlib.suppress(OSError):
-                await self.start()
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    if process.stdin is not None:
-        process.stdin.close()
-    await process.wait()
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
 
 
 def normalised(content: Content) -> Content:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.shared.clock import moment
@@ -49,12 +50,11 @@ def _read_since(path: str, mark: Mark) -> Read:
         file = opened_file(path)
     except FileNotFoundError:
         is_gone = mark.offset or older != mark.older
-        found = {**_older(path, mark), UNKNOWN: known} if is_gone else {}
+        found = _older(path, mark) if is_gone else {}
         return Read(tuple(found), Mark(older=older, at=known), known)
     with file:
         if older != mark.older or not _goes_on(file.fileno(), mark):
-            # Lines that were written while it was cut short are in neither part.
-            found |= _older(path, mark) | {UNKNOWN: known}
+            found |= _older(path, mark)
             mark = Mark(older=older, at=known)
         while piece := os.pread(file.fileno(), PIECE_BYTES, mark.offset):
             whole = piece[: piece.rfind(b"\n") + 1]
@@ -62,7 +62,7 @@ def _read_since(path: str, mark: Mark) -> Read:
                 if len(piece) == PIECE_BYTES:
                     found[UNKNOWN] = known
                 break  # a line without its end was not answered yet
-            for origin, at in _served(whole, known).items():
+            for origin, at in _served(whole.splitlines(), known).items():
                 found.setdefault(origin, at)
             last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
             mark = Mark(mark.offset + len(whole), len(last), _digest(last), older, _when(last, known))
@@ -83,22 +83,21 @@ def _identity(path: str) -> str:
 
 
 def _older(path: str, mark: Mark) -> dict[str, float]:
-    """Of the lines in the older part of the trace, from the mark on if it is there."""
+    """Of what the file held when it was cut short, from the mark on; when that is not there, lines may be lost."""
     try:
         with opened_file(path + OLDER) as file:
-            lines = file.read(PIECE_BYTES).splitlines(keepends=True)
+            is_whole = bool(mark.offset) and _goes_on(file.fileno(), mark)
+            file.seek(mark.offset if is_whole else 0)
+            found = _served(file, mark.at)
     except FileNotFoundError:
-        return {}
-    for at, line in enumerate(lines):
-        if mark.offset and len(line) == mark.length and _digest(line) == mark.digest:
-            return _served(b"".join(lines[at + 1 :]), mark.at)
-    return _served(b"".join(lines[1:]), mark.at)  # the first may have lost its beginning
+        return {UNKNOWN: mark.at}
+    return found if is_whole else found | {UNKNOWN: mark.at}
 
 
-def _served(lines: bytes, known: float) -> dict[str, float]:
+def _served(lines: Iterable[bytes], known: float) -> dict[str, float]:
     """Origins, and when each was served first; `known` stands for a time that does not say itself."""
     found: dict[str, float] = {}
-    for line in lines.splitlines():
+    for line in lines:
         try:
             said = json.loads(line)
         except (ValueError, RecursionError):

@@ -7,8 +7,8 @@ from infra.shared.folding import folded
 from infra.shared.repository.page_text import PAGES
 from infra.shared.verdicts.paths import TESTS, needs_examination
 
-GUARDED = ("infra", "spec", "boot", "skills", "system.md")
-"""At the top of the repository, in small letters."""
+GUARDED = ("infra", "spec", "boot", "skills", "system.md", "services.yaml")
+"""At the top of the repository, in small letters. What a service does outlives the work that declares it."""
 
 
 def is_guarded(path: str) -> bool:

@@ -74,6 +74,7 @@ ASKED = (
     ),
     *("git -C /bot/x/minifram push -q origin HEAD:refs/heads/main", "cat requirements.txt | tee requirements.txt"),
     *("echo a && git push origin x:main", "git push --all", "rm -rf $x infra"),
+    *("cp a services.yaml", "nc -U /run/minifram/door.sock < report"),
 )
 FREE = (
     *("ls infra", "cat infra/a.py SYSTEM.md", "sed -n 1,9p infra/a.py", "grep -rn x infra/ | head", "git diff infra"),
@@ -110,7 +111,13 @@ def test_files(tmp_path: Path) -> None:
         assert bench.asks("write_file", path=path), path
         assert bench.asks("delete_file", path=path), path
         assert not bench.asks("read_file", path=path), path
-    for path in ("notes.md", "tests/test_x.py", "docs/infra/x.md", "/tmp/infra/x"):
+    for path in (
+        "notes.md",
+        "tests/test_x.py",
+        "docs/infra/x.md",
+        "/tmp/infra/x",
+        "/home/x/minifram/agent/bot/main/minifram/src/a.py",
+    ):
         assert not bench.asks("write_file", path=path), path
     assert bench.asks("bootstrap", branch="x")
     assert EVIL[0] in bench.asked[0]

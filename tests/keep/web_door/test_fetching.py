@@ -80,7 +80,7 @@ def test_what_the_rules_say_of_a_redirect() -> None:
     )
     error = refused(Site({"/": redirect("http://other.example/p")}), "/", by)
     assert error.type == "policy_denied"
-    assert error.hint.startswith("fetch http://other.example/p by itself")
+    assert error.hint.startswith("fetch a page of http://other.example by itself")
     listed = fetcher(Names(site_example=HOME), policy=Policy(), allowed_domains=("example.org",))
     assert "not among web.allowed_domains" in refused(Site({}), "/", listed).message
 

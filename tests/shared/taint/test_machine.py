@@ -36,7 +36,7 @@ EVIL = "https://evil.example"
         ),
         *(
             (path, True)
-            for path in ("requirements.txt", "structlog.py", "x.pth", ".gitattributes", "Skills. /x", "a/b.so")
+            for path in ("requirements.txt", "structlog.py", "x.pth", ".gitattributes", "services.yaml", "a/b.so")
         ),
         *(
             (path, False)
