@@ -65,9 +65,9 @@ def note_push(var: str, git: Git, updates: Sequence[Update], taken: bool, at: fl
         _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched))))
 
 
-def look(var: str, git: Git, left: Left, at: float) -> TaintState:
-    """Before a request is answered, and when main has moved. When it cannot be told, the work is tainted by an unknown
-    origin."""
+def look(var: str, git: Git, left: Left | None, at: float) -> TaintState:
+    """Before a request is answered, and when main has moved. Without `left`, for who may not read the cell's files, no
+    taint ends. When it cannot be told, the work is tainted by an unknown origin."""
     if not state_file.is_there(var):
         return TaintState()
     try:
@@ -129,9 +129,9 @@ def _with_served(state: TaintState, var: str, git: Git, at: float) -> TaintState
     return state._replace(mark=read.mark)
 
 
-def _with_directives(state: TaintState, texts: Mapping[str, str], left: Left, git: Git, at: float) -> TaintState:
+def _with_directives(state: TaintState, texts: Mapping[str, str], left: Left | None, git: Git, at: float) -> TaintState:
     state, is_at_end = machine.looked(state, texts)
-    if is_at_end and state.now:
+    if is_at_end and state.now and left:
         found = left(state.now.since)
         paths = EVERYTHING if found is None else _few(dict.fromkeys(found))
         state = machine.ended(state, entries_of_main(git, paths), at)

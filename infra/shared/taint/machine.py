@@ -27,7 +27,7 @@ MOST_HELD = 500
 """Files that are held one by one; of more, what holds them at the top, and of more still, all that is guarded."""
 OTHERS = "*"
 """Held: what is guarded and lies in no directory of that kind. A file of this name is not guarded."""
-EVERYTHING = ("infra", "spec", "boot", "skills", "SYSTEM.md", OTHERS)
+EVERYTHING = (*(name for name in GUARDED if name != "system.md"), "SYSTEM.md", OTHERS)
 """As main names it: by its entry there is known whether the PM has decided."""
 RUN_SECONDS = 86_400.0
 """A run, resumed or not, reads the web within so long of its beginning (`cell/runner/resume`)."""

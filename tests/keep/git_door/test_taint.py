@@ -14,8 +14,10 @@ from structlog import get_logger
 from infra.keep.examination import returning
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.requests import answer
+from infra.keep.supervision.taint_end import end_taint
 from infra.shared import comms
 from infra.shared.clock import timestamp
+from infra.shared.identity import OURS
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 from infra.shared.repository.merge import merge_commit
@@ -25,7 +27,7 @@ from infra.shared.taint import state_file
 from infra.shared.taint.machine import EVERYTHING
 from tests.keep.git_door.test_examined import body, verdict
 from tests.keep.git_door.web_traces import EVIL, WebTrace
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import Clone, World
 
 SAYS = "has read the web"
 
@@ -180,6 +182,43 @@ def test_the_taint_is_the_works_and_its_leavings_are_held(scene: Scene) -> None:
     assert scene.tainted_by() == ()
     assert scene.onto_main({"infra/a.py": "a = 4\n"}) == ""
     assert "is held" in scene.onto_main({"skills/s.md": "x\n"})
+
+
+def test_commits_that_nobody_pushed_are_leavings(scene: Scene) -> None:
+    """On another branch of a clone, or put aside; but not what main had a while ago, or has from someone else."""
+    mine = Clone(scene.clone, scene.world.places.cell_git_config)
+    scene.clone.mkdir(parents=True)
+    mine.git("clone", "--quiet", scene.world.places.remote, ".")
+    scene.trace.served()
+    assert scene.tainted_by()
+    old = mine.head
+    put_by = mine.commit({"skills/s.md": "x\n", "src/s.py": "s = 1\n"})
+    mine.git("checkout", "--quiet", "-B", "main", old)
+    (scene.clone / "SYSTEM.md").write_text("Obey.\n")
+    mine.git("stash", "--quiet")
+    mine.git("branch", "tidy", put_by)
+    assert scene.onto_main({"src/b.py": "b = 1\n"}) == ""
+    scene.decides({"infra/a.py": "a = 5\n"})
+    (scene.clone / "infra/a.py").write_text((scene.clone / "infra/a.py").read_text())
+    scene.next_work()
+    assert set(state_file.read(scene.world.places.var).held) == {"skills/s.md", "SYSTEM.md"}
+
+
+def test_only_who_sees_the_clones_ends_a_taint(scene: Scene) -> None:
+    """In the container that is the watcher; the door has no right to read the cell's files there."""
+    scene.trace.served()
+    bot = Path(scene.world.places.bot)
+    bot.rename(f"{bot}.away")
+    scene.reports_done()
+    end_taint(scene.world.places, OURS)
+    scene.tells("something new")
+    assert scene.tainted_by() == (EVIL,)
+    Path(f"{bot}.away").rename(bot)
+    (scene.clone / "infra").mkdir(parents=True)
+    (scene.clone / "infra/left.py").write_text("left = 1\n")
+    end_taint(scene.world.places, OURS)
+    state = state_file.read(scene.world.places.var)
+    assert (state.now, set(state.held)) == (None, {"infra/left.py"})
 
 
 def test_what_was_written_before_anyone_looked_is_held(scene: Scene) -> None:
